@@ -1,0 +1,68 @@
+# Every chore of the project. Needs Python >= 3.11, pip and make; everything else goes into $(VENV).
+#   PYTHON   the interpreter that makes the environment    make test PYTHON=python3.12 VENV=.venv312
+#   FAST     any value: the short form of the benchmarks   make bench FAST=1
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install -qq
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test slow lint types layers docs bench clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(VENV)/.base  ## fit BEMKL to real data, print what it found, save the plots to demo/
+	$(BIN)/bayesmkl demo --out demo/
+
+test: $(VENV)/.test  ## unit tests, docstring examples and coverage
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+slow: $(VENV)/.test  ## the longer studies that `make test` leaves out
+	$(BIN)/python -m pytest -m slow
+
+lint: $(VENV)/.test  ## formatting and lint rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/.test  ## static types
+	$(BIN)/mypy
+
+layers: $(VENV)/.test  ## who may import whom
+	$(BIN)/lint-imports
+
+docs: $(VENV)/.docs  ## the documentation, every warning an error
+	$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
+	@echo "documentation: docs/_build/html/index.html"
+
+bench: $(VENV)/.test  ## every benchmark; FAST=1 for the short form
+	@set -e; for script in $(wildcard benchmarks/[!_]*.py); do \
+	    echo "== $$script"; $(BIN)/python $$script $(if $(FAST),--fast); \
+	done
+
+clean:  ## remove the environment and everything that was built
+	rm -rf $(VENV) build dist demo docs/_build docs/api/generated .coverage .mypy_cache .pytest_cache .ruff_cache \
+	    .hypothesis .import_linter_cache
+	find bayesmkl tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# One environment, several extras. A stamp says which are installed; pyproject.toml names them, __init__.py the version.
+$(VENV)/.created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "bayesmkl needs Python 3.11 or later; '$(PYTHON)' is not that. Try: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.base: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
+	$(PIP_INSTALL) -e .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
+	$(PIP_INSTALL) -e '.[test]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
+	$(PIP_INSTALL) -e '.[docs]'
+	@touch $@

@@ -1,0 +1,29 @@
+"""Bayesian multiple kernel learning: which views of your samples matter, how surely, and what to predict."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Public name -> module that defines it; loaded on first use, so that `import bayesmkl` stays cheap.
+_LAZY = {
+    "BEMKLClassifier": "bayesmkl.bemkl",
+    "BEMKLRegressor": "bayesmkl.bemkl",
+    "KernelBank": "bayesmkl.kernels",
+    "load_model": "bayesmkl.persistence",
+    "save_model": "bayesmkl.persistence",
+}
+
+__all__ = ["BEMKLClassifier", "BEMKLRegressor", "KernelBank", "__version__", "load_model", "save_model"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'bayesmkl' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,153 @@
+"""From what the user passes to a stack of kernels, the same for every estimator."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.checks import check_kernel_stack
+from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.views import refuse_text_columns
+
+__all__ = ["BaseMKL"]
+
+BACKENDS = ("auto", "numpy", "jax")
+
+
+class BaseMKL(BaseEstimator):
+    """Turn ``X`` into a kernel stack: through a KernelBank, or a stack that was computed before.
+
+    Subclasses have the parameters `kernels` and `kernel_names`. Fitting sets `kernel_bank_` (None for
+    precomputed kernels) and `kernel_names_`.
+    """
+
+    kernels: Any
+    kernel_names: Any
+    kernel_bank_: KernelBank | None
+    kernel_names_: np.ndarray
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self._is_precomputed()
+        tags.input_tags.three_d_array = self._is_precomputed()
+        return tags
+
+    def _is_precomputed(self) -> bool:
+        return isinstance(self.kernels, str) and self.kernels == "precomputed"
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
+        """Validate training data, learn the bank, check the kernels once; return their stack and y."""
+        if self._is_precomputed():
+            stack, y = self._fit_precomputed(X, y, check_y)
+            known_psd = None
+        else:
+            refuse_text_columns(X)
+            _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
+            bank = self._new_bank()
+            stack = DenseStack(np.moveaxis(bank.fit_transform(X), -1, 0))
+            self.kernel_bank_, known_psd = bank, bank.kernels_known_psd_
+            self.kernel_names_ = self._names(bank.kernel_names_)
+        self.n_kernels_in_ = stack.n_kernels
+        check_kernel_stack(stack.kernels, list(self.kernel_names_), known_psd=known_psd)
+        return stack, y
+
+    def _new_bank(self) -> KernelBank:
+        if self.kernels is None:
+            return KernelBank()
+        if isinstance(self.kernels, KernelBank):
+            return clone(self.kernels)
+        raise ValueError(
+            '`kernels` must be a KernelBank, None (the default bank) or "precomputed"; '
+            f"got {self.kernels!r}. Wrap kernels in a bank: KernelBank(kernels=...)."
+        )
+
+    def _fit_precomputed(self, X: Any, y: Any, check_y: dict[str, Any]) -> tuple[DenseStack, np.ndarray]:
+        shape = np.shape(X)
+        if len(shape) in (2, 3) and shape[0] != shape[1]:
+            raise ValueError(
+                "`X` must hold training kernels of shape (n_samples, n_samples, n_kernels), or "
+                f"(n_samples, n_samples) for one kernel; got {shape}. Kernels come last; a bank in the estimator "
+                "(`kernels=KernelBank(...)`) takes plain features."
+            )
+        X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check_y)
+        if X.ndim > 3 or X.size == 0:
+            raise ValueError(f"`X` must hold at least one kernel in 2 or 3 dimensions; got shape {X.shape}.")
+        self.kernel_bank_ = None
+        stack = _kernels_first(X)
+        self.kernel_names_ = self._names([f"kernel {m}" for m in range(stack.n_kernels)])
+        return stack, y
+
+    def _names(self, default: Sequence[str]) -> np.ndarray:
+        if self.kernel_names is None:
+            return np.array(default, dtype=object)
+        names = [str(name) for name in self.kernel_names]
+        if len(names) != len(default) or len(set(names)) != len(names):
+            raise ValueError(
+                f"`kernel_names` must hold {len(default)} different names, one per kernel; got {names}."
+            )
+        return np.array(names, dtype=object)
+
+    def _row_stack(self, X: Any) -> DenseStack:
+        """Validate rows to predict and return their kernels against the training samples."""
+        check_is_fitted(self, "kernel_names_")
+        if self.kernel_bank_ is not None:
+            refuse_text_columns(X)
+            X = validate_data(self, X, reset=False, dtype=np.float64, order="C")
+            return DenseStack(self.kernel_bank_.evaluate(X))
+        n_train, n_kernels = self.n_features_in_, self.n_kernels_in_
+        shape = np.shape(X)
+        expected = (n_train, n_kernels) if len(shape) == 3 or n_kernels > 1 else (n_train,)
+        if len(shape) > 1 and shape[1:] != expected:
+            hint = "Rows are the new samples"
+            if shape[0] == n_train and shape[1:2] != (n_train,):
+                hint += ": did you pass kernel(X_train, X_test) instead of kernel(X_test, X_train)?"
+            raise ValueError(
+                f"`X` must be a precomputed stack of shape (n_samples, n_train={n_train}, n_kernels={n_kernels}); "
+                f"got {shape}. {hint} X has {shape[1]} features, but {type(self).__name__} is expecting "
+                f"{n_train} features as input."
+            )
+        return _kernels_first(validate_data(self, X, reset=False, dtype=np.float64, allow_nd=True))
+
+    def _backend(self, backend: str) -> str:
+        """Resolve "auto": JAX where one of its accelerator plugins is installed and works, else NumPy."""
+        if backend not in BACKENDS:
+            raise ValueError(f"`backend` must be one of {BACKENDS}; got {backend!r}.")
+        if backend != "auto":
+            return backend
+        if importlib.util.find_spec("jax_plugins") is None:
+            return "numpy"
+        import jax
+
+        return "numpy" if jax.default_backend() == "cpu" else "jax"
+
+    def _report(self, outcomes: Sequence[Outcome], options: Any, change: float) -> None:
+        """Issue at most one ConvergenceWarning, for the worst outcome, with the remedy."""
+        name = type(self).__name__
+        if Outcome.NOT_FINITE in outcomes or Outcome.NOT_IMPROVING in outcomes:
+            outcome = next(o for o in outcomes if o in (Outcome.NOT_FINITE, Outcome.NOT_IMPROVING))
+            message = (
+                f"{name} {outcome.value}; the last good posterior is kept. Kernels of very different scales or near "
+                "singular ones cause this: normalize them, or use a prior with a larger rate."
+            )
+        elif Outcome.MAX_ITER in outcomes and options.tol > 0.0:
+            message = (
+                f"{name} stopped after max_iter={options.max_iter} sweeps with a relative change of the ELBO of "
+                f"{change:.1e}, above tol={options.tol:g}. Increase `max_iter`, or `tol` if this is accurate enough."
+            )
+        else:
+            return
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+
+
+def _kernels_first(X: np.ndarray) -> DenseStack:
+    """Transpose a stack once, from samples first (users) to kernels first (algorithms)."""
+    return DenseStack(np.ascontiguousarray(np.moveaxis(X, -1, 0) if X.ndim == 3 else X[None]))

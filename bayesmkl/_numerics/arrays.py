@@ -1,0 +1,24 @@
+"""One source for NumPy and JAX: the namespace comes from the arrays, what both lack in common from here."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+__all__ = ["is_numpy", "namespace", "special_functions"]
+
+
+def namespace(array: Any) -> Any:
+    """Return the array namespace (``numpy`` or ``jax.numpy``) that `array` belongs to."""
+    return array.__array_namespace__()
+
+
+def is_numpy(array: Any) -> bool:
+    """Say whether `array` is a NumPy array (anything else here is a JAX array or tracer)."""
+    return namespace(array).__name__ == "numpy"
+
+
+def special_functions(array: Any) -> ModuleType:
+    """Return the module with ``digamma``, ``gammaln``, ``erfc`` for the namespace of `array`."""
+    return importlib.import_module("scipy.special" if is_numpy(array) else "jax.scipy.special")

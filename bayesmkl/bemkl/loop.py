@@ -1,0 +1,164 @@
+"""The one loop that raises the bound of any BEMKL model to its maximum, plain or accelerated.
+
+An algorithm is a module with ``sweep(problem, start) -> (state, elbo)``, ``carry(state) -> start`` and, for the
+acceleration, ``COORDINATES`` and ``scales(state)``, both shaped as the carry. The plain loop is the paper's: sweep
+after sweep. The accelerated one starts every sweep from an Anderson extrapolation of the last ones and keeps it
+only if the bound does not fall; otherwise it forgets the history and takes the plain sweep instead. Coordinate
+ascent and this rule together keep the bound monotone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from bayesmkl._numerics import acceleration
+from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.convergence import Outcome
+
+__all__ = ["Algorithm", "LoopOptions", "LoopResult", "maximize_elbo"]
+
+# A plain sweep may lose this much to rounding, relative to the bound, before the loop gives up.
+ROUNDING = 1e-9
+# Sweeps in a row that must gain less than the tolerance: after a rejected extrapolation the next two sweeps are
+# plain ones, whose gain says nothing about the distance to the optimum.
+PATIENCE = 3
+
+
+class Algorithm(Protocol):
+    """What the loop needs of an algorithm module."""
+
+    COORDINATES: Any  # one Coordinate per field of the carry
+    STATE: type  # of the posterior factors
+
+    @staticmethod
+    def sweep(problem: Any, start: Any) -> tuple[Any, Any]: ...  # noqa: D102
+    @staticmethod
+    def carry(state: Any) -> Any: ...  # noqa: D102
+    @staticmethod
+    def scales(state: Any) -> Any: ...  # noqa: D102
+
+
+class LoopOptions(NamedTuple):
+    """Stopping rule and acceleration.
+
+    `tol` is the relative change of the ELBO; 0 runs all `max_iter` sweeps, as the paper does with 200.
+    `depth` is the number of past differences that are mixed.
+    """
+
+    max_iter: int = 500
+    tol: float = 1e-6
+    accelerate: bool = True
+    depth: int = 12
+    backend: str = "numpy"
+
+
+class LoopResult(NamedTuple):
+    """Posterior factors, the bound after every sweep (never falling), how many sweeps, and why they ended."""
+
+    state: Any
+    elbo_history: np.ndarray
+    n_iter: int
+    n_rejected: int
+    outcome: Outcome
+
+    @property
+    def last_change(self) -> float:
+        """Largest relative change of the bound over the last sweeps."""
+        last = self.elbo_history[-PATIENCE - 1 :]
+        return float(np.max(np.diff(last), initial=0.0) / abs(last[-1]))
+
+
+def maximize_elbo(
+    algorithm: Algorithm,
+    problem: Any,
+    start: Any,
+    options: LoopOptions,
+    on_sweep: Callable[[int, float], None] | None = None,
+) -> LoopResult:
+    """Run `algorithm` on `problem` from the carry `start`.
+
+    Parameters
+    ----------
+    algorithm : module
+    problem, start : NamedTuple
+        NumPy arrays; moved to JAX and back with ``options.backend="jax"``.
+    options : LoopOptions
+    on_sweep : callable, optional
+        Called with the number of sweeps done and the bound, for progress reports.
+    """
+    if options.backend == "jax":
+        return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
+    return _maximize(algorithm, algorithm.sweep, problem, start, options, on_sweep)
+
+
+def _maximize_on_jax(
+    algorithm: Algorithm, problem: Any, start: Any, options: LoopOptions, on_sweep: Any
+) -> LoopResult:
+    import jax
+
+    with jax.enable_x64(True):
+        problem, start = jax.tree.map(jax.numpy.asarray, (problem, start))
+        result = _maximize(algorithm, jax.jit(algorithm.sweep), problem, start, options, on_sweep)
+        return result._replace(state=jax.tree.map(np.asarray, result.state))
+
+
+def _maximize(
+    algorithm: Algorithm, sweep: Any, problem: Any, start: Any, options: LoopOptions, on_sweep: Any
+) -> LoopResult:
+    state, elbo = _attempt(sweep, problem, start)
+    outcome = None if np.isfinite(elbo) else Outcome.NOT_FINITE
+    trace, quiet, n_rejected, history = [elbo], 0, 0, acceleration.EMPTY
+    while outcome is None and len(trace) < options.max_iter:
+        here, trial = algorithm.carry(state), None
+        origin = acceleration.flatten(here, algorithm.COORDINATES) if options.accelerate else None
+        if len(history.outputs) >= 2:
+            mixed = acceleration.extrapolate(history, _scales(algorithm, state))
+            trial = _attempt(sweep, problem, acceleration.restore(mixed, here, algorithm.COORDINATES))
+            if trial[1] >= elbo:
+                origin = mixed
+            else:  # falls, or is not finite: forget all but the last sweep and take the plain one
+                trial, history, n_rejected = None, _last(history), n_rejected + 1
+                trace.append(elbo)
+                if len(trace) == options.max_iter:
+                    break
+        if trial is None:
+            trial = _attempt(sweep, problem, here)
+            if not np.isfinite(trial[1]):
+                outcome = Outcome.NOT_FINITE
+                break
+            if trial[1] < elbo - ROUNDING * abs(elbo):
+                outcome = Outcome.NOT_IMPROVING
+                break
+        quiet = quiet + 1 if trial[1] - elbo < options.tol * abs(trial[1]) else 0
+        state, elbo = trial
+        trace.append(elbo)
+        if options.accelerate:
+            output = acceleration.flatten(algorithm.carry(state), algorithm.COORDINATES)
+            history = acceleration.remember(history, output, output - origin, options.depth)
+        if quiet >= PATIENCE:
+            outcome = Outcome.CONVERGED
+        if on_sweep is not None:
+            on_sweep(len(trace), elbo)
+    return LoopResult(state, np.array(trace), len(trace), n_rejected, outcome or Outcome.MAX_ITER)
+
+
+def _attempt(sweep: Any, problem: Any, start: Any) -> tuple[Any, float]:
+    """One sweep; a failed factorization counts as a bound of NaN, as it does on JAX."""
+    try:
+        with np.errstate(all="ignore"):
+            state, elbo = sweep(problem, start)
+    except np.linalg.LinAlgError:
+        return None, float("nan")
+    return state, float(elbo)
+
+
+def _scales(algorithm: Algorithm, state: Any) -> Any:
+    parts = [scale.reshape(-1) for scale in algorithm.scales(state)]
+    return namespace(parts[0]).concatenate(parts)
+
+
+def _last(history: acceleration.History) -> acceleration.History:
+    return acceleration.History(history.outputs[-1:], history.residuals[-1:])

@@ -1,0 +1,26 @@
+"""Data sets by name, and synthetic data with known answers.
+
+Sets that scikit-learn ships need no network; :func:`fetch` reads the others from the folder named by the
+environment variable ``BAYESMKL_DATA``, or from OpenML. :func:`list_datasets` shows every name with its true
+size.
+"""
+
+from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
+from bayesmkl.datasets._fetch import fetch
+from bayesmkl.datasets._multiview import make_multiview
+from bayesmkl.datasets._names import list_datasets
+from bayesmkl.datasets._synthetic import make_ringnorm, make_twonorm, make_waveform
+
+__all__ = [
+    "fetch",
+    "list_datasets",
+    "load_diabetes",
+    "load_digits_views",
+    "load_iris",
+    "load_wdbc",
+    "load_wine",
+    "make_multiview",
+    "make_ringnorm",
+    "make_twonorm",
+    "make_waveform",
+]

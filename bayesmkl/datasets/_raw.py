@@ -1,0 +1,93 @@
+"""What every source (local folder, OpenML, a file from UCI) delivers, and what is checked about it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesmkl.datasets._table import Entry
+
+__all__ = ["Raw", "check_raw", "in_fixed_order", "splice_codes"]
+
+
+class Raw(NamedTuple):
+    """One data set as a source delivers it, rows in the source's order."""
+
+    data: np.ndarray  # (n_samples, n_features), float64 or text
+    target: np.ndarray  # (n_samples,)
+    feature_names: list[str] | None = None  # where the table of names has none
+    target_multiclass: np.ndarray | None = None  # (n_samples,) the classes behind a binary target
+
+
+def splice_codes(letters: np.ndarray, junctions: np.ndarray) -> Raw:
+    """Code DNA letters (n, 60) as A, C, G, T = 0, 1, 2, 3, dropping rows with any other letter."""
+    codes = np.select([letters == base for base in "ACGT"], [0.0, 1.0, 2.0, 3.0], default=np.nan)
+    known = ~np.isnan(codes).any(axis=1)
+    junctions = junctions[known]
+    return Raw(codes[known], np.where(junctions == "N", -1, 1), target_multiclass=junctions)
+
+
+def check_raw(raw: Raw, entry: Entry, origin: str) -> None:
+    """Compare shape and class counts with the table; raise a ValueError that says what differs.
+
+    Parameters
+    ----------
+    raw : Raw
+        What the source delivered.
+    entry : Entry
+        What it should be.
+    origin : str
+        Where it came from, for the message.
+    """
+    problems = []
+    if raw.data.shape != (entry.n_samples, entry.n_features):
+        problems.append(f"shape {raw.data.shape} instead of {(entry.n_samples, entry.n_features)}")
+    problems += _count_problems(raw.target, entry, [count for _, _, count in entry.classes], "")
+    if entry.n_train and not problems:
+        problems += _count_problems(
+            raw.target[: entry.n_train], entry, entry.train_counts, " in the training part"
+        )
+    if not problems and raw.data.dtype.kind == "f" and not np.isfinite(raw.data).all():
+        problems.append(
+            f"{np.count_nonzero(~np.isfinite(raw.data))} missing or infinite values instead of none"
+        )
+    if problems:
+        raise ValueError(
+            f'"{entry.name}" as read from {origin} is not the expected data set: {"; ".join(problems)}. '
+            "Use another copy: set BAYESMKL_DATA to a folder that holds the checked files, or unset it "
+            "to download."
+        )
+
+
+def _count_problems(target: np.ndarray, entry: Entry, expected, where: str) -> list[str]:
+    found = dict(zip(*np.unique(target, return_counts=True), strict=True))
+    labels = [label for label, _, _ in entry.classes]
+    problems = [
+        f"class {label} ({name}) has {found.get(label, 0)} samples instead of {count}{where}"
+        for (label, name, _), count in zip(entry.classes, expected, strict=True)
+        if found.get(label, 0) != count
+    ]
+    extra = [str(label) for label in found if label not in labels]
+    return problems + ([f"unexpected classes {', '.join(extra)}{where}"] if extra else [])
+
+
+def in_fixed_order(raw: Raw, n_train: int) -> Raw:
+    """Put rows into one order that depends on their values only, training part first.
+
+    Copies of a set list the same rows in different orders. Sorting makes them one, and a fixed shuffle (the
+    same for every set) undoes the sorting, so that unshuffled cross-validation folds are not slices of the
+    first feature.
+    """
+    parts = np.split(np.arange(len(raw.data)), [n_train])
+    order = np.concatenate([part[_fixed_order(raw.data[part], raw.target[part])] for part in parts])
+    multiclass = None if raw.target_multiclass is None else raw.target_multiclass[order]
+    return raw._replace(data=raw.data[order], target=raw.target[order], target_multiclass=multiclass)
+
+
+def _fixed_order(data: np.ndarray, target: np.ndarray) -> np.ndarray:
+    # Single precision: two copies that differ by rounding in the last digits still sort alike.
+    keys = data.astype(np.float32) if data.dtype.kind == "f" else data
+    order = np.lexsort((target, *keys.T[::-1]))
+    shuffle = np.random.RandomState(0).permutation(len(order))
+    return order[shuffle]

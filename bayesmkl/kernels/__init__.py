@@ -1,0 +1,20 @@
+"""Kernels: functions of two samples, banks of them over views of the data, and their checks."""
+
+from __future__ import annotations
+
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.checks import KernelQualityWarning
+from bayesmkl.kernels.distance import FromDistance
+from bayesmkl.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
+
+__all__ = [
+    "Cosine",
+    "FromDistance",
+    "Gaussian",
+    "KernelBank",
+    "KernelQualityWarning",
+    "Laplacian",
+    "Linear",
+    "Polynomial",
+    "Tanimoto",
+]

@@ -1,0 +1,214 @@
+"""What users call a kernel (an object, a function, a name) made into one kind of object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.distance import callable_name
+from bayesmkl.kernels.functions import Gaussian, Polynomial
+from bayesmkl.kernels.geometry import PairwiseGeometry
+
+__all__ = [
+    "PAIRWISE_NAMES",
+    "CallableKernel",
+    "GaussianProcess",
+    "SklearnPairwise",
+    "as_kernels",
+    "paper_kernels",
+]
+
+PSD_NAMES = (
+    "chi2",
+    "cosine",
+    "laplacian",
+    "linear",
+    "poly",
+    "polynomial",
+    "rbf",
+)  # at scikit-learn's defaults
+PAIRWISE_NAMES = ("additive_chi2", *PSD_NAMES, "sigmoid")
+DIAGONAL_BLOCK = 16  # rows per call when only k(x, x) is wanted: 16 times the needed work, 1/16 of the calls
+
+
+def paper_kernels() -> list[Kernel]:
+    """Return the bank of the BEMKL experiments: Gaussian widths 2^-3 to 2^6, polynomial degrees 1 to 3."""
+    return [*(Gaussian(width=2.0**k) for k in range(-3, 7)), *(Polynomial(degree=q) for q in (1, 2, 3))]
+
+
+def as_kernels(kernels: Any) -> list[Kernel]:
+    """Turn the `kernels` argument of a bank into fresh, unfitted kernel objects.
+
+    Parameters
+    ----------
+    kernels : str, Kernel, callable, scikit-learn kernel, or a list or tuple of them
+        "paper" stands for the kernels of `paper_kernels`, alone or inside a list.
+
+    Returns
+    -------
+    kernels : list of Kernel
+        Copies: the caller's objects are never fitted.
+
+    Raises
+    ------
+    ValueError
+        For an empty list or an unknown name.
+    TypeError
+        For anything that is not a kernel.
+
+    Examples
+    --------
+    >>> from bayesmkl.kernels.adapters import as_kernels
+    >>> [kernel.label for kernel in as_kernels(["rbf", max])]
+    ['rbf', 'max']
+    """
+    specs = list(kernels) if isinstance(kernels, (list, tuple)) else [kernels]
+    if not specs:
+        raise ValueError(
+            "`kernels` must hold at least one kernel; got an empty list. "
+            'Use "paper" for ten Gaussian and three polynomial kernels.'
+        )
+    resolved: list[Kernel] = []
+    for position, spec in enumerate(specs):
+        resolved += (
+            paper_kernels() if isinstance(spec, str) and spec == "paper" else [_as_kernel(spec, position)]
+        )
+    for kernel in resolved:
+        kernel.check_parameters()
+    return resolved
+
+
+def _as_kernel(spec: Any, position: int) -> Kernel:
+    if isinstance(spec, str):
+        if spec not in PAIRWISE_NAMES:
+            raise ValueError(
+                f"`kernels` names {spec!r}, which is not known; the names are "
+                f'"paper" and scikit-learn\'s {", ".join(PAIRWISE_NAMES)}.'
+            )
+        return SklearnPairwise(spec)
+    if isinstance(spec, type):
+        raise TypeError(f"`kernels` holds the class {spec.__name__}; pass an instance, {spec.__name__}(...).")
+    if isinstance(spec, Kernel):
+        return clone(spec)
+    if isinstance(spec, GaussianProcessKernel):
+        return GaussianProcess(clone(spec))
+    if callable(spec):
+        return CallableKernel(spec, position)
+    raise TypeError(
+        "`kernels` must hold kernel objects, callables (X, Z) -> (n_rows, n_train), names or "
+        f"sklearn.gaussian_process kernels; got {spec!r} of type {type(spec).__name__}."
+    )
+
+
+class ForeignKernel(Kernel):
+    """A kernel that other code computes: its result is checked, its diagonal taken from small blocks."""
+
+    @property
+    def known_psd(self) -> bool:
+        """Nothing is known about foreign code."""
+        return False
+
+    def values(self, X: np.ndarray, Z: np.ndarray) -> Any:
+        """Call the foreign code."""
+        raise NotImplementedError
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        out[...] = self._checked_values(geometry.X, geometry.Z)
+
+    def diagonal(self, X: np.ndarray) -> np.ndarray:
+        """Return k(x, x) for each row of `X`, shape (n_rows,)."""
+        blocks = (X[start : start + DIAGONAL_BLOCK] for start in range(0, len(X), DIAGONAL_BLOCK))
+        return np.concatenate([self._checked_values(block, block).diagonal() for block in blocks])
+
+    def _checked_values(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
+        values = np.asarray(self.values(X, Z), dtype=np.float64)
+        if values.shape != (len(X), len(Z)):
+            raise ValueError(
+                f"the result must have shape (n_rows, n_train) = {(len(X), len(Z))}; got {values.shape}. "
+                "Call: as kernel(X, Z) with 2-D arrays: rows of X are query points, those of Z samples. "
+                "A function of two vectors becomes one through sklearn.metrics.pairwise.pairwise_kernels."
+            )
+        return values
+
+
+class CallableKernel(ForeignKernel):
+    """A user's function ``(X, Z) -> (n_rows, n_train)``.
+
+    Parameters
+    ----------
+    function : callable
+        Compares all rows of its first argument with all rows of its second.
+    position : int
+        Place in the list of kernels, by which a lambda is named.
+    """
+
+    def __init__(self, function: Callable[..., Any], position: int = 0) -> None:
+        self.function = function
+        self.position = position
+
+    @property
+    def label(self) -> str:
+        """The function's name, or its place in the list where it has none."""
+        name = callable_name(self.function)
+        return f"callable[{self.position}]" if name == "<lambda>" else name
+
+    def values(self, X: np.ndarray, Z: np.ndarray) -> Any:
+        """Call the user's function."""
+        return self.function(X, Z)
+
+
+class SklearnPairwise(ForeignKernel):
+    """A kernel that scikit-learn knows by name, at its default parameters.
+
+    Parameters
+    ----------
+    metric : str
+        One of `PAIRWISE_NAMES`.
+    """
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+
+    @property
+    def label(self) -> str:
+        """scikit-learn's name."""
+        return self.metric
+
+    @property
+    def known_psd(self) -> bool:
+        """True for all names but "sigmoid" and "additive_chi2"."""
+        return self.metric in PSD_NAMES
+
+    def values(self, X: np.ndarray, Z: np.ndarray) -> Any:
+        """Call scikit-learn."""
+        return pairwise_kernels(X, Z, metric=self.metric)
+
+
+class GaussianProcess(ForeignKernel):
+    """A kernel of `sklearn.gaussian_process`, at the hyperparameters it comes with.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        Evaluated between two sets of points, so that a ``WhiteKernel`` term adds nothing: noise of single
+        observations is no similarity between samples.
+    """
+
+    def __init__(self, kernel: GaussianProcessKernel) -> None:
+        self.kernel = kernel
+
+    @property
+    def label(self) -> str:
+        """The kernel in scikit-learn's notation."""
+        return str(self.kernel)
+
+    def values(self, X: np.ndarray, Z: np.ndarray) -> Any:
+        """Call scikit-learn."""
+        return self.kernel(X, Z)

@@ -1,0 +1,258 @@
+"""From a table of samples to a stack of kernels: which functions, on which columns, on which scale."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesmkl.kernels.adapters import as_kernels
+from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.normalize import Normalizer, check_normalize, fit_normalizers
+from bayesmkl.kernels.views import View, refuse_text_columns, resolve_views
+
+__all__ = ["KernelBank"]
+
+
+class KernelBank(TransformerMixin, BaseEstimator):
+    """Evaluate several kernels on several views of the same samples.
+
+    Parameters
+    ----------
+    kernels : "paper", kernel, callable, str, or a list of these, default="paper"
+        * "paper": Gaussian kernels of width 2^-3, ..., 2^6 and polynomials ``(x.z + 1)^q`` of degree 1, 2, 3.
+        * kernel objects such as ``Gaussian(width=2)``;
+        * callables ``(X, Z) -> array of shape (n_rows, n_train)``, each entry a function of the two rows
+          alone;
+        * the names "additive_chi2", "chi2", "cosine", "laplacian", "linear", "polynomial", "rbf" and
+          "sigmoid" of :mod:`sklearn.metrics.pairwise`, at their default parameters;
+        * kernels of :mod:`sklearn.gaussian_process`, evaluated as ``kernel(X, Z)``, so that a ``WhiteKernel``
+          term adds nothing.
+    views : "all", "each", "all+each" or dict, default="all"
+        The columns that kernels see: all of them, each on its own, or both; or ``{view name: columns}``,
+        where columns are names (of a pandas or polars DataFrame), positions, a slice, a boolean mask, or one
+        name or position. Every kernel is evaluated on every view.
+    normalize : "spherical", "trace", "center", None or a sequence of these, default="spherical"
+        * "spherical": unit self-similarity, ``k(x, z) / sqrt(k(x, x) k(z, z))``. A sample without any
+          self-similarity (a row of zeros under a linear kernel) gets a row of zeros.
+        * "trace": divide by the mean training self-similarity.
+        * "center": move the origin of the feature space to the training mean, ``HKH``.
+
+        A sequence is applied in order, usually ``("center", "spherical")``.
+
+    Attributes
+    ----------
+    kernel_names_ : list of str
+        Such as "gaussian(width=2) · mean radius", all different.
+    kernel_views_ : list of str
+        The view of each kernel. Kernels of one view are neighbors, in the order of `kernels`.
+    n_kernels_ : int
+        Number of kernels: views times kernel functions.
+    kernels_known_psd_ : ndarray of shape (n_kernels_,)
+        Kernels that are positive semidefinite by their formula and need no test.
+    views_ : list of View
+        Name and column positions of each view.
+    kernels_ : list of Kernel
+        The fitted kernel functions.
+    normalizers_ : list of list
+        The fitted normalizations of each kernel.
+    X_train_ : ndarray of shape (n_train, n_features_in_)
+        The training data. The stack itself is not kept.
+    n_features_in_ : int
+        Number of columns seen by `fit`.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Column names, where `fit` saw a DataFrame.
+
+    Notes
+    -----
+    All statistics (normalization, scales of distances) come from training data and are applied to every later
+    row. Training kernels are exactly symmetric for all kernel functions of this package. Doubtful kernels are
+    not judged here but once per fit by :func:`bayesmkl.kernels.checks.check_kernel_stack`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Gaussian, KernelBank, Linear
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> bank = KernelBank([Gaussian(width=2), Linear()], views={"left": [0, 1], "right": 2})
+    >>> bank.fit_transform(X).shape
+    (20, 20, 4)
+    >>> bank.kernel_names_
+    ['gaussian(width=2) · left', 'linear · left', 'gaussian(width=2) · right', 'linear · right']
+    >>> bank.transform(X[:5]).shape
+    (5, 20, 4)
+    """
+
+    def __init__(self, kernels: Any = "paper", views: Any = "all", normalize: Any = "spherical") -> None:
+        self.kernels = kernels
+        self.views = views
+        self.normalize = normalize
+
+    def fit(self, X: Any, y: Any = None) -> KernelBank:
+        """Learn columns, kernel scales and normalizations from training data.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_train, n_features)
+            Training samples; numbers without NaN.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : KernelBank
+            The fitted bank.
+        """
+        self._learn(X, keep=False)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
+        """Fit and return the training kernels, evaluating each of them once.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_train, n_features)
+            Training samples.
+        y : None
+            Ignored.
+        **fit_params : dict
+            None are known.
+
+        Returns
+        -------
+        stack : ndarray of shape (n_train, n_train, n_kernels)
+            A view of an array that is contiguous with kernels first: ``np.moveaxis(stack, -1, 0)`` copies
+            nothing.
+        """
+        if fit_params:
+            raise TypeError(f"KernelBank takes no fit parameters; got {sorted(fit_params)}.")
+        return np.moveaxis(self._learn(X, keep=True), 0, -1)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Compare the rows of `X` with the training samples.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Query points, with the columns of the training data.
+
+        Returns
+        -------
+        stack : ndarray of shape (n_rows, n_train, n_kernels)
+            A view of an array that is contiguous with kernels first.
+        """
+        return np.moveaxis(self.row_stack(X), 0, -1)
+
+    def train_stack(self) -> np.ndarray:
+        """Return the training kernels, evaluated anew, shape (n_kernels, n_train, n_train), C order."""
+        check_is_fitted(self, "normalizers_")
+        return self.evaluate(self.X_train_)
+
+    def row_stack(self, X: Any) -> np.ndarray:
+        """Return the kernels between the rows of `X` and the training samples with kernels first.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Query points, with the columns of the training data.
+
+        Returns
+        -------
+        stack : ndarray of shape (n_kernels, n_rows, n_train)
+            In C order.
+        """
+        check_is_fitted(self, "normalizers_")
+        refuse_text_columns(X)
+        return self.evaluate(validate_data(self, X, reset=False, dtype=np.float64, order="C"))
+
+    def _learn(self, X: Any, keep: bool) -> np.ndarray:
+        normalize = check_normalize(self.normalize)
+        functions = as_kernels(self.kernels)
+        refuse_text_columns(X)
+        X_train = validate_data(
+            self, X, dtype=np.float64, order="C", copy=True
+        )  # the caller may change theirs
+        views = resolve_views(self.views, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        kernels = [copy.copy(function) for _ in views for function in functions]
+        self.kernel_views_ = [view.name for view in views for _ in functions]
+        labels = [
+            f"{kernel.label} · {view}" for kernel, view in zip(kernels, self.kernel_views_, strict=True)
+        ]
+        self.kernel_names_ = _unique(labels)
+        self.n_kernels_ = len(kernels)
+        self.views_, self.kernels_, self.X_train_ = views, kernels, X_train
+
+        normalizers: list[list[Normalizer]] = []
+        n_train = len(X_train)
+        stack = np.empty((self.n_kernels_ if keep else 1, n_train, n_train))
+        for m, kernel, geometry in self._evaluations(X_train):
+            out = stack[m if keep else 0]
+            with _naming(self.kernel_names_[m]):
+                kernel.fit(geometry.Z)
+                _evaluate(kernel, geometry, out)
+                normalizers.append(
+                    fit_normalizers(normalize, out, kernel.diagonal(geometry.Z)) if normalize else []
+                )
+        self.kernels_known_psd_ = np.array([kernel.known_psd for kernel in kernels])
+        self.normalizers_ = normalizers
+        return stack
+
+    def evaluate(self, X: np.ndarray) -> np.ndarray:
+        """Do what `row_stack` does for rows that were validated before (float64, the columns of training)."""
+        stack = np.empty((self.n_kernels_, len(X), len(self.X_train_)))
+        for m, kernel, geometry in self._evaluations(X):
+            with _naming(self.kernel_names_[m]):
+                _evaluate(kernel, geometry, stack[m])
+                if self.normalizers_[m]:
+                    diagonal = kernel.diagonal(geometry.X)
+                    for normalizer in self.normalizers_[m]:
+                        diagonal = normalizer.apply(stack[m], diagonal)
+        return stack
+
+    def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PairwiseGeometry]]:
+        """Go through the kernels view by view; those of one view share distances and inner products."""
+        per_view = self.n_kernels_ // len(self.views_)
+        for v, view in enumerate(self.views_):
+            train = _select(self.X_train_, view)
+            geometry = PairwiseGeometry(train if X is self.X_train_ else _select(X, view), train)
+            for m in range(v * per_view, (v + 1) * per_view):
+                yield m, self.kernels_[m], geometry
+
+
+def _select(X: np.ndarray, view: View) -> np.ndarray:
+    return np.ascontiguousarray(X[:, view.columns])
+
+
+def _evaluate(kernel: Kernel, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+    kernel.evaluate(geometry, out)
+    if not np.isfinite(out).all():
+        raise ValueError(
+            "its values are not all finite. Scale the features, lower a polynomial degree, "
+            "or look for a division by zero in your own kernel."
+        )
+
+
+@contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Say in errors about values which kernel they are about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"kernel {name!r}: {error}") from error
+
+
+def _unique(labels: list[str]) -> list[str]:
+    """Tell equal labels apart: the second "linear · all" becomes "linear · all #2"."""
+    seen: Counter[str] = Counter()
+    names = []
+    for label in labels:
+        seen[label] += 1
+        names.append(label if seen[label] == 1 else f"{label} #{seen[label]}")
+    return names

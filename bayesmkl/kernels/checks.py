@@ -1,0 +1,242 @@
+"""What is wrong with a bank of kernels: errors for what cannot be used, one warning for what misleads."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import eigvalsh
+from scipy.linalg.lapack import dpotrf
+
+__all__ = ["KernelQualityWarning", "check_kernel_stack"]
+
+# With unit diagonal, K = I + E is called near-identity when ||E||_F < 0.1 ||I||_F. The eigenvalues then
+# deviate from one by less than 0.1 in root mean square: no direction stands out that training could find. A
+# new row is distributed as a training row without its own 1, so outputs at new points are about a tenth of
+# those at training points: the kernel memorizes. Banks without a memorizing kernel stay far from it (a
+# Gaussian at the median distance has 10 or more), and one kernel width further down ||E||_F is zero to many
+# digits, so the exact value matters little.
+NEAR_IDENTITY = 0.1
+# All entries equal up to this share of the largest, half the digits of a float64.
+CONSTANT = 1e-8
+# Frobenius distance of two kernels scaled to Frobenius norm one. Rounding differences between two ways to
+# compute the same kernel are about 1e-15 to 1e-13; distinct kernels of a grid differ by more than 1e-6.
+DUPLICATE = 1e-10
+# Largest |K - K'| relative to the largest entry; computed kernels reach 1e-14, those read from text with
+# eight digits 1e-8.
+ASYMMETRIC = 1e-8
+# Smallest eigenvalue below -1e-8 ||K||_F. Rounding moves eigenvalues by about n eps ||K||_F,
+# 1e-12 for n = 5000.
+INDEFINITE = 1e-8
+# Ratio of mean self-similarities. All weights share one prior, and a kernel that is 1e4 times larger than
+# another says the same with a weight 1e4 times smaller, a precision 1e8 times larger.
+SCALE_RATIO = 1e4
+SHOWN = 6  # names per problem before "... and 7 more"
+
+
+class KernelQualityWarning(UserWarning):
+    """A kernel that can be used but is unlikely to mean what the user thinks."""
+
+
+class _Finding(NamedTuple):
+    """One kernel, seen in one pass."""
+
+    asymmetric: bool
+    constant: bool
+    near_identity: bool
+    scale: float  # mean |k(x, x)|
+    fingerprint: np.ndarray  # K r / ||K||_F for one random r, (n_train,)
+
+
+def check_kernel_stack(kernels: np.ndarray, names: Sequence[str], *, known_psd: Any = None) -> None:
+    r"""Check training kernels once: raise for NaN and infinity, warn once about everything doubtful.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train)
+        Training kernels, float64.
+    names : sequence of str of length n_kernels
+        What the messages call them.
+    known_psd : array-like of bool of shape (n_kernels,), default=None
+        Kernels that need no test of positive semidefiniteness; None tests all.
+
+    Raises
+    ------
+    ValueError
+        For a wrong shape, NaN or infinity.
+
+    Warns
+    -----
+    KernelQualityWarning
+        At most once, naming kernels that are near-identity, constant, duplicate, asymmetric, indefinite, or
+        whose scales differ by orders of magnitude, each with a remedy. The thresholds are constants of this
+        module.
+
+    Notes
+    -----
+    Every kernel is read while it is in cache. Duplicates (up to a positive factor) are found by comparing
+    :math:`K_m r / \|K_m\|_F` for one random vector :math:`r`: :math:`E\|(A-B)r\|^2 = \|A-B\|_F^2`.
+    Positive semidefiniteness is tested by a Cholesky factorization; eigenvalues are computed where it fails.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.checks import check_kernel_stack
+    >>> kernels = np.stack([np.eye(3), np.ones((3, 3)), np.eye(3) + 0.4])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     check_kernel_stack(kernels, ["a", "b", "c"])
+    >>> print(caught[0].message)
+    Some kernels are unlikely to help:
+    - near-identity (each training sample resembles only itself): a. Use a larger width or fewer features ...
+    - constant (all samples look equal): b. Leave out kernels of constant features, or use a smaller width.
+    """
+    _check_shape(kernels, names)
+    probe = np.random.default_rng(0).standard_normal((kernels.shape[1],))
+    findings = [_inspect(kernel, name, probe) for kernel, name in zip(kernels, names, strict=True)]
+    known = np.zeros(len(names), dtype=bool) if known_psd is None else np.asarray(known_psd, dtype=bool)
+    problems = (
+        _list("near_identity", findings, names),
+        _list("constant", findings, names),
+        _duplicates(findings, names),
+        _list("asymmetric", findings, names),
+        _indefinite(kernels, findings, names, known),
+        _scales(findings, names),
+    )
+    lines = [
+        f"- {problem}: {found}. {remedy}"
+        for found, (problem, remedy) in zip(problems, PROBLEMS, strict=True)
+        if found
+    ]
+    if lines:
+        warnings.warn(
+            "Some kernels are unlikely to help:\n" + "\n".join(lines), KernelQualityWarning, stacklevel=3
+        )
+
+
+PROBLEMS = (
+    (
+        "near-identity (each training sample resembles only itself)",
+        "Use a larger width or fewer features per view.",
+    ),
+    ("constant (all samples look equal)", "Leave out kernels of constant features, or use a smaller width."),
+    ("duplicates up to scale, which share one weight between them", "Keep one of each group."),
+    (
+        "asymmetric",
+        "Pass K = (K + K.T) / 2, and check that rows and columns hold the samples in the same order.",
+    ),
+    (
+        "indefinite (no inner product in any feature space)",
+        "Bayesian fits treat their rows as features and still work; support vector machines need "
+        "a kernel with its negative eigenvalues removed.",
+    ),
+    (
+        "scaled differently by orders of magnitude, so that the prior treats their weights unequally",
+        'Use `normalize="spherical"` or "trace".',
+    ),
+)
+
+
+def _check_shape(kernels: np.ndarray, names: Sequence[str]) -> None:
+    if kernels.ndim != 3 or kernels.shape[1] != kernels.shape[2] or len(kernels) == 0:
+        raise ValueError(
+            "`kernels` must be training kernels of shape (n_kernels, n_train, n_train), at least one; "
+            f"got {kernels.shape}. Test kernels are not checked."
+        )
+    if len(names) != len(kernels):
+        raise ValueError(f"`names` must name each of the {len(kernels)} kernels; got {len(names)} names.")
+
+
+def _inspect(kernel: np.ndarray, name: str, probe: np.ndarray) -> _Finding:
+    smallest, largest = kernel.min(), kernel.max()  # NaN passes through both
+    if not (np.isfinite(smallest) and np.isfinite(largest)):
+        raise ValueError(
+            f"kernel {name!r} has NaN or infinite entries. Look for missing values, "
+            "a division by zero in a normalization, or an overflow of a high polynomial degree."
+        )
+    size = max(abs(smallest), abs(largest))
+    if largest - smallest <= CONSTANT * size:
+        return _Finding(False, True, False, float(size), np.zeros_like(probe))
+    scaled = kernel / size  # so that squares neither overflow nor vanish
+    norm = np.sqrt(np.vdot(scaled, scaled))
+    return _Finding(
+        asymmetric=bool(np.abs(scaled - scaled.T).max() > ASYMMETRIC),
+        constant=False,
+        near_identity=_is_near_identity(scaled),
+        scale=float(size * np.abs(scaled.diagonal()).mean()),
+        fingerprint=scaled @ probe / norm,
+    )
+
+
+def _is_near_identity(kernel: np.ndarray) -> bool:
+    diagonal = kernel.diagonal()
+    present = diagonal > 0  # samples without self-similarity have rows of zeros
+    inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=present)
+    total = inverse @ np.square(kernel) @ inverse  # squared Frobenius norm at unit diagonal
+    return bool(present.any() and total - present.sum() < NEAR_IDENTITY**2 * present.sum())
+
+
+def _list(problem: str, findings: list[_Finding], names: Sequence[str]) -> str:
+    return _join([name for finding, name in zip(findings, names, strict=True) if getattr(finding, problem)])
+
+
+def _join(items: list[str], separator: str = ", ") -> str:
+    more = f"{separator.rstrip()} ... and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return separator.join(items[:SHOWN]) + more
+
+
+def _duplicates(findings: list[_Finding], names: Sequence[str]) -> str:
+    candidates = [m for m, f in enumerate(findings) if not f.constant and not f.near_identity]
+    if not candidates:
+        return ""
+    prints = np.stack([findings[m].fingerprint for m in candidates])
+    # Equal fingerprints have equal first projections: sort by one and compare neighbours only.
+    projection = prints @ np.random.default_rng(1).standard_normal(prints.shape[1])
+    order = np.argsort(projection, kind="stable")
+    reach = 10.0 * DUPLICATE
+    starts = np.flatnonzero(np.diff(projection[order], prepend=-np.inf) > reach)
+    groups = []
+    for run in np.split(order, starts[1:]):
+        near = np.linalg.norm(prints[run] - prints[run[0]], axis=1) <= DUPLICATE
+        if near.sum() > 1:
+            groups.append(" = ".join(names[candidates[i]] for i in sorted(run[near])))
+    return _join(groups, "; ")
+
+
+def _indefinite(
+    kernels: np.ndarray, findings: list[_Finding], names: Sequence[str], known: np.ndarray
+) -> str:
+    found: list[int] = []
+    for m in np.flatnonzero(~known):
+        if findings[m].constant:
+            if kernels[m].flat[0] < 0:
+                found.append(int(m))
+        elif not _has_cholesky(kernels[m]):
+            found.append(int(m))
+    items = [f"{names[m]} (eigenvalues from {_extremes(kernels[m])})" for m in found[:SHOWN]]
+    return _join(items + [names[m] for m in found[SHOWN:]])
+
+
+def _has_cholesky(kernel: np.ndarray) -> bool:
+    symmetric = 0.5 * (kernel + kernel.T)
+    jitter = INDEFINITE * np.linalg.norm(symmetric)
+    symmetric.flat[:: len(kernel) + 1] += jitter
+    return dpotrf(symmetric.T, overwrite_a=1, clean=0)[1] == 0
+
+
+def _extremes(kernel: np.ndarray) -> str:
+    eigenvalues = eigvalsh(0.5 * (kernel + kernel.T))
+    return f"{eigenvalues[0]:.3g} to {eigenvalues[-1]:.3g}"
+
+
+def _scales(findings: list[_Finding], names: Sequence[str]) -> str:
+    scales = [
+        (finding.scale, name) for finding, name in zip(findings, names, strict=True) if finding.scale > 0
+    ]
+    if not scales or max(scales)[0] <= SCALE_RATIO * min(scales)[0]:
+        return ""
+    (small, smallest), (large, largest) = min(scales), max(scales)
+    return f"{smallest} (mean self-similarity {small:.3g}) and {largest} ({large:.3g})"

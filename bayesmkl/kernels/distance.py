@@ -1,0 +1,214 @@
+"""Distances as kernels, ``exp(-d / s)`` with a scale learned on training pairs (Gönen 2012, sec. 6.2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import pairwise_distances
+from sklearn.utils.validation import check_is_fitted
+
+from bayesmkl.kernels.base import Kernel, is_positive
+from bayesmkl.kernels.geometry import PairwiseGeometry
+
+__all__ = ["FromDistance"]
+
+# Computed here from direct differences; exp(-d/s) is positive semidefinite for each of them.
+OWN_METRICS = ("euclidean", "l2", "sqeuclidean", "cityblock", "l1", "manhattan")
+BOOLEAN_METRICS = ("dice", "jaccard", "rogerstanimoto", "sokalsneath")
+# Metrics of two rows alone. "seuclidean" and "mahalanobis" are missing on purpose: they take a variance from
+# whatever rows they are called with, test rows included.
+OTHER_METRICS = (
+    "braycurtis",
+    "canberra",
+    "chebyshev",
+    "correlation",
+    "cosine",
+    "hamming",
+    "haversine",
+    "minkowski",
+)
+METRICS = OWN_METRICS + OTHER_METRICS + BOOLEAN_METRICS
+
+
+class FromDistance(Kernel):
+    r"""Kernel :math:`\exp(-d(x, z) / s)` of a distance :math:`d`.
+
+    Parameters
+    ----------
+    distance : str, callable or array-like of shape (n_samples, n_samples), default="euclidean"
+        * The name of a distance: "euclidean", "cityblock", "cosine", "chebyshev", "jaccard" and others.
+        * A callable ``d(x, z)`` of two rows that gives one number.
+        * "precomputed": the columns of the view are the distances to the training samples, so they form a
+          square matrix at fit and one of shape (n_rows, n_train) afterwards.
+        * A matrix of the distances among all samples. The view is then one column with the position of each
+          sample in that matrix; this is how several distance matrices go through cross-validation together.
+    scale : "train-mean" or float, default="train-mean"
+        The scale :math:`s`. "train-mean" is the mean distance over pairs of different training samples (1
+        where all those distances are zero).
+
+    Attributes
+    ----------
+    scale_ : float
+        The scale in use.
+
+    Notes
+    -----
+    The scale is the one of [1]_, section 6.2.2. It never sees test samples, and the zero distances of samples
+    to themselves do not enter the mean.
+
+    References
+    ----------
+    .. [1] M. Gönen, "Bayesian efficient multiple kernel learning", ICML 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import FromDistance
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> kernel = FromDistance().fit(X)
+    >>> kernel.scale_                                # the mean of 1, 2 and 3
+    2.0
+    >>> kernel(X[:1], X).round(4)
+    array([[1.    , 0.6065, 0.2231]])
+    """
+
+    def __init__(self, distance: Any = "euclidean", scale: str | float = "train-mean") -> None:
+        self.distance = distance
+        self.scale = scale
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots."""
+        if isinstance(self.distance, str):
+            name = self.distance
+        else:
+            name = callable_name(self.distance) if callable(self.distance) else "matrix"
+        return (
+            f"distance({name})" if isinstance(self.scale, str) else f"distance({name}, scale={self.scale:g})"
+        )
+
+    @property
+    def known_psd(self) -> bool:
+        """True for Euclidean, squared Euclidean and sum-of-differences distances."""
+        return isinstance(self.distance, str) and self.distance in OWN_METRICS
+
+    def check_parameters(self) -> None:
+        """Raise for an unknown distance, a matrix without distances, or a scale that is not positive."""
+        if not (isinstance(self.scale, str) and self.scale == "train-mean") and not is_positive(self.scale):
+            raise ValueError(
+                f'`scale` of FromDistance must be "train-mean" or a positive number; got {self.scale!r}. '
+                "It is a distance at which two samples still count as similar."
+            )
+        if isinstance(self.distance, str):
+            if self.distance not in (*METRICS, "precomputed"):
+                raise ValueError(
+                    f"`distance` of FromDistance is {self.distance!r}, which is not known; it must be one of "
+                    f'{", ".join(METRICS)} or "precomputed", a callable d(x, z), or a matrix of distances.'
+                )
+        elif not callable(self.distance):
+            matrix = np.asarray(self.distance, dtype=np.float64)
+            if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+                raise ValueError(
+                    "`distance` of FromDistance must be a square matrix of the distances among all samples; "
+                    f"got shape {matrix.shape}."
+                )
+            _check_distances(matrix)
+
+    def fit(self, X: Any, y: Any = None) -> FromDistance:
+        """Learn the scale from pairs of different training samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_train, n_features)
+            Training points; distances under "precomputed", sample positions where `distance` is a matrix.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : FromDistance
+            The fitted kernel.
+        """
+        self.check_parameters()
+        train = np.asarray(X, dtype=np.float64)
+        n_train = len(train)
+        if (
+            isinstance(self.distance, str)
+            and self.distance == "precomputed"
+            and train.shape != (n_train, n_train)
+        ):
+            raise ValueError(
+                '`X` must be a square matrix of training distances for FromDistance("precomputed"); '
+                f"got shape {train.shape}."
+            )
+        distances = self._distances(PairwiseGeometry(train, train))
+        _check_distances(distances)
+        if isinstance(self.scale, str):
+            mean = distances.sum() / max(n_train * (n_train - 1), 1)  # the diagonal is zero
+            self.scale_ = float(mean) if mean > 0 else 1.0
+        else:
+            self.scale_ = float(self.scale)
+        return self
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        check_is_fitted(self, "scale_")
+        np.multiply(self._distances(geometry), -1.0 / self.scale_, out=out)
+        np.exp(out, out=out)
+
+    def _distances(self, geometry: PairwiseGeometry) -> np.ndarray:
+        if callable(self.distance):
+            return pairwise_distances(geometry.X, geometry.Z, metric=self.distance)
+        if not isinstance(self.distance, str):
+            matrix = np.asarray(self.distance, dtype=np.float64)
+            rows, columns = (_positions(side, len(matrix)) for side in (geometry.X, geometry.Z))
+            return matrix[np.ix_(rows, columns)]
+        if self.distance == "precomputed":
+            return geometry.X
+        if self.distance in ("euclidean", "l2"):
+            return np.sqrt(geometry.squared_distances)
+        if self.distance == "sqeuclidean":
+            return geometry.squared_distances
+        if self.distance in OWN_METRICS:
+            return geometry.l1_distances
+        kind = bool if self.distance in BOOLEAN_METRICS else np.float64
+        X = geometry.X.astype(kind, copy=False)
+        Z = X if geometry.X is geometry.Z else geometry.Z.astype(kind, copy=False)
+        return pairwise_distances(X, Z, metric=self.distance)
+
+
+def callable_name(function: Callable[..., Any]) -> str:
+    """Return the name a reader knows `function` by: its own, that of what a partial wraps, or its class."""
+    function = getattr(function, "func", function)
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _positions(column: np.ndarray, n_samples: int) -> np.ndarray:
+    positions = column[:, 0].astype(np.intp)
+    if (
+        column.shape[1] != 1
+        or np.any(positions != column[:, 0])
+        or np.any((positions < 0) | (positions >= n_samples))
+    ):
+        raise ValueError(
+            "`X` must be one column of sample positions, integers from 0 to "
+            f"{n_samples - 1}, where `distance` is a matrix; got {column.shape[1]} column(s) with values "
+            f"from {column.min():g} to {column.max():g}. Give the view that holds the positions."
+        )
+    return positions
+
+
+def _check_distances(distances: np.ndarray) -> None:
+    if not np.isfinite(distances).all():
+        raise ValueError(
+            "Distances must be finite; got NaN or infinity. Does the metric divide by a zero length?"
+        )
+    largest = distances.max(initial=0.0)
+    if distances.min(initial=0.0) < 0 or np.abs(distances.diagonal()).max(initial=0.0) > 1e-6 * largest:
+        raise ValueError(
+            "Distances must be non-negative and zero between a sample and itself; got a smallest value of "
+            f"{distances.min():g} and a diagonal of up to {np.abs(distances.diagonal()).max():g}. "
+            "Are these similarities? Those are kernels already: pass them as a precomputed stack."
+        )

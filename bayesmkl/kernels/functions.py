@@ -1,0 +1,263 @@
+"""Kernel functions on rows of numbers, as small objects in the style of scikit-learn."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from bayesmkl.kernels.base import Kernel, is_positive
+from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
+
+__all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Polynomial", "Tanimoto"]
+
+
+class Gaussian(Kernel):
+    r"""Gaussian kernel :math:`\exp(-\|x-z\|^2 / (2 w^2))`.
+
+    Parameters
+    ----------
+    width : float, default=None
+        The width :math:`w`, in the units of the features. 1 when `gamma` is not given either.
+    gamma : float, default=None
+        Alternatively the factor in :math:`\exp(-\gamma \|x-z\|^2)`; :math:`\gamma = 1/(2 w^2)`.
+
+    Notes
+    -----
+    Some toolboxes write :math:`\exp(-\|x-z\|^2/s^2)`; their width :math:`s` is ``Gaussian(gamma=1 / s**2)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Gaussian
+    >>> Gaussian(width=2)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
+    array([[1.    , 0.6065]])
+    """
+
+    def __init__(self, width: float | None = None, gamma: float | None = None) -> None:
+        self.width = width
+        self.gamma = gamma
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots."""
+        return f"gaussian({_scale_label(self.width, self.gamma)})"
+
+    def check_parameters(self) -> None:
+        """Raise for a width or gamma that is not positive, or for both at once."""
+        _check_scale("Gaussian", self.width, self.gamma)
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        width = 1.0 if self.width is None else self.width
+        gamma = 0.5 / width**2 if self.gamma is None else self.gamma
+        np.multiply(geometry.squared_distances, -gamma, out=out)
+        np.exp(out, out=out)
+
+
+class Laplacian(Kernel):
+    r"""Laplacian kernel :math:`\exp(-\|x-z\|_1 / w)`, with the sum of absolute differences as distance.
+
+    Parameters
+    ----------
+    width : float, default=None
+        The width :math:`w`, in the units of the features. 1 when `gamma` is not given either.
+    gamma : float, default=None
+        Alternatively the factor in :math:`\exp(-\gamma \|x-z\|_1)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Laplacian
+    >>> Laplacian(width=2)(np.array([[0.0, 0.0]]), np.array([[1.0, -1.0]])).round(4)
+    array([[0.3679]])
+    """
+
+    def __init__(self, width: float | None = None, gamma: float | None = None) -> None:
+        self.width = width
+        self.gamma = gamma
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots."""
+        return f"laplacian({_scale_label(self.width, self.gamma)})"
+
+    def check_parameters(self) -> None:
+        """Raise for a width or gamma that is not positive, or for both at once."""
+        _check_scale("Laplacian", self.width, self.gamma)
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        width = 1.0 if self.width is None else self.width
+        gamma = 1.0 / width if self.gamma is None else self.gamma
+        np.multiply(geometry.l1_distances, -gamma, out=out)
+        np.exp(out, out=out)
+
+
+class Polynomial(Kernel):
+    r"""Polynomial kernel :math:`(x \cdot z + c)^q`.
+
+    Parameters
+    ----------
+    degree : int, default=2
+        The degree :math:`q`, at least 1.
+    offset : float, default=1.0
+        The offset :math:`c`. A negative one may give an indefinite kernel.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Polynomial
+    >>> Polynomial(degree=2)(np.array([[1.0, 2.0]]), np.array([[3.0, 0.5]]))
+    array([[25.]])
+    """
+
+    def __init__(self, degree: int = 2, offset: float = 1.0) -> None:
+        self.degree = degree
+        self.offset = offset
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots; the offset is left out where it is 1."""
+        offset = "" if self.offset == 1 else f", offset={self.offset:g}"
+        return f"polynomial(degree={self.degree}{offset})"
+
+    @property
+    def known_psd(self) -> bool:
+        """True for a non-negative offset: sums and products of such kernels are positive semidefinite."""
+        return self.offset >= 0
+
+    def check_parameters(self) -> None:
+        """Raise for a degree that is not a positive integer, or an offset that is not a finite number."""
+        if not isinstance(self.degree, Integral) or isinstance(self.degree, bool) or self.degree < 1:
+            raise ValueError(
+                f"`degree` of Polynomial must be an integer of at least 1; got {self.degree!r}. "
+                "A degree of 1 is the linear kernel plus the offset."
+            )
+        if not isinstance(self.offset, Real) or not np.isfinite(self.offset):
+            raise ValueError(
+                f"`offset` of Polynomial must be a finite number; got {self.offset!r}. 1 is the usual one."
+            )
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        np.add(geometry.inner_products, self.offset, out=out)
+        _power(out, self.degree)
+
+    def diagonal(self, X: np.ndarray) -> np.ndarray:
+        """Return k(x, x) for each row of `X`, shape (n_rows,)."""
+        values = squared_norms(X) + self.offset
+        _power(values, self.degree)
+        return values
+
+
+class Linear(Kernel):
+    r"""Linear kernel :math:`x \cdot z`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Linear
+    >>> Linear()(np.array([[1.0, 2.0]]), np.array([[3.0, 0.5]]))
+    array([[4.]])
+    """
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots."""
+        return "linear"
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        out[...] = geometry.inner_products
+
+    def diagonal(self, X: np.ndarray) -> np.ndarray:
+        """Return k(x, x) for each row of `X`, shape (n_rows,)."""
+        return squared_norms(X)
+
+
+class Cosine(Kernel):
+    r"""Cosine of the angle between two rows, :math:`x \cdot z / (\|x\| \|z\|)`.
+
+    A row of zeros has no direction: it is similar to nothing, itself included.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Cosine
+    >>> Cosine()(np.array([[3.0, 0.0]]), np.array([[1.0, 1.0], [0.0, 0.0]])).round(4)
+    array([[0.7071, 0.    ]])
+    """
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots."""
+        return "cosine"
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        of_x, of_z = geometry.squared_norms
+        lengths = np.multiply.outer(np.sqrt(of_x), np.sqrt(of_z))
+        out[...] = 0.0
+        np.divide(geometry.inner_products, lengths, out=out, where=lengths > 0)
+
+    def diagonal(self, X: np.ndarray) -> np.ndarray:
+        """Return k(x, x) for each row of `X`: 1, or 0 for a row of zeros. Shape (n_rows,)."""
+        return (squared_norms(X) > 0).astype(np.float64)
+
+
+class Tanimoto(Kernel):
+    r"""Tanimoto (Jaccard) kernel :math:`x \cdot z / (\|x\|^2 + \|z\|^2 - x \cdot z)`.
+
+    It is made for counts and fingerprints. On zeros and ones it is the size of the intersection over the size
+    of the union. Two rows of zeros are equal and have similarity 1.
+
+    Notes
+    -----
+    It is positive semidefinite for all real data, not for binary data alone: with :math:`s = x \cdot z` and
+    :math:`n = \|x\|^2 + \|z\|^2` it is :math:`\sum_{k \ge 1} (s / n)^k`, which converges because
+    :math:`|s| \le n / 2`; both :math:`s` and :math:`1/n` are positive semidefinite, and so are sums of their
+    products.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Tanimoto
+    >>> Tanimoto()(np.array([[1, 1, 0, 1]]), np.array([[1, 0, 0, 1]])).round(4)
+    array([[0.6667]])
+    """
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots."""
+        return "tanimoto"
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        of_x, of_z = geometry.squared_norms
+        union = np.add.outer(of_x, of_z) - geometry.inner_products
+        out[...] = 1.0
+        np.divide(geometry.inner_products, union, out=out, where=union > 0)
+
+
+def _check_scale(owner: str, width: Any, gamma: Any) -> None:
+    if width is not None and gamma is not None:
+        raise ValueError(
+            f"{owner} takes `width` or `gamma`, not both; got width={width!r} and gamma={gamma!r}."
+        )
+    for name, value in (("width", width), ("gamma", gamma)):
+        if value is not None and not is_positive(value):
+            raise ValueError(
+                f"`{name}` of {owner} must be a positive number; got {value!r}. "
+                "A typical distance between two samples is a good first width."
+            )
+
+
+def _scale_label(width: float | None, gamma: float | None) -> str:
+    return f"gamma={gamma:g}" if gamma is not None else f"width={1.0 if width is None else width:g}"
+
+
+def _power(values: np.ndarray, degree: int) -> None:
+    with np.errstate(over="ignore"):  # an infinite kernel is reported by name where it is used
+        np.power(values, int(degree), out=values)

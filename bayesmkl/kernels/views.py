@@ -1,0 +1,169 @@
+"""Which columns of the data each kernel sees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["View", "refuse_text_columns", "resolve_views"]
+
+# How the column types of pandas, polars and Arrow begin where they hold plain numbers.
+NUMERIC_TYPES = ("int", "uint", "float", "double", "bool", "decimal")
+
+
+class View(NamedTuple):
+    """A named group of columns."""
+
+    name: str
+    columns: np.ndarray  # their positions, (n_columns,)
+
+
+def resolve_views(views: Any, n_features: int, feature_names: np.ndarray | None) -> list[View]:
+    """Turn the `views` argument of a bank into named groups of column positions.
+
+    Parameters
+    ----------
+    views : "all", "each", "all+each" or mapping of view name to columns
+        Columns are feature names, positions, a slice, a boolean mask, or a single name or position.
+    n_features : int
+        Number of columns of the data.
+    feature_names : ndarray of shape (n_features,) or None
+        Column names of a DataFrame; without them columns are called x0, x1, ...
+
+    Returns
+    -------
+    views : list of View
+        In the order in which kernels are made.
+
+    Raises
+    ------
+    ValueError
+        For anything that does not name columns of the data.
+
+    Examples
+    --------
+    >>> from bayesmkl.kernels.views import resolve_views
+    >>> resolve_views({"size": [0, 2], "shape": slice(3, None)}, 5, None)
+    [View(name='size', columns=array([0, 2])), View(name='shape', columns=array([3, 4]))]
+    """
+    whole = [View("all", np.arange(n_features))]
+    labels = (
+        [f"x{j}" for j in range(n_features)]
+        if feature_names is None
+        else [str(name) for name in feature_names]
+    )
+    each = [View(label, np.array([j])) for j, label in enumerate(labels)]
+    if isinstance(views, str) and views in ("all", "each", "all+each"):
+        return {"all": whole, "each": each, "all+each": whole + each}[views]
+    if not isinstance(views, Mapping):
+        raise ValueError(
+            f'`views` must be "all", "each", "all+each" or a mapping {{view name: columns}}; got {views!r}.'
+        )
+    if not views:
+        raise ValueError(
+            '`views` must name at least one view; got an empty mapping. Use "all" for all columns.'
+        )
+    return [
+        View(str(name), _columns(name, wanted, n_features, feature_names)) for name, wanted in views.items()
+    ]
+
+
+def _columns(view: Any, wanted: Any, n_features: int, feature_names: np.ndarray | None) -> np.ndarray:
+    if isinstance(wanted, slice):
+        if any(isinstance(bound, str) for bound in (wanted.start, wanted.stop)):
+            raise ValueError(
+                f"`views[{view!r}]` must be a slice of positions; got {wanted!r}. List the names instead."
+            )
+        columns = np.arange(n_features)[wanted]
+    else:
+        items = [wanted] if np.ndim(wanted) == 0 else list(wanted)
+        if items and all(isinstance(item, (bool, np.bool_)) for item in items):
+            if len(items) != n_features:
+                raise ValueError(
+                    f"`views[{view!r}]` is a mask of length {len(items)}; it needs one entry for each of the "
+                    f"{n_features} columns of `X`."
+                )
+            columns = np.flatnonzero(items)
+        else:
+            columns = np.array(
+                [_position(view, item, n_features, feature_names) for item in items], dtype=np.intp
+            )
+    if len(columns) == 0:
+        raise ValueError(
+            f"`views[{view!r}]` selects no column; got {wanted!r}. Give it columns or leave it out."
+        )
+    return columns
+
+
+def _position(view: Any, item: Any, n_features: int, feature_names: np.ndarray | None) -> int:
+    if isinstance(item, str):
+        if feature_names is None:
+            raise ValueError(
+                f"`views[{view!r}]` names the column {item!r}, but `X` has no column names. "
+                "Pass a DataFrame, or give the column's position."
+            )
+        found = np.flatnonzero(feature_names == item)
+        if len(found) == 0:
+            close = get_close_matches(item, [str(name) for name in feature_names])
+            hint = (
+                f"did you mean {', '.join(map(repr, close))}?"
+                if close
+                else f"the columns are {list(feature_names)}."
+            )
+            raise ValueError(f"`views[{view!r}]` names the column {item!r}, which `X` does not have; {hint}")
+        return int(found[0])
+    is_position = isinstance(item, Integral) and not isinstance(item, bool)
+    if is_position and -n_features <= int(item) < n_features:
+        return int(item) % n_features
+    raise ValueError(
+        f"`views[{view!r}]` must hold column names or positions from 0 to {n_features - 1}; got {item!r}."
+    )
+
+
+def refuse_text_columns(X: Any) -> None:
+    """Raise for columns of a pandas or polars DataFrame that hold no numbers, naming them.
+
+    Parameters
+    ----------
+    X : object
+        Anything but a DataFrame passes.
+
+    Raises
+    ------
+    ValueError
+        For text, dates and other columns that are not numbers.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bayesmkl.kernels.views import refuse_text_columns
+    >>> refuse_text_columns(pd.DataFrame({"radius": [1.0], "site": ["left"]}))
+    Traceback (most recent call last):
+        ...
+    ValueError: `X` must hold numbers; column 'site' does not. Encode it first, for example ...
+    """
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+        return
+    text = [
+        str(name)
+        for name, dtype in zip(X.columns, X.dtypes, strict=True)
+        if not str(dtype).lower().startswith(NUMERIC_TYPES) and not _holds_numbers(np.asarray(X[name]))
+    ]
+    if text:
+        which = f"column {text[0]!r} does" if len(text) == 1 else f"columns {', '.join(map(repr, text))} do"
+        raise ValueError(
+            f"`X` must hold numbers; {which} not. Encode it first, for example with OneHotEncoder in a "
+            "ColumnTransformer, or leave it out."
+        )
+
+
+def _holds_numbers(values: np.ndarray) -> bool:
+    if values.dtype.kind == "O":  # numbers and missing values, which are reported as such later
+        return not any(isinstance(v, (str, bytes)) for v in values.flat) and any(
+            isinstance(v, Real) for v in values.flat
+        )
+    return values.dtype.kind in "biuf"

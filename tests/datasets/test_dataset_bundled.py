@@ -1,0 +1,116 @@
+"""Sets that scikit-learn ships: coding, views and return types."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import datasets as sklearn_datasets
+
+from bayesmkl.datasets import (
+    fetch,
+    list_datasets,
+    load_diabetes,
+    load_digits_views,
+    load_iris,
+    load_wdbc,
+    load_wine,
+)
+
+LOADERS = {
+    "wdbc": load_wdbc,
+    "iris": load_iris,
+    "wine": load_wine,
+    "digits": load_digits_views,
+    "diabetes": load_diabetes,
+}
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_loader_agrees_with_the_table_and_with_fetch(name):
+    bunch = LOADERS[name]()
+    row = list_datasets().loc[name]
+    assert bunch.data.shape == (row.samples, row.features)
+    assert len(bunch.feature_names) == len(set(bunch.feature_names)) == row.features
+    assert bunch.name == name
+    fetched = fetch(name)
+    np.testing.assert_array_equal(fetched.data, bunch.data)
+    np.testing.assert_array_equal(fetched.target, bunch.target)
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_frame_and_tuple_hold_the_same_numbers(name):
+    bunch = LOADERS[name]()
+    X, y = LOADERS[name](return_X_y=True, as_frame=True)
+    assert isinstance(X, pd.DataFrame)
+    assert isinstance(y, pd.Series)
+    assert list(X.columns) == bunch.feature_names
+    np.testing.assert_array_equal(X.to_numpy(), bunch.data)
+    np.testing.assert_array_equal(y.to_numpy(), bunch.target)
+
+
+@pytest.mark.parametrize("name", [name for name in LOADERS if name != "diabetes"])
+def test_class_names_follow_the_sorted_labels_with_the_counts_of_the_description(name):
+    bunch = LOADERS[name]()
+    labels, counts = np.unique(bunch.target, return_counts=True)
+    assert len(bunch.target_names) == len(labels)
+    for label, class_name, count in zip(labels, bunch.target_names, counts, strict=True):
+        assert f"{label} = {class_name} ({count})" in bunch.DESCR
+
+
+def test_wdbc_positive_class_is_malignant():
+    bunch = load_wdbc()
+    source = sklearn_datasets.load_breast_cancer()
+    words = source.target_names[source.target]
+    np.testing.assert_array_equal(bunch.target_names[(bunch.target + 1) // 2], words)
+    assert np.count_nonzero(bunch.target == 1) == np.count_nonzero(words == "malignant") == 212
+    np.testing.assert_array_equal(bunch.data, source.data)
+
+
+def test_diabetes_is_in_original_units():
+    bunch = load_diabetes()
+    scaled = sklearn_datasets.load_diabetes().data
+    z_scores = (bunch.data - bunch.data.mean(axis=0)) / bunch.data.std(axis=0) / np.sqrt(442)
+    np.testing.assert_allclose(z_scores, scaled, atol=1e-4)
+    assert bunch.data[:, 0].min() >= 18  # age in years
+    assert "target_names" not in bunch
+
+
+def test_digit_views_partition_the_columns():
+    digits = load_digits_views()
+    columns = [column for view in digits.views.values() for column in view]
+    assert columns == list(range(digits.data.shape[1]))
+    np.testing.assert_array_equal(digits.data[:, digits.views["pixels"]], sklearn_datasets.load_digits().data)
+
+
+def test_digit_views_match_loops_over_one_image():
+    digits = load_digits_views()
+    sample = 17
+    image = sklearn_datasets.load_digits().images[sample]
+    view = {name: digits.data[sample, columns] for name, columns in digits.views.items()}
+    np.testing.assert_array_equal(view["rows"], [sum(image[i, :]) for i in range(8)])
+    np.testing.assert_array_equal(view["columns"], [sum(image[:, j]) for j in range(8)])
+    corners = [image[i : i + 4, j : j + 4].sum() for i in (0, 4) for j in (0, 4)]
+    np.testing.assert_array_equal(view["quadrants"], corners)
+
+    grid = np.arange(8)
+    for u, v in [(0, 0), (1, 2), (5, 3), (7, 4)]:
+        wave = np.exp(-2j * np.pi * (u * grid[:, None] + v * grid[None, :]) / 8)
+        assert view["fourier"][u * 5 + v] == pytest.approx(abs((image * wave).sum()))
+
+    histogram = np.zeros((2, 2, 8))
+    for i in range(8):
+        for j in range(8):
+            up, low, left, right = max(i - 1, 0), min(i + 1, 7), max(j - 1, 0), min(j + 1, 7)
+            dy = (image[low, j] - image[up, j]) / (low - up)
+            dx = (image[i, right] - image[i, left]) / (right - left)
+            angle = (np.arctan2(dy, dx) + np.pi) / (2 * np.pi)  # 0 to 1
+            histogram[i // 4, j // 4, int(angle * 8) % 8] += np.hypot(dx, dy)
+    np.testing.assert_allclose(view["gradients"], histogram.ravel())
+
+
+def test_fourier_view_ignores_cyclic_shifts():
+    images = sklearn_datasets.load_digits().images[:5]
+    digits = load_digits_views()
+    shifted = np.abs(np.fft.fft2(np.roll(images, (2, 3), axis=(1, 2))))[:, :, :5].reshape(5, -1)
+    np.testing.assert_allclose(digits.data[:5, digits.views["fourier"]], shifted, atol=1e-9)

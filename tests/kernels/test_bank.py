@@ -1,0 +1,496 @@
+"""Banks of kernels: views, names, statistics from training data, containers, and what users get wrong."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import skops.io
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayesmkl.kernels import (
+    Cosine,
+    FromDistance,
+    Gaussian,
+    KernelBank,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Tanimoto,
+)
+from bayesmkl.kernels.adapters import PAIRWISE_NAMES
+
+RNG = np.random.default_rng(3)
+TRAIN = RNG.random(size=(18, 4)) + 0.1
+ROWS = RNG.random(size=(5, 4)) + 0.1
+for _shared in (TRAIN, ROWS):
+    _shared.flags.writeable = False
+NAMES = ["mean radius", "texture", "area", "site"]
+FRAME = pd.DataFrame(TRAIN, columns=NAMES)
+
+
+def dot(X, Z):
+    return X @ Z.T
+
+
+MIXED = [
+    Gaussian(width=2),
+    Laplacian(),
+    Polynomial(3),
+    Linear(),
+    Cosine(),
+    Tanimoto(),
+    FromDistance(),
+    "chi2",
+    dot,
+]
+SEQUENCES = ["spherical", "trace", "center", None, ("center", "spherical"), ("spherical", "center", "trace")]
+
+
+@parametrize_with_checks(
+    [
+        KernelBank(),
+        KernelBank([Linear(), FromDistance(), "rbf"], "all+each", normalize=("center", "spherical")),
+    ]
+)
+def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", SEQUENCES, ids=str)
+@pytest.mark.parametrize("views", ["all", "each", "all+each"])
+def test_train_stack_fit_transform_and_training_rows_agree(normalize, views):
+    bank = KernelBank(MIXED, views, normalize)
+    stack = bank.fit_transform(TRAIN)
+    assert stack.shape == (18, 18, bank.n_kernels_)
+    kernels = np.moveaxis(stack, -1, 0)
+    assert kernels.flags.c_contiguous
+    np.testing.assert_array_equal(bank.train_stack(), kernels)
+    np.testing.assert_array_equal(kernels, kernels.transpose(0, 2, 1))
+    size = np.abs(kernels).max(axis=(1, 2), keepdims=True)
+    size[size == 0] = 1.0  # one positive column under the cosine, centered
+    np.testing.assert_allclose(bank.row_stack(TRAIN[4:9]) / size, kernels[:, 4:9] / size, atol=1e-12)
+    np.testing.assert_array_equal(np.moveaxis(bank.transform(TRAIN[4:9]), -1, 0), bank.row_stack(TRAIN[4:9]))
+    np.testing.assert_array_equal(KernelBank(MIXED, views, normalize).fit(TRAIN).train_stack(), kernels)
+
+
+def test_stack_equals_a_loop_over_views_kernels_and_pairs():
+    views = {"left": [0, 1], "right": [3]}
+    bank = KernelBank([Gaussian(width=0.5), Polynomial(degree=2)], views).fit(TRAIN)
+    kernels = bank.row_stack(ROWS)
+    functions = [
+        lambda x, z: np.exp(-np.sum((x - z) ** 2) / (2 * 0.5**2)),
+        lambda x, z: (x @ z + 1) ** 2,
+    ]
+    for m, (columns, function) in enumerate(itertools.product(views.values(), functions)):
+        for i, j in itertools.product(range(len(ROWS)), range(len(TRAIN))):
+            x, z = ROWS[i, columns], TRAIN[j, columns]
+            expected = function(x, z) / np.sqrt(function(x, x) * function(z, z))
+            assert kernels[m, i, j] == pytest.approx(expected, rel=1e-13)
+
+
+def test_paper_bank_is_ten_gaussians_and_three_polynomials():
+    bank = KernelBank(normalize=None).fit(TRAIN)
+    kernels = bank.row_stack(ROWS)
+    assert bank.n_kernels_ == len(kernels) == 13
+    for k in range(10):
+        reference = pairwise_kernels(ROWS, TRAIN, metric="rbf", gamma=0.5 / (2.0 ** (k - 3)) ** 2)
+        np.testing.assert_allclose(kernels[k], reference, rtol=1e-10, atol=1e-300)
+    for q in (1, 2, 3):
+        np.testing.assert_allclose(kernels[9 + q], (ROWS @ TRAIN.T + 1) ** q, rtol=1e-14)
+
+
+@pytest.mark.parametrize("metric", PAIRWISE_NAMES)
+def test_scikit_learn_names(metric):
+    bank = KernelBank(metric, normalize=None).fit(TRAIN)
+    expected = pairwise_kernels(ROWS.copy(), TRAIN.copy(), metric=metric)  # chi2 refuses read-only arrays
+    np.testing.assert_allclose(bank.row_stack(ROWS)[0], expected, rtol=1e-14)
+    assert bank.kernel_names_ == [f"{metric} · all"]
+
+
+def test_gaussian_process_kernel_without_its_noise_term():
+    kernel = ConstantKernel(2.0) * RBF(0.7) + WhiteKernel(0.5)
+    bank = KernelBank(kernel, normalize=None).fit(TRAIN)
+    np.testing.assert_allclose(bank.row_stack(ROWS)[0], 2.0 * RBF(0.7)(ROWS, TRAIN), rtol=1e-14)
+    np.testing.assert_allclose(bank.train_stack()[0].diagonal(), 2.0)
+    scaled = KernelBank(kernel).fit(TRAIN)
+    np.testing.assert_allclose(scaled.row_stack(ROWS)[0], RBF(0.7)(ROWS, TRAIN), rtol=1e-14)
+
+
+def test_test_rows_are_normalized_with_training_statistics_alone():
+    bank = KernelBank(MIXED, normalize=("center", "trace")).fit(TRAIN)
+    together = bank.row_stack(ROWS)
+    one_by_one = np.concatenate([bank.row_stack(ROWS[i : i + 1]) for i in range(len(ROWS))], axis=1)
+    np.testing.assert_allclose(together, one_by_one, rtol=1e-12, atol=1e-12)
+
+
+@settings(max_examples=15, deadline=None)
+@given(seed=st.integers(0, 10**6), n_samples=st.integers(2, 10), log_scale=st.integers(-3, 3))
+def test_default_bank_has_unit_diagonal_and_is_positive_semidefinite(seed, n_samples, log_scale):
+    X = np.random.default_rng(seed).normal(size=(n_samples, 3)) * 10.0**log_scale
+    bank = KernelBank(views="all+each").fit(X)
+    assert bank.kernels_known_psd_.all()
+    for kernel in bank.train_stack():
+        np.testing.assert_allclose(kernel.diagonal(), 1.0, rtol=1e-13)
+        assert np.linalg.eigvalsh(kernel)[0] > -1e-12 * n_samples
+
+
+def test_permuted_samples_and_kernels_give_permuted_stacks():
+    order = RNG.permutation(len(TRAIN))
+    reference = KernelBank(MIXED, normalize=("center", "spherical")).fit(TRAIN)
+    shuffled = KernelBank(MIXED[::-1], normalize=("center", "spherical")).fit(TRAIN[order])
+    np.testing.assert_allclose(
+        shuffled.train_stack()[::-1], reference.train_stack()[:, order][:, :, order], rtol=1e-10, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        shuffled.row_stack(ROWS)[::-1], reference.row_stack(ROWS)[:, :, order], rtol=1e-10, atol=1e-12
+    )
+
+
+def test_common_offset_does_not_change_kernels_of_differences():
+    steps = RNG.integers(0, 64, size=(10, 3)) / 4.0  # exactly representable also at 1e8
+    kernels = [Gaussian(width=2), Laplacian(width=2), FromDistance()]
+    near, far = KernelBank(kernels).fit(steps), KernelBank(kernels).fit(steps + 1e8)
+    np.testing.assert_array_equal(near.train_stack(), far.train_stack())
+    np.testing.assert_array_equal(near.row_stack(steps[:3] + 0.5), far.row_stack(steps[:3] + 0.5 + 1e8))
+
+
+def test_zero_samples_and_zero_features_give_zeros_not_errors():
+    X = TRAIN.copy()
+    X[:, 2] = 0.0
+    X[5] = 0.0
+    kernels = KernelBank(Linear(), "each").fit(X).train_stack()
+    np.testing.assert_array_equal(kernels[2], 0.0)
+    np.testing.assert_array_equal(kernels[0][5], 0.0)
+    np.testing.assert_allclose(np.delete(np.delete(kernels[0], 5, 0), 5, 1), 1.0, rtol=1e-15)
+
+
+def test_distances_and_inner_products_are_computed_once_per_view(monkeypatch):
+    calls = []
+    import bayesmkl.kernels.geometry as geometry
+
+    cdist = geometry.cdist
+    monkeypatch.setattr(geometry, "cdist", lambda *args: calls.append(args) or cdist(*args))
+    KernelBank(views="all+each").fit(TRAIN)
+    assert len(calls) == 5
+
+
+# --- names, views, containers ------------------------------------------------------------------
+
+
+def test_kernel_names():
+    functions = [dot, lambda X, Z: X @ Z.T, functools.partial(dot)]
+    kernels = [Gaussian(width=2), *functions, "rbf", RBF(2.0), Linear(), Linear()]
+    bank = KernelBank(kernels, {"mean radius": 0}).fit(TRAIN)
+    assert bank.kernel_names_ == [
+        "gaussian(width=2) · mean radius",
+        "dot · mean radius",
+        "callable[2] · mean radius",
+        "dot · mean radius #2",
+        "rbf · mean radius",
+        "RBF(length_scale=2) · mean radius",
+        "linear · mean radius",
+        "linear · mean radius #2",
+    ]
+    assert bank.kernel_views_ == ["mean radius"] * 8
+    np.testing.assert_array_equal(
+        bank.kernels_known_psd_, [True, False, False, False, True, False, True, True]
+    )
+
+
+def test_kernels_are_ordered_by_view_then_as_given():
+    bank = KernelBank([Linear(), Gaussian()], "all+each").fit(FRAME)
+    assert bank.kernel_views_ == [view for view in ["all", *NAMES] for _ in range(2)]
+    assert bank.kernel_names_[:4] == [
+        "linear · all",
+        "gaussian(width=1) · all",
+        "linear · mean radius",
+        "gaussian(width=1) · mean radius",
+    ]
+    assert KernelBank("linear", "each").fit(TRAIN).kernel_views_ == ["x0", "x1", "x2", "x3"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "positions"),
+    [
+        (["mean radius", "area"], [0, 2]),
+        ("texture", [1]),
+        (3, [3]),
+        (-1, [3]),
+        (np.int64(2), [2]),
+        ([2, 0], [2, 0]),
+        (("site", 0), [3, 0]),
+        (np.array([1, 3]), [1, 3]),
+        (pd.Index(["area", "site"]), [2, 3]),
+        (slice(1, 3), [1, 2]),
+        (slice(None, None, 2), [0, 2]),
+        ([True, False, False, True], [0, 3]),
+        (np.array([False, True, False, False]), [1]),
+    ],
+    ids=str,
+)
+def test_views_by_name_position_slice_and_mask(columns, positions):
+    bank = KernelBank("linear", {"v": columns}, normalize=None).fit(FRAME)
+    np.testing.assert_allclose(bank.train_stack()[0], TRAIN[:, positions] @ TRAIN[:, positions].T, rtol=1e-14)
+
+
+def test_pandas_and_polars_frames_give_the_same_as_arrays():
+    expected = KernelBank(views="each").fit(TRAIN).row_stack(ROWS)
+    for frame in (pd.DataFrame, lambda data, columns: pl.DataFrame(dict(zip(columns, data.T, strict=True)))):
+        bank = KernelBank(views="each").fit(frame(TRAIN, columns=NAMES))
+        assert list(bank.feature_names_in_) == NAMES
+        np.testing.assert_array_equal(bank.row_stack(frame(ROWS, columns=NAMES)), expected)
+        with pytest.raises(ValueError, match=r"(?s)feature names.*unseen at fit time.*- area2"):
+            bank.transform(frame(ROWS, columns=[*NAMES[:2], "area2", "site"]))
+        with pytest.raises(ValueError, match="same order"):
+            bank.transform(frame(ROWS, columns=NAMES[::-1]))
+
+
+def test_number_like_columns_of_frames_are_numbers():
+    frame = pd.DataFrame(
+        {
+            "flag": [True, False, True],
+            "count": pd.array([1, 2, 3], dtype="Int64"),
+            "level": pd.Categorical([1, 2, 1]),
+            "odd": pd.Series([1, 2.5, 3], dtype=object),
+        }
+    )
+    np.testing.assert_array_equal(
+        KernelBank("linear", normalize=None).fit(frame).X_train_, [[1, 1, 1, 1], [0, 2, 2, 2.5], [1, 3, 1, 3]]
+    )
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(["a", "b"]),
+        pd.Series(["1", "2"], dtype=object),
+        pd.Series(["a", "b"], dtype="category"),
+        pd.to_datetime(pd.Series(["2020-01-01", "2020-01-02"])),
+    ],
+    ids=lambda column: str(column.dtype),
+)
+def test_text_and_date_columns_are_named(column):
+    frame = pd.DataFrame({"radius": [1.0, 2.0], "site of tumor": column})
+    frames = [frame, pl.from_pandas(frame)]
+    for data in frames:
+        with pytest.raises(ValueError, match=r"column 'site of tumor' does not\. Encode it first"):
+            KernelBank().fit(data)
+
+
+def test_several_distance_matrices_survive_subsetting():
+    first, second = (np.abs(v - v.T) for v in (RNG.normal(size=(10, 1)), RNG.normal(size=(10, 1))))
+    positions = RNG.permutation(10)[:, None]
+    bank = KernelBank([FromDistance(first), FromDistance(second)]).fit(positions[:7])
+    train, rows = positions[:7, 0], positions[7:, 0]
+    for kernel, distances in zip(bank.row_stack(positions[7:]), (first, second), strict=True):
+        scale = distances[np.ix_(train, train)][np.triu_indices(7, k=1)].mean()
+        np.testing.assert_allclose(kernel, np.exp(-distances[np.ix_(rows, train)] / scale), rtol=1e-13)
+    assert bank.kernel_names_ == ["distance(matrix) · all", "distance(matrix) · all #2"]
+
+
+def test_precomputed_distances_in_blocks_of_columns():
+    first, second = (np.abs(v - v.T) for v in (RNG.normal(size=(9, 1)), RNG.normal(size=(9, 1))))
+    views = {"one": slice(0, 6), "two": slice(6, 12)}
+    table = np.hstack([first[:, :6], second[:, :6]])
+    kernels = KernelBank(FromDistance("precomputed", scale=2.0), views).fit(table[:6]).row_stack(table[6:])
+    np.testing.assert_allclose(kernels, np.exp(-np.stack([first[6:, :6], second[6:, :6]]) / 2.0), rtol=1e-14)
+
+
+# --- life as an estimator ----------------------------------------------------------------------
+
+
+class SumOfKernels(ClassifierMixin, BaseEstimator):
+    """A support vector machine on the sum of a bank's kernels."""
+
+    def __init__(self, kernels=None):
+        self.kernels = kernels
+
+    def fit(self, X, y):
+        self.bank_ = clone(self.kernels)
+        self.svm_ = SVC(kernel="precomputed").fit(self.bank_.fit_transform(X).sum(axis=2), y)
+        self.classes_ = self.svm_.classes_
+        return self
+
+    def predict(self, X):
+        return self.svm_.predict(self.bank_.transform(X).sum(axis=2))
+
+
+def test_grid_search_over_bank_parameters():
+    y = np.arange(18) % 2
+    grid = {
+        "kernels__normalize": [None, "spherical", ("center", "spherical")],
+        "kernels__kernels__width": [0.1, 1.0],
+    }
+    search = GridSearchCV(SumOfKernels(KernelBank(Gaussian())), grid, cv=2, error_score="raise").fit(TRAIN, y)
+    assert len(search.cv_results_["params"]) == 6
+    assert set(search.best_params_) == set(grid)
+
+
+def test_clone_and_fit_leave_the_arguments_alone():
+    kernel = FromDistance()
+    bank = KernelBank([kernel, Gaussian()], views={"a": [0], "b": [1, 2]})
+    fitted = bank.fit(TRAIN)
+    assert not hasattr(kernel, "scale_")
+    assert [k.scale_ for k in fitted.kernels_[::2]] == [
+        FromDistance().fit(TRAIN[:, columns]).scale_ for columns in ([0], [1, 2])
+    ]
+    assert not hasattr(clone(fitted), "kernels_")
+
+
+def test_refit_forgets_the_previous_data():
+    bank = KernelBank(MIXED, "all+each").fit(FRAME)
+    bank.fit(TRAIN[:10, :2])
+    assert not hasattr(bank, "feature_names_in_")
+    fresh = KernelBank(MIXED, "all+each").fit(TRAIN[:10, :2])
+    np.testing.assert_array_equal(bank.row_stack(ROWS[:, :2]), fresh.row_stack(ROWS[:, :2]))
+
+
+def test_training_data_are_copied():
+    X = TRAIN.copy()
+    bank = KernelBank(Linear()).fit(X)
+    before = bank.row_stack(ROWS)
+    X[...] = 0.0
+    np.testing.assert_array_equal(bank.row_stack(ROWS), before)
+
+
+def test_model_files_hold_the_training_data_but_no_stack():
+    kernels = ["paper", FromDistance(), "chi2", RBF(2.0)]
+    bank = KernelBank(kernels, "all+each", normalize=("center", "spherical"))
+    bank.fit(np.tile(TRAIN, (12, 1)))  # 216 samples
+    stack_bytes = bank.n_kernels_ * 216**2 * 8
+    pickled = pickle.dumps(bank)
+    assert len(pickled) < stack_bytes / 50
+    dumped = skops.io.dumps(bank)
+    untrusted = skops.io.get_untrusted_types(data=dumped)
+    assert all(name.startswith(("bayesmkl.kernels.", "sklearn.gaussian_process.")) for name in untrusted)
+    expected = bank.row_stack(ROWS)
+    for copy in (pickle.loads(pickled), skops.io.loads(dumped, trusted=untrusted)):
+        np.testing.assert_array_equal(copy.row_stack(ROWS), expected)
+        assert copy.kernel_names_ == bank.kernel_names_
+
+
+# --- bad input ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"kernels": []}, ValueError, "`kernels` must hold at least one kernel; got an empty list"),
+        ({"kernels": [Gaussian(), 3]}, TypeError, "`kernels` must hold kernel objects.*got 3 of type int"),
+        ({"kernels": {"a": Gaussian()}}, TypeError, "of type dict"),
+        ({"kernels": "rbff"}, ValueError, "`kernels` names 'rbff', which is not known; .*chi2.*rbf"),
+        ({"kernels": [Gaussian]}, TypeError, r"the class Gaussian; pass an instance, Gaussian\(...\)"),
+        (
+            {"kernels": Gaussian(width=-1)},
+            ValueError,
+            "`width` of Gaussian must be a positive number; got -1",
+        ),
+        (
+            {"kernels": lambda X, Z: np.full((len(X), len(Z)), np.nan)},
+            ValueError,
+            "'callable.*not all finite",
+        ),
+        (
+            {"kernels": Polynomial(degree=900)},
+            ValueError,
+            r"'polynomial\(degree=900\) · all': .*not all finite",
+        ),
+        ({"kernels": "additive_chi2"}, ValueError, "'additive_chi2 · all': .*center"),
+        ({"views": {}}, ValueError, "`views` must name at least one view"),
+        (
+            {"views": "every"},
+            ValueError,
+            '`views` must be "all", "each", "all.each" or a mapping.*got \'every\'',
+        ),
+        ({"views": {"v": []}}, ValueError, r"`views\['v'\]` selects no column; got \[\]"),
+        ({"views": {"v": slice(9, 12)}}, ValueError, "selects no column"),
+        ({"views": {"v": [False] * 4}}, ValueError, "selects no column"),
+        (
+            {"views": {"v": [True, False]}},
+            ValueError,
+            "mask of length 2; it needs one entry for each of the 4",
+        ),
+        (
+            {"views": {"v": ["texure"]}},
+            ValueError,
+            "column 'texure', which `X` does not have; did you mean 'texture'",
+        ),
+        ({"views": {"v": ["zzz"]}}, ValueError, "column 'zzz', which `X` does not have; the columns are"),
+        ({"views": {"v": slice("texture", "site")}}, ValueError, "must be a slice of positions"),
+        ({"views": {"v": [0, 4]}}, ValueError, "positions from 0 to 3; got 4"),
+        ({"views": {"v": 1.0}}, ValueError, "positions from 0 to 3; got 1.0"),
+        ({"normalize": "unit"}, ValueError, '`normalize` must be "spherical", "trace", "center", None'),
+    ],
+)
+def test_bad_arguments(arguments, error, message):
+    with pytest.raises(error, match=message):
+        KernelBank(**arguments).fit(FRAME)
+
+
+def test_callable_with_rows_and_columns_exchanged_is_told_so():
+    bank = KernelBank(lambda X, Z: Z @ X.T, normalize=None).fit(TRAIN)
+    with pytest.raises(
+        ValueError, match=r"\(n_rows, n_train\) = \(5, 18\); got \(18, 5\).*rows of X are query"
+    ):
+        bank.transform(ROWS)
+
+
+def test_kernel_of_two_vectors_is_told_how_to_become_one_of_two_tables():
+    with pytest.raises(ValueError, match=r"'min_sum · all'.*pairwise_kernels"):
+        KernelBank(min_sum).fit(TRAIN)
+
+
+def min_sum(x, z):
+    return np.minimum(x, z).sum()
+
+
+def test_errors_of_foreign_kernels_name_the_kernel():
+    with pytest.raises(ValueError, match=r"kernel 'chi2 · x0': .*[Nn]egative"):
+        KernelBank("chi2", "each").fit(-TRAIN)
+
+
+def test_view_by_name_needs_a_frame():
+    with pytest.raises(ValueError, match="names the column 'area', but `X` has no column names"):
+        KernelBank(views={"v": ["area"]}).fit(TRAIN)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_missing_values(bad):
+    X = TRAIN.copy()
+    X[2, 1] = bad
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        KernelBank().fit(X)
+    with pytest.raises(ValueError, match=r"NaN|infinity"):
+        KernelBank().fit(TRAIN).transform(X)
+
+
+def test_use_before_fit_and_other_columns():
+    for use in (lambda bank: bank.transform(ROWS), lambda bank: bank.train_stack()):
+        with pytest.raises(NotFittedError):
+            use(KernelBank())
+    with pytest.raises(ValueError, match="X has 3 features, but KernelBank is expecting 4 features"):
+        KernelBank().fit(TRAIN).transform(ROWS[:, :3])
+    with pytest.raises(ValueError, match="column 'site' does not"):
+        KernelBank().fit(FRAME).transform(FRAME.assign(site="left"))
+
+
+def test_unknown_fit_parameters_are_refused():
+    with pytest.raises(TypeError, match="takes no fit parameters"):
+        KernelBank().fit_transform(TRAIN, sample_weight=np.ones(18))

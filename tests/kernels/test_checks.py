@@ -1,0 +1,152 @@
+"""Each kind of doubtful kernel is found, named once, and good kernels are left in peace."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+
+from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear
+from bayesmkl.kernels.checks import check_kernel_stack
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+GOOD = Gaussian(width=2)(X, X)
+OTHER = Gaussian(width=1)(X, X)
+
+
+def findings(kernels, names=None, **kwargs):
+    """Return what the check says, one line per problem; assert that it says it in one warning."""
+    kernels = np.stack(kernels)
+    names = [f"k{m}" for m in range(len(kernels))] if names is None else names
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_kernel_stack(kernels, names, **kwargs)
+    assert len(caught) <= 1
+    if not caught:
+        return []
+    assert caught[0].category is KernelQualityWarning
+    return str(caught[0].message).split("\n")[1:]
+
+
+def test_good_kernels_give_no_warning():
+    assert findings([GOOD, OTHER, (X @ X.T) ** 2, Linear()(X, X)]) == []
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        (np.eye(40), "near-identity"),
+        (5.0 * np.eye(40) + 1e-3, "near-identity"),
+        (np.diag(np.arange(1.0, 41.0)), "near-identity"),
+        (np.ones((40, 40)), "constant"),
+        (np.zeros((40, 40)), "constant"),
+        (1.0 + 1e-10 * GOOD, "constant"),
+        (GOOD + np.triu(np.full((40, 40), 1e-5)), "asymmetric"),
+        (GOOD - 0.1 * np.eye(40), "indefinite"),
+        (np.tanh(X @ X.T - 1.0), "indefinite"),
+        (-np.ones((40, 40)), "indefinite"),
+        (1e5 * OTHER, "scaled differently"),
+        (1e-5 * OTHER, "scaled differently"),
+    ],
+)
+def test_bad_kernel_is_named_with_its_problem(bad, problem):
+    lines = findings([GOOD, bad], ["fine", "doubtful"])
+    (line,) = [line for line in lines if line.startswith(f"- {problem}")]
+    assert "doubtful" in line
+    assert line.endswith(".")
+    if problem != "scaled differently":  # there the two ends of the range are named
+        assert "fine" not in line
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-14])
+def test_duplicates_are_grouped_up_to_scale(noise):
+    wobble = noise * np.outer(X[:, 0], X[:, 0])
+    lines = findings([GOOD, OTHER, 3.0 * GOOD + wobble, OTHER, 0.5 * GOOD, OTHER + 1e-6 * GOOD])
+    assert len(lines) == 1
+    assert lines[0].startswith("- duplicates up to scale")
+    groups = lines[0].split(": ")[1].split(". ")[0].split("; ")
+    assert sorted(groups) == ["k0 = k2 = k4", "k1 = k3"]
+
+
+def test_negated_kernel_is_no_duplicate():
+    assert not any("duplicates" in line for line in findings([GOOD, -GOOD], known_psd=[True, True]))
+
+
+def test_near_identity_has_its_own_threshold_at_a_tenth_of_the_frobenius_norm():
+    n = 40
+    for ratio, expected in ((0.099, 1), (0.101, 0)):
+        off = ratio / np.sqrt(n - 1)
+        kernel = np.full((n, n), off) + (1.0 - off) * np.eye(n)
+        assert np.linalg.norm(kernel - np.eye(n)) / np.linalg.norm(np.eye(n)) == pytest.approx(ratio)
+        assert len(findings([kernel])) == expected
+
+
+def test_samples_without_self_similarity_do_not_hide_an_identity():
+    kernel = np.eye(40)
+    kernel[:5] = 0.0
+    (line,) = findings([kernel])
+    assert line.startswith("- near-identity")
+
+
+def test_indefinite_reports_the_eigenvalues_and_tolerates_rounding():
+    rotation = np.linalg.qr(np.random.default_rng(1).normal(size=(40, 40)))[0]
+    for smallest, expected in ((-1e-2, 1), (-1e-5, 1), (-1e-10, 0), (0.0, 0)):
+        eigenvalues = np.linspace(0.5, 2.0, 40)
+        eigenvalues[0] = smallest
+        kernel = (rotation * eigenvalues) @ rotation.T
+        lines = findings([0.5 * (kernel + kernel.T)])
+        assert len(lines) == expected
+        if expected:
+            assert f"{smallest:.3g} to 2)" in lines[0]
+
+
+def test_known_psd_skips_the_eigenvalue_test_of_those_kernels_only():
+    shifted = GOOD - 0.1 * np.eye(40)
+    (line,) = findings([shifted, OTHER - 0.1 * np.eye(40)], known_psd=[True, False])
+    assert "k1 (eigenvalues" in line
+    assert "k0" not in line
+
+
+def test_long_lists_are_cut():
+    lines = findings([np.eye(40) * (1 + m / 100) for m in range(13)], known_psd=np.ones(13, dtype=bool))
+    assert len(lines) == 1
+    assert "k5, ... and 7 more" in lines[0]
+    assert "k6" not in lines[0]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_missing_and_infinite_entries_are_errors_naming_the_kernel(bad):
+    kernel = GOOD.copy()
+    kernel[3, 4] = bad
+    with pytest.raises(ValueError, match=r"kernel 'holes' has NaN or infinite entries\. Look for"):
+        check_kernel_stack(np.stack([GOOD, kernel]), ["fine", "holes"])
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 4), (5, 5), (0, 5, 5)])
+def test_wrong_shapes_are_errors(shape):
+    with pytest.raises(ValueError, match=r"shape \(n_kernels, n_train, n_train\)"):
+        check_kernel_stack(np.ones(shape), ["k"] * shape[0])
+
+
+def test_names_must_match():
+    with pytest.raises(ValueError, match="each of the 2 kernels; got 1 names"):
+        check_kernel_stack(np.stack([GOOD, OTHER]), ["one"])
+
+
+def test_check_reads_only_and_works_on_any_scale():
+    kernels = np.stack([GOOD, OTHER]) * 1e-200
+    kernels.flags.writeable = False
+    check_kernel_stack(kernels, ["a", "b"], known_psd=[True, True])
+
+
+def test_cost_stays_a_few_passes_over_the_stack():
+    kernels = np.repeat(GOOD[None], 30, axis=0)
+    kernels = np.tile(kernels, (1, 5, 5)) + np.arange(30)[:, None, None] * 1e-3  # 30 kernels of 200 samples
+    best = np.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        check_kernel_stack(kernels, [str(m) for m in range(30)], known_psd=np.ones(30, dtype=bool))
+        best = min(best, time.perf_counter() - start)
+    assert best < 1.0  # 0.01 s when the machine is idle

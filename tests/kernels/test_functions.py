@@ -1,0 +1,246 @@
+"""Kernel functions against scikit-learn, loops over pairs, and what they must survive."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import pairwise_distances
+from sklearn.metrics.pairwise import (
+    cosine_similarity,
+    laplacian_kernel,
+    linear_kernel,
+    polynomial_kernel,
+    rbf_kernel,
+)
+
+from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
+from bayesmkl.kernels.geometry import PairwiseGeometry
+
+
+def _read_only(array):
+    array.flags.writeable = False
+    return array
+
+
+RNG = np.random.default_rng(0)
+Z = _read_only(RNG.normal(size=(12, 4)))  # training points
+X = _read_only(np.vstack([Z[:2], RNG.normal(size=(5, 4))]))  # query points, two of them training points
+
+REFERENCES = [
+    (Gaussian(), lambda x, z: rbf_kernel(x, z, gamma=0.5)),
+    (Gaussian(width=2), lambda x, z: rbf_kernel(x, z, gamma=0.125)),
+    (Gaussian(gamma=0.3), lambda x, z: rbf_kernel(x, z, gamma=0.3)),
+    (Laplacian(), lambda x, z: laplacian_kernel(x, z, gamma=1.0)),
+    (Laplacian(width=4), lambda x, z: laplacian_kernel(x, z, gamma=0.25)),
+    (Laplacian(gamma=0.7), lambda x, z: laplacian_kernel(x, z, gamma=0.7)),
+    (Polynomial(), lambda x, z: polynomial_kernel(x, z, degree=2, gamma=1.0, coef0=1.0)),
+    (Polynomial(degree=3, offset=0.5), lambda x, z: polynomial_kernel(x, z, degree=3, gamma=1.0, coef0=0.5)),
+    (Polynomial(degree=1, offset=-2), lambda x, z: x @ z.T - 2.0),
+    (Linear(), linear_kernel),
+    (Cosine(), cosine_similarity),
+    (Tanimoto(), lambda x, z: np.array([[a @ b / (a @ a + b @ b - a @ b) for b in z] for a in x])),
+]
+KERNELS = [kernel for kernel, _ in REFERENCES]
+FITTED = [*KERNELS, FromDistance().fit(Z), FromDistance("cosine", scale=0.5).fit(Z)]
+
+
+def _id(value):
+    return value.label if hasattr(value, "label") else ""
+
+
+@pytest.mark.parametrize(("kernel", "reference"), REFERENCES, ids=_id)
+def test_kernel_equals_reference_implementation(kernel, reference):
+    np.testing.assert_allclose(kernel(X, Z), reference(X, Z), rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", FITTED, ids=_id)
+def test_diagonal_is_the_diagonal_and_training_kernel_is_symmetric(kernel):
+    square = kernel(Z, Z)
+    np.testing.assert_allclose(kernel.diagonal(Z), square.diagonal(), rtol=1e-14)
+    np.testing.assert_array_equal(square, square.T)
+    np.testing.assert_allclose(kernel(X[:2], Z), square[:2], rtol=1e-14, atol=1e-15)
+
+
+@pytest.mark.parametrize("kernel", [k for k in FITTED if k.known_psd], ids=_id)
+@settings(max_examples=10, deadline=None)
+@given(data=arrays(np.float64, (6, 3), elements=st.floats(-50, 50).map(lambda value: round(value, 3))))
+def test_kernels_known_to_be_positive_semidefinite_are(kernel, data):
+    matrix = kernel(data, data)
+    eigenvalues = np.linalg.eigvalsh(matrix)
+    assert eigenvalues[0] >= -1e-12 * max(abs(eigenvalues[-1]), 1.0)
+
+
+def test_psd_is_claimed_only_where_it_holds():
+    assert all(kernel.known_psd for kernel in KERNELS if kernel.label != "polynomial(degree=1, offset=-2)")
+    negative = Polynomial(degree=1, offset=-2.0)
+    assert not negative.known_psd
+    assert np.linalg.eigvalsh(negative(Z, Z))[0] < -1.0
+    assert FromDistance("euclidean").known_psd
+    assert not FromDistance("cosine").known_psd
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_distances_keep_their_digits_far_from_the_origin(offset):
+    steps = np.arange(6.0)[:, None] * 0.25  # exactly representable also at 1e8
+    geometry = PairwiseGeometry(steps + offset, steps + offset)
+    np.testing.assert_array_equal(geometry.squared_distances, (steps - steps.T) ** 2)
+    np.testing.assert_array_equal(geometry.l1_distances, np.abs(steps - steps.T))
+    np.testing.assert_array_equal(
+        Gaussian(width=0.5)(steps + offset, steps + offset), Gaussian(width=0.5)(steps, steps)
+    )
+
+
+def test_equal_rows_have_distance_exactly_zero():
+    rows = np.random.default_rng(1).normal(scale=1e5, size=(30, 200))
+    geometry = PairwiseGeometry(rows, rows.copy())
+    np.testing.assert_array_equal(geometry.squared_distances.diagonal(), 0.0)
+    assert geometry.squared_distances.min() == 0.0
+
+
+def test_gamma_and_width_say_the_same():
+    np.testing.assert_allclose(Gaussian(width=3)(X, Z), Gaussian(gamma=1 / 18)(X, Z), rtol=1e-14)
+    np.testing.assert_allclose(Laplacian(width=3)(X, Z), Laplacian(gamma=1 / 3)(X, Z), rtol=1e-14)
+
+
+def test_rows_of_zeros_are_similar_to_nothing_under_cosine_and_to_each_other_under_tanimoto():
+    rows = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(Cosine()(rows, rows), [[0, 0, 0], [0, 1, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(Cosine().diagonal(rows), [0, 1, 0])
+    np.testing.assert_array_equal(Tanimoto()(rows, rows), [[1, 0, 1], [0, 1, 0], [1, 0, 1]])
+
+
+def test_tanimoto_on_fingerprints_is_intersection_over_union():
+    bits = np.random.default_rng(2).random((8, 20)) < 0.4
+    jaccard = 1.0 - pairwise_distances(bits, metric="jaccard")
+    np.testing.assert_allclose(Tanimoto()(bits, bits), jaccard, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "label"),
+    [
+        (Gaussian(width=2), "gaussian(width=2)"),
+        (Gaussian(), "gaussian(width=1)"),
+        (Gaussian(gamma=0.25), "gaussian(gamma=0.25)"),
+        (Laplacian(width=0.125), "laplacian(width=0.125)"),
+        (Polynomial(degree=3), "polynomial(degree=3)"),
+        (Polynomial(degree=3, offset=0.0), "polynomial(degree=3, offset=0)"),
+        (FromDistance(), "distance(euclidean)"),
+        (FromDistance(np.zeros((2, 2)), scale=3), "distance(matrix, scale=3)"),
+        (FromDistance(np.hypot), "distance(hypot)"),
+    ],
+)
+def test_labels(kernel, label):
+    assert kernel.label == label
+    assert clone(kernel).label == label
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (Gaussian(width=-1), "`width` of Gaussian must be a positive number; got -1"),
+        (Gaussian(width=0), "`width` of Gaussian must be a positive number; got 0"),
+        (Gaussian(width=np.nan), "`width` of Gaussian must be a positive number; got nan"),
+        (Gaussian(width="2"), "`width` of Gaussian must be a positive number; got '2'"),
+        (Laplacian(gamma=-0.5), "`gamma` of Laplacian must be a positive number; got -0.5"),
+        (Laplacian(width=1, gamma=1), "`width` or `gamma`, not both"),
+        (Polynomial(degree=0), "`degree` of Polynomial must be an integer of at least 1; got 0"),
+        (Polynomial(degree=1.5), "`degree` of Polynomial must be an integer of at least 1; got 1.5"),
+        (Polynomial(degree=True), "`degree` of Polynomial must be an integer"),
+        (Polynomial(offset=np.inf), "`offset` of Polynomial must be a finite number"),
+        (FromDistance("euclid"), "`distance` of FromDistance is 'euclid', which is not known; .*euclidean"),
+        (FromDistance("mahalanobis"), "not known"),
+        (FromDistance(scale=-2), '`scale` of FromDistance must be "train-mean" or a positive number; got -2'),
+        (FromDistance(scale="mean"), "`scale` of FromDistance must be"),
+        (FromDistance(np.zeros((2, 3))), r"square matrix .* got shape \(2, 3\)"),
+        (FromDistance(np.eye(3)), "zero between a sample and itself"),
+        (FromDistance(np.array([[0.0, -1.0], [-1.0, 0.0]])), "non-negative"),
+        (FromDistance(np.array([[0.0, np.nan], [1.0, 0.0]])), "must be finite"),
+    ],
+)
+def test_bad_parameters_are_refused_by_fit_and_by_a_call(kernel, message):
+    with pytest.raises(ValueError, match=message):
+        kernel.fit(X)
+    with pytest.raises(ValueError, match=message):
+        kernel(X, Z)
+
+
+def test_arguments_of_different_width_are_refused():
+    with pytest.raises(ValueError, match="`X` and `Z` must have the same columns; got 3 and 4"):
+        Linear()(X[:, :3], Z)
+
+
+@pytest.mark.parametrize(
+    "metric",
+    ["euclidean", "l2", "sqeuclidean", "cityblock", "l1", "manhattan", "cosine", "chebyshev", "canberra"],
+)
+def test_distance_kernel_uses_the_mean_over_training_pairs(metric):
+    kernel = FromDistance(metric).fit(Z)
+    distances = pairwise_distances(Z, metric=metric)
+    pairs = distances[np.triu_indices(len(Z), k=1)]
+    assert kernel.scale_ == pytest.approx(pairs.mean(), rel=1e-12)
+    expected = np.exp(-pairwise_distances(X, Z, metric=metric) / pairs.mean())
+    np.testing.assert_allclose(kernel(X, Z), expected, rtol=1e-7)  # the reference cancels near distance zero
+
+
+@pytest.mark.parametrize("metric", ["jaccard", "dice", "rogerstanimoto", "sokalsneath"])
+def test_distances_of_sets_take_numbers_for_true_and_false(metric):
+    bits = np.random.default_rng(3).random((9, 15)) < 0.5
+    kernel = FromDistance(metric, scale=0.5).fit(bits)
+    expected = np.exp(-pairwise_distances(bits[:3], bits, metric=metric) / 0.5)
+    np.testing.assert_allclose(kernel(bits[:3].astype(float), bits.astype(float)), expected, rtol=1e-14)
+
+
+def test_callable_precomputed_and_matrix_distances_agree_with_the_named_one():
+    everyone = np.vstack([X, Z])
+    distances = pairwise_distances(everyone, metric="chebyshev")
+    train = np.arange(len(X), len(everyone))
+    named = FromDistance("chebyshev").fit(Z)
+    by_function = FromDistance(lambda x, z: np.abs(x - z).max()).fit(Z)
+    by_columns = FromDistance("precomputed").fit(distances[np.ix_(train, train)])
+    by_position = FromDistance(distances).fit(train[:, None])
+    expected = named(X, Z)
+    for kernel, rows, against in [
+        (by_function, X, Z),
+        (by_columns, distances[: len(X)][:, train], distances[np.ix_(train, train)]),
+        (by_position, np.arange(len(X))[:, None], train[:, None]),
+    ]:
+        assert kernel.scale_ == pytest.approx(named.scale_, rel=1e-14)
+        np.testing.assert_allclose(kernel(rows, against), expected, rtol=1e-13)
+
+
+def test_distance_scale_given_as_a_number_and_for_equal_samples():
+    np.testing.assert_allclose(
+        FromDistance("sqeuclidean", scale=2.0).fit(Z)(X, Z), Gaussian()(X, Z), rtol=1e-14
+    )
+    constant = FromDistance().fit(np.ones((4, 1)))
+    assert constant.scale_ == 1.0
+    np.testing.assert_array_equal(constant(np.ones((2, 1)), np.ones((4, 1))), 1.0)
+
+
+def test_distance_kernel_needs_fit_and_a_square_precomputed_matrix():
+    with pytest.raises(NotFittedError):
+        FromDistance()(X, Z)
+    with pytest.raises(ValueError, match=r"square matrix of training distances .* got shape \(7, 4\)"):
+        FromDistance("precomputed").fit(X)
+
+
+@pytest.mark.parametrize("positions", [[[0.5]], [[5.0]], [[-1.0]], [[0.0, 1.0]]])
+def test_positions_outside_the_distance_matrix_are_refused(positions):
+    with pytest.raises(ValueError, match="one column of sample positions, integers from 0 to 3"):
+        FromDistance(np.zeros((4, 4))).fit(np.array(positions))
+
+
+def test_no_warning_from_extreme_values():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        far = Gaussian(width=1e-3)(np.array([[0.0], [1e6]]), np.array([[0.0]]))
+        huge = Polynomial(degree=400)(np.array([[10.0]]), np.array([[10.0]]))
+    np.testing.assert_array_equal(far, [[1.0], [0.0]])
+    assert np.isinf(huge[0, 0])

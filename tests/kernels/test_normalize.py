@@ -1,0 +1,145 @@
+"""Normalizations against their definitions and against the same operation on explicit features."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.preprocessing import KernelCenterer
+
+from bayesmkl.kernels.normalize import check_normalize, fit_normalizers
+
+RNG = np.random.default_rng(7)
+TRAIN = RNG.normal(loc=1.0, size=(15, 4))
+ROWS = RNG.normal(loc=0.5, size=(6, 4))
+
+
+def normalize_linear(names, train, rows):
+    """Normalize the linear kernel of `train` and of `rows`, with the diagonals a bank would hand over."""
+    kernel = train @ train.T
+    normalizers = fit_normalizers(names, kernel, np.einsum("ij,ij->i", train, train))
+    rows_kernel, diagonal = rows @ train.T, np.einsum("ij,ij->i", rows, rows)
+    for normalizer in normalizers:
+        diagonal = normalizer.apply(rows_kernel, diagonal)
+    return kernel, rows_kernel, diagonal
+
+
+def unit(features):
+    return features / np.linalg.norm(features, axis=1, keepdims=True)
+
+
+# What each sequence does to the features of a linear kernel, statistics from `train` alone.
+ON_FEATURES = {
+    ("spherical",): lambda x, train: unit(x),
+    ("center",): lambda x, train: x - train.mean(axis=0),
+    ("trace",): lambda x, train: x / np.sqrt(np.mean(np.sum(train**2, axis=1))),
+    ("center", "spherical"): lambda x, train: unit(x - train.mean(axis=0)),
+    ("spherical", "center"): lambda x, train: unit(x) - unit(train).mean(axis=0),
+    ("center", "trace"): lambda x, train: (
+        (x - train.mean(axis=0)) / np.sqrt(np.mean(np.sum((train - train.mean(axis=0)) ** 2, axis=1)))
+    ),
+}
+
+
+@pytest.mark.parametrize("names", ON_FEATURES, ids="-".join)
+def test_kernel_normalization_equals_normalizing_explicit_features(names):
+    kernel, rows_kernel, diagonal = normalize_linear(names, TRAIN, ROWS)
+    train, rows = (ON_FEATURES[names](side, TRAIN) for side in (TRAIN, ROWS))
+    np.testing.assert_allclose(kernel, train @ train.T, atol=1e-13)
+    np.testing.assert_allclose(rows_kernel, rows @ train.T, atol=1e-13)
+    np.testing.assert_allclose(diagonal, np.einsum("ij,ij->i", rows, rows), atol=1e-13)
+    np.testing.assert_array_equal(kernel, kernel.T)
+
+
+def test_centering_equals_scikit_learn_also_for_an_asymmetric_kernel():
+    kernel = RNG.normal(size=(9, 9))
+    rows = RNG.normal(size=(4, 9))
+    reference = KernelCenterer().fit(kernel)
+    expected, expected_rows = reference.transform(kernel), reference.transform(rows)
+    center = fit_normalizers(("center",), kernel, kernel.diagonal().copy())[0]
+    center.apply(rows, np.ones(4))
+    np.testing.assert_allclose(kernel, expected, atol=1e-14)
+    np.testing.assert_allclose(rows, expected_rows, atol=1e-14)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), n_samples=st.integers(2, 12), log_scale=st.integers(-6, 6))
+def test_identities_hold_on_random_kernels(seed, n_samples, log_scale):
+    features = np.random.default_rng(seed).normal(size=(n_samples, 3)) * 10.0**log_scale
+    spherical, centered, traced = (
+        normalize_linear((name,), features, features)[0] for name in ("spherical", "center", "trace")
+    )
+    np.testing.assert_allclose(spherical.diagonal(), 1.0, rtol=1e-14)
+    assert np.linalg.eigvalsh(spherical)[0] > -1e-12 * n_samples
+    size = np.abs(centered).max()
+    np.testing.assert_allclose(centered.sum(axis=0), 0.0, atol=1e-12 * n_samples * size)
+    np.testing.assert_allclose(np.trace(traced), n_samples, rtol=1e-13)
+
+
+def test_training_rows_are_treated_like_the_training_kernel():
+    for names in ON_FEATURES:
+        kernel, rows_kernel, _ = normalize_linear(names, TRAIN, TRAIN[3:8])
+        np.testing.assert_allclose(rows_kernel, kernel[3:8], atol=1e-14)
+
+
+def test_sample_without_self_similarity_keeps_a_row_of_zeros():
+    features = np.vstack([TRAIN[:4], np.zeros(4)])
+    kernel, rows_kernel, diagonal = normalize_linear(
+        ("spherical",), features, np.vstack([ROWS[:2], np.zeros(4)])
+    )
+    np.testing.assert_array_equal(kernel[4], 0.0)
+    np.testing.assert_array_equal(kernel[:, 4], 0.0)
+    np.testing.assert_allclose(kernel.diagonal()[:4], 1.0)
+    np.testing.assert_array_equal(rows_kernel[2], 0.0)
+    np.testing.assert_array_equal(diagonal, [1.0, 1.0, 0.0])
+
+
+def test_tiny_samples_are_no_zeros():
+    features = np.array([[1.0], [1e-12], [-1e-100]])
+    kernel = normalize_linear(("spherical",), features, features)[0]
+    np.testing.assert_allclose(kernel, [[1, 1, -1], [1, 1, -1], [-1, -1, 1]], rtol=1e-14)
+
+
+@pytest.mark.parametrize("last", ["spherical", "trace"])
+@pytest.mark.parametrize("value", [0.1, 3e7])
+def test_rounding_errors_of_centering_are_not_blown_up(last, value):
+    constant = np.full((7, 3), value)
+    kernel, rows_kernel, _ = normalize_linear(("center", last), constant, constant[:2] * 1.5)
+    np.testing.assert_array_equal(kernel, 0.0)
+    np.testing.assert_array_equal(rows_kernel, 0.0)
+
+
+def test_sample_at_the_training_mean_is_centered_to_zero():
+    features = np.array([[0.1], [0.3], [0.2]])
+    kernel = normalize_linear(("center", "spherical"), features, features)[0]
+    np.testing.assert_array_equal(kernel[2], 0.0)
+    np.testing.assert_allclose(kernel[:2, :2], [[1, -1], [-1, 1]], rtol=1e-12)
+
+
+def test_kernel_of_zeros_passes_every_normalization():
+    for names in ON_FEATURES:
+        kernel = normalize_linear(names, np.zeros((4, 2)), np.zeros((1, 2)))[0]
+        np.testing.assert_array_equal(kernel, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("names", "kernel", "message"),
+    [
+        (("spherical",), [[0.0, -1.0], [-1.0, 0.0]], "no similarity to themselves but some to others"),
+        (("spherical",), [[-1.0, 0.0], [0.0, 1.0]], "similarity -1 to itself"),
+        (("trace",), [[-3.0, 0.0], [0.0, 1.0]], "mean self-similarity is -1"),
+    ],
+)
+def test_indefinite_kernels_without_a_length_are_refused(names, kernel, message):
+    kernel = np.array(kernel)
+    with pytest.raises(ValueError, match=message):
+        fit_normalizers(names, kernel, kernel.diagonal().copy())
+
+
+def test_names():
+    assert check_normalize(["center", "spherical"]) == ("center", "spherical")
+    assert check_normalize(()) == ()
+    for wrong in ("unit", ["center", "unit"], 3, [None]):
+        with pytest.raises(ValueError, match='`normalize` must be "spherical", "trace", "center", None'):
+            check_normalize(wrong)

@@ -1,0 +1,68 @@
+"""The documentation names what exists, and everything public is in it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import bayesmkl
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+# the command line is documented as commands, not as functions
+PUBLIC_MODULES = ["bayesmkl"] + [
+    f"bayesmkl.{module.name}"
+    for module in pkgutil.iter_modules(bayesmkl.__path__)
+    if not module.name.startswith("_") and module.name != "cli"
+]
+MODULES_IN_EQUATION_TABLES = {
+    "_moments": "bayesmkl.bemkl._moments",
+    "binary": "bayesmkl.bemkl.binary",
+    "regression": "bayesmkl.bemkl.regression",
+    "loop": "bayesmkl.bemkl.loop",
+    "predict": "bayesmkl.bemkl.predict",
+    "truncated_normal": "bayesmkl._numerics.truncated_normal",
+}
+
+
+def listed_names():
+    """Every entry of the autosummary tables of the API reference, as (module, name)."""
+    module, inside, names = "", False, []
+    for line in (DOCS / "api" / "index.rst").read_text(encoding="utf-8").splitlines():
+        if line.startswith(".. currentmodule:: "):
+            module = line.split()[-1]
+        elif line.startswith(".. autosummary::"):
+            inside = True
+        elif inside and line and not line.startswith(" "):
+            inside = False
+        elif inside and line.strip() and not line.strip().startswith(":"):
+            names.append((module, line.strip()))
+    return names
+
+
+def test_every_listed_name_exists_and_is_public():
+    for module, name in listed_names():
+        assert name in importlib.import_module(module).__all__, f"{module}.{name} is listed but not public"
+
+
+@pytest.mark.parametrize("module", PUBLIC_MODULES)
+def test_every_public_name_is_in_the_api_reference(module):
+    listed = [getattr(importlib.import_module(owner), name) for owner, name in listed_names()]
+    public = importlib.import_module(module)
+    missing = [
+        name
+        for name in public.__all__
+        if not name.startswith("__") and not any(getattr(public, name) is entry for entry in listed)
+    ]
+    assert not missing, f"add to docs/api/index.rst, from {module}: {missing}"
+
+
+def test_equation_tables_name_functions_that_exist():
+    page = (DOCS / "algorithms" / "bemkl.md").read_text(encoding="utf-8")
+    references = re.findall(rf"`({'|'.join(MODULES_IN_EQUATION_TABLES)})\.(\w+)`", page)
+    assert len(references) >= 10
+    for module, name in references:
+        assert hasattr(importlib.import_module(MODULES_IN_EQUATION_TABLES[module]), name), f"{module}.{name}"

@@ -1,0 +1,128 @@
+"""What is installed, what an import costs, and what the package must never do."""
+
+from __future__ import annotations
+
+import ast
+import importlib.metadata
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import bayesmkl
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "bayesmkl"
+HEAVY = {
+    "arviz",
+    "arviz_base",
+    "arviz_plots",
+    "arviz_stats",
+    "jax",
+    "matplotlib",
+    "pandas",
+    "scipy",
+    "sklearn",
+    "xarray",
+}
+PICKLERS = {"cPickle", "cloudpickle", "dill", "marshal", "pickle", "shelve"}
+
+
+def run_python(code: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_loads_no_heavy_package():
+    loaded = json.loads(run_python("import bayesmkl, json, sys; print(json.dumps(list(sys.modules)))"))
+    assert "bayesmkl" in loaded
+    assert not HEAVY & set(loaded)
+
+
+def test_version_is_the_installed_one():
+    assert importlib.metadata.version("bayesmkl") == bayesmkl.__version__
+
+
+@pytest.mark.parametrize("name", bayesmkl.__all__)
+def test_public_names_resolve(name):
+    assert getattr(bayesmkl, name) is not None
+    assert name in dir(bayesmkl)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'BEMKL'"):
+        _ = bayesmkl.BEMKL
+
+
+def test_wheel_holds_the_package_and_nothing_else(tmp_path):
+    build = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
+    run_python(build, str(tmp_path))
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        metadata = {name.rpartition("/")[2] for name in names if ".dist-info/" in name}
+    sources = {
+        path.relative_to(ROOT).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and not any(part.startswith((".", "__pycache__")) for part in path.parts)
+    }
+    assert {name for name in names if ".dist-info/" not in name} == sources
+    assert not [name for name in sources if "test" in Path(name).name or "tests" in Path(name).parts]
+    assert {"METADATA", "LICENSE", "entry_points.txt"} <= metadata
+    assert f"bayesmkl-{bayesmkl.__version__}-" in wheel.name
+
+
+def unsafe_loading(source: str) -> list[str]:
+    """Everything in `source` that can read or write a pickle."""
+    return [ast.unparse(node) for node in ast.walk(ast.parse(source)) if _pickles(node)]
+
+
+def _pickles(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return any(alias.name.partition(".")[0] in PICKLERS for alias in names)
+        case ast.ImportFrom(module="joblib", names=names):
+            return any(alias.name in {"dump", "load"} for alias in names)
+        case ast.ImportFrom(module=str(module)):
+            return module.partition(".")[0] in PICKLERS
+        case ast.Attribute(value=ast.Name(id="joblib"), attr="dump" | "load"):
+            return True
+        case ast.Attribute(attr="read_pickle" | "to_pickle"):
+            return True
+        case ast.keyword(arg="allow_pickle", value=value):
+            return not (isinstance(value, ast.Constant) and value.value is False)
+    return False
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from pickle import loads",
+        "from joblib import load",
+        "import joblib\njoblib.load('model')",
+        "np.load('x.npy', allow_pickle=True)",
+        "pd.read_pickle('x')",
+    ],
+)
+def test_detector_sees_pickles(source):
+    assert unsafe_loading(source)
+
+
+@pytest.mark.parametrize("source", ["np.load('x.npy', allow_pickle=False)", "import json\njson.load(file)"])
+def test_detector_lets_safe_code_pass(source):
+    assert not unsafe_loading(source)
+
+
+def test_package_never_pickles():
+    sources = sorted(PACKAGE.rglob("*.py"))
+    assert len(sources) > 10
+    assert not {
+        str(path): found for path in sources if (found := unsafe_loading(path.read_text(encoding="utf-8")))
+    }

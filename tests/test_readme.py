@@ -1,0 +1,104 @@
+"""The code blocks of the README and of the documentation run, and print what the pages say they print."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+DECIMAL = re.compile(r"(-?\d+\.\d+)")
+
+
+class Block(NamedTuple):
+    """A python block, the output block directly after it ("" without one), and its first line in the page."""
+
+    code: str
+    output: str
+    line: int
+
+
+def blocks_of(text: str) -> list[Block]:
+    fences = list(FENCE.finditer(text))
+    found = []
+    for fence, follower in zip(fences, [*fences, None][1:], strict=True):
+        if fence[1] != "python":
+            continue
+        shows_output = (
+            follower is not None
+            and follower[1] == "text"
+            and not text[fence.end() : follower.start()].strip()
+        )
+        line = text.count("\n", 0, fence.start(2))
+        found.append(Block(fence[2], follower[2] if shows_output else "", line))
+    return found
+
+
+def same_output(expected: str, got: str) -> bool:
+    """Equal up to white space, and up to 1.5 units in the last printed digit of decimal numbers."""
+    expected_parts, got_parts = (DECIMAL.split(text) for text in (expected, got))
+    if len(expected_parts) != len(got_parts):
+        return False
+    for position, (one, other) in enumerate(zip(expected_parts, got_parts, strict=True)):
+        if position % 2 == 0:
+            same = one.split() == other.split()
+        else:
+            digits = len(one.partition(".")[2])
+            same = (
+                len(other.partition(".")[2]) == digits and abs(float(one) - float(other)) < 1.5 * 10**-digits
+            )
+        if not same:
+            return False
+    return True
+
+
+PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)]
+PAGES_WITH_CODE = [page for page in PAGES if blocks_of(page.read_text(encoding="utf-8"))]
+
+
+def test_readme_is_among_the_pages_with_code():
+    assert ROOT / "README.md" in PAGES_WITH_CODE
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 200
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
+def test_code_blocks_run_and_print_what_the_page_says(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks_of(page.read_text(encoding="utf-8")):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            # blank lines in front make tracebacks point into the page
+            exec(compile("\n" * block.line + block.code, str(page), "exec"), namespace)
+        got = printed.getvalue()
+        assert same_output(block.output, got), (
+            f"{page}:{block.line + 1} says\n{block.output}\nbut prints\n{got}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "same"),
+    [
+        ("a 0.912\nb", "a  0.913\n b\n", True),
+        ("a 0.912", "a 0.914", False),
+        ("a 0.912", "b 0.912", False),
+        ("n = 12", "n = 13", False),
+        ("0.91", "0.912", False),
+        ("", "something", False),
+    ],
+)
+def test_comparison_tells_outputs_apart(expected, got, same):
+    assert same_output(expected, got) is same
+
+
+def test_output_blocks_are_found_only_directly_after_code():
+    text = "```python\nf(1)\n```\n\n```text\n1\n```\n\n```python\nf(2)\n```\nprose\n```text\n2\n```\n"
+    assert blocks_of(text) == [Block("f(1)\n", "1\n", 1), Block("f(2)\n", "", 9)]
