@@ -12,11 +12,11 @@ import pytest
 import bayesmkl
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-# the command line is documented as commands, not as functions
+# Packages export what users need, also of their plain modules. The command line is documented as commands.
 PUBLIC_MODULES = ["bayesmkl"] + [
     f"bayesmkl.{module.name}"
     for module in pkgutil.iter_modules(bayesmkl.__path__)
-    if not module.name.startswith("_") and module.name != "cli"
+    if module.ispkg and not module.name.startswith("_") and module.name != "cli"
 ]
 MODULES_IN_EQUATION_TABLES = {
     "_moments": "bayesmkl.bemkl._moments",
@@ -66,3 +66,9 @@ def test_equation_tables_name_functions_that_exist():
     assert len(references) >= 10
     for module, name in references:
         assert hasattr(importlib.import_module(MODULES_IN_EQUATION_TABLES[module]), name), f"{module}.{name}"
+
+
+def test_generated_tables_are_shown():
+    page = (DOCS / "performance.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^```{include} (_generated/\S+)$", page, re.MULTILINE)
+    assert sorted(shown) == sorted(str(p.relative_to(DOCS)) for p in (DOCS / "_generated").glob("*.inc"))

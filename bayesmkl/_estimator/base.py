@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.kernels.bank import KernelBank
@@ -71,16 +71,13 @@ class BaseMKL(BaseEstimator):
         )
 
     def _fit_precomputed(self, X: Any, y: Any, check_y: dict[str, Any]) -> tuple[DenseStack, np.ndarray]:
-        shape = np.shape(X)
-        if len(shape) in (2, 3) and shape[0] != shape[1]:
+        X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check_y)
+        if X.ndim > 3 or X.shape[0] != X.shape[1] or X.size == 0:
             raise ValueError(
                 "`X` must hold training kernels of shape (n_samples, n_samples, n_kernels), or "
-                f"(n_samples, n_samples) for one kernel; got {shape}. Kernels come last; a bank in the estimator "
-                "(`kernels=KernelBank(...)`) takes plain features."
+                f"(n_samples, n_samples) for one kernel; got {X.shape}. Kernels come last; with features instead "
+                "of kernels, pass a bank: `kernels=KernelBank(...)`."
             )
-        X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check_y)
-        if X.ndim > 3 or X.size == 0:
-            raise ValueError(f"`X` must hold at least one kernel in 2 or 3 dimensions; got shape {X.shape}.")
         self.kernel_bank_ = None
         stack = _kernels_first(X)
         self.kernel_names_ = self._names([f"kernel {m}" for m in range(stack.n_kernels)])
@@ -103,19 +100,28 @@ class BaseMKL(BaseEstimator):
             refuse_text_columns(X)
             X = validate_data(self, X, reset=False, dtype=np.float64, order="C")
             return DenseStack(self.kernel_bank_.evaluate(X))
+        X = check_array(X, dtype=np.float64, allow_nd=True, estimator=self, input_name="X")
+        self._check_row_shape(X.shape)
+        return _kernels_first(X)
+
+    def _check_row_shape(self, shape: tuple[int, ...]) -> None:
+        """Compare a stack of new samples with the training stack."""
         n_train, n_kernels = self.n_features_in_, self.n_kernels_in_
-        shape = np.shape(X)
-        expected = (n_train, n_kernels) if len(shape) == 3 or n_kernels > 1 else (n_train,)
-        if len(shape) > 1 and shape[1:] != expected:
-            hint = "Rows are the new samples"
-            if shape[0] == n_train and shape[1:2] != (n_train,):
-                hint += ": did you pass kernel(X_train, X_test) instead of kernel(X_test, X_train)?"
-            raise ValueError(
-                f"`X` must be a precomputed stack of shape (n_samples, n_train={n_train}, n_kernels={n_kernels}); "
-                f"got {shape}. {hint} X has {shape[1]} features, but {type(self).__name__} is expecting "
-                f"{n_train} features as input."
+        fits = shape[1:] == (n_train, n_kernels) or (n_kernels == 1 and shape[1:] == (n_train,))
+        if fits:
+            return
+        transposed = shape[0] == n_train and shape[1] != n_train
+        raise ValueError(
+            f"`X` must be a precomputed stack of shape (n_samples, n_train={n_train}, n_kernels={n_kernels}); "
+            f"got {shape}. "
+            + (
+                "Did you pass kernel(X_train, X_test) instead of kernel(X_test, X_train)? "
+                if transposed
+                else ""
             )
-        return _kernels_first(validate_data(self, X, reset=False, dtype=np.float64, allow_nd=True))
+            + f"X has {shape[1]} features, but {type(self).__name__} is expecting {n_train} features as input, "
+            "one per training sample."
+        )
 
     def _backend(self, backend: str) -> str:
         """Resolve "auto": JAX where one of its accelerator plugins is installed and works, else NumPy."""

@@ -13,6 +13,7 @@ large units decide alone. Whether a point is kept is the caller's decision, by i
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from bayesmkl._numerics.arrays import namespace
@@ -144,8 +145,12 @@ def extrapolate(history: History, scales: Any) -> Any:
     array([11.,  2.])
     """
     xp = namespace(scales)
-    outputs, residuals = xp.stack(history.outputs), xp.stack(history.residuals) * scales
-    moves, changes = outputs[1:] - outputs[:-1], residuals[1:] - residuals[:-1]
-    normal = changes @ changes.T
+    changes = xp.stack([new - old for old, new in pairwise(history.residuals)])
+    weighted = changes * scales**2
+    normal = weighted @ changes.T
     ridge = RIDGE * xp.trace(normal) * xp.eye(normal.shape[0], dtype=normal.dtype)
-    return outputs[-1] - xp.linalg.solve(normal + ridge, changes @ residuals[-1]) @ moves
+    mixing = xp.linalg.solve(normal + ridge, weighted @ history.residuals[-1])
+    mixed = history.outputs[-1]
+    for gamma, (old, new) in zip(mixing, pairwise(history.outputs), strict=True):
+        mixed = mixed - gamma * (new - old)
+    return mixed

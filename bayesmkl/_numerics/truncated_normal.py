@@ -24,10 +24,10 @@ from bayesmkl._numerics.arrays import namespace, special_functions
 __all__ = ["TruncatedMoments", "log_normal_cdf", "truncated_moments"]
 
 LOG_2PI = math.log(2.0 * math.pi)
-# Below this the fraction is used. With 40 terms it is exact to rounding from x = 3 on, and above z = -3 the direct
+# Below this the fraction is used. With 64 terms it is exact to rounding from x = 3 on, and above z = -3 the direct
 # formula for the variance loses at most two digits.
 TAIL = -3.0
-TERMS = 40
+TERMS = 64
 
 
 class TruncatedMoments(NamedTuple):

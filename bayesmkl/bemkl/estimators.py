@@ -19,6 +19,10 @@ from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["BEMKLClassifier", "BEMKLRegressor"]
 
+TOO_LARGE = (
+    "The kernels are too large or too close to singular for double precision: normalize them "
+    '(`KernelBank(normalize="spherical")`).'
+)
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 
 
@@ -55,11 +59,15 @@ class _BaseBEMKL(BaseMKL):
         with sweep_progress(self.verbose > 0, label, options.max_iter) as on_sweep:
             result = maximize_elbo(algorithm, problem, start, options, on_sweep)
         if result.state is None:
-            raise ValueError(
-                "`X`: the first update of the posterior is not finite, so the kernels are too large or too close "
-                'to singular for double precision. Normalize them (`KernelBank(normalize="spherical")`).'
-            )
+            raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")
         return result
+
+    def _gram(self, stack: DenseStack) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = stack.gram()
+        if not np.isfinite(gram).all():
+            raise ValueError(f"`X`: the squares of the kernels overflow. {TOO_LARGE}")
+        return gram
 
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(0 if self.random_state is None else self.random_state)
@@ -146,7 +154,7 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
     init : {"mean", "random"} or posterior, default="mean"
         Where the updates start: at the mean of the paper's random start (so that results do not depend on the
         order of samples or kernels), at a random start, or at a `posterior_` of the same samples and kernels.
-    max_iter : int, default=500
+    max_iter : int, default=1000
         Most sweeps over all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this in three sweeps. With 0, all `max_iter`
@@ -242,7 +250,7 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
         intermediate_scale: float = 1.0,
         predictive: str = "full",
         init: Any = "mean",
-        max_iter: int = 500,
+        max_iter: int = 1000,
         tol: float = 1e-6,
         accelerate: bool = True,
         backend: str = "auto",
@@ -300,7 +308,7 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
         noise = check_number("intermediate_scale", self.intermediate_scale, low=0.0)
         stack, y = self._fit_stack(X, y)
         signs = self._encode(y)
-        problem = binary.BinaryProblem(stack, stack.gram(), signs[0], priors, margin, noise**-2)
+        problem = binary.BinaryProblem(stack, self._gram(stack), signs[0], priors, margin, noise**-2)
         inits = self._inits(len(signs))
 
         results = []
@@ -446,7 +454,7 @@ class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
         the intermediate outputs out, and its intervals are too narrow.
     init : {"mean", "random"} or posterior, default="mean"
         Where the updates start.
-    max_iter : int, default=500
+    max_iter : int, default=1000
         Most sweeps over all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
@@ -533,7 +541,7 @@ class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
         normalize_y: bool = True,
         predictive: str = "full",
         init: Any = "mean",
-        max_iter: int = 500,
+        max_iter: int = 1000,
         tol: float = 1e-6,
         accelerate: bool = True,
         backend: str = "auto",
@@ -591,7 +599,7 @@ class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
         stack, y = self._fit_stack(X, y, y_numeric=True)
         self.y_mean_, self.y_scale_ = _location_and_scale(y) if self.normalize_y else (0.0, 1.0)
         target = (y - self.y_mean_) / self.y_scale_
-        problem = regression.RegressionProblem(stack, stack.gram(), target, priors)
+        problem = regression.RegressionProblem(stack, self._gram(stack), target, priors)
 
         start = self._start(regression, problem, self.init)
         result = self._run(regression, problem, start, options, "regression")

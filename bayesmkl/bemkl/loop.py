@@ -3,7 +3,7 @@
 An algorithm is a module with ``sweep(problem, start) -> (state, elbo)``, ``carry(state) -> start`` and, for the
 acceleration, ``COORDINATES`` and ``scales(state)``, both shaped as the carry. The plain loop is the paper's: sweep
 after sweep. The accelerated one starts every sweep from an Anderson extrapolation of the last ones and keeps it
-only if the bound does not fall; otherwise it forgets the history and takes the plain sweep instead. Coordinate
+only if the bound does not fall; otherwise it forgets the older half of them and takes the plain sweep. Coordinate
 ascent and this rule together keep the bound monotone.
 """
 
@@ -48,7 +48,7 @@ class LoopOptions(NamedTuple):
     `depth` is the number of past differences that are mixed.
     """
 
-    max_iter: int = 500
+    max_iter: int = 1000
     tol: float = 1e-6
     accelerate: bool = True
     depth: int = 12
@@ -119,8 +119,8 @@ def _maximize(
             trial = _attempt(sweep, problem, acceleration.restore(mixed, here, algorithm.COORDINATES))
             if trial[1] >= elbo:
                 origin = mixed
-            else:  # falls, or is not finite: forget all but the last sweep and take the plain one
-                trial, history, n_rejected = None, _last(history), n_rejected + 1
+            else:  # falls, or is not finite: forget the older half and take the plain sweep
+                trial, history, n_rejected = None, _younger_half(history), n_rejected + 1
                 trace.append(elbo)
                 if len(trace) == options.max_iter:
                     break
@@ -160,5 +160,6 @@ def _scales(algorithm: Algorithm, state: Any) -> Any:
     return namespace(parts[0]).concatenate(parts)
 
 
-def _last(history: acceleration.History) -> acceleration.History:
-    return acceleration.History(history.outputs[-1:], history.residuals[-1:])
+def _younger_half(history: acceleration.History) -> acceleration.History:
+    keep = max(1, len(history.outputs) // 2)
+    return acceleration.History(history.outputs[-keep:], history.residuals[-keep:])

@@ -132,7 +132,7 @@ class ForeignKernel(Kernel):
         if values.shape != (len(X), len(Z)):
             raise ValueError(
                 f"the result must have shape (n_rows, n_train) = {(len(X), len(Z))}; got {values.shape}. "
-                "Call: as kernel(X, Z) with 2-D arrays: rows of X are query points, those of Z samples. "
+                "It is called as kernel(X, Z) on tables: rows of X are query points, rows of Z samples. "
                 "A function of two vectors becomes one through sklearn.metrics.pairwise.pairwise_kernels."
             )
         return values

@@ -15,9 +15,8 @@ __all__ = ["KernelQualityWarning", "check_kernel_stack"]
 # With unit diagonal, K = I + E is called near-identity when ||E||_F < 0.1 ||I||_F. The eigenvalues then
 # deviate from one by less than 0.1 in root mean square: no direction stands out that training could find. A
 # new row is distributed as a training row without its own 1, so outputs at new points are about a tenth of
-# those at training points: the kernel memorizes. Banks without a memorizing kernel stay far from it (a
-# Gaussian at the median distance has 10 or more), and one kernel width further down ||E||_F is zero to many
-# digits, so the exact value matters little.
+# those at training points: the kernel memorizes. The exact value matters little: on 398 standardized samples of
+# 30 features ||E||_F / ||I||_F of Gaussians is 0.018, 0.37, 2.5, 7.7 at widths 0.5, 1, 2, 4.
 NEAR_IDENTITY = 0.1
 # All entries equal up to this share of the largest, half the digits of a float64.
 CONSTANT = 1e-8
@@ -193,7 +192,7 @@ def _duplicates(findings: list[_Finding], names: Sequence[str]) -> str:
     if not candidates:
         return ""
     prints = np.stack([findings[m].fingerprint for m in candidates])
-    # Equal fingerprints have equal first projections: sort by one and compare neighbours only.
+    # Equal fingerprints have equal first projections: sort by one and compare neighbors only.
     projection = prints @ np.random.default_rng(1).standard_normal(prints.shape[1])
     order = np.argsort(projection, kind="stable")
     reach = 10.0 * DUPLICATE

@@ -248,6 +248,7 @@ def test_kernels_are_ordered_by_view_then_as_given():
 def test_views_by_name_position_slice_and_mask(columns, positions):
     bank = KernelBank("linear", {"v": columns}, normalize=None).fit(FRAME)
     np.testing.assert_allclose(bank.train_stack()[0], TRAIN[:, positions] @ TRAIN[:, positions].T, rtol=1e-14)
+    np.testing.assert_array_equal(bank.views_[0].columns, positions)
 
 
 def test_pandas_and_polars_frames_give_the_same_as_arrays():
@@ -368,6 +369,15 @@ def test_training_data_are_copied():
     before = bank.row_stack(ROWS)
     X[...] = 0.0
     np.testing.assert_array_equal(bank.row_stack(ROWS), before)
+
+
+def test_distance_matrices_are_copied():
+    distances = np.abs(TRAIN[:, :1] - TRAIN[:, 0])
+    positions = np.arange(18)[:, None]
+    bank = KernelBank(FromDistance(distances)).fit(positions)
+    before = bank.train_stack()
+    distances *= 2.0
+    np.testing.assert_array_equal(bank.train_stack(), before)
 
 
 def test_model_files_hold_the_training_data_but_no_stack():

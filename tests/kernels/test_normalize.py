@@ -117,6 +117,27 @@ def test_sample_at_the_training_mean_is_centered_to_zero():
     np.testing.assert_allclose(kernel[:2, :2], [[1, -1], [-1, 1]], rtol=1e-12)
 
 
+def test_centering_alone_leaves_no_rounding_errors_at_the_training_mean():
+    features = np.array([[0.1, 1.0], [0.3, 3.0], [0.2, 2.0]])
+    kernel, rows_kernel, _ = normalize_linear(("center",), features, np.array([[0.7, 0.3], [0.2, 2.0]]))
+    np.testing.assert_array_equal(kernel[2], 0.0)
+    np.testing.assert_array_equal(kernel[:, 2], 0.0)
+    np.testing.assert_array_equal(rows_kernel[:, 2], 0.0)
+    np.testing.assert_array_equal(rows_kernel[1], 0.0)
+    assert np.abs(rows_kernel[0, :2]).min() > 0.1
+
+
+def test_centering_data_with_a_large_offset_keeps_what_is_left_of_them():
+    # inner products of 1e16 are exact to about 1, so samples closer than that to the mean count as the mean
+    features = 1e8 + np.random.default_rng(4).normal(scale=20.0, size=(60, 1))
+    kernel, rows_kernel, _ = normalize_linear(("center", "spherical"), features, features[:3])
+    away = np.abs(features[:, 0] - features.mean()) > 30.0
+    signs = np.sign(features[away, 0] - features.mean())
+    assert away.sum() >= 2
+    np.testing.assert_allclose(kernel[np.ix_(away, away)], np.outer(signs, signs), atol=0.1)
+    np.testing.assert_allclose(rows_kernel, kernel[:3], atol=1e-12)
+
+
 def test_kernel_of_zeros_passes_every_normalization():
     for names in ON_FEATURES:
         kernel = normalize_linear(names, np.zeros((4, 2)), np.zeros((1, 2)))[0]

@@ -1,0 +1,8 @@
+"""Run the command line as ``python -m bayesmkl``."""
+
+from __future__ import annotations
+
+from bayesmkl.cli import main
+
+if __name__ == "__main__":
+    main()

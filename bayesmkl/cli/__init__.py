@@ -1,0 +1,183 @@
+"""The command line: ``bayesmkl demo | fit | predict``.
+
+This module only declares commands and options; what they do is imported when one of them runs, so that ``--help``
+answers at once.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayesmkl import __version__
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="bayesmkl",
+    help="Bayesian multiple kernel learning: which kernels matter, how surely, and what to predict.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+
+
+class Task(enum.StrEnum):
+    """What kind of target there is."""
+
+    AUTO = "auto"
+    CLASSIFICATION = "classification"
+    REGRESSION = "regression"
+
+
+class KernelsOn(enum.StrEnum):
+    """The columns that kernels see."""
+
+    ALL = "all"
+    EACH = "each"
+    ALL_AND_EACH = "all+each"
+
+
+class KernelPrior(enum.StrEnum):
+    """Prior on the precision of the kernel weights."""
+
+    NONSPARSE = "nonsparse"
+    SPARSE = "sparse"
+
+
+def main() -> None:
+    """Run the command line."""
+    app(prog_name="bayesmkl")
+
+
+@contextmanager
+def _bad_input_reported() -> Iterator[None]:
+    """Turn what is wrong with the user's data or files into one message on stderr and exit code 2."""
+    try:
+        yield
+    except (ValueError, OSError, MemoryError) as error:
+        typer.secho(f"error: {error or 'not enough memory; use fewer rows or kernels'}", fg="red", err=True)
+        raise typer.Exit(2) from error
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bayesmkl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the split, the fit and the posterior draws.")]
+MaxIter = Annotated[int, typer.Option(min=1, help="Most sweeps over all factors of the posterior.")]
+Tol = Annotated[float, typer.Option(min=0.0, help="Stop when the ELBO changes less than this, relatively.")]
+Data = Annotated[
+    Path, typer.Argument(help="Table with a header: .csv, .csv.gz, .tsv or .parquet.", show_default=False)
+]
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the plots, tables and the model.")] = Path("demo"),
+    seed: Seed = 0,
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast", help="13 kernels on all features only, instead of 403: a second, not a minute."
+        ),
+    ] = False,
+) -> None:
+    """Fit BEMKL to the Wisconsin breast cancer data and say which kernels matter.
+
+    13 kernels on all 30 features and 13 on each of them; 70 % of the rows to fit, 30 % to test. An earlier run in the
+    same folder is replaced.
+    """
+    with _bad_input_reported():
+        from bayesmkl.cli.commands import run_demo
+
+        run_demo(out, seed=seed, fast=fast)
+
+
+@app.command()
+def fit(
+    data: Data,
+    target: Annotated[str, typer.Option(help="Column to predict.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder to write; it must not exist yet.", show_default=False)],
+    task: Annotated[
+        Task, typer.Option(help="auto: text or few different whole numbers are classes.")
+    ] = Task.AUTO,
+    kernels_on: Annotated[
+        KernelsOn, typer.Option(help="13 kernels on all columns together, on each column, or both.")
+    ] = KernelsOn.ALL_AND_EACH,
+    kernel_prior: Annotated[
+        KernelPrior, typer.Option(help="sparse switches most kernels off.")
+    ] = KernelPrior.NONSPARSE,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="Column to leave out, such as an identifier; may be repeated.")
+    ] = None,
+    test_size: Annotated[float, typer.Option(help="Share of the rows held out for the metrics.")] = 0.3,
+    seed: Seed = 0,
+    max_iter: MaxIter = 500,
+    tol: Tol = 1e-6,
+    refit: Annotated[
+        bool, typer.Option("--refit", help="After the metrics, fit all rows and save that model instead.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the folder of an earlier run.")] = False,
+) -> None:
+    """Fit BEMKL to a table; write the model, its posterior, metrics and plots.
+
+    Columns are standardized. Metrics come from rows that the model has not seen; the saved model is the one fitted to
+    the other rows, unless --refit is given.
+    """
+    with _bad_input_reported():
+        from bayesmkl.cli.commands import FitOptions, run_fit
+
+        run_fit(
+            data,
+            out,
+            FitOptions(
+                target=target,
+                task=task.value,
+                kernels_on=kernels_on.value,
+                kernel_prior=kernel_prior.value,
+                drop=tuple(drop or ()),
+                test_size=test_size,
+                seed=seed,
+                max_iter=max_iter,
+                tol=tol,
+                refit=refit,
+            ),
+            force=force,
+        )
+
+
+@app.command()
+def predict(
+    run: Annotated[Path, typer.Argument(help="Folder that `bayesmkl fit` wrote.", show_default=False)],
+    data: Data,
+    out: Annotated[
+        Path, typer.Option(help="Table to write: .csv, .csv.gz, .tsv or .parquet.", show_default=False)
+    ],
+) -> None:
+    """Predict the rows of a table with a fitted model.
+
+    Classification writes the label and the probability of every class, regression the mean and standard deviation;
+    one row per row of the input, in its order.
+    """
+    with _bad_input_reported():
+        from bayesmkl.cli.commands import run_predict
+
+        run_predict(run, data, out)

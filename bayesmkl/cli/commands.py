@@ -1,0 +1,227 @@
+"""What the commands do: read and check, fit, evaluate, write a run."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import scipy
+import sklearn
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl import __version__
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, check_free, folder_beside, load_run
+from bayesmkl.cli.report import notes_of_warnings, print_kernels, print_metrics, say
+from bayesmkl.cli.tables import (
+    check_constant,
+    check_features,
+    check_target,
+    match_columns,
+    read_table,
+    select_columns,
+    table_suffix,
+    write_table,
+)
+from bayesmkl.datasets import load_wdbc
+from bayesmkl.evaluation import evaluate_classifier, evaluate_regressor
+from bayesmkl.kernels import KernelBank
+from bayesmkl.kernels.adapters import paper_kernels
+from bayesmkl.persistence import save_model
+from bayesmkl.posterior import (
+    kernel_table,
+    plot_elbo,
+    plot_kernel_weights,
+    plot_predictions,
+    plot_reliability,
+    save_posterior,
+)
+
+__all__ = ["FitOptions", "run_demo", "run_fit", "run_predict"]
+
+
+class FitOptions(NamedTuple):
+    """Everything that decides a fit, as it is kept in the run's configuration."""
+
+    target: str
+    task: str = "auto"
+    kernels_on: str = "all+each"
+    kernel_prior: str = "nonsparse"
+    drop: tuple[str, ...] = ()
+    test_size: float = 0.3
+    seed: int = 0
+    max_iter: int = 500
+    tol: float = 1e-6
+    refit: bool = False
+
+
+def run_demo(out: Path, seed: int, fast: bool) -> None:
+    """Fit the Wisconsin breast cancer data."""
+    check_free(out, force=True)
+    wdbc = load_wdbc(as_frame=True)
+    labels = wdbc.target_names[(np.asarray(wdbc.target) + 1) // 2]
+    say("Wisconsin diagnostic breast cancer: is a tumor malignant, by 30 measurements of cell nuclei?")
+    options = FitOptions("diagnosis", "classification", "all" if fast else "all+each", seed=seed)
+    _fit_and_write(wdbc.data, labels, out, options, {"data": "wdbc"}, force=True)
+
+
+def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
+    """Fit a table from a file."""
+    check_free(out, force)
+    if not 0.0 < options.test_size < 1.0:
+        raise ValueError(
+            f"--test-size must be between 0 and 1; got {options.test_size:g}. 0.3 holds out 30 %."
+        )
+    features, target = select_columns(read_table(data), options.target, options.drop)
+    y, task = check_target(target, options.task)
+    kind = f"{len(np.unique(y))} classes" if task == "classification" else "a quantity"
+    say(
+        f"{len(features)} rows, {features.shape[1]} columns to predict {options.target!r} from ({kind}: {task})."
+    )
+    _fit_and_write(
+        check_features(features), y, out, options._replace(task=task), {"data": str(data.absolute())}, force
+    )
+
+
+def run_predict(run: Path, data: Path, out: Path) -> None:
+    """Predict the rows of a table from a file."""
+    table_suffix(out)
+    with notes_of_warnings():
+        model, config = load_run(run)
+    features, others = match_columns(read_table(data), config["features"])
+    ignored = [name for name in others if name not in (config["target"], *config["drop"])]
+    if ignored:
+        say(f"Not used, because the model was not fitted to them: {', '.join(ignored)}.")
+    if config["task"] == "classification":
+        probabilities = model.predict_proba(features)
+        columns = {"prediction": model.predict(features)}
+        columns |= {f"probability_{c}": probabilities[:, k] for k, c in enumerate(model.classes_)}
+    else:
+        mean, std = model.predict(features, return_std=True)
+        columns = {"mean": mean, "sd": std}
+    write_table(pd.DataFrame(columns), out)
+    say(f"{len(features)} predictions written to {out}.")
+
+
+def _fit_and_write(
+    features: pd.DataFrame, y: np.ndarray, out: Path, options: FitOptions, about: dict[str, Any], force: bool
+) -> None:
+    is_class = options.task == "classification"
+    X_train, X_test, y_train, y_test = train_test_split(
+        features, y, test_size=options.test_size, random_state=options.seed, stratify=y if is_class else None
+    )
+    check_constant(X_train)
+    model = _new_model(options)
+    _announce(len(features) if options.refit else len(X_train), features.shape[1], options)
+    seconds = _timed_fit(model, X_train, y_train)
+    metrics = (evaluate_classifier if is_class else evaluate_regressor)(model, X_test, y_test)
+    with folder_beside(out, force) as folder:
+        _plot_test(model, X_test, y_test, is_class, folder)
+        if options.refit:
+            seconds += _timed_fit(model, features, y)
+        bemkl = model[-1]
+        kernels = kernel_table(model)
+        for axes, name in (
+            (plot_kernel_weights(model), "kernel_weights.png"),
+            (plot_elbo(model), "elbo.png"),
+        ):
+            axes.figure.savefig(folder / name)
+        write_table(kernels, folder / "kernels.csv")
+        write_table(pd.DataFrame(metrics.items(), columns=["metric", "value"]), folder / "metrics.csv")
+        save_model(model, folder / MODEL)
+        save_posterior(model, folder / "posterior.nc", random_state=options.seed)
+        about = about | {
+            "n_train": len(features) if options.refit else len(X_train),
+            "n_test": len(X_test),
+            "features": list(features.columns),
+            "classes": bemkl.classes_.tolist() if is_class else None,
+            "n_sweeps": np.atleast_1d(bemkl.n_iter_).tolist(),
+            "elbo": bemkl.elbo_,
+            "outcome": _outcomes(bemkl),
+            "fit_seconds": round(seconds, 3),
+        }
+        _write_config(folder / CONFIG, options, about)
+        files = sorted(path.name for path in folder.iterdir())
+    print_kernels(kernels)
+    print_metrics(metrics, len(X_test))
+    sweeps = " + ".join(map(str, about["n_sweeps"]))
+    say(f"ELBO {bemkl.elbo_:.2f} nats; {'; '.join(about['outcome'])} ({sweeps} sweeps, {seconds:.1f} s).")
+    fitted_to = f"all {len(features)} rows" if options.refit else f"the {len(X_train)} rows to fit"
+    say(f"The saved model is fitted to {fitted_to}. Written to {out}{os.sep}: {', '.join(files)}")
+
+
+def _new_model(options: FitOptions) -> Pipeline:
+    estimator = BEMKLClassifier if options.task == "classification" else BEMKLRegressor
+    return Pipeline(
+        [
+            ("standardize", StandardScaler().set_output(transform="pandas")),
+            (
+                "bemkl",
+                estimator(
+                    KernelBank(views=options.kernels_on),
+                    kernel_prior=options.kernel_prior,
+                    max_iter=options.max_iter,
+                    tol=options.tol,
+                    random_state=options.seed,
+                    verbose=1,
+                ),
+            ),
+        ]
+    )
+
+
+def _announce(n_train: int, n_features: int, options: FitOptions) -> None:
+    """Say how large the fit is, and refuse one that cannot fit into memory."""
+    n_views = {"all": 1, "each": n_features, "all+each": 1 + n_features}[options.kernels_on]
+    n_kernels = n_views * len(paper_kernels())
+    gigabytes = 8e-9 * n_kernels * n_train**2
+    if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
+        memory = 1e-9 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        if gigabytes > memory:
+            raise ValueError(
+                f"{n_kernels} kernels over {n_train} rows take {gigabytes:.0f} GB, and this machine has {memory:.0f} GB. "
+                "Use fewer rows, leave columns out with --drop, or use --kernels-on all for 13 kernels."
+            )
+    say(f"Fitting {n_kernels} kernels to {n_train} rows ({gigabytes:.2g} GB of kernels) ...")
+
+
+def _timed_fit(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> float:
+    started = time.perf_counter()
+    with notes_of_warnings():
+        model.fit(X, y)
+    return time.perf_counter() - started
+
+
+def _plot_test(model: Pipeline, X: pd.DataFrame, y: np.ndarray, is_class: bool, folder: Path) -> None:
+    if is_class:
+        axes = plot_reliability(y, model.predict_proba(X), labels=model.classes_)
+        axes.figure.savefig(folder / "reliability.png")
+    else:
+        axes = plot_predictions(y, *model.predict(X, return_std=True))
+        axes.figure.savefig(folder / "predicted_vs_observed.png")
+
+
+def _outcomes(bemkl: Any) -> list[str]:
+    outcomes = bemkl.outcome_ if isinstance(bemkl.outcome_, (list, tuple)) else [bemkl.outcome_]
+    return list(dict.fromkeys(outcome.value for outcome in outcomes))
+
+
+def _write_config(path: Path, options: FitOptions, about: dict[str, Any]) -> None:
+    config = {
+        "format": RUN_FORMAT,
+        "bayesmkl": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit_learn": sklearn.__version__,
+    }
+    text = json.dumps(config | options._asdict() | about, indent=2, ensure_ascii=False)
+    path.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,179 @@
+"""Tables in files, and the checks that a table must pass before anything is fitted to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from bayesmkl.persistence import written_beside
+
+__all__ = [
+    "check_constant",
+    "check_features",
+    "check_target",
+    "read_table",
+    "select_columns",
+    "table_suffix",
+    "write_table",
+]
+
+SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
+MOST_CLASSES = 10  # whole numbers with more different values than this are a quantity, not classes
+LONGEST_LIST = 8  # names shown in a message
+
+
+def table_suffix(path: Path) -> str:
+    """Return which kind of table the name of `path` stands for."""
+    for suffix in SUFFIXES:
+        if path.name.lower().endswith(suffix):
+            return suffix
+    raise ValueError(f"{str(path)!r} must be the name of a table, ending in {', '.join(SUFFIXES)}.")
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Read a CSV, TSV or Parquet file; column names become strings."""
+    suffix = table_suffix(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}.")
+    try:
+        if suffix == ".parquet":
+            table = pd.read_parquet(path)
+        else:
+            table = pd.read_csv(path, sep="\t" if "tsv" in suffix else ",")
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{str(path)!r} cannot be read as a {suffix} table: {error}") from error
+    table.columns = [str(column) for column in table.columns]
+    if table.empty:
+        raise ValueError(f"{str(path)!r} holds no rows; a header line and at least one row are needed.")
+    return table.reset_index(drop=True)
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table in the format that the name of `path` stands for; the file appears when it is complete."""
+    suffix = table_suffix(path)
+    with written_beside(path) as beside:
+        if suffix == ".parquet":
+            table.to_parquet(beside, index=False)
+        else:
+            compression: Any = "gzip" if suffix.endswith(".gz") else None
+            table.to_csv(beside, index=False, sep="\t" if "tsv" in suffix else ",", compression=compression)
+
+
+def select_columns(table: pd.DataFrame, target: str, drop: Sequence[str]) -> tuple[pd.DataFrame, pd.Series]:
+    """Split a table into features and target, without the columns in `drop`."""
+    for column in (target, *drop):
+        if column not in table.columns:
+            option = "--target" if column == target else "--drop"
+            raise ValueError(
+                f"{option} names the column {column!r}, which the table does not have; {_hint(column, table)}"
+            )
+    if target in drop:
+        raise ValueError(f"--drop leaves out {target!r}, which is the --target. Give only one of them.")
+    features = table.drop(columns=[target, *drop])
+    if features.shape[1] == 0:
+        raise ValueError(
+            "the table has no column beside --target and --drop; at least one is needed to predict from."
+        )
+    return features, table[target]
+
+
+def check_features(features: pd.DataFrame) -> pd.DataFrame:
+    """Return the features as numbers; raise for text, missing and infinite values, naming the columns."""
+    text = [name for name, dtype in features.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
+    if text:
+        example = features[text[0]].dropna()
+        shown = f" (such as {example.iloc[0]!r} in {text[0]!r})" if len(example) else ""
+        raise ValueError(
+            f"{_columns(text)} no numbers{shown}. Encode such columns as numbers first, or leave them out: "
+            + " ".join(f"--drop {_quoted(name)}" for name in text[:LONGEST_LIST])
+        )
+    missing = features.isna().sum()
+    if missing.any():
+        counts = [f"{name!r} ({count} of {len(features)})" for name, count in missing[missing > 0].items()]
+        raise ValueError(
+            f"values are missing in {_listed(counts)}. Fill them in or remove these rows, or leave such columns out with "
+            "--drop."
+        )
+    numbers = features.astype(np.float64)
+    infinite = [name for name in numbers if not np.isfinite(numbers[name]).all()]
+    if infinite:
+        raise ValueError(
+            f"{_columns(infinite)} infinite values. Replace them, or leave the columns out with --drop."
+        )
+    return numbers
+
+
+def check_constant(features: pd.DataFrame) -> None:
+    """Raise for columns of one value only, which cannot be standardized."""
+    constant = [name for name in features if features[name].min() == features[name].max()]
+    if constant:
+        raise ValueError(
+            f"{_columns(constant)} the same value in all {len(features)} rows to fit, so standardization would divide by "
+            "zero, and nothing can be learned from it. Leave out: "
+            + " ".join(f"--drop {_quoted(name)}" for name in constant[:LONGEST_LIST])
+        )
+
+
+def check_target(target: pd.Series, task: str) -> tuple[np.ndarray, str]:
+    """Return the target as an array, and whether it is "classification" or "regression"."""
+    missing = int(target.isna().sum())
+    if missing:
+        raise ValueError(
+            f"the --target {target.name!r} is missing in {missing} of {len(target)} rows (empty, NA and None all count as "
+            "missing). Fill it in or remove these rows."
+        )
+    is_number = pd.api.types.is_numeric_dtype(target.dtype) and not pd.api.types.is_bool_dtype(target.dtype)
+    if task == "auto":
+        whole = is_number and bool(np.all(np.mod(target.to_numpy(np.float64), 1.0) == 0.0))
+        classes = not is_number or (whole and target.nunique() <= MOST_CLASSES)
+        task = "classification" if classes else "regression"
+    if task == "regression":
+        if not is_number or not np.isfinite(target.to_numpy(np.float64)).all():
+            raise ValueError(
+                f"--task regression needs finite numbers in the --target; {target.name!r} holds values such as "
+                f"{target.iloc[0]!r}."
+            )
+        return target.to_numpy(np.float64), task
+    values = target.to_numpy() if is_number else target.astype(str).to_numpy(dtype=str)
+    labels, counts = np.unique(values, return_counts=True)
+    if len(labels) < 2 or counts.min() < 2:
+        raise ValueError(
+            f"classification needs at least two classes with at least two rows each, one to fit and one to test; the "
+            f"--target {target.name!r} holds {_listed([f'{x} ({n})' for x, n in zip(labels, counts, strict=True)])}."
+            + (" For a quantity use --task regression." if is_number else "")
+        )
+    return values, task
+
+
+def match_columns(table: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """Take the columns that a model was fitted to, in its order, and name the others."""
+    absent = [name for name in wanted if name not in table.columns]
+    if absent:
+        raise ValueError(
+            f"the table lacks {len(absent)} of the {len(wanted)} columns that the model was fitted to: {_listed(absent)}; "
+            f"{_hint(absent[0], table)}"
+        )
+    return check_features(table[list(wanted)]), [name for name in table.columns if name not in wanted]
+
+
+def _hint(column: str, table: pd.DataFrame) -> str:
+    close = get_close_matches(column, table.columns, n=3)
+    return f"did you mean {_listed(close)}?" if close else f"its columns are {_listed(list(table.columns))}."
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"column {names[0]!r} holds" if len(names) == 1 else f"the columns {_listed(names)} hold"
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(str(name) if "(" in str(name) else repr(name) for name in names[:LONGEST_LIST])
+    return shown if len(names) <= LONGEST_LIST else f"{shown} and {len(names) - LONGEST_LIST} more"
+
+
+def _quoted(name: str) -> str:
+    return f'"{name}"' if " " in name else name

@@ -1,0 +1,207 @@
+"""Plots of a posterior: which kernels matter, and how the bound rose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmkl._numerics.validation import check_choice, check_integer
+from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, new_axes, tidy
+from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.summary import kernel_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_elbo", "plot_kernel_weights"]
+
+LONGEST_NAME = 46  # characters of a kernel name on an axis
+
+
+def plot_kernel_weights(
+    model: Any, kind: str = "shares", ci_prob: float = 0.94, max_kernels: int = 20, ax: Axes | None = None
+) -> Axes:
+    """Show the most important kernels with their intervals.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
+    kind : {"shares", "weights"}, default="shares"
+        The kernel's part of the score, which the model identifies, or the raw weight, which is known up to a common
+        sign and scale. Kernels are sorted by share in both.
+    ci_prob : float, default=0.94
+        Probability content of the intervals, see :func:`kernel_table`.
+    max_kernels : int, default=20
+        How many kernels to show.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Its figure is ``ax.figure``: ``ax.figure.savefig("kernels.png")``.
+
+    Notes
+    -----
+    Colors and shapes tell views apart where more than one and at most six are shown; with more than two classes
+    they tell classes apart, and kernels are sorted by their mean share.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLClassifier, KernelBank
+    >>> from bayesmkl.posterior import plot_kernel_weights
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> bank = KernelBank(["linear"], views={"signal": 0, "noise": 1})
+    >>> ax = plot_kernel_weights(BEMKLClassifier(bank).fit(X, X[:, 0] > 0))
+    >>> [label.get_text() for label in ax.get_yticklabels()]
+    ['linear · signal', 'linear · noise']
+    """
+    value = check_choice("kind", kind, ("shares", "weights"))[:-1]
+    max_kernels = check_integer("max_kernels", max_kernels, low=1)
+    table = kernel_table(model, ci_prob)
+    shown, groups, grouped_by = _shown(table, max_kernels)
+    names = shown["kernel"].drop_duplicates().tolist()
+    n_offsets = len(groups) if grouped_by == "class" else 1
+    if ax is None:
+        (ax,) = new_axes(7.6, 1.4 + len(names) * max(0.26, 0.16 * n_offsets))
+    factor = 100.0 if value == "share" else 1.0
+    for g, (label, group) in enumerate(groups.items()):
+        rows = np.array([names.index(name) for name in group["kernel"]], dtype=float)
+        if n_offsets > 1:
+            rows += 0.7 * ((g + 0.5) / n_offsets - 0.5)
+        middle = factor * group[value].to_numpy()
+        ends = factor * group[[f"{value}_lower", f"{value}_upper"]].to_numpy()
+        color = COLORS[g % len(COLORS)]
+        ax.hlines(rows, ends[:, 0], ends[:, 1], color=color, linewidth=1.8)
+        ax.plot(
+            middle,
+            rows,
+            MARKERS[g % len(MARKERS)],
+            color=color,
+            markeredgecolor="white",
+            markersize=7,
+            label=label,
+        )
+    ax.set_yticks(range(len(names)), [_shorten(name) for name in names])
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    tidy(ax, "x")
+    interval = f"\nposterior mean and {100 * ci_prob:g} % interval"
+    if value == "share":
+        ax.set_xlim(left=0.0)
+        ax.set_xlabel(f"share of the score in %{interval}")
+        ax.set_title(_shares_finding(table), loc="left")
+    else:
+        ax.axvline(0.0, color=NEUTRAL, linewidth=0.8, zorder=0)
+        ax.set_xlabel(f"kernel weight{interval}")
+        ax.set_title(_weights_finding(table, ci_prob), loc="left")
+    if len(groups) > 1:
+        ax.legend(title=grouped_by, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
+    """Show how far the evidence lower bound was from its last value after every sweep.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        One line per fitted model: one, or one per class with more than two classes. The scale is logarithmic, so a
+        line that still falls steeply at its end has not converged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import plot_elbo
+    >>> X = np.linspace(-1, 1, 12)[:, None]
+    >>> plot_elbo(BEMKLRegressor(KernelBank(["linear"])).fit(X, X[:, 0])).get_xlabel()
+    'sweep over all factors'
+    """
+    fitted = fitted_bemkl(model)
+    ax = new_axes(6.4, 3.6)[0] if ax is None else ax
+    for g, history in enumerate(fitted.histories):
+        gap = history[-1] - history
+        below = gap > 0.0
+        sweeps = np.arange(1, len(history) + 1)
+        color, marker = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
+        ax.plot(
+            sweeps[below],
+            gap[below],
+            marker,
+            color=color,
+            linestyle="-",
+            linewidth=1.4,
+            markersize=4,
+            markevery=0.1,
+        )
+    ax.set_yscale("log")
+    ax.set_xlim(0.0, max(map(len, fitted.histories)) + 1.0)
+    ax.set_xlabel("sweep over all factors")
+    ax.set_ylabel("ELBO below its last value (nats)")
+    tidy(ax, "both")
+    ax.set_title(_elbo_finding(fitted), loc="left")
+    if fitted.class_names is not None:
+        ax.legend(ax.lines[-len(fitted.histories) :], fitted.class_names, title="class", frameon=False)
+    return ax
+
+
+def _shorten(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+def _shown(table: pd.DataFrame, max_kernels: int) -> tuple[pd.DataFrame, dict[str | None, pd.DataFrame], str]:
+    """Rows to show, most important kernel first, and the groups that share a color and a shape."""
+    if "class" in table:
+        order = (
+            table.groupby("kernel", sort=False)["share"].mean().sort_values(ascending=False, kind="stable")
+        )
+        kept = order.index[:max_kernels]
+        rows = table.set_index("kernel").loc[kept].reset_index()
+        return rows, _split(rows, "class"), "class"
+    rows = table.head(max_kernels)
+    if "view" not in rows or not 1 < rows["view"].nunique() <= len(COLORS):
+        return rows, {None: rows}, "view"
+    return rows, _split(rows, "view"), "view"
+
+
+def _split(rows: pd.DataFrame, column: str) -> dict[str | None, pd.DataFrame]:
+    return {str(label): group for label, group in rows.groupby(column, sort=False)}
+
+
+def _shares_finding(table: pd.DataFrame) -> str:
+    n_kernels = table["kernel"].nunique()
+    if n_kernels == 1:
+        return "One kernel makes the whole score"
+    if "class" in table:
+        shares = table.groupby("kernel")["share"].mean().sort_values(ascending=False)
+    else:
+        shares = table["share"]
+    n_half = int(np.searchsorted(np.cumsum(shares.to_numpy()), 0.5)) + 1
+    return f"Half of the score comes from {n_half} of {n_kernels} kernels"
+
+
+def _weights_finding(table: pd.DataFrame, ci_prob: float) -> str:
+    away = int(((table["weight_lower"] > 0.0) | (table["weight_upper"] < 0.0)).sum())
+    return f"{away} of {len(table)} kernel weights differ from zero ({100 * ci_prob:g} % interval)"
+
+
+def _elbo_finding(fitted: Any) -> str:
+    estimator, n_models = fitted.estimator, len(fitted.states)
+    n_sweeps = max(map(len, fitted.histories))
+    if n_models == 1:
+        ending = f"{'Converged' if estimator.converged_ else 'Not converged'} after {n_sweeps} sweeps"
+    else:
+        converged = sum(outcome.converged for outcome in estimator.outcome_)
+        ending = f"{converged} of {n_models} models converged, within {n_sweeps} sweeps"
+    return f"{ending}; ELBO {estimator.elbo_:.2f} nats".replace("-", "\N{MINUS SIGN}")

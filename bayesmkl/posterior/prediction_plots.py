@@ -1,0 +1,142 @@
+"""Plots of predictions against what came true."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import norm
+
+from bayesmkl.posterior.axes import COLORS, NEUTRAL, new_axes, tidy
+from bayesmkl.posterior.fitted import check_probability
+from bayesmkl.posterior.reliability import Reliability, reliability
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_predictions", "plot_reliability"]
+
+
+def plot_reliability(
+    y_true: Any,
+    y_prob: Any,
+    n_bins: int = 10,
+    labels: Any = None,
+    ci_prob: float = 0.94,
+    ax: Axes | None = None,
+) -> Axes:
+    """Show whether predicted probabilities come true as often as they say.
+
+    Parameters
+    ----------
+    y_true, y_prob, n_bins, labels, ci_prob
+        As in :func:`reliability`.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a figure. The histogram of the predictions hangs below it as an inset.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Observed frequency against mean prediction with Wilson intervals, one point per bin that holds predictions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.posterior import plot_reliability
+    >>> rng = np.random.default_rng(0)
+    >>> probability = rng.uniform(size=500)
+    >>> plot_reliability(rng.uniform(size=500) < probability, probability).get_ylabel()
+    'observed frequency'
+    """
+    result = reliability(y_true, y_prob, n_bins, labels, ci_prob)
+    top_label = np.ndim(y_prob) == 2 and np.shape(y_prob)[1] > 2
+    if ax is None:
+        ax, below = new_axes(5.0, 5.6, height_ratios=(4.0, 1.0))
+    else:
+        below = ax.inset_axes((0.0, -0.27, 1.0, 0.22), sharex=ax)
+    ax.plot([0, 1], [0, 1], color=NEUTRAL, linestyle=(0, (4, 3)), linewidth=1.0, label="calibrated")
+    reach = np.array([result.frequency - result.lower, result.upper - result.frequency]).clip(min=0.0)
+    ax.errorbar(
+        result.probability,
+        result.frequency,
+        yerr=reach,
+        fmt="o",
+        color=COLORS[0],
+        capsize=3,
+        label=f"observed, {100 * ci_prob:g} % interval",
+    )
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), ylabel="observed frequency")
+    ax.set_title(_reliability_finding(result), loc="left")
+    ax.legend(frameon=False, loc="best")
+    tidy(ax, "both")
+    ax.tick_params(labelbottom=False)
+    below.bar(
+        result.edges[:-1],
+        result.counts,
+        np.diff(result.edges),
+        align="edge",
+        color="#B0C4D8",
+        edgecolor="white",
+    )
+    below.set_ylabel("samples")
+    below.set_xlabel("probability of the predicted class" if top_label else "predicted probability")
+    tidy(below, "y")
+    return ax
+
+
+def plot_predictions(y_true: Any, mean: Any, std: Any, ci_prob: float = 0.94, ax: Axes | None = None) -> Axes:
+    """Show predicted against observed targets of a regression, with predictive intervals.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        What was observed.
+    mean, std : array-like of shape (n_samples,)
+        Predictive means and standard deviations, ``model.predict(X, return_std=True)``.
+    ci_prob : float, default=0.94
+        Probability content of the predictive intervals.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Intervals that miss the observed value are drawn in another color and with a cross.
+
+    Examples
+    --------
+    >>> from bayesmkl.posterior import plot_predictions
+    >>> plot_predictions([1.0, 2.0], [1.1, 1.8], [0.2, 0.2]).get_title(loc="left")
+    '94 % intervals cover 100 % of 2 samples'
+    """
+    half = norm.ppf(0.5 * (1.0 + check_probability("ci_prob", ci_prob)))
+    y_true, mean, std = (np.asarray(values, dtype=np.float64) for values in (y_true, mean, std))
+    if not y_true.ndim == mean.ndim == std.ndim == 1 or not 0 < len(y_true) == len(mean) == len(std):
+        raise ValueError(
+            "`y_true`, `mean` and `std` must be of one length of at least one; got shapes "
+            f"{y_true.shape}, {mean.shape} and {std.shape}."
+        )
+    if ax is None:
+        (ax,) = new_axes(5.2, 5.2)
+    covered = np.abs(y_true - mean) <= half * std
+    for kept, color, marker in ((covered, COLORS[0], "o"), (~covered, COLORS[1], "X")):
+        ax.vlines(mean[kept], (mean - half * std)[kept], (mean + half * std)[kept], color=color, alpha=0.3)
+        ax.plot(mean[kept], y_true[kept], marker, color=color, markersize=4.5, markeredgewidth=0.0)
+    ends = [min(y_true.min(), mean.min()), max(y_true.max(), mean.max())]
+    ax.plot(ends, ends, color=NEUTRAL, linestyle=(0, (4, 3)), linewidth=1.0)
+    ax.set(xlabel="predicted mean", ylabel=f"observed (bars: predictive {100 * ci_prob:g} % intervals)")
+    ax.set_title(
+        f"{100 * ci_prob:g} % intervals cover {100 * covered.mean():.3g} % of {len(covered)} samples",
+        loc="left",
+    )
+    tidy(ax, "both")
+    return ax
+
+
+def _reliability_finding(result: Reliability) -> str:
+    n_samples = int(result.counts.sum())
+    inside = int(((result.lower <= result.probability) & (result.probability <= result.upper)).sum())
+    return (
+        f"Calibration error {result.calibration_error:.3f} on {n_samples} samples;\n"
+        f"{inside} of {len(result.counts[result.counts > 0])} bins agree with the diagonal"
+    )

@@ -1,0 +1,123 @@
+"""How often predicted probabilities come true, bin by bin."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.stats import binomtest
+
+from bayesmkl._numerics.validation import check_integer
+from bayesmkl.posterior.fitted import check_probability
+
+__all__ = ["Reliability", "reliability"]
+
+
+class Reliability(NamedTuple):
+    """One entry per bin that holds predictions, each of shape (n_filled_bins,); `counts` has all bins."""
+
+    probability: np.ndarray  # mean prediction in the bin
+    frequency: np.ndarray  # share of its events that came true
+    lower: np.ndarray  # Wilson interval of that share
+    upper: np.ndarray
+    n_events: np.ndarray
+    edges: np.ndarray  # of all bins, (n_bins + 1,)
+    counts: np.ndarray  # predictions in every bin, (n_bins,)
+
+    @property
+    def calibration_error(self) -> float:
+        """Mean of ``|frequency - probability|`` over all predictions."""
+        return float(np.average(np.abs(self.frequency - self.probability), weights=self.n_events))
+
+
+def reliability(
+    y_true: Any, y_prob: Any, n_bins: int = 10, labels: Any = None, ci_prob: float = 0.94
+) -> Reliability:
+    """Compare predicted probabilities with the frequencies of what they predict.
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        What came true: 0/1, -1/+1 or False/True with a one-dimensional `y_prob`, any labels with a table.
+    y_prob : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of every class. A table with two columns counts as the
+        probability of its second class; with more, the event is that the most probable class is the true one.
+    n_bins : int, default=10
+        Number of bins of equal width on [0, 1].
+    labels : array-like of shape (n_classes,), default=None
+        Class of each column of `y_prob`, ``model.classes_``. None takes the sorted labels in `y_true`.
+    ci_prob : float, default=0.94
+        Probability content of the Wilson interval of each frequency.
+
+    Returns
+    -------
+    Reliability
+
+    Raises
+    ------
+    ValueError
+        For probabilities outside [0, 1], unequal lengths, or labels that do not fit.
+
+    Examples
+    --------
+    >>> result = reliability([0, 1, 1, 1], [0.1, 0.8, 0.8, 0.8], n_bins=2)
+    >>> result.probability, result.frequency
+    (array([0.1, 0.8]), array([0., 1.]))
+    """
+    n_bins = check_integer("n_bins", n_bins, low=1)
+    check_probability("ci_prob", ci_prob)
+    happened, probability = _events(np.asarray(y_true), np.asarray(y_prob, dtype=np.float64), labels)
+    edges = np.linspace(0.0, 1.0, n_bins + 1)
+    bins = np.searchsorted(edges[1:-1], probability, side="right")
+    counts = np.bincount(bins, minlength=n_bins)
+    filled = counts > 0
+    hits = np.bincount(bins, weights=happened, minlength=n_bins)[filled]
+    total = np.bincount(bins, weights=probability, minlength=n_bins)[filled]
+    n_events = counts[filled]
+    intervals = [
+        binomtest(int(k), int(n)).proportion_ci(ci_prob, method="wilson")
+        for k, n in zip(hits, n_events, strict=True)
+    ]
+    lower, upper = np.array(intervals).T
+    return Reliability(total / n_events, hits / n_events, lower, upper, n_events, edges, counts)
+
+
+def _events(y_true: np.ndarray, y_prob: np.ndarray, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Reduce any classification to one event per sample and its predicted probability."""
+    if y_true.ndim != 1 or y_prob.ndim not in (1, 2) or len(y_true) != len(y_prob) or len(y_true) == 0:
+        raise ValueError(
+            "`y_true` and `y_prob` must hold one label and one row of probabilities per sample, and at least "
+            f"one sample; got shapes {y_true.shape} and {y_prob.shape}."
+        )
+    if not np.all((y_prob >= 0.0) & (y_prob <= 1.0)):
+        raise ValueError(
+            "`y_prob` must hold probabilities between 0 and 1; got values from "
+            f"{y_prob.min():g} to {y_prob.max():g}. Use `predict_proba`, not `decision_function`."
+        )
+    if y_prob.ndim == 1:
+        return _positive(y_true), y_prob
+    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    if len(classes) != y_prob.shape[1]:
+        raise ValueError(
+            f"`labels` must name the class of each of the {y_prob.shape[1]} columns of `y_prob`; got "
+            f"{classes.tolist()}. Pass the `classes_` of the model."
+        )
+    unknown = np.setdiff1d(y_true, classes)
+    if len(unknown):
+        raise ValueError(
+            f"`y_true` holds labels that `labels` does not: {unknown.tolist()} are not in {classes.tolist()}."
+        )
+    if len(classes) == 2:
+        return y_true == classes[1], y_prob[:, 1]
+    top = y_prob.argmax(axis=1)
+    return y_true == classes[top], y_prob[np.arange(len(top)), top]
+
+
+def _positive(y_true: np.ndarray) -> np.ndarray:
+    numeric = y_true.dtype.kind in "biuf"
+    if not numeric or not (np.isin(y_true, (0, 1)).all() or np.isin(y_true, (-1, 1)).all()):
+        raise ValueError(
+            "`y_true` must hold 0/1, -1/+1 or False/True where `y_prob` is one-dimensional; got "
+            f"{np.unique(y_true)[:5].tolist()}. Compare with the positive label first: y_true == label."
+        )
+    return y_true == 1

@@ -1,0 +1,128 @@
+"""Time of one plain fit of 200 sweeps against the time that reading the kernels would take.
+
+A sweep must read the stack twice (once for K_m a, once for sum_m K_m' g_m). The yardstick is 200 x 2 x the size of
+the stack divided by the read rate that this machine shows in the same run; the fit includes sum_m K_m' K_m, which
+is computed once. Asked: at most 4 times the yardstick for 400 samples and 130 kernels on two cores.
+
+    python benchmarks/fit_time.py               wdbc, 400 samples, 13 kernels on all of 9 features and on each
+    python benchmarks/fit_time.py --fast        100 samples, 26 kernels
+"""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import time
+from typing import Any
+
+import numpy as np
+from _machine import best_seconds, measure, read_rate
+from _protocol import deterministic_start, load, paper_kernels, problem_of, split
+from _report import finish, markdown_table, parser
+
+from bayesmkl.bemkl import binary
+from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.kernels.stack import DenseStack
+
+N_SWEEPS = 200
+ASKED = 4.0
+REPEATS = 3
+# (function, caller or None for all callers, what it is)
+PARTS = [
+    ("adjoint", None, "read 1: sum_m K_m' g_m"),
+    ("apply", None, "read 2: K_m a"),
+    ("spd_inverse", "update_dual", "factorize N x N, q(a)"),
+    ("spd_inverse", "update_intermediate", "factorize P x P, q(G)"),
+    ("spd_inverse", "update_readout", "factorize (P+1) x (P+1), q(b, e)"),
+    ("readout_design", None, "E[G G'], a product P x N x P"),
+    ("truncated_moments", None, "truncated normals, q(f)"),
+    ("elbo", None, "the bound"),
+]
+
+
+def fit(stack: DenseStack, y: np.ndarray, options: LoopOptions) -> Any:
+    """What `BEMKLClassifier.fit` does with kernels that are given."""
+    problem = problem_of(stack, stack.gram(), y, "nonsparse")
+    return maximize_elbo(binary, problem, deterministic_start(problem), options)
+
+
+def profile(stack: DenseStack, y: np.ndarray, options: LoopOptions) -> tuple[dict[str, float], float]:
+    """Share of the sweeps' time in each of `PARTS`, from a profile of one fit, and their time."""
+    problem = problem_of(stack, stack.gram(), y, "nonsparse")
+    profiler = cProfile.Profile()
+    profiler.runcall(maximize_elbo, binary, problem, deterministic_start(problem), options)
+    functions = pstats.Stats(profiler).stats  # (file, line, name) -> (calls, _, own, cumulative, callers)
+    total = max(entry[3] for entry in functions.values())
+    shares = {}
+    for name, caller, label in PARTS:
+        seconds = 0.0
+        for (_, _, function), (_, _, _, cumulative, callers) in functions.items():
+            if function == name:
+                by_caller = {key[2]: entry[3] for key, entry in callers.items()}
+                seconds += cumulative if caller is None else by_caller.get(caller, 0.0)
+        shares[label] = seconds / total
+    shares["everything else (products with P x P, copies)"] = 1.0 - sum(shares.values())
+    return shares, total
+
+
+def timed(stack: DenseStack, y: np.ndarray, options: LoopOptions, n_threads: int) -> list[dict[str, float]]:
+    """Fits, each between two measurements of the read rate."""
+    source = stack.kernels.reshape(-1)
+    source = np.concatenate([source] * max(1, 2**28 // source.nbytes))  # beyond the caches
+    runs = []
+    before = read_rate(source, n_threads)
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        fit(stack, y, options)
+        seconds = time.perf_counter() - start
+        after = read_rate(source, n_threads)
+        reads = 2 * N_SWEEPS * stack.nbytes / 1e9 / max(before, after)
+        runs.append({"seconds": seconds, "read_gb_s": max(before, after), "ratio": seconds / reads})
+        before = after
+    return runs
+
+
+def main() -> None:
+    options = parser(__doc__).parse_args()
+    n, n_features = (100, 1) if options.fast else (400, 9)
+    X, y = load("wdbc")
+    X_train, _, y_train, _ = split(X[:, :n_features], y, n, seed=0)
+    start = time.perf_counter()
+    stack = DenseStack(np.moveaxis(paper_kernels().fit_transform(X_train), -1, 0))
+    bank_seconds = time.perf_counter() - start
+    plain = LoopOptions(max_iter=N_SWEEPS, tol=0.0, accelerate=False)
+
+    machine = measure(options.fast)
+    runs = timed(stack, y_train, plain, machine.blas_threads)
+    best = min(runs, key=lambda run: run["ratio"])
+    gram_seconds = best_seconds(stack.gram, repeats=3)
+    fit(stack, y_train, plain._replace(backend="jax", max_iter=2))  # compile
+    start = time.perf_counter()
+    fit(stack, y_train, plain._replace(backend="jax"))
+    jax_ratio = (time.perf_counter() - start) / best["seconds"]
+    shares, _ = profile(stack, y_train, plain)
+
+    yardstick = best["seconds"] / best["ratio"]
+    ratios = ", ".join(f"{run['ratio']:.2f}" for run in runs)
+    rows = [
+        ["kernels evaluated once (not in the fit)", f"{bank_seconds / yardstick:.2f}"],
+        ["fit, NumPy", f"{best['ratio']:.2f}"],
+        ["of it `gram`, once", f"{gram_seconds / yardstick:.2f}"],
+        ["fit, JAX on the CPU", f"{jax_ratio * best['ratio']:.2f}"],
+    ]
+    parts = sorted(shares.items(), key=lambda item: -item[1])
+    text = (
+        f"{stack.n_kernels} kernels, {stack.n_train} samples, {N_SWEEPS} plain sweeps; the yardstick, "
+        f"{2 * N_SWEEPS} reads of {stack.nbytes / 1e6:.0f} MB at {best['read_gb_s']:.1f} GB/s, is 1 "
+        f"(asked: fit at most {ASKED:g}; runs: {ratios})\n\n"
+        + markdown_table(["", "times the yardstick"], rows)
+        + "\n\n"
+        + markdown_table(["part of a sweep", "share"], [[name, f"{share:.0%}"] for name, share in parts])
+    )
+    print(machine.report() + f"\n         yardstick {yardstick:.2f} s, fit {best['seconds']:.2f} s\n")
+    numbers = {"machine": machine._asdict(), "runs": runs, "shares": shares, "jax_over_numpy": jax_ratio}
+    finish(options, "fit_time", text, numbers)
+
+
+if __name__ == "__main__":
+    main()

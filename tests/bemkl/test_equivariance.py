@@ -1,0 +1,184 @@
+"""What must not matter does not, and special cases with an answer of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import (
+    BINARY_PRIORS,
+    arrays_of,
+    assert_same,
+    assert_same_factors,
+    binary_problem,
+    informed_target,
+    random_kernels,
+    random_labels,
+    regression_problem,
+)
+from scipy import stats
+
+from bayesmkl.bemkl import binary, regression
+from bayesmkl.bemkl._moments import Gamma
+from bayesmkl.bemkl.binary import BinaryPriors
+from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.regression import RegressionPriors
+
+N_SAMPLES, N_KERNELS = 11, 4
+OPTIONS = LoopOptions(max_iter=60, tol=0.0, accelerate=False)
+SAME = 1e-8
+
+
+def fit_binary(kernels, y, start=None, margin=1.0, priors=BINARY_PRIORS["non-sparse"], options=OPTIONS):
+    problem = binary_problem(kernels, y, priors, margin)
+    magnitude = np.ones(len(y)) if start is None else start
+    return maximize_elbo(binary, problem, binary.init(problem, magnitude), options)
+
+
+def fit_regression(kernels, y, priors=None, options=OPTIONS):
+    problem = regression_problem(kernels, y, *([] if priors is None else [priors]))
+    return maximize_elbo(regression, problem, regression.init(problem, np.zeros(len(y))), options)
+
+
+def permuted(state, samples, kernels):
+    """Return the state with samples and kernels in another order."""
+    readout = np.concatenate([[0], 1 + kernels])
+    swapped = {
+        "sample_precision": state.sample_precision._replace(rate=state.sample_precision.rate[samples]),
+        "dual": state.dual._replace(
+            mean=state.dual.mean[samples], cov=state.dual.cov[np.ix_(samples, samples)]
+        ),
+        "intermediate": state.intermediate._replace(
+            mean=state.intermediate.mean[np.ix_(kernels, samples)],
+            cov=state.intermediate.cov[np.ix_(kernels, kernels)],
+        ),
+        "kernel_precision": state.kernel_precision._replace(rate=state.kernel_precision.rate[kernels]),
+        "readout": state.readout._replace(
+            mean=state.readout.mean[readout], cov=state.readout.cov[np.ix_(readout, readout)]
+        ),
+    }
+    if hasattr(state, "latent"):
+        swapped["latent"] = type(state.latent)(*(values[samples] for values in state.latent))
+    return state._replace(**swapped)
+
+
+@pytest.mark.parametrize("model", ["binary", "regression"])
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+def test_equivariance_under_permuted_samples_and_kernels(rng, model, accelerate):
+    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
+    target = informed_target(rng, kernels)
+    y = np.where(target > np.median(target), 1.0, -1.0) if model == "binary" else target
+    fit = fit_binary if model == "binary" else fit_regression
+    samples, order = rng.permutation(N_SAMPLES), rng.permutation(N_KERNELS)
+    moved_kernels = kernels[np.ix_(order, samples, samples)]
+    options = OPTIONS._replace(accelerate=accelerate, max_iter=12 if accelerate else 60)
+    plain, moved = fit(kernels, y, options=options), fit(moved_kernels, y[samples], options=options)
+    assert_same(moved.elbo_history, plain.elbo_history, SAME)
+    assert_same_factors(moved.state, permuted(plain.state, samples, order), SAME)
+
+
+@pytest.mark.parametrize("margin", [0.0, 1.0])
+def test_equivariance_flipped_labels_flip_every_score(rng, margin):
+    kernels, y = random_kernels(rng, N_SAMPLES, N_KERNELS), random_labels(rng, N_SAMPLES)
+    plain, flipped = fit_binary(kernels, y, margin=margin), fit_binary(kernels, -y, margin=margin)
+    assert_same(flipped.elbo_history, plain.elbo_history, SAME)
+    for name in ("mean", "variance", "entropy", "log_normalizer"):
+        sign = -1.0 if name == "mean" else 1.0
+        assert_same(getattr(flipped.state.latent, name), sign * getattr(plain.state.latent, name), SAME)
+    assert_same(flipped.state.dual.mean, -plain.state.dual.mean, SAME)
+    assert_same(flipped.state.intermediate.mean, -plain.state.intermediate.mean, SAME)
+    mirror = np.array([-1.0, *np.ones(N_KERNELS)])
+    assert_same(flipped.state.readout.mean, mirror * plain.state.readout.mean, SAME)
+    assert_same(flipped.state.readout.cov, np.outer(mirror, mirror) * plain.state.readout.cov, SAME)
+
+
+def test_equivariance_shifted_regression_target_from_the_same_readout_spread(rng):
+    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
+    y = informed_target(rng, kernels)
+    vague = RegressionPriors(intercept=Gamma(1e6, 1e16))  # an intercept that is free to follow
+    plain, moved = fit_regression(kernels, y, vague), fit_regression(kernels, y + 50.0, vague)
+    assert_same(moved.state.intermediate.mean, plain.state.intermediate.mean, 1e-4)
+    assert_same(moved.state.readout.mean[1:], plain.state.readout.mean[1:], 1e-4)
+    assert moved.state.readout.mean[0] - plain.state.readout.mean[0] == pytest.approx(50.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("model", ["binary", "regression"])
+def test_degenerate_equal_kernels_get_equal_weights(rng, model):
+    kernels = np.repeat(random_kernels(rng, N_SAMPLES, 1), N_KERNELS, axis=0)
+    target = informed_target(rng, kernels)
+    y = np.where(target > np.median(target), 1.0, -1.0)
+    state = (fit_binary(kernels, y) if model == "binary" else fit_regression(kernels, target)).state
+    weights = state.readout.mean[1:]
+    assert np.abs(weights).min() > 1e-3
+    assert_same(weights, np.full(N_KERNELS, weights[0]), SAME)
+    assert_same(state.intermediate.mean, np.tile(state.intermediate.mean[0], (N_KERNELS, 1)), SAME)
+    assert_same(state.kernel_precision.rate, np.full(N_KERNELS, state.kernel_precision.rate[0]), SAME)
+
+
+def test_degenerate_kernel_of_zeros_is_a_bayesian_probit_intercept(rng):
+    """Weights held at zero by their prior leave y f > ν, f ~ N(b, 1), b ~ N(0, 1/γ), γ ~ Gamma."""
+    y, margin = random_labels(rng, N_SAMPLES), 0.4
+    priors = BinaryPriors(intercept=Gamma(1.2, 0.5), kernel=Gamma(1e12, 1.0))
+    kernels = random_kernels(rng, N_SAMPLES, 1)
+    result = fit_binary(kernels, y, margin=margin, priors=priors, options=OPTIONS._replace(max_iter=400))
+    mean, variance, latent = 0.0, 1.0, y * (margin + 1.0)
+    for _ in range(400):
+        gamma = (1.2 + 0.5) / (0.5 + 0.5 * (mean**2 + variance))
+        variance = 1.0 / (gamma + N_SAMPLES)
+        mean = variance * latent.sum()
+        z = y * mean - margin
+        latent = mean + y * stats.norm.pdf(z) / stats.norm.cdf(z)
+    assert result.state.readout.mean[0] == pytest.approx(mean, rel=1e-6)
+    assert result.state.readout.cov[0, 0] == pytest.approx(variance, rel=1e-6)
+    assert_same(result.state.latent.mean, latent, 1e-6)
+
+
+def test_degenerate_known_precisions_give_the_exact_evidence(rng):
+    """With every precision pinned by its prior and the weights at zero, y ~ N(0, I/ε + 11'/γ): the bound is tight."""
+    y, sharp = rng.normal(1.0, 2.0, size=5), 1e7
+    priors = RegressionPriors(
+        sample=Gamma(sharp, sharp / 1e6),
+        intercept=Gamma(sharp * 0.3, sharp),
+        kernel=Gamma(sharp, sharp / 1e9),
+        intermediate=Gamma(sharp, sharp),
+        noise=Gamma(sharp * 0.7, sharp),
+    )
+    result = fit_regression(random_kernels(rng, 5, 2), y, priors)
+    evidence = stats.multivariate_normal(np.zeros(5), np.eye(5) / 0.7 + 1.0 / 0.3).logpdf(y)
+    assert result.elbo_history[-1] == pytest.approx(evidence, abs=1e-4)
+
+
+def test_degenerate_single_kernel_is_ridge_regression_when_precisions_are_known(rng):
+    """One kernel, υ → ∞ (g = K a), a ~ N(0, 1/λ), no intercept: given e, E[a] solves a ridge regression."""
+    sharp, n_samples = 1e9, 8
+    kernels = random_kernels(rng, n_samples, 1)
+    y = informed_target(rng, kernels)
+    priors = RegressionPriors(
+        sample=Gamma(sharp, sharp),
+        intercept=Gamma(sharp, sharp / 1e12),
+        kernel=Gamma(sharp, sharp),
+        intermediate=Gamma(sharp * 1e4, sharp),
+        noise=Gamma(sharp * 4.0, sharp),
+    )
+    problem = regression_problem(kernels, y, priors)
+    result = maximize_elbo(
+        regression, problem, regression.init(problem, np.zeros(n_samples)), LoopOptions(20_000, 1e-13)
+    )
+    state, K = result.state, kernels[0]
+    e, e_square = state.readout.mean[1], state.readout.square[1]
+    # optimum over q(a) q(g) given q(e): the exact joint posterior mean of the Gaussian chain a -> g -> y
+    noise = np.linalg.inv(1e4 * np.eye(n_samples) + 4.0 * e_square * np.eye(n_samples))
+    precision = np.eye(n_samples) + 1e4 * K @ K - 1e8 * K @ noise @ K
+    expected = np.linalg.solve(precision, 1e4 * K @ noise @ (4.0 * e * y))
+    assert_same(state.dual.mean, expected, 1e-3)
+    fitted = e * K @ state.dual.mean
+    assert np.corrcoef(fitted, y)[0, 1] > 0.9
+
+
+def test_every_factor_is_finite_in_extreme_but_legal_problems(rng):
+    for margin, scale in [(0.0, 1e-6), (30.0, 1.0), (1.0, 1e4)]:
+        kernels = scale * random_kernels(rng, N_SAMPLES, N_KERNELS)
+        state = fit_binary(kernels, random_labels(rng, N_SAMPLES), margin=margin).state
+        for name, values in arrays_of(state):
+            assert np.isfinite(values).all(), (margin, scale, name)
+        assert (state.latent.variance > 0.0).all()
+        assert (state.latent.variance < 1.0).all()

@@ -1,0 +1,278 @@
+"""The loop: the bound never falls, every way to end, plain against accelerated."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from helpers import (
+    BINARY_PRIORS,
+    REGRESSION_PRIORS,
+    arrays_of,
+    assert_same,
+    binary_problem,
+    random_kernels,
+    informed_target,
+    random_labels,
+    regression_problem,
+)
+
+from bayesmkl._numerics.acceleration import Coordinate
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.bemkl import binary, regression
+from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+
+KINDS = ["smooth", "rank deficient", "duplicated", "near identity", "badly scaled"]
+N_PROBLEMS = 200
+PLAIN = LoopOptions(max_iter=40, tol=0.0, accelerate=False)
+
+
+def binary_start(problem):
+    return binary.init(problem, np.ones(len(problem.y)))
+
+
+def random_problem(rng, index):
+    """Return module, problem and start: sizes, kernels, priors, margins and scales all vary."""
+    n_samples, n_kernels = int(rng.integers(5, 41)), int(rng.integers(1, 13))
+    kernels = random_kernels(rng, n_samples, n_kernels, KINDS[index % len(KINDS)])
+    prior = ["non-sparse", "sparse", "general"][index % 3]
+    if index % 4 == 3:
+        problem = regression_problem(kernels, informed_target(rng, kernels), REGRESSION_PRIORS[prior])
+        return regression, problem, regression.init(problem, 0.1 * rng.normal(size=n_samples))
+    problem = binary_problem(
+        kernels,
+        random_labels(rng, n_samples),
+        BINARY_PRIORS[prior],
+        margin=float(rng.integers(0, 2)),
+        sigma=float(rng.choice([0.1, 0.5, 1.0, 3.0])),
+    )
+    return binary, problem, binary.init(problem, np.abs(rng.normal(size=n_samples)))
+
+
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+def test_monotone_bound_on_random_problems(rng, accelerate):
+    n_gains = 0
+    for index in range(N_PROBLEMS):
+        module, problem, start = random_problem(rng, index)
+        result = maximize_elbo(module, problem, start, PLAIN._replace(accelerate=accelerate))
+        bound = result.elbo_history
+        assert result.outcome is Outcome.MAX_ITER, index
+        falls = bound[:-1] - bound[1:] > 1e-9 * np.abs(bound[1:])
+        assert not falls.any(), index
+        assert bound[-1] == pytest.approx(module.elbo(problem, result.state), rel=1e-12)
+        n_gains += int((np.diff(bound) > 1e-6).sum())
+    assert n_gains > 10 * N_PROBLEMS  # the bounds did move
+
+
+@pytest.fixture
+def problem(rng):
+    n_samples = 12
+    kernels = random_kernels(rng, n_samples, 3)
+    return binary_problem(kernels, random_labels(rng, n_samples))
+
+
+def test_plain_loop_is_exactly_the_chain_of_sweeps(problem):
+    result = maximize_elbo(
+        binary, problem, binary_start(problem), LoopOptions(max_iter=200, tol=0.0, accelerate=False)
+    )
+    state, bound = binary.sweep(problem, binary_start(problem))
+    bounds = [bound]
+    for _ in range(199):
+        state, bound = binary.step(problem, state)
+        bounds.append(bound)
+    assert (result.n_iter, result.outcome, result.n_rejected) == (200, Outcome.MAX_ITER, 0)
+    np.testing.assert_array_equal(result.elbo_history, bounds)
+    for (name, found), (_, expected) in zip(arrays_of(result.state), arrays_of(state), strict=True):
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+
+
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+@pytest.mark.parametrize("kind", ["zero", "constant", "identity", "smooth"])
+def test_zero_tolerance_runs_every_sweep_even_at_rest(rng, kind, accelerate):
+    shape = (2, 6, 6)
+    kernels = {
+        "zero": np.zeros(shape),
+        "constant": np.ones(shape),
+        "identity": np.eye(6) + np.zeros(shape),
+        "smooth": random_kernels(rng, 6, 2),
+    }[kind]
+    problem = binary_problem(kernels, [1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+    options = LoopOptions(max_iter=400, tol=0.0, accelerate=accelerate)
+    result = maximize_elbo(binary, problem, binary_start(problem), options)
+    assert (result.n_iter, result.outcome) == (400, Outcome.MAX_ITER)
+    assert len(result.elbo_history) == 400
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 3, 7])
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+def test_iteration_limit_is_kept(problem, max_iter, accelerate):
+    options = LoopOptions(max_iter=max_iter, tol=0.0, accelerate=accelerate)
+    result = maximize_elbo(binary, problem, binary_start(problem), options)
+    assert (result.n_iter, result.outcome) == (max_iter, Outcome.MAX_ITER)
+    assert len(result.elbo_history) == max_iter
+    assert result.elbo_history[-1] == pytest.approx(binary.elbo(problem, result.state), rel=1e-12)
+
+
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+def test_tolerance_ends_the_loop_at_the_optimum(problem, accelerate):
+    best = maximize_elbo(binary, problem, binary_start(problem), LoopOptions(max_iter=20_000, tol=1e-14))
+    options = LoopOptions(max_iter=20_000, tol=1e-7, accelerate=accelerate)
+    result = maximize_elbo(binary, problem, binary_start(problem), options)
+    assert result.outcome is Outcome.CONVERGED
+    assert result.n_iter < 5000
+    last = result.elbo_history[-1]
+    assert np.diff(result.elbo_history)[-1] < 1e-7 * abs(last)
+    assert best.elbo_history[-1] - last < (1e-4 if accelerate else 1e-2)
+
+
+def test_larger_tolerance_ends_earlier(problem):
+    counts = [
+        maximize_elbo(binary, problem, binary_start(problem), LoopOptions(5000, tol, False)).n_iter
+        for tol in (1e-3, 1e-5, 1e-7)
+    ]
+    assert counts == sorted(set(counts))
+
+
+@pytest.mark.parametrize("model", ["binary", "regression"])
+def test_accelerated_and_plain_reach_the_same_optimum(rng, model):
+    kernels = random_kernels(rng, 12, 3)
+    if model == "binary":
+        module, problem = binary, binary_problem(kernels, random_labels(rng, 12))
+        start = binary_start(problem)
+    else:
+        module, problem = regression, regression_problem(kernels, informed_target(rng, kernels))
+        start = regression.init(problem, np.zeros(12))
+    plain = maximize_elbo(module, problem, start, LoopOptions(20_000, 1e-15, accelerate=False))
+    fast = maximize_elbo(module, problem, start, LoopOptions(500, 1e-14, accelerate=True))
+    assert plain.elbo_history[-1] == pytest.approx(fast.elbo_history[-1], rel=1e-9)
+    assert fast.n_iter < plain.n_iter / 2
+    for field in ("dual", "intermediate", "readout"):
+        assert_same(getattr(fast.state, field).mean, getattr(plain.state, field).mean, 1e-3, field)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+def test_kernels_that_are_not_finite_end_the_loop_without_an_exception(rng, backend, accelerate):
+    kernels = random_kernels(rng, 6, 2)
+    kernels[1, 2, 3] = np.nan
+    problem = binary_problem(kernels, random_labels(rng, 6))
+    options = LoopOptions(max_iter=10, accelerate=accelerate, backend=backend)
+    result = maximize_elbo(binary, problem, binary_start(problem), options)
+    assert result.outcome is Outcome.NOT_FINITE
+    assert not result.outcome.converged
+
+
+def test_progress_is_reported_after_every_kept_sweep(problem):
+    for accelerate in (False, True):
+        seen = []
+        options = LoopOptions(max_iter=30, tol=0.0, accelerate=accelerate)
+        result = maximize_elbo(
+            binary, problem, binary_start(problem), options, lambda count, bound: seen.append((count, bound))
+        )
+        counts, bounds = zip(*seen, strict=True)
+        assert list(counts) == sorted(set(counts))
+        assert len(counts) >= result.n_iter - result.n_rejected - 1
+        np.testing.assert_array_equal(bounds, result.elbo_history[np.array(counts) - 1])
+        assert counts[-1] >= result.n_iter - 1  # the last sweep may be a rejected one
+
+
+# ------------------------------------------------------------------------------- loop on algorithms made up here
+
+
+class Point(NamedTuple):
+    x: Any
+
+
+def made_up(sweep):
+    """Return an algorithm whose state is a point, with `sweep(x)` giving the next one and its bound."""
+
+    def full_sweep(problem, start):
+        x, bound = sweep(float(start.x[0]))
+        return Point(np.array([x])), bound
+
+    return SimpleNamespace(
+        sweep=full_sweep,
+        carry=lambda state: state,
+        COORDINATES=Point(Coordinate),
+        scales=lambda state: Point(np.ones(1)),
+    )
+
+
+START = Point(np.array([0.0]))
+
+
+def halfway(x):
+    """Return the middle between x and 1, with the bound -|1 - x|: a linear map, at 1 after one extrapolation."""
+    image = 0.5 * (1.0 + x)
+    return image, -abs(1.0 - image)
+
+
+def test_extrapolation_jumps_to_the_fixed_point_of_a_linear_map():
+    options = LoopOptions(max_iter=4, tol=0.0)
+    result = maximize_elbo(made_up(halfway), None, START, options)
+    np.testing.assert_allclose(result.elbo_history[:3], [-0.5, -0.25, -0.125])
+    assert abs(result.elbo_history[3]) < 1e-9
+    assert result.n_rejected == 0
+
+
+def test_extrapolations_that_lower_the_bound_are_dropped():
+    def only_plain(x):
+        image, bound = halfway(x)
+        return image, bound if image in plain else -100.0
+
+    plain, x = set(), 0.0
+    for _ in range(30):
+        x = halfway(x)[0]
+        plain.add(x)
+    result = maximize_elbo(made_up(only_plain), None, START, LoopOptions(max_iter=20, tol=0.0))
+    assert result.n_rejected > 3
+    assert (np.diff(result.elbo_history) >= 0.0).all()
+    assert len(set(result.elbo_history)) == 20 - result.n_rejected
+    assert float(result.state.x[0]) in plain
+    assert result.elbo_history[-1] == halfway(2.0 * float(result.state.x[0]) - 1.0)[1]
+
+
+@pytest.mark.parametrize("failure", ["exception", "nan"])
+def test_extrapolations_that_fail_are_dropped(failure):
+    def fragile(x):
+        if x not in plain:
+            if failure == "exception":
+                raise np.linalg.LinAlgError("not positive definite")
+            return x, float("nan")
+        return halfway(x)
+
+    plain, x = {0.0}, 0.0
+    for _ in range(30):
+        x = halfway(x)[0]
+        plain.add(x)
+    result = maximize_elbo(made_up(fragile), None, START, LoopOptions(max_iter=20, tol=0.0))
+    assert result.outcome is Outcome.MAX_ITER
+    assert result.n_rejected > 3
+    assert np.isfinite(result.elbo_history).all()
+
+
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+def test_a_plain_sweep_that_lowers_the_bound_ends_the_loop_with_the_best_state(accelerate):
+    def rise_then_fall(x):
+        return x + 1.0, -abs(x + 1.0 - 3.2)
+
+    result = maximize_elbo(
+        made_up(rise_then_fall), None, START, LoopOptions(max_iter=50, tol=0.0, accelerate=accelerate)
+    )
+    assert result.outcome is Outcome.NOT_IMPROVING
+    assert result.elbo_history[-1] == result.elbo_history.max()
+    assert result.elbo_history[-1] == pytest.approx(-abs(float(result.state.x[0]) - 3.2))
+
+
+def test_a_bound_that_stops_being_finite_ends_the_loop_with_the_last_finite_state():
+    def breaks(x):
+        return x + 1.0, x if x < 2.5 else float("inf")
+
+    result = maximize_elbo(
+        made_up(breaks), None, START, LoopOptions(max_iter=50, tol=0.0, accelerate=False)
+    )
+    assert result.outcome is Outcome.NOT_FINITE
+    np.testing.assert_array_equal(result.elbo_history, [0.0, 1.0, 2.0])
+    assert float(result.state.x[0]) == 3.0

@@ -1,0 +1,215 @@
+"""Every factor update of a sweep against the paper's equations written out in loops (`reference`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference
+from helpers import (
+    BINARY_PRIORS,
+    REGRESSION_PRIORS,
+    SAME_FORMULA,
+    SAME_ITERATION,
+    assert_same,
+    binary_problem,
+    frozen,
+    random_covariance,
+    random_kernels,
+    random_labels,
+    regression_problem,
+)
+
+from bayesmkl.bemkl import binary, regression
+from bayesmkl.bemkl.binary import BinaryCarry
+from bayesmkl.bemkl.regression import RegressionCarry
+
+N_KERNELS, N_SAMPLES = 3, 9
+FACTORS = {
+    "λ": "sample_precision",
+    "a": "dual",
+    "G": "intermediate",
+    "γ": "intercept_precision",
+    "ω": "kernel_precision",
+    "be": "readout",
+    "f": "latent",
+    "υ": "intermediate_precision",
+    "ε": "noise_precision",
+}
+
+
+def shapes_and_scales(priors):
+    return [(prior.concentration, 1.0 / prior.rate) for prior in priors]
+
+
+def assert_state(state, found, tolerance):
+    """Compare a state with what the reference found, factor by factor."""
+    assert len(found) == len(state)
+    for symbol, (first, second) in found.items():
+        factor = getattr(state, FACTORS[symbol])
+        if symbol in "λγωυε":
+            assert_same(np.broadcast_to(factor.concentration, np.shape(first)), first, tolerance, symbol)
+            assert_same(np.reshape(factor.rate, np.shape(second)), 1.0 / second, tolerance, symbol)
+        elif symbol == "f":
+            assert_same(factor.mean, first, max(tolerance, 1e-9), symbol)
+            assert_same(factor.variance, second, max(tolerance, 1e-7), symbol)
+        else:
+            assert_same(factor.mean, first, tolerance, f"mean of {symbol}")
+            assert_same(factor.cov, second, tolerance, f"covariance of {symbol}")
+            np.testing.assert_allclose(factor.log_det, np.linalg.slogdet(second)[1], atol=100 * tolerance)
+
+
+def random_start(rng, y, n_kernels, n_train):
+    """Return a start for both models in which no moment has a special value."""
+    old = reference.Old(
+        a_squared=frozen(rng.uniform(0.2, 2.0, size=n_train)),
+        G=frozen(rng.normal(size=(n_kernels, len(y)))),
+        be=frozen(rng.normal(size=1 + n_kernels)),
+        be_cov=frozen(random_covariance(rng, 1 + n_kernels)),
+        f=frozen(y * rng.uniform(1.0, 3.0, size=len(y))),
+        upsilon=1.7,
+        epsilon=0.6,
+    )
+    binary_start = BinaryCarry(old.a_squared, old.G, old.be, old.be_cov, old.f)
+    regression_start = RegressionCarry(
+        old.a_squared, frozen(old.upsilon), frozen(old.epsilon), old.G, old.be, old.be_cov
+    )
+    return old, binary_start, regression_start
+
+
+def kernels_of(rng, kind):
+    """Return kernels, among them ones that are not symmetric and ones on fewer basis than sample points."""
+    if kind == "asymmetric":
+        return rng.normal(size=(N_KERNELS, N_SAMPLES, N_SAMPLES))
+    if kind == "landmarks":
+        return rng.normal(size=(N_KERNELS, N_SAMPLES, 4))
+    return random_kernels(rng, N_SAMPLES, N_KERNELS)
+
+
+KINDS = pytest.mark.parametrize("kind", ["smooth", "asymmetric", "landmarks"])
+MARGINS_AND_SIGMAS = pytest.mark.parametrize(("margin", "sigma"), [(1.0, 1.0), (0.0, 0.4), (0.7, 1.9)])
+
+
+@KINDS
+@MARGINS_AND_SIGMAS
+@pytest.mark.parametrize("prior", BINARY_PRIORS)
+def test_binary_sweep_against_the_printed_equations(rng, kind, margin, sigma, prior):
+    kernels, y, priors = kernels_of(rng, kind), random_labels(rng, N_SAMPLES), BINARY_PRIORS[prior]
+    problem = binary_problem(kernels, y, priors, margin, sigma)
+    old, start, _ = random_start(rng, y, *kernels.shape[::2])
+    found, _ = reference.binary_sweep(kernels, y, margin, sigma, shapes_and_scales(priors), old)
+    state, _ = binary.sweep(problem, start)
+    assert_state(state, found, SAME_FORMULA)
+
+
+@KINDS
+@pytest.mark.parametrize("prior", REGRESSION_PRIORS)
+def test_regression_sweep_against_the_same_equations_with_noise_precisions(rng, kind, prior):
+    kernels, y, priors = kernels_of(rng, kind), rng.normal(size=N_SAMPLES), REGRESSION_PRIORS[prior]
+    problem = regression_problem(kernels, y, priors)
+    old, _, start = random_start(rng, y, *kernels.shape[::2])
+    found, _ = reference.regression_sweep(kernels, y, shapes_and_scales(priors), old)
+    state, _ = regression.sweep(problem, start)
+    assert_state(state, found, SAME_FORMULA)
+
+
+@MARGINS_AND_SIGMAS
+@pytest.mark.parametrize("prior", ["non-sparse", "general"])
+def test_twenty_binary_steps_against_twenty_reference_iterations(rng, margin, sigma, prior):
+    kernels, y = random_kernels(rng, N_SAMPLES, N_KERNELS), random_labels(rng, N_SAMPLES)
+    priors = BINARY_PRIORS[prior]
+    problem = binary_problem(kernels, y, priors, margin, sigma)
+    old, start, _ = random_start(rng, y, N_KERNELS, N_SAMPLES)
+    state, _ = binary.sweep(problem, start)
+    found, old = reference.binary_sweep(kernels, y, margin, sigma, shapes_and_scales(priors), old)
+    for _ in range(19):
+        state, _ = binary.step(problem, state)
+        found, old = reference.binary_sweep(kernels, y, margin, sigma, shapes_and_scales(priors), old)
+    assert_state(state, found, SAME_ITERATION)
+
+
+@pytest.mark.parametrize("prior", ["non-sparse", "general"])
+def test_twenty_regression_steps_against_twenty_reference_iterations(rng, prior):
+    kernels, y = random_kernels(rng, N_SAMPLES, N_KERNELS), rng.normal(size=N_SAMPLES)
+    priors = REGRESSION_PRIORS[prior]
+    problem = regression_problem(kernels, y, priors)
+    old, _, start = random_start(rng, y, N_KERNELS, N_SAMPLES)
+    state, _ = regression.sweep(problem, start)
+    found, old = reference.regression_sweep(kernels, y, shapes_and_scales(priors), old)
+    for _ in range(19):
+        state, _ = regression.step(problem, state)
+        found, old = reference.regression_sweep(kernels, y, shapes_and_scales(priors), old)
+    assert_state(state, found, SAME_ITERATION)
+
+
+def test_binary_start_is_unit_weights_and_scores_beyond_the_margin(rng):
+    y, magnitude = random_labels(rng, N_SAMPLES), rng.uniform(0.1, 2.0, size=N_SAMPLES)
+    problem = binary_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), y, margin=0.7)
+    start = binary.init(problem, magnitude)
+    for i in range(N_SAMPLES):
+        score = 0.7 + magnitude[i] if y[i] > 0 else -0.7 - magnitude[i]
+        np.testing.assert_allclose(start.latent[i], score)
+        np.testing.assert_allclose(start.intermediate[:, i], [score] * N_KERNELS)
+    np.testing.assert_array_equal(start.readout, [0.0, 1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(start.readout_cov, np.eye(1 + N_KERNELS))
+    np.testing.assert_array_equal(start.dual_square, np.ones(N_SAMPLES))
+
+
+def test_regression_start_predicts_the_target_exactly(rng):
+    y = rng.normal(3.0, 2.0, size=N_SAMPLES)
+    problem = regression_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), y)
+    start = regression.init(problem, np.zeros(N_SAMPLES))
+    np.testing.assert_allclose(start.readout, [y.mean(), 1.0, 1.0, 1.0])
+    np.testing.assert_allclose(start.readout[0] + start.readout[1:] @ start.intermediate, y)
+    np.testing.assert_array_equal(start.readout_cov, np.eye(1 + N_KERNELS))
+    np.testing.assert_array_equal(start.dual_square, np.ones(N_SAMPLES))
+    assert float(start.intermediate_precision) == float(start.noise_precision) == 1.0
+    noise = rng.normal(size=N_SAMPLES)
+    moved = regression.init(problem, noise)
+    np.testing.assert_allclose((moved.intermediate - start.intermediate).sum(axis=0), noise)
+
+
+@pytest.mark.parametrize("kind", ["smooth", "landmarks"])
+def test_starts_have_the_shapes_that_sweeps_return(rng, kind):
+    kernels = kernels_of(rng, kind)
+    y = random_labels(rng, N_SAMPLES)
+    for module, problem, given in [
+        (binary, binary_problem(kernels, y), np.ones(N_SAMPLES)),
+        (regression, regression_problem(kernels, y), np.zeros(N_SAMPLES)),
+    ]:
+        start = module.init(problem, given)
+        state, bound = module.sweep(problem, start)
+        assert np.isfinite(bound)
+        shapes = [np.shape(field) for field in start]
+        assert shapes == [np.shape(field) for field in module.carry(state)]
+        sizes = [
+            coordinate.forward(np.asarray(field)).size
+            for field, coordinate in zip(start, module.COORDINATES, strict=True)
+        ]
+        assert sizes == [np.size(field) for field in module.scales(state)]
+
+
+def test_carry_holds_the_moments_of_the_state(rng):
+    y = random_labels(rng, N_SAMPLES)
+    problem = binary_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), y)
+    state, _ = binary.sweep(problem, binary.init(problem, np.ones(N_SAMPLES)))
+    carry = binary.carry(state)
+    np.testing.assert_allclose(carry.dual_square, state.dual.mean**2 + np.diag(state.dual.cov))
+    np.testing.assert_array_equal(carry.latent, state.latent.mean)
+    problem = regression_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), rng.normal(size=N_SAMPLES))
+    state, _ = regression.sweep(problem, regression.init(problem, np.zeros(N_SAMPLES)))
+    carry = regression.carry(state)
+    for name in ("intermediate_precision", "noise_precision"):
+        factor = getattr(state, name)
+        np.testing.assert_allclose(getattr(carry, name), factor.concentration / factor.rate)
+    np.testing.assert_allclose(carry.dual_square, state.dual.mean**2 + np.diag(state.dual.cov))
+
+
+@pytest.mark.parametrize("margin", [0.0, 1.0])
+def test_scales_are_reciprocal_posterior_deviations(rng, margin):
+    y = random_labels(rng, N_SAMPLES)
+    problem = binary_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), y, margin=margin, sigma=0.5)
+    state, _ = binary.sweep(problem, binary.init(problem, np.ones(N_SAMPLES)))
+    scales = binary.scales(state)
+    np.testing.assert_allclose(scales.readout, 1.0 / np.sqrt(np.diag(state.readout.cov)))
+    for i in range(N_SAMPLES):
+        np.testing.assert_allclose(scales.intermediate[:, i], 1.0 / np.sqrt(np.diag(state.intermediate.cov)))

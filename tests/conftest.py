@@ -1,0 +1,25 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import zlib
+
+import jax
+import numpy as np
+import pytest
+
+
+@pytest.fixture
+def rng(request):
+    """Generator seeded by the test's name: independent between tests, the same in every run and order."""
+    return np.random.default_rng(zlib.crc32(request.node.name.encode()))
+
+
+@pytest.fixture(params=["numpy", "jax"])
+def xp(request):
+    """Array namespace, NumPy and JAX in turn, the latter in double precision."""
+    if request.param == "numpy":
+        yield np
+    else:
+        with jax.enable_x64(True):
+            yield jax.numpy

@@ -1,0 +1,62 @@
+"""Inverse of symmetric positive definite matrices against general-purpose routines."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from helpers import SAME_FORMULA, assert_same, frozen, random_covariance
+
+from bayesmkl._numerics.linalg import spd_inverse
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 40])
+def test_spd_inverse_against_numpy(xp, rng, size):
+    matrix = frozen(random_covariance(rng, size) * np.outer(*[np.logspace(-2, 2, size)] * 2))
+    inverse, log_det = spd_inverse(xp.asarray(matrix))
+    inverse = np.asarray(inverse)
+    np.testing.assert_allclose(inverse, np.linalg.inv(matrix), rtol=1e-9)
+    np.testing.assert_array_equal(inverse, inverse.T)
+    sign, expected = np.linalg.slogdet(np.linalg.inv(matrix))
+    assert sign == 1.0
+    np.testing.assert_allclose(float(log_det), expected, rtol=1e-10, atol=1e-10)
+    assert_same(inverse @ matrix, np.eye(size), 1e-9)
+
+
+def test_spd_inverse_of_a_diagonal_is_its_reciprocal(xp):
+    diagonal = np.array([1e-8, 0.5, 3.0, 1e8])
+    inverse, log_det = spd_inverse(xp.diag(xp.asarray(diagonal)))
+    assert_same(np.diagonal(inverse) * diagonal, np.ones(4), SAME_FORMULA)
+    np.testing.assert_allclose(float(log_det), -np.log(diagonal).sum(), rtol=1e-12)
+
+
+def test_spd_inverse_keeps_its_input(rng):
+    matrix = random_covariance(rng, 6)
+    for order in ("C", "F"):
+        given = np.array(matrix, order=order)
+        spd_inverse(given)
+        np.testing.assert_array_equal(given, matrix)
+
+
+BROKEN = {
+    "indefinite": np.array([[1.0, 2.0], [2.0, 1.0]]),
+    "negative": -np.eye(3),
+    "singular": np.ones((3, 3)),
+    "nan on the diagonal": np.diag([1.0, np.nan, 2.0]),
+    "nan below the diagonal": np.array([[1.0, np.nan], [np.nan, 1.0]]),
+    "infinite": np.diag([1.0, np.inf]),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_spd_inverse_of_a_broken_matrix_raises_on_numpy(name):
+    with pytest.raises(np.linalg.LinAlgError):
+        spd_inverse(BROKEN[name])
+
+
+@pytest.mark.parametrize("name", [name for name in BROKEN if name not in ("singular", "infinite")])
+def test_spd_inverse_of_a_broken_matrix_is_nan_on_jax(name):
+    with jax.enable_x64(True):
+        inverse, log_det = spd_inverse(jax.numpy.asarray(BROKEN[name]))
+        assert np.isnan(np.asarray(inverse)).any()
+        assert np.isnan(float(log_det))

@@ -1,0 +1,140 @@
+"""Truncated normal moments against many-digit arithmetic, other libraries, sampling and finite differences."""
+
+from __future__ import annotations
+
+import jax
+import mpmath
+import numpy as np
+import pytest
+from helpers import SPECIAL_FUNCTION, STANDARD_ERRORS, assert_same
+from scipy import stats
+
+from bayesmkl._numerics import truncated_normal
+from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
+
+# Dense around the switch between the formulas, around zero, and out to both extremes.
+Z = np.concatenate(
+    [
+        [-1e4, -3456.7, -1e3, -321.0, -100.0, -50.5, -38.6, -20.0, -12.0, -8.3, -6.0, -5.0, -4.2],
+        truncated_normal.TAIL + np.array([-0.3, -1e-2, -1e-6, -1e-15, 0.0, 1e-15, 1e-6, 1e-2, 0.3]),
+        [-2.0, -1.0, -0.3, -1e-3, -1e-9, 0.0, 1e-9, 1e-3, 0.3, 1.0, 2.0, 3.0, 5.0, 6.5],
+        [8.2, 8.4, 12.0, 20.0, 37.0, 100.0, 1e3, 1e4],
+    ]
+)
+MARGINS = [0.0, 0.5, 1.0, 3.0]
+
+
+def exact_moments(loc, y, margin):
+    """Mean, variance, entropy and log normalizer at the very doubles that the code gets, with 60 digits."""
+    with mpmath.workdps(60):
+        loc, y, margin = (mpmath.mpf(float(value)) for value in (loc, y, margin))
+        z = y * loc - margin
+        upper = mpmath.erfc(z / mpmath.sqrt(2)) / 2
+        cdf = mpmath.erfc(-z / mpmath.sqrt(2)) / 2
+        log_cdf = mpmath.log1p(-upper) if z > 0 else mpmath.log(cdf)
+        mills = mpmath.exp(-z * z / 2) / mpmath.sqrt(2 * mpmath.pi) / cdf
+        mean = loc + y * mills
+        variance = 1 - mills * (mills + z)
+        # -E[log N(f; loc, 1)] + log Phi, with E[(f - loc)^2] = Var + (E f - loc)^2
+        entropy = mpmath.log(2 * mpmath.pi) / 2 + (variance + (mean - loc) ** 2) / 2 + log_cdf
+        return [float(value) for value in (mean, variance, entropy, log_cdf)]
+
+
+def assert_digits(actual, desired, tolerance, floor):
+    """Assert a relative error below `tolerance` for every entry, with `floor` as the least size that counts."""
+    error = np.abs(np.asarray(actual) - desired) / np.maximum(np.abs(desired), floor)
+    worst = int(error.argmax())
+    assert error[worst] <= tolerance, f"entry {worst}: {error[worst]:.2e}"
+    assert np.isfinite(error).all()
+
+
+@pytest.mark.parametrize("margin", MARGINS)
+@pytest.mark.parametrize("side", [-1.0, 1.0])
+def test_moments_against_60_digits(xp, side, margin):
+    y = np.full_like(Z, side)
+    loc = y * (Z + margin)
+    found = truncated_moments(xp.asarray(loc), xp.asarray(y), margin)
+    exact = np.array([exact_moments(*point, margin) for point in zip(loc, y, strict=True)]).T
+    assert_digits(found.mean, exact[0], SPECIAL_FUNCTION, floor=1e-300)
+    assert_digits(found.variance, exact[1], SPECIAL_FUNCTION, floor=1e-300)
+    assert_digits(found.entropy, exact[2], SPECIAL_FUNCTION, floor=1.0)
+    assert_digits(found.log_normalizer, exact[3], SPECIAL_FUNCTION, floor=1e-300)
+
+
+def test_log_cdf_against_60_digits(xp):
+    exact = np.array([exact_moments(z, 1.0, 0.0)[3] for z in Z])
+    assert_digits(log_normal_cdf(xp.asarray(Z)), exact, SPECIAL_FUNCTION, floor=1e-300)
+
+
+def test_moments_under_jit_equal_those_outside():
+    with jax.enable_x64(True):
+        loc = jax.numpy.asarray(Z)
+        plain = truncated_moments(loc, jax.numpy.ones_like(loc), 0.5)
+        jitted = jax.jit(truncated_moments)(loc, jax.numpy.ones_like(loc), 0.5)
+        for found, expected in zip(jitted, plain, strict=True):
+            np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-12, atol=1e-14)
+
+
+def test_moments_are_continuous_where_the_formula_switches(xp):
+    below, above = np.nextafter(truncated_normal.TAIL, -np.inf), truncated_normal.TAIL
+    moments = truncated_moments(xp.asarray([below, above]), xp.asarray([1.0, 1.0]), 0.0)
+    for values in moments:
+        assert abs(float(values[0] - values[1])) <= SPECIAL_FUNCTION * abs(float(values[0]))
+
+
+@pytest.mark.parametrize("margin", MARGINS)
+def test_moments_of_the_two_sides_mirror_each_other(margin):
+    loc = np.linspace(-30.0, 30.0, 121)
+    upper = truncated_moments(loc, np.ones_like(loc), margin)
+    lower = truncated_moments(-loc, -np.ones_like(loc), margin)
+    np.testing.assert_array_equal(lower.mean, -upper.mean)
+    for mirrored, straight in zip(lower[1:], upper[1:], strict=True):
+        np.testing.assert_array_equal(mirrored, straight)
+
+
+def test_moments_against_scipy_truncnorm(rng):
+    loc, margin = rng.uniform(-3.0, 3.0, size=40), 0.7
+    positive = truncated_moments(loc, np.ones(40), margin)
+    negative = truncated_moments(loc, -np.ones(40), margin)
+    for found, law in [
+        (positive, stats.truncnorm(margin - loc, 40.0, loc=loc)),
+        (negative, stats.truncnorm(-40.0, -margin - loc, loc=loc)),
+    ]:
+        np.testing.assert_allclose(found.mean, law.mean(), rtol=1e-10)
+        np.testing.assert_allclose(found.variance, law.var(), rtol=1e-8)
+        np.testing.assert_allclose(found.entropy, law.entropy(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("loc", "y", "margin"), [(0.4, 1.0, 1.0), (0.4, -1.0, 1.0), (-1.5, 1.0, 0.0)])
+def test_moments_against_monte_carlo_rejection(rng, loc, y, margin):
+    draws = rng.normal(loc, 1.0, size=1_000_000)
+    kept = draws[y * draws > margin]
+    found = truncated_moments(np.array([loc]), np.array([y]), margin)
+    error = kept.std() / np.sqrt(kept.size)
+    assert abs(kept.mean() - found.mean[0]) < STANDARD_ERRORS * error
+    squares = (kept - kept.mean()) ** 2
+    assert abs(squares.mean() - found.variance[0]) < STANDARD_ERRORS * squares.std() / np.sqrt(kept.size)
+    share = np.exp(found.log_normalizer[0])
+    assert abs(kept.size / draws.size - share) < STANDARD_ERRORS * np.sqrt(share * (1 - share) / draws.size)
+
+
+def test_log_cdf_slope_is_the_mills_ratio_by_finite_difference():
+    z = np.array([-100.0, -20.0, -6.0, -3.5, -3.1, -2.9, -2.0, -0.5, 0.0, 0.5, 2.0, 4.0])
+    h = 1e-5
+    slope = (log_normal_cdf(z + h) - log_normal_cdf(z - h)) / (2 * h)
+    mills = truncated_moments(z, np.ones_like(z), 0.0).mean - z
+    np.testing.assert_allclose(slope, mills, rtol=1e-6)
+
+
+def test_mean_slope_is_the_variance_by_finite_difference():
+    loc = np.array([-100.0, -20.0, -6.0, -3.0, -2.0, 0.0, 1.5, 4.0, 9.0])
+    for y in (-1.0, 1.0):
+        side = np.full_like(loc, y)
+        high, low = (truncated_moments(loc + step, side, 1.0) for step in (1e-5, -1e-5))
+        variance = truncated_moments(loc, side, 1.0).variance
+        np.testing.assert_allclose((high.mean - low.mean) / 2e-5, variance, rtol=2e-5)
+
+
+def test_zero_margin_sides_add_to_one():
+    z = np.linspace(-8.0, 8.0, 33)
+    assert_same(np.exp(log_normal_cdf(z)) + np.exp(log_normal_cdf(-z)), np.ones(33), 1e-15)
