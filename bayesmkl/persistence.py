@@ -85,7 +85,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     model : estimator
-        An estimator of this package, or a Pipeline or search around one.
+        An estimator of this package, or a Pipeline that holds one (of a search, ``best_estimator_``).
     path : path-like
         File to write, usually with the ending ``.skops``. It appears, or replaces an older one, only when it is
         complete and has been read back.

@@ -77,8 +77,10 @@ def best_seconds(function: Callable[[], object], repeats: int = 7, least: float 
 
 def read_rate(source: np.ndarray, threads: int) -> float:
     """GB/s at which `threads` threads read a long array."""
-    return source.nbytes / 1e9 / min(
-        _threaded(lambda part: part @ part, threads, source), _threaded(np.sum, threads, source)
+    return (
+        source.nbytes
+        / 1e9
+        / min(_threaded(lambda part: part @ part, threads, source), _threaded(np.sum, threads, source))
     )
 
 

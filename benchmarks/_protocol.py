@@ -12,7 +12,6 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl.bemkl import Gamma, binary
 from bayesmkl.datasets import fetch, load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
-from bayesmkl.kernels.stack import DenseStack
 
 __all__ = [
     "KERNEL_PRIORS",
@@ -122,7 +121,9 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     else:
         X, y = fetch(SETS[name].name, one_hot=name == "heart", return_X_y=True)
     if name == "wpbc":
-        X = X[:, 1:]  # `time` is the other half of the outcome; without it 32 features make the paper's 429 kernels
+        X = X[
+            :, 1:
+        ]  # `time` is the other half of the outcome; without it 32 features make the paper's 429 kernels
     return X, y.astype(float)
 
 
@@ -132,7 +133,9 @@ def split(X: np.ndarray, y: np.ndarray, n_train: int, seed: int) -> tuple[np.nda
     Classes keep their shares. The paper does not say so, but its accuracies on wpbc spread by 1 point over 59
     test samples, less than the class shares alone do (5 points) when the split ignores the classes.
     """
-    X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=n_train, stratify=y, random_state=seed)
+    X_train, X_test, y_train, y_test = train_test_split(
+        X, y, train_size=n_train, stratify=y, random_state=seed
+    )
     scaler = StandardScaler().fit(X_train)
     return scaler.transform(X_train), scaler.transform(X_test), y_train, y_test
 
@@ -150,7 +153,7 @@ def paper_kernels(convention: str = "2s2", views: Any = "all+each") -> KernelBan
     return KernelBank([*gaussians, *(Polynomial(degree=q) for q in (1, 2, 3))], views=views)
 
 
-def problem_of(stack: DenseStack, gram: np.ndarray, y: np.ndarray, prior: str) -> binary.BinaryProblem:
+def problem_of(stack: Any, gram: np.ndarray, y: np.ndarray, prior: str) -> binary.BinaryProblem:
     """The paper's model: margin 1 (it leaves ν open), σ_g = 1, uninformative priors except on kernel weights."""
     priors = binary.BinaryPriors(kernel=KERNEL_PRIORS[prior])
     return binary.BinaryProblem(stack, gram, y, priors, margin=1.0, intermediate_precision=1.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["GENERATED", "STATIC", "ROOT", "finish", "markdown_table", "mean_and_std", "parser"]
+__all__ = ["GENERATED", "ROOT", "STATIC", "finish", "markdown_table", "mean_and_std", "parser"]
 
 ROOT = Path(__file__).resolve().parents[1]
 GENERATED = ROOT / "docs" / "_generated"  # tables that docs/performance.md includes
@@ -19,7 +19,9 @@ STATIC = ROOT / "docs" / "_static"  # figures
 def parser(doc: str) -> argparse.ArgumentParser:
     """Parser with the options that every benchmark has."""
     options = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--fast", action="store_true", help="short form on bundled or synthetic data, under 15 s")
+    options.add_argument(
+        "--fast", action="store_true", help="short form on bundled or synthetic data, under 15 s"
+    )
     options.add_argument("--json", type=Path, metavar="PATH", help="also write the numbers to this file")
     options.add_argument("--docs", action="store_true", help="also write the table (and figure) into docs/")
     return options
@@ -32,16 +34,14 @@ def markdown_table(headers: list[str], rows: list[list[Any]]) -> str:
     rule = ["-" * widths[0]] + ["-" * (width - 1) + ":" for width in widths[1:]]
 
     def line(row: list[str]) -> str:
-        padded = [row[0].ljust(widths[0])] + [
-            c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)
-        ]
+        padded = [row[0].ljust(widths[0])] + [c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True)]
         return "| " + " | ".join(padded) + " |"
 
     return "\n".join([line(cells[0]), line(rule), *(line(row) for row in cells[1:])])
 
 
 def mean_and_std(values: Any, digits: int = 2) -> str:
-    """"mean ± standard deviation" over replications."""
+    """ "mean ± standard deviation" over replications."""
     values = np.asarray(values, dtype=float)
     spread = f" ± {values.std(ddof=1):.{digits}f}" if len(values) > 1 else ""
     return f"{values.mean():.{digits}f}{spread}"

@@ -20,6 +20,7 @@ from _machine import measure
 from _protocol import deterministic_start, load, paper_kernels, problem_of, split
 from _report import STATIC, finish, markdown_table, parser
 from matplotlib.figure import Figure
+from threadpoolctl import threadpool_limits
 
 from bayesmkl.bemkl import binary
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
@@ -34,12 +35,12 @@ ASKED_OPTIMUM = 500
 
 
 def curve(problem: binary.BinaryProblem, options: LoopOptions) -> dict[str, Any]:
-    """ELBO and seconds after every update."""
-    start = time.perf_counter()
+    """ELBO and seconds of processor time after every update."""
+    start = time.process_time()
     clock: dict[int, float] = {}
 
     def on_sweep(n_updates: int, elbo: float) -> None:
-        clock[n_updates] = time.perf_counter() - start
+        clock[n_updates] = time.process_time() - start
 
     result = maximize_elbo(binary, problem, deterministic_start(problem), options, on_sweep)
     return {
@@ -130,11 +131,15 @@ def main() -> None:
     X_train, _, y_train, _ = split(*load("wdbc"), n_train, seed=0)
     print(measure(options.fast).report() + "\n")
     rows = []
-    for views in banks:
-        stack = DenseStack(np.moveaxis(paper_kernels(views=views).fit_transform(X_train), -1, 0))
-        gram = stack.gram()
-        rows += [compare(stack, gram, y_train, prior) for prior in ("nonsparse", "sparse")]
-    text = f"wdbc, {n_train} samples; times relative to 200 plain sweeps\n\n{table(rows)}"
+    with threadpool_limits(1):  # processor time is then the time of the fit, however busy the machine
+        for views in banks:
+            stack = DenseStack(np.moveaxis(paper_kernels(views=views).fit_transform(X_train), -1, 0))
+            gram = stack.gram()
+            rows += [compare(stack, gram, y_train, prior) for prior in ("nonsparse", "sparse")]
+    text = (
+        f"wdbc, {n_train} samples. Updates include rejected extrapolations; times are processor times relative to "
+        f"200 plain sweeps.\n\n{table(rows)}"
+    )
     if options.docs:
         STATIC.mkdir(parents=True, exist_ok=True)
         figure(rows).savefig(STATIC / "acceleration.png", dpi=110)

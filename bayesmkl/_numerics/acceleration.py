@@ -148,8 +148,9 @@ def extrapolate(history: History, scales: Any) -> Any:
     changes = xp.stack([new - old for old, new in pairwise(history.residuals)])
     weighted = changes * scales**2
     normal = weighted @ changes.T
-    ridge = RIDGE * xp.trace(normal) * xp.eye(normal.shape[0], dtype=normal.dtype)
-    mixing = xp.linalg.solve(normal + ridge, weighted @ history.residuals[-1])
+    ridge = RIDGE * xp.trace(normal) + xp.finfo(normal.dtype).tiny  # positive even if nothing changed
+    regular = normal + ridge * xp.eye(normal.shape[0], dtype=normal.dtype)
+    mixing = xp.linalg.solve(regular, weighted @ history.residuals[-1])
     mixed = history.outputs[-1]
     for gamma, (old, new) in zip(mixing, pairwise(history.outputs), strict=True):
         mixed = mixed - gamma * (new - old)

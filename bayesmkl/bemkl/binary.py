@@ -112,7 +112,7 @@ def init(problem: BinaryProblem, magnitude: Any) -> BinaryCarry:
     scores = problem.y * (problem.margin + magnitude)
     ones = xp.ones((1 + n_kernels,), dtype=scores.dtype)
     return BinaryCarry(
-        dual_square=xp.ones_like(scores),
+        dual_square=xp.ones((problem.stack.n_train,), dtype=scores.dtype),
         intermediate=ones[1:, None] * scores,
         readout=ones - xp.eye(1 + n_kernels, dtype=scores.dtype)[0],
         readout_cov=xp.eye(1 + n_kernels, dtype=scores.dtype),

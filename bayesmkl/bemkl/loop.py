@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bayesmkl._numerics import acceleration
-from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.convergence import Outcome
 
 __all__ = ["Algorithm", "LoopOptions", "LoopResult", "maximize_elbo"]
@@ -91,7 +90,17 @@ def maximize_elbo(
     """
     if options.backend == "jax":
         return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
-    return _maximize(algorithm, algorithm.sweep, problem, start, options, on_sweep)
+    steps = _Steps(algorithm.sweep, algorithm.carry, algorithm.scales, algorithm.COORDINATES)
+    return _maximize(steps, problem, start, options, on_sweep)
+
+
+class _Steps(NamedTuple):
+    """An algorithm's functions, those for the acceleration returning NumPy arrays."""
+
+    sweep: Callable[[Any, Any], tuple[Any, Any]]
+    carry: Callable[[Any], Any]
+    scales: Callable[[Any], Any]
+    coordinates: Any
 
 
 def _maximize_on_jax(
@@ -99,33 +108,49 @@ def _maximize_on_jax(
 ) -> LoopResult:
     import jax
 
+    def to_numpy(tree: Any) -> Any:
+        return jax.tree.map(np.asarray, tree)
+
     with jax.enable_x64(True):
         problem, start = jax.tree.map(jax.numpy.asarray, (problem, start))
-        result = _maximize(algorithm, jax.jit(algorithm.sweep), problem, start, options, on_sweep)
-        return result._replace(state=jax.tree.map(np.asarray, result.state))
+        carry, scales = jax.jit(algorithm.carry), jax.jit(algorithm.scales)
+        steps = _Steps(  # extrapolation is little work on arrays that grow: not worth compiling
+            jax.jit(algorithm.sweep),
+            lambda state: to_numpy(carry(state)),
+            lambda state: to_numpy(scales(state)),
+            algorithm.COORDINATES,
+        )
+        result = _maximize(steps, problem, start, options, on_sweep)
+        return result._replace(state=to_numpy(result.state))
 
 
-def _maximize(
-    algorithm: Algorithm, sweep: Any, problem: Any, start: Any, options: LoopOptions, on_sweep: Any
-) -> LoopResult:
-    state, elbo = _attempt(sweep, problem, start)
+def _maximize(steps: _Steps, problem: Any, start: Any, options: LoopOptions, on_sweep: Any) -> LoopResult:
+    trace: list[float] = []
+
+    def record(elbo: float) -> None:
+        trace.append(elbo)
+        if on_sweep is not None:
+            on_sweep(len(trace), elbo)
+
+    state, elbo = _attempt(steps.sweep, problem, start)
+    record(elbo)
     outcome = None if np.isfinite(elbo) else Outcome.NOT_FINITE
-    trace, quiet, n_rejected, history = [elbo], 0, 0, acceleration.EMPTY
+    quiet, n_rejected, history = 0, 0, acceleration.EMPTY
     while outcome is None and len(trace) < options.max_iter:
-        here, trial = algorithm.carry(state), None
-        origin = acceleration.flatten(here, algorithm.COORDINATES) if options.accelerate else None
+        here, trial = steps.carry(state), None
+        origin = acceleration.flatten(here, steps.coordinates) if options.accelerate else None
         if len(history.outputs) >= 2:
-            mixed = acceleration.extrapolate(history, _scales(algorithm, state))
-            trial = _attempt(sweep, problem, acceleration.restore(mixed, here, algorithm.COORDINATES))
+            mixed = acceleration.extrapolate(history, _flat(steps.scales(state)))
+            trial = _attempt(steps.sweep, problem, acceleration.restore(mixed, here, steps.coordinates))
             if trial[1] >= elbo:
                 origin = mixed
             else:  # falls, or is not finite: forget the older half and take the plain sweep
                 trial, history, n_rejected = None, _younger_half(history), n_rejected + 1
-                trace.append(elbo)
+                record(elbo)
                 if len(trace) == options.max_iter:
                     break
         if trial is None:
-            trial = _attempt(sweep, problem, here)
+            trial = _attempt(steps.sweep, problem, here)
             if not np.isfinite(trial[1]):
                 outcome = Outcome.NOT_FINITE
                 break
@@ -134,14 +159,12 @@ def _maximize(
                 break
         quiet = quiet + 1 if trial[1] - elbo < options.tol * abs(trial[1]) else 0
         state, elbo = trial
-        trace.append(elbo)
+        record(elbo)
         if options.accelerate:
-            output = acceleration.flatten(algorithm.carry(state), algorithm.COORDINATES)
+            output = acceleration.flatten(steps.carry(state), steps.coordinates)
             history = acceleration.remember(history, output, output - origin, options.depth)
-        if quiet >= PATIENCE:
+        if options.tol > 0.0 and quiet >= PATIENCE:
             outcome = Outcome.CONVERGED
-        if on_sweep is not None:
-            on_sweep(len(trace), elbo)
     return LoopResult(state, np.array(trace), len(trace), n_rejected, outcome or Outcome.MAX_ITER)
 
 
@@ -155,9 +178,8 @@ def _attempt(sweep: Any, problem: Any, start: Any) -> tuple[Any, float]:
     return state, float(elbo)
 
 
-def _scales(algorithm: Algorithm, state: Any) -> Any:
-    parts = [scale.reshape(-1) for scale in algorithm.scales(state)]
-    return namespace(parts[0]).concatenate(parts)
+def _flat(carry: Any) -> np.ndarray:
+    return np.concatenate([field.reshape(-1) for field in carry])
 
 
 def _younger_half(history: acceleration.History) -> acceleration.History:

@@ -107,7 +107,7 @@ def init(problem: RegressionProblem, noise: Any) -> RegressionCarry:
     eye = xp.eye(1 + n_kernels, dtype=problem.y.dtype)
     ones = eye.sum(axis=0)
     return RegressionCarry(
-        dual_square=xp.ones_like(problem.y),
+        dual_square=xp.ones((problem.stack.n_train,), dtype=ones.dtype),
         intermediate_precision=ones[0],
         noise_precision=ones[0],
         intermediate=ones[1:, None] * (problem.y - center + noise) / n_kernels,

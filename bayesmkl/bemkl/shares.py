@@ -16,6 +16,7 @@ from bayesmkl.bemkl._moments import Gaussian
 __all__ = ["KernelShares", "kernel_shares", "share_draws"]
 
 N_DRAWS = 200
+BLOCK_SIZE = 2**24  # draws are taken in blocks, so that (n_kernels, n_rows, block) stays near this size
 
 
 class KernelShares(NamedTuple):
@@ -40,7 +41,10 @@ def share_draws(stack: Any, dual: np.ndarray, weights: np.ndarray) -> np.ndarray
     array of shape (n_draws, n_kernels)
         Every row sums to one (a row without any spread is uniform).
     """
-    spread = stack.apply(dual.T).std(axis=1).T * np.abs(weights)
+    block = max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_rows))
+    starts = range(0, len(dual), block)
+    spreads = [stack.apply(dual[start : start + block].T).std(axis=1).T for start in starts]
+    spread = np.concatenate(spreads) * np.abs(weights)
     total = spread.sum(axis=1, keepdims=True)
     uniform = np.full_like(spread, 1.0 / spread.shape[1])
     return np.divide(spread, total, out=uniform, where=total > 0.0)

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl import __version__
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, check_free, folder_beside, load_run
-from bayesmkl.cli.report import notes_of_warnings, print_kernels, print_metrics, say
+from bayesmkl.cli.report import notes_of_warnings, print_metrics, print_shares, say
 from bayesmkl.cli.tables import (
     check_constant,
     check_features,
@@ -43,6 +43,7 @@ from bayesmkl.posterior import (
     plot_predictions,
     plot_reliability,
     save_posterior,
+    view_table,
 )
 
 __all__ = ["FitOptions", "run_demo", "run_fit", "run_predict"]
@@ -66,7 +67,7 @@ class FitOptions(NamedTuple):
 def run_demo(out: Path, seed: int, fast: bool) -> None:
     """Fit the Wisconsin breast cancer data."""
     check_free(out, force=True)
-    wdbc = load_wdbc(as_frame=True)
+    wdbc: Any = load_wdbc(as_frame=True)
     labels = wdbc.target_names[(np.asarray(wdbc.target) + 1) // 2]
     say("Wisconsin diagnostic breast cancer: is a tumor malignant, by 30 measurements of cell nuclei?")
     options = FitOptions("diagnosis", "classification", "all" if fast else "all+each", seed=seed)
@@ -127,35 +128,50 @@ def _fit_and_write(
         _plot_test(model, X_test, y_test, is_class, folder)
         if options.refit:
             seconds += _timed_fit(model, features, y)
-        bemkl = model[-1]
-        kernels = kernel_table(model)
-        for axes, name in (
-            (plot_kernel_weights(model), "kernel_weights.png"),
-            (plot_elbo(model), "elbo.png"),
-        ):
-            axes.figure.savefig(folder / name)
-        write_table(kernels, folder / "kernels.csv")
+        tables = _write_posterior(model, folder, options.seed)
         write_table(pd.DataFrame(metrics.items(), columns=["metric", "value"]), folder / "metrics.csv")
         save_model(model, folder / MODEL)
-        save_posterior(model, folder / "posterior.nc", random_state=options.seed)
-        about = about | {
-            "n_train": len(features) if options.refit else len(X_train),
-            "n_test": len(X_test),
-            "features": list(features.columns),
-            "classes": bemkl.classes_.tolist() if is_class else None,
-            "n_sweeps": np.atleast_1d(bemkl.n_iter_).tolist(),
-            "elbo": bemkl.elbo_,
-            "outcome": _outcomes(bemkl),
-            "fit_seconds": round(seconds, 3),
-        }
+        n_train = len(features) if options.refit else len(X_train)
+        rows = {"n_train": n_train, "n_test": len(X_test), "features": list(features.columns)}
+        about = about | rows | _about_fit(model[-1], seconds)
         _write_config(folder / CONFIG, options, about)
         files = sorted(path.name for path in folder.iterdir())
-    print_kernels(kernels)
+    for of, table in tables.items():
+        print_shares(table, of)
     print_metrics(metrics, len(X_test))
     sweeps = " + ".join(map(str, about["n_sweeps"]))
-    say(f"ELBO {bemkl.elbo_:.2f} nats; {'; '.join(about['outcome'])} ({sweeps} sweeps, {seconds:.1f} s).")
-    fitted_to = f"all {len(features)} rows" if options.refit else f"the {len(X_train)} rows to fit"
-    say(f"The saved model is fitted to {fitted_to}. Written to {out}{os.sep}: {', '.join(files)}")
+    say(f"ELBO {about['elbo']:.2f} nats; {'; '.join(about['outcome'])} ({sweeps} sweeps, {seconds:.1f} s).")
+    if options.refit:
+        say(
+            f"The saved model is fitted to all {n_train} rows, the metrics are of a fit to {len(X_train)} of them."
+        )
+    else:
+        say(f"The saved model is fitted to {n_train} of {len(features)} rows, the others gave the metrics.")
+    say(f"Written to {out}{os.sep}: {', '.join(files)}")
+
+
+def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.DataFrame]:
+    """Write plots, tables and draws; return the tables by what their rows are."""
+    tables = {"kernel": kernel_table(model)}
+    if len(set(model[-1].kernel_bank_.kernel_views_)) > 1:
+        tables["view"] = view_table(model, random_state=seed)
+    for of, table in tables.items():
+        write_table(table, folder / f"{of}s.csv")
+    _save_plot(plot_kernel_weights(model), folder / "kernel_weights.png")
+    _save_plot(plot_elbo(model), folder / "elbo.png")
+    save_posterior(model, folder / "posterior.nc", random_state=seed)
+    return tables
+
+
+def _about_fit(bemkl: Any, seconds: float) -> dict[str, Any]:
+    outcomes = bemkl.outcome_ if isinstance(bemkl.outcome_, (list, tuple)) else [bemkl.outcome_]
+    return {
+        "classes": bemkl.classes_.tolist() if isinstance(bemkl, BEMKLClassifier) else None,
+        "n_sweeps": np.atleast_1d(bemkl.n_iter_).tolist(),
+        "elbo": bemkl.elbo_,
+        "outcome": list(dict.fromkeys(outcome.value for outcome in outcomes)),
+        "fit_seconds": round(seconds, 3),
+    }
 
 
 def _new_model(options: FitOptions) -> Pipeline:
@@ -187,8 +203,8 @@ def _announce(n_train: int, n_features: int, options: FitOptions) -> None:
         memory = 1e-9 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
         if gigabytes > memory:
             raise ValueError(
-                f"{n_kernels} kernels over {n_train} rows take {gigabytes:.0f} GB, and this machine has {memory:.0f} GB. "
-                "Use fewer rows, leave columns out with --drop, or use --kernels-on all for 13 kernels."
+                f"{n_kernels} kernels over {n_train} rows take {gigabytes:.0f} GB, and this machine has "
+                f"{memory:.0f} GB. Use fewer rows, leave columns out with --drop, or use --kernels-on all."
             )
     say(f"Fitting {n_kernels} kernels to {n_train} rows ({gigabytes:.2g} GB of kernels) ...")
 
@@ -203,15 +219,14 @@ def _timed_fit(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> float:
 def _plot_test(model: Pipeline, X: pd.DataFrame, y: np.ndarray, is_class: bool, folder: Path) -> None:
     if is_class:
         axes = plot_reliability(y, model.predict_proba(X), labels=model.classes_)
-        axes.figure.savefig(folder / "reliability.png")
+        _save_plot(axes, folder / "reliability.png")
     else:
         axes = plot_predictions(y, *model.predict(X, return_std=True))
-        axes.figure.savefig(folder / "predicted_vs_observed.png")
+        _save_plot(axes, folder / "predicted_vs_observed.png")
 
 
-def _outcomes(bemkl: Any) -> list[str]:
-    outcomes = bemkl.outcome_ if isinstance(bemkl.outcome_, (list, tuple)) else [bemkl.outcome_]
-    return list(dict.fromkeys(outcome.value for outcome in outcomes))
+def _save_plot(axes: Any, path: Path) -> None:
+    axes.figure.savefig(path)
 
 
 def _write_config(path: Path, options: FitOptions, about: dict[str, Any]) -> None:

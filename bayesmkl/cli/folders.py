@@ -33,8 +33,8 @@ def check_free(path: Path, force: bool) -> None:
         )
     if not _is_run(path):
         raise ValueError(
-            f"--out {str(path)!r} holds files that no run of bayesmkl wrote (it has no {CONFIG} of one), so it is not "
-            "replaced. Choose another folder."
+            f"--out {str(path)!r} holds files that no run of bayesmkl wrote (it has no {CONFIG} of one), so it "
+            "is not replaced. Choose another folder."
         )
 
 
@@ -65,8 +65,8 @@ def load_run(path: Path) -> tuple[Any, dict[str, Any]]:
     absent = [name for name in (CONFIG, MODEL) if not (path / name).is_file()]
     if absent:
         raise ValueError(
-            f"{str(path)!r} is not the complete folder of a run: it has no {' and no '.join(absent)}. Copy it again, or "
-            "run `bayesmkl fit` again."
+            f"{str(path)!r} is not the complete folder of a run: it has no {' and no '.join(absent)}. Copy it "
+            "again, or run `bayesmkl fit` again."
         )
     try:
         config = json.loads((path / CONFIG).read_text(encoding="utf-8"))

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pandas as pd
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["METRICS", "notes_of_warnings", "print_kernels", "print_metrics", "say"]
+__all__ = ["METRICS", "notes_of_warnings", "print_metrics", "print_shares", "say"]
 
 PIPED_WIDTH = 110  # columns where nobody looks at a terminal
 METRICS = {
@@ -48,32 +49,37 @@ def notes_of_warnings() -> Iterator[None]:
         _console(stderr=True).print(f"[yellow]note:[/yellow] {escape(text)}", soft_wrap=True)
 
 
-def print_kernels(table: pd.DataFrame, n_rows: int = 10) -> None:
-    """Print the most important kernels; `table` is that of `kernel_table` at 94 %."""
+def print_shares(table: pd.DataFrame, of: str) -> None:
+    """Print the largest shares in the result of `kernel_table` or `view_table`; `of` is "kernel" or "view"."""
     groups = table.groupby("class", sort=False) if "class" in table else [(None, table)]
+    n_rows = 5 if "class" in table else 10
     for label, group in groups:
-        of_class = "" if label is None else f" for class {label}"
-        shown = Table(
-            title=f"Kernels{of_class}: the {min(n_rows, len(group))} largest of {len(group)} shares",
-            title_justify="left",
+        of_class = "" if label is None else f" for class {label!s}"
+        title = (
+            f"The {min(n_rows, len(group))} largest of {len(group)} {of}s{of_class}: share of the score in %"
         )
-        shown.add_column("kernel", overflow="fold")
-        for column in ("share of score", "94 % interval", "weight", "94 % interval"):
-            shown.add_column(column, justify="right", no_wrap=True)
-        for row in group.head(n_rows).itertuples():
-            shown.add_row(
-                escape(str(row.kernel)),
-                f"{100 * row.share:.1f} %",
-                f"{100 * row.share_lower:.1f} to {100 * row.share_upper:.1f}",
-                f"{row.weight:.3g}",
-                f"{row.weight_lower:.2g} to {row.weight_upper:.2g}",
-            )
+        title += ", and raw weight, with 94 % intervals" if of == "kernel" else ", with 94 % interval"
+        shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        shown.add_column(of, overflow="fold")
+        headers = ["share", "94 %", "weight", "94 %"]
+        for header in headers if of == "kernel" else headers[:2]:
+            shown.add_column(header, justify="right", no_wrap=True)
+        for row in group.head(n_rows).to_dict("records"):
+            cells = [
+                f"{100 * row['share']:.1f}",
+                f"{100 * row['share_lower']:.1f} to {100 * row['share_upper']:.1f}",
+            ]
+            if of == "kernel":
+                cells += [f"{row['weight']:.3g}", f"{row['weight_lower']:.2g} to {row['weight_upper']:.2g}"]
+            shown.add_row(escape(str(row[of])), *cells)
         _console().print(shown)
 
 
 def print_metrics(metrics: dict[str, float], n_rows: int) -> None:
     """Print what `evaluate_classifier` or `evaluate_regressor` found."""
-    shown = Table(title=f"On {n_rows} rows that the model has not seen", title_justify="left")
+    shown = Table(
+        title=f"On {n_rows} rows held out of the fit", title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+    )
     shown.add_column("metric")
     shown.add_column("value", justify="right")
     shown.add_column("meaning")

@@ -16,6 +16,7 @@ __all__ = [
     "check_constant",
     "check_features",
     "check_target",
+    "match_columns",
     "read_table",
     "select_columns",
     "table_suffix",
@@ -84,7 +85,7 @@ def select_columns(table: pd.DataFrame, target: str, drop: Sequence[str]) -> tup
 
 def check_features(features: pd.DataFrame) -> pd.DataFrame:
     """Return the features as numbers; raise for text, missing and infinite values, naming the columns."""
-    text = [name for name, dtype in features.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
+    text = [str(name) for name, dtype in features.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
     if text:
         example = features[text[0]].dropna()
         shown = f" (such as {example.iloc[0]!r} in {text[0]!r})" if len(example) else ""
@@ -96,11 +97,11 @@ def check_features(features: pd.DataFrame) -> pd.DataFrame:
     if missing.any():
         counts = [f"{name!r} ({count} of {len(features)})" for name, count in missing[missing > 0].items()]
         raise ValueError(
-            f"values are missing in {_listed(counts)}. Fill them in or remove these rows, or leave such columns out with "
-            "--drop."
+            f"values are missing in {_listed(counts)}. Fill them in or remove these rows, or leave such "
+            "columns out with --drop."
         )
     numbers = features.astype(np.float64)
-    infinite = [name for name in numbers if not np.isfinite(numbers[name]).all()]
+    infinite = [str(name) for name in numbers if not np.isfinite(numbers[name]).all()]
     if infinite:
         raise ValueError(
             f"{_columns(infinite)} infinite values. Replace them, or leave the columns out with --drop."
@@ -110,11 +111,11 @@ def check_features(features: pd.DataFrame) -> pd.DataFrame:
 
 def check_constant(features: pd.DataFrame) -> None:
     """Raise for columns of one value only, which cannot be standardized."""
-    constant = [name for name in features if features[name].min() == features[name].max()]
+    constant = [str(name) for name in features if features[name].min() == features[name].max()]
     if constant:
         raise ValueError(
-            f"{_columns(constant)} the same value in all {len(features)} rows to fit, so standardization would divide by "
-            "zero, and nothing can be learned from it. Leave out: "
+            f"{_columns(constant)} the same value in all {len(features)} rows to fit, so standardization would "
+            "divide by zero, and nothing can be learned from it. Leave out: "
             + " ".join(f"--drop {_quoted(name)}" for name in constant[:LONGEST_LIST])
         )
 
@@ -124,8 +125,8 @@ def check_target(target: pd.Series, task: str) -> tuple[np.ndarray, str]:
     missing = int(target.isna().sum())
     if missing:
         raise ValueError(
-            f"the --target {target.name!r} is missing in {missing} of {len(target)} rows (empty, NA and None all count as "
-            "missing). Fill it in or remove these rows."
+            f"the --target {target.name!r} is missing in {missing} of {len(target)} rows (empty, NA and None all "
+            "count as missing). Fill it in or remove these rows."
         )
     is_number = pd.api.types.is_numeric_dtype(target.dtype) and not pd.api.types.is_bool_dtype(target.dtype)
     if task == "auto":
@@ -142,9 +143,10 @@ def check_target(target: pd.Series, task: str) -> tuple[np.ndarray, str]:
     values = target.to_numpy() if is_number else target.astype(str).to_numpy(dtype=str)
     labels, counts = np.unique(values, return_counts=True)
     if len(labels) < 2 or counts.min() < 2:
+        found = _listed([f"{label!s} ({n} rows)" for label, n in zip(labels, counts, strict=True)])
         raise ValueError(
             f"classification needs at least two classes with at least two rows each, one to fit and one to test; the "
-            f"--target {target.name!r} holds {_listed([f'{x} ({n})' for x, n in zip(labels, counts, strict=True)])}."
+            f"--target {target.name!r} holds {found}."
             + (" For a quantity use --task regression." if is_number else "")
         )
     return values, task
@@ -155,24 +157,28 @@ def match_columns(table: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFr
     absent = [name for name in wanted if name not in table.columns]
     if absent:
         raise ValueError(
-            f"the table lacks {len(absent)} of the {len(wanted)} columns that the model was fitted to: {_listed(absent)}; "
-            f"{_hint(absent[0], table)}"
+            f"the table lacks {len(absent)} of the {len(wanted)} columns that the model was fitted to: "
+            f"{_named(absent)}; {_hint(absent[0], table)}"
         )
     return check_features(table[list(wanted)]), [name for name in table.columns if name not in wanted]
 
 
 def _hint(column: str, table: pd.DataFrame) -> str:
     close = get_close_matches(column, table.columns, n=3)
-    return f"did you mean {_listed(close)}?" if close else f"its columns are {_listed(list(table.columns))}."
+    return f"did you mean {_named(close)}?" if close else f"its columns are {_named(list(table.columns))}."
 
 
 def _columns(names: Sequence[str]) -> str:
-    return f"column {names[0]!r} holds" if len(names) == 1 else f"the columns {_listed(names)} hold"
+    return f"column {names[0]!r} holds" if len(names) == 1 else f"the columns {_named(names)} hold"
 
 
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(str(name) if "(" in str(name) else repr(name) for name in names[:LONGEST_LIST])
-    return shown if len(names) <= LONGEST_LIST else f"{shown} and {len(names) - LONGEST_LIST} more"
+def _named(names: Sequence[str]) -> str:
+    return _listed([repr(name) for name in names])
+
+
+def _listed(items: Sequence[str]) -> str:
+    shown = ", ".join(items[:LONGEST_LIST])
+    return shown if len(items) <= LONGEST_LIST else f"{shown} and {len(items) - LONGEST_LIST} more"
 
 
 def _quoted(name: str) -> str:

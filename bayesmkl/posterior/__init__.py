@@ -7,7 +7,7 @@ from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
 from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability
 from bayesmkl.posterior.reliability import Reliability, reliability
 from bayesmkl.posterior.sample import sample_posterior
-from bayesmkl.posterior.summary import kernel_table
+from bayesmkl.posterior.summary import kernel_table, view_table
 
 __all__ = [
     "Reliability",
@@ -21,4 +21,5 @@ __all__ = [
     "sample_posterior",
     "save_posterior",
     "to_datatree",
+    "view_table",
 ]

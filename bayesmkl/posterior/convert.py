@@ -191,6 +191,6 @@ def _attributes(fitted: FittedBEMKL) -> dict[str, Any]:
         "model": type(estimator).__name__,
         "inference_library": "bayesmkl",
         "inference_library_version": __version__,
-        "outcome": [outcome.value for outcome in outcomes],
+        "outcome": "; ".join(dict.fromkeys(outcome.value for outcome in outcomes)),
         "elbo": estimator.elbo_,
     }

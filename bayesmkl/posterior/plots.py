@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_elbo", "plot_kernel_weights"]
 
-LONGEST_NAME = 46  # characters of a kernel name on an axis
+LONGEST_NAME, LONGEST_GROUP = 46, 28  # characters shown of a kernel name and of a view or class
+INCHES_PER_CHARACTER = 0.085
 
 
 def plot_kernel_weights(
@@ -67,26 +68,13 @@ def plot_kernel_weights(
     names = shown["kernel"].drop_duplicates().tolist()
     n_offsets = len(groups) if grouped_by == "class" else 1
     if ax is None:
-        (ax,) = new_axes(7.6, 1.4 + len(names) * max(0.26, 0.16 * n_offsets))
-    factor = 100.0 if value == "share" else 1.0
-    for g, (label, group) in enumerate(groups.items()):
+        (ax,) = new_axes(_width(names, groups), 1.4 + len(names) * max(0.26, 0.16 * n_offsets))
+    handles = []
+    for g, group in enumerate(groups.values()):
         rows = np.array([names.index(name) for name in group["kernel"]], dtype=float)
-        if n_offsets > 1:
-            rows += 0.7 * ((g + 0.5) / n_offsets - 0.5)
-        middle = factor * group[value].to_numpy()
-        ends = factor * group[[f"{value}_lower", f"{value}_upper"]].to_numpy()
-        color = COLORS[g % len(COLORS)]
-        ax.hlines(rows, ends[:, 0], ends[:, 1], color=color, linewidth=1.8)
-        ax.plot(
-            middle,
-            rows,
-            MARKERS[g % len(MARKERS)],
-            color=color,
-            markeredgecolor="white",
-            markersize=7,
-            label=label,
-        )
-    ax.set_yticks(range(len(names)), [_shorten(name) for name in names])
+        rows += 0.7 * ((g + 0.5) / n_offsets - 0.5) if n_offsets > 1 else 0.0
+        handles.append(_draw_intervals(ax, rows, group, value, g))
+    ax.set_yticks(range(len(names)), [_shorten(name, LONGEST_NAME) for name in names])
     ax.set_ylim(len(names) - 0.4, -0.6)
     tidy(ax, "x")
     interval = f"\nposterior mean and {100 * ci_prob:g} % interval"
@@ -99,8 +87,20 @@ def plot_kernel_weights(
         ax.set_xlabel(f"kernel weight{interval}")
         ax.set_title(_weights_finding(table, ci_prob), loc="left")
     if len(groups) > 1:
-        ax.legend(title=grouped_by, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        labels = [_shorten(label, LONGEST_GROUP) for label in groups]
+        ax.legend(
+            handles, labels, title=grouped_by, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0)
+        )
     return ax
+
+
+def _draw_intervals(ax: Axes, rows: np.ndarray, group: pd.DataFrame, value: str, g: int) -> Any:
+    """Draw points and intervals in the color and shape of group number `g`; return the points."""
+    factor = 100.0 if value == "share" else 1.0
+    middle, lower, upper = (factor * group[f"{value}{end}"].to_numpy() for end in ("", "_lower", "_upper"))
+    color, marker = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
+    ax.hlines(rows, lower, upper, color=color, linewidth=1.8)
+    return ax.plot(middle, rows, marker, color=color, markeredgecolor="white", markersize=7)[0]
 
 
 def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
@@ -156,11 +156,18 @@ def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
-def _shorten(name: str) -> str:
-    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+def _shorten(name: str, longest: int) -> str:
+    return name if len(name) <= longest else f"{name[: longest - 1]}…"
 
 
-def _shown(table: pd.DataFrame, max_kernels: int) -> tuple[pd.DataFrame, dict[str | None, pd.DataFrame], str]:
+def _width(names: list[str], groups: dict[str, pd.DataFrame]) -> float:
+    """Inches for four of intervals and all texts beside them."""
+    longest_name = min(max(map(len, names)), LONGEST_NAME)
+    longest_group = min(max(map(len, groups)), LONGEST_GROUP) + 8 if len(groups) > 1 else 0
+    return 4.2 + INCHES_PER_CHARACTER * (longest_name + longest_group)
+
+
+def _shown(table: pd.DataFrame, max_kernels: int) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], str]:
     """Rows to show, most important kernel first, and the groups that share a color and a shape."""
     if "class" in table:
         order = (
@@ -171,11 +178,11 @@ def _shown(table: pd.DataFrame, max_kernels: int) -> tuple[pd.DataFrame, dict[st
         return rows, _split(rows, "class"), "class"
     rows = table.head(max_kernels)
     if "view" not in rows or not 1 < rows["view"].nunique() <= len(COLORS):
-        return rows, {None: rows}, "view"
+        return rows, {"": rows}, "view"
     return rows, _split(rows, "view"), "view"
 
 
-def _split(rows: pd.DataFrame, column: str) -> dict[str | None, pd.DataFrame]:
+def _split(rows: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
     return {str(label): group for label, group in rows.groupby(column, sort=False)}
 
 

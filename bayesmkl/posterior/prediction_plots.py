@@ -120,7 +120,14 @@ def plot_predictions(y_true: Any, mean: Any, std: Any, ci_prob: float = 0.94, ax
         (ax,) = new_axes(5.2, 5.2)
     covered = np.abs(y_true - mean) <= half * std
     for kept, color, marker in ((covered, COLORS[0], "o"), (~covered, COLORS[1], "X")):
-        ax.vlines(mean[kept], (mean - half * std)[kept], (mean + half * std)[kept], color=color, alpha=0.3)
+        ax.vlines(
+            mean[kept],
+            (mean - half * std)[kept],
+            (mean + half * std)[kept],
+            color=color,
+            alpha=0.3,
+            linewidth=0.9,
+        )
         ax.plot(mean[kept], y_true[kept], marker, color=color, markersize=4.5, markeredgewidth=0.0)
     ends = [min(y_true.min(), mean.min()), max(y_true.max(), mean.max())]
     ax.plot(ends, ends, color=NEUTRAL, linestyle=(0, (4, 3)), linewidth=1.0)

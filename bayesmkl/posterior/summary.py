@@ -8,9 +8,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import beta, norm
 
+from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.kernels.stack import DenseStack
 from bayesmkl.posterior.fitted import check_probability, fitted_bemkl
+from bayesmkl.posterior.sample import sample_posterior
 
-__all__ = ["kernel_table"]
+__all__ = ["kernel_table", "view_table"]
 
 
 def kernel_table(model: Any, ci_prob: float = 0.94) -> pd.DataFrame:
@@ -59,6 +62,84 @@ def kernel_table(model: Any, ci_prob: float = 0.94) -> pd.DataFrame:
     tables = []
     for k in range(len(fitted.states)):
         table = _table(fitted, k, tail).sort_values("share", ascending=False, kind="stable")
+        if fitted.class_names is not None:
+            table.insert(0, "class", fitted.class_names[k])
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True)
+
+
+def view_table(
+    model: Any,
+    ci_prob: float = 0.94,
+    n_draws: int = 200,
+    random_state: int | np.random.Generator | None = None,
+) -> pd.DataFrame:
+    """List the views of a fitted BEMKL model, the most important first.
+
+    Many similar kernels on one view divide its share among them; their sum says what the view is worth.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; its kernels come from a
+        KernelBank.
+    ci_prob : float, default=0.94
+        Probability content of the intervals, the same in both tails.
+    n_draws : int, default=200
+        Draws from the posterior. Each takes a matrix-vector product with every training kernel.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of the draws.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per view (with more than two classes, per view and class), sorted by falling share (within each
+        class), with the columns ``class`` (only with more than two classes), ``view``, ``n_kernels``, and ``share``,
+        ``share_std``, ``share_lower``, ``share_upper``: mean, standard deviation and quantiles of the summed shares
+        over the draws.
+
+    Notes
+    -----
+    The training kernels are evaluated again and take the memory that they took at `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLClassifier, KernelBank
+    >>> from bayesmkl.posterior import view_table
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> bank = KernelBank(["linear", "rbf"], views={"signal": 0, "noise": 1})
+    >>> table = view_table(BEMKLClassifier(bank).fit(X, X[:, 0] > 0), random_state=0)
+    >>> table["view"].tolist(), table["n_kernels"].tolist()
+    (['signal', 'noise'], [2, 2])
+    """
+    tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
+    fitted = fitted_bemkl(model)
+    if fitted.kernel_views is None:
+        raise ValueError(
+            "`model` was fitted to precomputed kernels, which have no views. Put a KernelBank into the estimator, or "
+            "add up the shares in `kernel_table`."
+        )
+    draws = sample_posterior(model, n_draws, random_state)
+    n_states = len(fitted.states)
+    duals, weights = (draws[name].reshape(n_draws, n_states, -1) for name in ("dual_coef", "kernel_weights"))
+    stack = DenseStack(fitted.estimator.kernel_bank_.train_stack())
+    views, members = np.unique(fitted.kernel_views, return_inverse=True)
+    indicator = np.eye(len(views))[members]  # (n_kernels, n_views)
+    tables = []
+    for k in range(n_states):
+        shares = share_draws(stack, duals[:, k], weights[:, k]) @ indicator
+        lower, upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
+        table = pd.DataFrame(
+            {
+                "view": views,
+                "n_kernels": np.bincount(members),
+                "share": shares.mean(axis=0),
+                "share_std": shares.std(axis=0, ddof=1),
+                "share_lower": lower,
+                "share_upper": upper,
+            }
+        ).sort_values("share", ascending=False, kind="stable")
         if fitted.class_names is not None:
             table.insert(0, "class", fitted.class_names[k])
         tables.append(table)

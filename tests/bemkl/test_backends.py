@@ -16,7 +16,6 @@ from helpers import (
     binary_problem,
     informed_target,
     random_kernels,
-    random_labels,
     regression_problem,
 )
 
@@ -58,7 +57,7 @@ def test_numpy_and_jax_agree_after_fifty_sweeps(rng, model, prior):
 
 
 def test_accelerated_fits_agree_in_the_bound(rng):
-    options = LoopOptions(max_iter=300, tol=1e-9)
+    options = LoopOptions(max_iter=300, tol=1e-9, depth=3)
     with_numpy, with_jax = fit_both("binary", "non-sparse", rng, options)
     assert with_numpy.outcome is with_jax.outcome is Outcome.CONVERGED
     np.testing.assert_allclose(with_jax.elbo_history[-1], with_numpy.elbo_history[-1], rtol=1e-7)

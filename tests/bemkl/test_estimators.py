@@ -214,12 +214,12 @@ def test_other_library_jax_backend_agrees(wdbc):
 
 
 def test_recovery_of_kernel_shares():
-    data = make_multiview(300, kernel_weights=(1.0, 0.5, 0.0, 0.0), random_state=0)
+    data = make_multiview(300, kernel_weights=(1.0, 0.3, 0.0, 0.0), random_state=0)
     bank = KernelBank([Gaussian(width=np.sqrt(2))], views=data.views)
     for prior in ("nonsparse", "sparse"):
-        model = BEMKLClassifier(bank, kernel_prior=prior, tol=1e-4).fit(data.data, data.target)
-        assert list(np.argsort(-model.kernel_shares_)[:2]) == list(np.argsort(-data.shares)[:2])
-        np.testing.assert_allclose(model.kernel_shares_, data.shares, atol=0.12)
+        model = BEMKLClassifier(bank, kernel_prior=prior, tol=1e-5).fit(data.data, data.target)
+        assert list(np.argsort(-model.kernel_shares_)[:2]) == [0, 1]
+        np.testing.assert_allclose(model.kernel_shares_, data.shares, atol=0.1)
         assert model.kernel_shares_.sum() == pytest.approx(1.0)
     assert np.abs(model.kernel_weights_[2:]).max() < 1e-2  # the sparse prior switches the noise views off
 

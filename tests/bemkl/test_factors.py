@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import reference
@@ -31,7 +33,7 @@ def expectation(law, function):
     """Return E[function(x)] by quadrature in log x, piecewise because the left tail is long."""
     nodes = [-400.0, -100.0, -30.0, -10.0, -3.0, 0.0, 2.0, 4.0, 6.0]
     integrand = lambda u: np.exp(law.logpdf(np.exp(u)) + u) * function(np.exp(u))
-    pieces = zip(nodes[:-1], nodes[1:], strict=True)
+    pieces = itertools.pairwise(nodes)
     return sum(integrate.quad(integrand, *ends, epsabs=1e-13, epsrel=1e-12)[0] for ends in pieces)
 
 
@@ -168,7 +170,7 @@ def test_readout_design_and_target_against_monte_carlo(rng):
 
 def test_precision_moments_of_a_known_precision():
     like = np.ones(2)
-    assert _moments.UNIT_PRECISION == PrecisionMoments(1.0, 0.0)
+    assert PrecisionMoments(1.0, 0.0) == _moments.UNIT_PRECISION
     known = _moments.known_precision(like, 0.25)
     assert known.mean == 0.25
     assert known.log_mean == pytest.approx(-2.0 * np.log(2.0))

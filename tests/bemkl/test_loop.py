@@ -13,8 +13,8 @@ from helpers import (
     arrays_of,
     assert_same,
     binary_problem,
-    random_kernels,
     informed_target,
+    random_kernels,
     random_labels,
     regression_problem,
 )
@@ -26,7 +26,7 @@ from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
 
 KINDS = ["smooth", "rank deficient", "duplicated", "near identity", "badly scaled"]
 N_PROBLEMS = 200
-PLAIN = LoopOptions(max_iter=40, tol=0.0, accelerate=False)
+PLAIN = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
 
 
 def binary_start(problem):
@@ -164,18 +164,16 @@ def test_kernels_that_are_not_finite_end_the_loop_without_an_exception(rng, back
     assert not result.outcome.converged
 
 
-def test_progress_is_reported_after_every_kept_sweep(problem):
-    for accelerate in (False, True):
-        seen = []
-        options = LoopOptions(max_iter=30, tol=0.0, accelerate=accelerate)
-        result = maximize_elbo(
-            binary, problem, binary_start(problem), options, lambda count, bound: seen.append((count, bound))
-        )
-        counts, bounds = zip(*seen, strict=True)
-        assert list(counts) == sorted(set(counts))
-        assert len(counts) >= result.n_iter - result.n_rejected - 1
-        np.testing.assert_array_equal(bounds, result.elbo_history[np.array(counts) - 1])
-        assert counts[-1] >= result.n_iter - 1  # the last sweep may be a rejected one
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+def test_progress_is_reported_after_every_kept_sweep(problem, accelerate):
+    seen = []
+    options = LoopOptions(max_iter=30, tol=0.0, accelerate=accelerate)
+    result = maximize_elbo(binary, problem, binary_start(problem), options, lambda *call: seen.append(call))
+    counts, bounds = zip(*seen, strict=True)
+    assert list(counts) == sorted(set(counts))
+    assert len(counts) >= result.n_iter - result.n_rejected - 1  # a caller may know the first one itself
+    np.testing.assert_array_equal(bounds, result.elbo_history[np.array(counts) - 1])
+    assert counts[-1] >= result.n_iter - 1  # the last sweep may be a rejected one
 
 
 # ------------------------------------------------------------------------------- loop on algorithms made up here
@@ -215,6 +213,18 @@ def test_extrapolation_jumps_to_the_fixed_point_of_a_linear_map():
     np.testing.assert_allclose(result.elbo_history[:3], [-0.5, -0.25, -0.125])
     assert abs(result.elbo_history[3]) < 1e-9
     assert result.n_rejected == 0
+
+
+def test_tolerance_is_relative_to_the_bound_and_must_hold_three_times():
+    """Sweep n gains 2^-n on a bound near -1000; 2^-10 is the first below 1e-6 of it, so the third is at n = 12."""
+
+    def near_minus_thousand(x):
+        image, bound = halfway(x)
+        return image, bound - 1000.0
+
+    options = LoopOptions(max_iter=50, tol=1e-6, accelerate=False)
+    result = maximize_elbo(made_up(near_minus_thousand), None, START, options)
+    assert (result.n_iter, result.outcome) == (12, Outcome.CONVERGED)
 
 
 def test_extrapolations_that_lower_the_bound_are_dropped():
@@ -270,9 +280,7 @@ def test_a_bound_that_stops_being_finite_ends_the_loop_with_the_last_finite_stat
     def breaks(x):
         return x + 1.0, x if x < 2.5 else float("inf")
 
-    result = maximize_elbo(
-        made_up(breaks), None, START, LoopOptions(max_iter=50, tol=0.0, accelerate=False)
-    )
+    result = maximize_elbo(made_up(breaks), None, START, LoopOptions(max_iter=50, tol=0.0, accelerate=False))
     assert result.outcome is Outcome.NOT_FINITE
     np.testing.assert_array_equal(result.elbo_history, [0.0, 1.0, 2.0])
     assert float(result.state.x[0]) == 3.0

@@ -144,4 +144,6 @@ def test_log_probabilities_and_odds_against_many_digits(margin):
 
 def test_zero_margin_probability_is_the_plain_probit():
     expected = stats.norm.cdf(SCORES.mean / np.sqrt(1.0 + SCORES.variance))
-    np.testing.assert_allclose(np.exp(log_probabilities(SCORES, 0.0)[:, 1]), expected, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(
+        np.exp(log_probabilities(SCORES, 0.0)[:, 1]), expected, rtol=1e-12, atol=1e-300
+    )

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import binary_problem, informed_target, random_covariance, random_kernels, random_labels, regression_problem
+from helpers import (
+    binary_problem,
+    informed_target,
+    random_covariance,
+    random_kernels,
+    random_labels,
+    regression_problem,
+)
 from scipy import linalg
 
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_moments
@@ -49,7 +56,9 @@ def moves_of_normal(factor):
         unit = deviations[index[0]]
         yield (
             f"mean{index}",
-            lambda h, i=index, u=unit: rebuilt(with_entry(factor.mean, i, factor.mean[i] + h * u), factor.cov),
+            lambda h, i=index, u=unit: rebuilt(
+                with_entry(factor.mean, i, factor.mean[i] + h * u), factor.cov
+            ),
         )
     for row, column in zip(*np.tril_indices(len(deviations)), strict=True):
         direction = np.zeros_like(factor.cov)

@@ -1,0 +1,99 @@
+"""The tables agree with the posterior, with SciPy's distributions and with each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bayesmkl import BEMKLRegressor, KernelBank
+from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.posterior import kernel_table, sample_posterior, view_table
+from bayesmkl.posterior.summary import share_interval
+
+
+def test_kernel_table_agrees_with_scipy(binary_model):
+    table = kernel_table(binary_model, ci_prob=0.8).set_index("kernel").loc[binary_model.kernel_names_]
+    weight = stats.norm(binary_model.kernel_weights_, binary_model.kernel_weights_std_)
+    np.testing.assert_allclose(table[["weight_lower", "weight_upper"]].T, weight.interval(0.8))
+    np.testing.assert_allclose(table["prob_positive"], weight.sf(0.0))
+    np.testing.assert_array_equal(table["share"], binary_model.kernel_shares_)
+    np.testing.assert_array_equal(table["share_std"], binary_model.kernel_shares_std_)
+    assert table["view"].tolist() == binary_model.kernel_bank_.kernel_views_
+
+
+def test_most_important_kernel_comes_first(binary_model):
+    table = kernel_table(binary_model)
+    assert table["share"].is_monotonic_decreasing
+    assert table["view"].iloc[0] == "größe"
+    assert table["share"].sum() == pytest.approx(1.0)
+
+
+def test_share_interval_is_that_of_the_beta_distribution():
+    mean, std = np.array([0.2, 0.03]), np.array([0.05, 0.02])
+    lower, upper = share_interval(mean, std, 0.03)
+    for i in range(2):
+        size = mean[i] * (1 - mean[i]) / std[i] ** 2 - 1
+        beta = stats.beta(mean[i] * size, (1 - mean[i]) * size)
+        assert (beta.mean(), beta.std()) == pytest.approx((mean[i], std[i]))
+        np.testing.assert_allclose([lower[i], upper[i]], beta.interval(0.94))
+
+
+def test_share_without_spread_is_its_own_interval():
+    lower, upper = share_interval(np.array([1.0, 0.0]), np.array([0.0, 0.0]), 0.03)
+    np.testing.assert_array_equal([lower, upper], [[1.0, 0.0], [1.0, 0.0]])
+
+
+def test_monte_carlo_share_intervals_are_near_those_of_the_table(binary_model):
+    draws = sample_posterior(binary_model, 4000, random_state=0)
+    stack = DenseStack(binary_model.kernel_bank_.train_stack())
+    shares = share_draws(stack, draws["dual_coef"], draws["kernel_weights"])
+    quantiles = np.quantile(shares, [0.03, 0.97], axis=0)
+    from_beta = share_interval(shares.mean(axis=0), shares.std(axis=0), 0.03)
+    np.testing.assert_allclose(from_beta, quantiles, atol=0.04)  # shares are not quite Beta distributed
+    table = kernel_table(binary_model).set_index("kernel").loc[binary_model.kernel_names_]
+    np.testing.assert_allclose(
+        table[["share_lower", "share_upper"]].T, quantiles, atol=0.05
+    )  # from 200 draws
+
+
+def test_single_kernel_has_the_whole_share(features):
+    model = BEMKLRegressor(KernelBank("rbf")).fit(features, features["größe"])
+    row = kernel_table(model).iloc[0]
+    assert (row["share"], row["share_lower"], row["share_upper"]) == pytest.approx((1.0, 1.0, 1.0))
+
+
+def test_tables_have_a_block_per_class(several_model):
+    table = kernel_table(several_model)
+    assert table["class"].drop_duplicates().tolist() == several_model.classes_.tolist()
+    for k, label in enumerate(several_model.classes_):
+        block = table[table["class"] == label].set_index("kernel").loc[several_model.kernel_names_]
+        np.testing.assert_array_equal(block["weight"], several_model.kernel_weights_[k])
+        assert block["share"].sum() == pytest.approx(1.0)
+    views = view_table(several_model, random_state=0)
+    assert views.groupby("class")["share"].sum().to_numpy() == pytest.approx(np.ones(3))
+    assert len(views) == 9
+
+
+def test_view_shares_are_sums_of_kernel_shares(binary_model):
+    views = view_table(binary_model, n_draws=4000, random_state=0).set_index("view")
+    sums = kernel_table(binary_model).groupby("view")["share"].sum()
+    error = 5.0 * views["share_std"] / np.sqrt(200)
+    assert np.all(np.abs(views["share"] - sums.loc[views.index]) < error)
+    assert views.index[0] == "größe"
+    assert np.all((views["share_lower"] < views["share"]) & (views["share"] < views["share_upper"]))
+    assert views["n_kernels"].tolist() == [2, 2, 2]
+
+
+def test_precomputed_kernels_have_no_views(features):
+    stack = KernelBank(["rbf", "laplacian"]).fit_transform(features)
+    model = BEMKLRegressor("precomputed").fit(stack, features["größe"])
+    assert "view" not in kernel_table(model)
+    with pytest.raises(ValueError, match="`model` was fitted to precomputed kernels, which have no views"):
+        view_table(model)
+
+
+def test_interval_content_is_checked(binary_model):
+    with pytest.raises(ValueError, match="`ci_prob` must be between 0 and 1; got 94"):
+        kernel_table(binary_model, ci_prob=94)

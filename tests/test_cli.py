@@ -1,0 +1,340 @@
+"""The command line: what it writes, what it says about bad input, and that nothing half-written stays."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.model_selection import train_test_split
+from typer.testing import CliRunner
+
+import bayesmkl.cli.commands
+import bayesmkl.cli.folders
+from bayesmkl import __version__, load_model
+from bayesmkl.cli import app
+from bayesmkl.posterior import kernel_table, load_posterior
+
+FIT = ["--kernels-on", "all", "--max-iter", "15"]
+FILES = {
+    "config.json",
+    "elbo.png",
+    "kernel_weights.png",
+    "kernels.csv",
+    "metrics.csv",
+    "model.skops",
+    "posterior.nc",
+}
+
+
+def run(*arguments):
+    """Run a command; return exit code, stdout, stderr on one line each."""
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
+
+
+def fails(*arguments):
+    """Run a command that must fail on bad data; return its message."""
+    code, _, message = run(*arguments)
+    assert code == 2
+    assert message.startswith("error: ")
+    assert "Traceback" not in message
+    return message
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(5)
+    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=["radius", "texture", "mean area"])
+    X["size"] = 4.0 * X["radius"] + rng.normal(size=60) + 20.0
+    X["diagnosis"] = np.where(X["size"] > 20, "malignant", "benign")
+    return X
+
+
+@pytest.fixture
+def csv(table, tmp_path):
+    table.drop(columns="size").to_csv(tmp_path / "data.csv", index=False)
+    return tmp_path / "data.csv"
+
+
+@pytest.fixture(scope="module")
+def fitted(table, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fitted")
+    table.drop(columns="size").to_csv(folder / "data.csv", index=False)
+    code, stdout, stderr = run(
+        "fit", folder / "data.csv", "--target", "diagnosis", "--out", folder / "run", *FIT, "--seed", 3
+    )
+    assert code == 0
+    return folder, stdout, stderr
+
+
+def test_fit_writes_a_complete_run(fitted):
+    folder, stdout, _ = fitted
+    assert {path.name for path in (folder / "run").iterdir()} == FILES | {"reliability.png"}
+    assert {path.name for path in folder.iterdir()} == {"data.csv", "run"}
+    for name in ("elbo", "kernel_weights", "reliability"):
+        assert (folder / "run" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert "60 rows, 3 columns to predict 'diagnosis' from (2 classes: classification)." in stdout
+    assert "fitted to 42 of 60 rows" in stdout
+
+
+def test_metrics_are_those_of_the_rows_held_out(fitted, table):
+    folder, stdout, _ = fitted
+    model = load_model(folder / "run" / "model.skops")
+    X, y = table[["radius", "texture", "mean area"]], table["diagnosis"].to_numpy(str)
+    X_train, X_test, _, y_test = train_test_split(X, y, test_size=0.3, random_state=3, stratify=y)
+    np.testing.assert_allclose(model[0].mean_, X_train.mean())
+    metrics = pd.read_csv(folder / "run" / "metrics.csv", index_col="metric")["value"]
+    assert metrics["accuracy"] == accuracy_score(y_test, model.predict(X_test))
+    probability = model.predict_proba(X_test)[np.arange(18), np.searchsorted(model.classes_, y_test)]
+    assert metrics["log_loss"] == pytest.approx(-np.log(probability).mean())
+    assert f"{metrics['ece']:.4g}" in stdout
+
+
+def test_tables_and_posterior_belong_to_the_model(fitted):
+    folder, _, stderr = fitted
+    model = load_model(folder / "run" / "model.skops")
+    pd.testing.assert_frame_equal(pd.read_csv(folder / "run" / "kernels.csv"), kernel_table(model))
+    weights = load_posterior(folder / "run" / "posterior.nc")["posterior"]["kernel_weights"]
+    assert weights["kernel"].values.tolist() == list(model[-1].kernel_names_)
+    config = json.loads((folder / "run" / "config.json").read_text())
+    assert config["elbo"] == model[-1].elbo_
+    assert (config["seed"], config["max_iter"], config["features"]) == (
+        3,
+        15,
+        ["radius", "texture", "mean area"],
+    )
+    assert "note: BEMKLClassifier stopped after max_iter=15 sweeps" in stderr
+
+
+def test_predictions_are_aligned_with_the_input(fitted, table, tmp_path):
+    folder, _, _ = fitted
+    shuffled = table.sample(frac=1.0, random_state=0)[["texture", "diagnosis", "size", "mean area", "radius"]]
+    shuffled.to_csv(tmp_path / "new.csv", index=False)
+    code, stdout, _ = run("predict", folder / "run", tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+    assert code == 0
+    assert "not fitted to them: size." in stdout
+    predictions = pd.read_csv(tmp_path / "out.csv")
+    model = load_model(folder / "run" / "model.skops")
+    X = shuffled[["radius", "texture", "mean area"]]
+    assert predictions.columns.tolist() == ["prediction", "probability_benign", "probability_malignant"]
+    assert predictions["prediction"].tolist() == model.predict(X).tolist()
+    np.testing.assert_allclose(predictions.iloc[:, 1:], model.predict_proba(X), rtol=1e-12)
+
+
+def test_regression_on_every_column_from_parquet(table, tmp_path):
+    data = table.drop(columns="diagnosis")
+    data.to_parquet(tmp_path / "data.parquet")
+    code, stdout, _ = run("fit", tmp_path / "data.parquet", "--target", "size", "--out", tmp_path / "run")
+    assert code == 0
+    assert "(a quantity: regression)" in stdout
+    assert "Fitting 52 kernels to 42 rows" in stdout
+    names = {path.name for path in (tmp_path / "run").iterdir()}
+    assert names == FILES | {"predicted_vs_observed.png", "views.csv"}
+    views = pd.read_csv(tmp_path / "run" / "views.csv")
+    assert views["n_kernels"].tolist() == [13] * 4
+    assert set(views["view"].iloc[:2]) == {"all", "radius"}
+    assert (
+        run("predict", tmp_path / "run", tmp_path / "data.parquet", "--out", tmp_path / "out.parquet")[0] == 0
+    )
+    predictions = pd.read_parquet(tmp_path / "out.parquet")
+    assert predictions.columns.tolist() == ["mean", "sd"]
+    assert r2_score(data["size"], predictions["mean"]) > 0.7
+    assert np.all(predictions["sd"] > 0)
+
+
+def test_refit_uses_all_rows_and_keeps_the_metrics(fitted, table, csv, tmp_path):
+    folder, _, _ = fitted
+    out = tmp_path / "run"
+    code, stdout, _ = run("fit", csv, "--target", "diagnosis", "--out", out, *FIT, "--seed", 3, "--refit")
+    assert code == 0
+    assert "fitted to all 60 rows, the metrics are of a fit to 42 of them" in stdout
+    np.testing.assert_allclose(
+        load_model(out / "model.skops")[0].mean_, table[["radius", "texture", "mean area"]].mean()
+    )
+    assert (out / "metrics.csv").read_text() == (folder / "run" / "metrics.csv").read_text()
+
+
+def test_demo_answers_and_can_be_repeated(tmp_path):
+    for seed in (0, 1):
+        code, stdout, _ = run("demo", "--fast", "--out", tmp_path / "demo", "--seed", seed)
+        assert code == 0
+    assert "Fitting 13 kernels to 398 rows" in stdout
+    assert "ELBO" in stdout
+    assert "converged" in stdout
+    assert "share of the score in %, and raw weight, with 94 % intervals" in stdout
+    metrics = pd.read_csv(tmp_path / "demo" / "metrics.csv", index_col="metric")["value"]
+    assert metrics["accuracy"] > 0.93
+    assert metrics["log_loss"] < 0.3
+    assert json.loads((tmp_path / "demo" / "config.json").read_text())["seed"] == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"demo"}
+
+
+# ------------------------------------------------------------------------------------------------ bad input
+
+
+def test_unknown_target_lists_close_names(csv, tmp_path):
+    assert "did you mean 'diagnosis'?" in fails("fit", csv, "--target", "diagnose", "--out", tmp_path / "run")
+    message = fails("fit", csv, "--target", "xyz", "--out", tmp_path / "run")
+    assert "--target names the column 'xyz'" in message
+    assert "its columns are 'radius', 'texture', 'mean area', 'diagnosis'" in message
+    assert {path.name for path in tmp_path.iterdir()} == {"data.csv"}
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "expected"),
+    [
+        ({"site": "left"}, [], "column 'site' holds no numbers (such as 'left' in 'site'). Encode"),
+        ({"site": "left"}, [], "--drop site"),
+        ({"the site": "left"}, [], '--drop "the site"'),
+        ({"radius": [np.nan, 1.0] * 30}, [], "values are missing in 'radius' (30 of 60)"),
+        ({"radius": [np.inf, 1.0] * 30}, [], "column 'radius' holds infinite values"),
+        ({"radius": 7.0}, [], "column 'radius' holds the same value in all 42 rows to fit"),
+        ({"diagnosis": ["a", None] * 30}, [], "the --target 'diagnosis' is missing in 30 of 60 rows"),
+        ({"diagnosis": "a"}, [], "holds a (60 rows)"),
+        ({"diagnosis": ["a"] * 59 + ["b"]}, [], "holds a (59 rows), b (1 rows)"),
+        ({}, ["--task", "regression"], "--task regression needs finite numbers in the --target"),
+        (
+            {},
+            ["--drop", "radios"],
+            "--drop names the column 'radios', which the table does not have; did you mean 'radius'?",
+        ),
+        ({}, ["--drop", "diagnosis"], "--drop leaves out 'diagnosis', which is the --target"),
+        (
+            {},
+            ["--drop", "radius", "--drop", "texture", "--drop", "mean area"],
+            "no column beside --target and --drop",
+        ),
+        ({}, ["--test-size", "1.5"], "--test-size must be between 0 and 1; got 1.5"),
+    ],
+)
+def test_bad_tables_are_refused_and_nothing_is_written(change, options, expected, table, tmp_path):
+    table.drop(columns="size").assign(**change).to_csv(tmp_path / "data.csv", index=False)
+    message = fails(
+        "fit", tmp_path / "data.csv", "--target", "diagnosis", "--out", tmp_path / "run", *options
+    )
+    assert expected in message
+    assert {path.name for path in tmp_path.iterdir()} == {"data.csv"}
+
+
+def test_bad_files_are_named(tmp_path):
+    to_run = ["--target", "y", "--out", tmp_path / "run"]
+    assert "there is no file" in fails("fit", tmp_path / "nowhere.csv", *to_run)
+    assert "must be the name of a table, ending in .csv" in fails("fit", tmp_path / "data.xlsx", *to_run)
+    (tmp_path / "empty.csv").write_text("")
+    assert "cannot be read as a .csv table" in fails("fit", tmp_path / "empty.csv", *to_run)
+    (tmp_path / "header.csv").write_text("x,y\n")
+    assert "holds no rows" in fails("fit", tmp_path / "header.csv", *to_run)
+    (tmp_path / "text.parquet").write_text("x,y\n1,2\n")
+    assert "cannot be read as a .parquet table" in fails("fit", tmp_path / "text.parquet", *to_run)
+
+
+def test_kernels_that_do_not_fit_into_memory_are_refused(csv, tmp_path, monkeypatch):
+    monkeypatch.setattr(bayesmkl.cli.commands.os, "sysconf", lambda name: 100)
+    message = fails("fit", csv, "--target", "diagnosis", "--out", tmp_path / "run")
+    assert "52 kernels over 42 rows take" in message
+    assert "--kernels-on all" in message
+
+
+def test_folders_are_not_overwritten(fitted, csv, tmp_path):
+    folder, _, _ = fitted
+    fit = ["fit", csv, "--target", "diagnosis", *FIT, "--out"]
+    before = (folder / "run" / "config.json").read_text()
+    assert "is not empty" in fails(*fit, folder / "run")
+    assert (folder / "run" / "config.json").read_text() == before
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "thesis.tex").write_text("x")
+    assert "holds files that no run of bayesmkl wrote" in fails(*fit, tmp_path / "precious", "--force")
+    assert "holds files that no run" in fails("demo", "--fast", "--out", tmp_path / "precious")
+    assert (tmp_path / "precious" / "thesis.tex").read_text() == "x"
+    assert "is a file" in fails(*fit, csv)
+    assert "must be in a folder that exists" in fails(*fit, tmp_path / "a" / "b")
+
+
+def test_force_replaces_an_earlier_run(csv, tmp_path):
+    fit = ["fit", csv, "--target", "diagnosis", *FIT, "--out", tmp_path / "run"]
+    (tmp_path / "run").mkdir()  # empty folders are free
+    assert run(*fit)[0] == 0
+    (tmp_path / "run" / "old.txt").write_text("old")
+    assert run(*fit, "--force", "--seed", 4)[0] == 0
+    assert not (tmp_path / "run" / "old.txt").exists()
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["seed"] == 4
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, OSError("disk full")])
+def test_interrupted_fit_leaves_no_trace(interruption, csv, tmp_path, monkeypatch):
+    fit = ["fit", csv, "--target", "diagnosis", *FIT, "--out", tmp_path / "run"]
+
+    def interrupted(*args, **kwargs):
+        raise interruption
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bayesmkl.cli.commands, "save_posterior", interrupted)
+        assert run(*fit)[0] != 0
+        assert {path.name for path in tmp_path.iterdir()} == {"data.csv"}
+    assert run(*fit)[0] == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    monkeypatch.setattr(bayesmkl.cli.commands, "save_posterior", interrupted)
+    assert run(*fit, "--force", "--seed", 9)[0] != 0
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+    assert {path.name for path in tmp_path.iterdir()} == {"data.csv", "run"}
+
+
+def test_predict_names_missing_columns(fitted, table, tmp_path):
+    folder, _, _ = fitted
+    table.rename(columns={"texture": "Texture"}).to_csv(tmp_path / "new.csv", index=False)
+    message = fails("predict", folder / "run", tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+    assert (
+        "lacks 1 of the 3 columns that the model was fitted to: 'texture'; did you mean 'Texture'" in message
+    )
+    table.assign(radius="?").to_csv(tmp_path / "new.csv", index=False)
+    message = fails("predict", folder / "run", tmp_path / "new.csv", "--out", tmp_path / "out.csv")
+    assert "column 'radius' holds no numbers" in message
+    assert "ending in .csv" in fails(
+        "predict", folder / "run", tmp_path / "new.csv", "--out", tmp_path / "out.doc"
+    )
+    assert {path.name for path in tmp_path.iterdir()} == {"new.csv"}
+
+
+def test_predict_refuses_half_written_runs(fitted, tmp_path):
+    folder, _, _ = fitted
+    predict = ["predict", tmp_path / "run", folder / "data.csv", "--out", tmp_path / "out.csv"]
+    assert "there is no folder" in fails(*predict)
+    (tmp_path / "run").mkdir()
+    assert "it has no config.json and no model.skops" in fails(*predict)
+    (tmp_path / "run" / "config.json").write_bytes((folder / "run" / "config.json").read_bytes())
+    assert "it has no model.skops" in fails(*predict)
+    data = (folder / "run" / "model.skops").read_bytes()
+    (tmp_path / "run" / "model.skops").write_bytes(data[: len(data) // 2])
+    assert "is not a readable model file" in fails(*predict)
+    (tmp_path / "run" / "model.skops").write_bytes(data)
+    assert run(*predict)[0] == 0
+    (tmp_path / "run" / "config.json").write_text('{"format": "bayesmkl-run"')
+    assert "is damaged" in fails(*predict)
+    (tmp_path / "run" / "config.json").write_text("[]")
+    assert "is not the config.json of a run" in fails(*predict)
+
+
+def test_version_and_help_answer_without_heavy_imports():
+    version = subprocess.run(
+        [sys.executable, "-m", "bayesmkl", "--version"], capture_output=True, text=True, check=True
+    )
+    assert version.stdout.strip() == f"bayesmkl {__version__}"
+    code = "import sys, bayesmkl.cli; print({'numpy', 'sklearn', 'pandas', 'jax', 'matplotlib'} & set(sys.modules))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout.strip() == "set()"
+
+
+def test_help_names_every_command():
+    code, stdout, _ = run("--help")
+    assert code == 0
+    assert all(command in stdout for command in ("demo", "fit", "predict"))
+    code, _, stderr = run("fit", "data.csv", "--out", "run")
+    assert code == 2
+    assert "--target" in stderr
