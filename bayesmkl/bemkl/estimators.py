@@ -58,7 +58,7 @@ class _BaseBEMKL(BaseMKL):
     def _run(self, algorithm: Any, problem: Any, start: Any, options: LoopOptions, label: str) -> LoopResult:
         with sweep_progress(self.verbose > 0, label, options.max_iter) as on_sweep:
             result = maximize_elbo(algorithm, problem, start, options, on_sweep)
-        if result.state is None:
+        if not np.isfinite(result.elbo_history[0]):
             raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")
         return result
 

@@ -134,7 +134,7 @@ def _maximize(steps: _Steps, problem: Any, start: Any, options: LoopOptions, on_
 
     state, elbo = _attempt(steps.sweep, problem, start)
     record(elbo)
-    outcome = None if np.isfinite(elbo) else Outcome.NOT_FINITE
+    outcome = _failure(elbo, -np.inf)
     quiet, n_rejected, history = 0, 0, acceleration.EMPTY
     while outcome is None and len(trace) < options.max_iter:
         here, trial = steps.carry(state), None
@@ -151,11 +151,8 @@ def _maximize(steps: _Steps, problem: Any, start: Any, options: LoopOptions, on_
                     break
         if trial is None:
             trial = _attempt(steps.sweep, problem, here)
-            if not np.isfinite(trial[1]):
-                outcome = Outcome.NOT_FINITE
-                break
-            if trial[1] < elbo - ROUNDING * abs(elbo):
-                outcome = Outcome.NOT_IMPROVING
+            outcome = _failure(trial[1], elbo)
+            if outcome is not None:
                 break
         quiet = quiet + 1 if trial[1] - elbo < options.tol * abs(trial[1]) else 0
         state, elbo = trial
@@ -176,6 +173,14 @@ def _attempt(sweep: Any, problem: Any, start: Any) -> tuple[Any, float]:
     except np.linalg.LinAlgError:
         return None, float("nan")
     return state, float(elbo)
+
+
+def _failure(elbo: float, before: float) -> Outcome | None:
+    if not np.isfinite(elbo):
+        return Outcome.NOT_FINITE
+    if elbo < before - ROUNDING * abs(elbo):
+        return Outcome.NOT_IMPROVING
+    return None
 
 
 def _flat(carry: Any) -> np.ndarray:

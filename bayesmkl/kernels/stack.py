@@ -84,9 +84,14 @@ class DenseStack(NamedTuple):
         row_gates : array of shape (n_kernels, n_rows)
         train_gates : array of shape (n_kernels, n_train)
         """
-        combined = 0.0
+        if not is_numpy(self.kernels):  # XLA fuses the product into the sum
+            return (self.kernels * row_gates[:, :, None] * train_gates[:, None, :]).sum(axis=0)
+        combined = np.zeros((self.n_rows, self.n_train))
+        gated = np.empty_like(combined)  # one kernel's worth of scratch, small enough to stay in cache
         for kernel, rows, columns in zip(self.kernels, row_gates, train_gates, strict=True):
-            combined = combined + rows[:, None] * kernel * columns
+            np.multiply(kernel, columns, out=gated)
+            gated *= rows[:, None]
+            combined += gated
         return combined
 
     def apply(self, vector: Any) -> Any:

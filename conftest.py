@@ -1,0 +1,8 @@
+"""Settings of every test and doctest session."""
+
+import os
+
+# Problems in tests are small: one BLAS thread is faster than several, and does not collapse on a busy machine.
+# Set before NumPy is imported; subprocesses of the tests inherit it.
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
