@@ -16,6 +16,7 @@ import numpy as np
 
 from bayesmkl._numerics import acceleration
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.threads import blas_threads_for
 
 __all__ = ["Algorithm", "LoopOptions", "LoopResult", "maximize_elbo"]
 
@@ -91,7 +92,8 @@ def maximize_elbo(
     if options.backend == "jax":
         return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
     steps = _Steps(algorithm.sweep, algorithm.carry, algorithm.scales, algorithm.COORDINATES)
-    return _maximize(steps, problem, start, options, on_sweep)
+    with blas_threads_for(max(problem.stack.n_kernels, problem.stack.n_train)):
+        return _maximize(steps, problem, start, options, on_sweep)
 
 
 class _Steps(NamedTuple):

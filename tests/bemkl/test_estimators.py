@@ -370,7 +370,7 @@ def test_bad_values_in_features_targets_and_kernels(wdbc, model, bad):
 
 def test_bad_kernel_object_is_named(wdbc):
     X, y = wdbc
-    with pytest.raises(TypeError, match="`kernels` must hold kernel objects.*got 3 of type int"):
+    with pytest.raises(TypeError, match=r"`kernels` must hold kernel objects.*got 3 of type int"):
         BEMKLClassifier(KernelBank([3])).fit(X, y)
 
 
@@ -413,7 +413,7 @@ def test_bad_use_before_fit_and_other_columns(wdbc, fitted):
     for method in ("predict", "predict_proba", "decision_function", "predict_latent"):
         with pytest.raises(NotFittedError):
             getattr(BEMKLClassifier(BANK), method)(X)
-    with pytest.raises(ValueError, match="X has 3 features, but .* is expecting 4"):
+    with pytest.raises(ValueError, match=r"X has 3 features, but .* is expecting 4"):
         fitted.predict(X[:, :3])
 
 
@@ -427,10 +427,9 @@ def test_bad_posterior_to_start_from(wdbc, fitted):
         BEMKLRegressor(BANK, init=fitted.posterior_).fit(X[:100], y[:100].astype(float))
 
 
-def test_bad_kernels_that_overflow_are_named(wdbc):
-    X, y = wdbc
-    with pytest.raises(ValueError, match="too large or too close to singular"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", KernelQualityWarning)
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+def test_bad_kernels_that_overflow_are_named():
+    with pytest.raises(ValueError, match="too large or too close to singular"):
         BEMKLClassifier("precomputed").fit(np.full((4, 4, 1), 1e160), [0, 1, 0, 1])
 
 
