@@ -92,7 +92,7 @@ def maximize_elbo(
     if options.backend == "jax":
         return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
     steps = _Steps(algorithm.sweep, algorithm.carry, algorithm.scales, algorithm.COORDINATES)
-    with blas_threads_for(max(problem.stack.n_kernels, problem.stack.n_train)):
+    with blas_threads_for(max(max(np.shape(field), default=1) for field in start)):
         return _maximize(steps, problem, start, options, on_sweep)
 
 

@@ -148,15 +148,15 @@ def test_degenerate_known_precisions_give_the_exact_evidence(rng):
 
 
 def test_degenerate_single_kernel_is_ridge_regression_when_precisions_are_known(rng):
-    """One kernel, υ → ∞ (g = K a), a ~ N(0, 1/λ), no intercept: given e, E[a] solves a ridge regression."""
-    sharp, n_samples = 1e9, 8
+    """One kernel, known υ, λ, ε, no intercept: given q(e), E[a] solves the ridge regression with g integrated out."""
+    sharp, strong, n_samples = 1e9, 100.0, 8
     kernels = random_kernels(rng, n_samples, 1)
     y = informed_target(rng, kernels)
     priors = RegressionPriors(
         sample=Gamma(sharp, sharp),
         intercept=Gamma(sharp, sharp / 1e12),
         kernel=Gamma(sharp, sharp),
-        intermediate=Gamma(sharp * 1e4, sharp),
+        intermediate=Gamma(sharp * strong, sharp),
         noise=Gamma(sharp * 4.0, sharp),
     )
     problem = regression_problem(kernels, y, priors)
@@ -166,10 +166,10 @@ def test_degenerate_single_kernel_is_ridge_regression_when_precisions_are_known(
     state, K = result.state, kernels[0]
     e, e_square = state.readout.mean[1], state.readout.square[1]
     # optimum over q(a) q(g) given q(e): the exact joint posterior mean of the Gaussian chain a -> g -> y
-    noise = np.linalg.inv(1e4 * np.eye(n_samples) + 4.0 * e_square * np.eye(n_samples))
-    precision = np.eye(n_samples) + 1e4 * K @ K - 1e8 * K @ noise @ K
-    expected = np.linalg.solve(precision, 1e4 * K @ noise @ (4.0 * e * y))
-    assert_same(state.dual.mean, expected, 1e-3)
+    noise = np.eye(n_samples) / (strong + 4.0 * e_square)
+    precision = np.eye(n_samples) + strong * K @ K - strong**2 * K @ noise @ K
+    expected = np.linalg.solve(precision, strong * K @ noise @ (4.0 * e * y))
+    assert_same(state.dual.mean, expected, 1e-4)
     fitted = e * K @ state.dual.mean
     assert np.corrcoef(fitted, y)[0, 1] > 0.9
 
