@@ -46,7 +46,7 @@ bench: $(VENV)/.test  ## every benchmark; FAST=1 for the short form
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist demo docs/_build docs/api/generated .coverage .mypy_cache .pytest_cache .ruff_cache \
 	    .hypothesis .import_linter_cache
-	find bayesmkl tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find bayesmkl tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One environment, several extras. A stamp says which are installed; pyproject.toml names them, __init__.py the version.
 $(VENV)/.created:

@@ -6,3 +6,4 @@ import os
 # Set before NumPy is imported; subprocesses of the tests inherit it.
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+os.environ.setdefault("MPLBACKEND", "Agg")  # figures need no screen
