@@ -8,8 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
 
 import bayesmkl
+import bayesmkl.cli
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 # Packages export what users need, also of their plain modules. The command line is documented as commands.
@@ -66,6 +68,18 @@ def test_equation_tables_name_functions_that_exist():
     assert len(references) >= 10
     for module, name in references:
         assert hasattr(importlib.import_module(MODULES_IN_EQUATION_TABLES[module]), name), f"{module}.{name}"
+
+
+def test_command_line_page_names_options_that_exist():
+    commands = typer.main.get_command(bayesmkl.cli.app).commands
+    options = {
+        option for command in commands.values() for parameter in command.params for option in parameter.opts
+    }
+    page = (DOCS / "guide" / "command_line.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"(--[a-z][a-z-]*)", page)) - {"--help"}
+    assert len(named) >= 9
+    assert not named - options
+    assert set(commands) == set(re.findall(r"^bayesmkl (\w+)", page, re.MULTILINE))
 
 
 def test_generated_tables_are_shown():

@@ -43,11 +43,11 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(
-    [
-        BEMKLClassifier(),
-        BEMKLRegressor(),
-        BEMKLClassifier("precomputed"),
-        BEMKLRegressor("precomputed"),
+    [  # few sweeps: the checks are about the interface
+        BEMKLClassifier(max_iter=60),
+        BEMKLRegressor(max_iter=60),
+        BEMKLClassifier("precomputed", max_iter=60),
+        BEMKLRegressor("precomputed", max_iter=60),
     ],
     expected_failed_checks=expected_failures,
 )
