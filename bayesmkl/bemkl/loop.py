@@ -138,15 +138,13 @@ def _maximize(steps: _Steps, problem: Any, start: Any, options: LoopOptions, on_
     record(elbo)
     outcome = _failure(elbo, -np.inf)
     quiet, n_rejected, history = 0, 0, acceleration.EMPTY
+    here = steps.carry(state) if outcome is None else None
     while outcome is None and len(trace) < options.max_iter:
-        here, trial = steps.carry(state), None
-        origin = acceleration.flatten(here, steps.coordinates) if options.accelerate else None
+        trial = None
         if len(history.outputs) >= 2:
-            mixed = acceleration.extrapolate(history, _flat(steps.scales(state)))
-            trial = _attempt(steps.sweep, problem, acceleration.restore(mixed, here, steps.coordinates))
-            if trial[1] >= elbo:
-                origin = mixed
-            else:  # falls, or is not finite: forget the older half and take the plain sweep
+            origin = acceleration.extrapolate(history, _flat(steps.scales(state)))
+            trial = _attempt(steps.sweep, problem, acceleration.restore(origin, here, steps.coordinates))
+            if not trial[1] >= elbo:  # falls, or is not finite: forget the older half, take the plain sweep
                 trial, history, n_rejected = None, _younger_half(history), n_rejected + 1
                 record(elbo)
                 if len(trace) == options.max_iter:
@@ -156,11 +154,13 @@ def _maximize(steps: _Steps, problem: Any, start: Any, options: LoopOptions, on_
             outcome = _failure(trial[1], elbo)
             if outcome is not None:
                 break
+            origin = acceleration.flatten(here, steps.coordinates) if options.accelerate else None
         quiet = quiet + 1 if trial[1] - elbo < options.tol * abs(trial[1]) else 0
         state, elbo = trial
         record(elbo)
+        here = steps.carry(state)
         if options.accelerate:
-            output = acceleration.flatten(steps.carry(state), steps.coordinates)
+            output = acceleration.flatten(here, steps.coordinates)
             history = acceleration.remember(history, output, output - origin, options.depth)
         if options.tol > 0.0 and quiet >= PATIENCE:
             outcome = Outcome.CONVERGED

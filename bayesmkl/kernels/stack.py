@@ -102,9 +102,8 @@ class DenseStack(NamedTuple):
         """
         if vector.ndim == 3:
             return (self.kernels @ vector)[..., 0]
-        if vector.ndim == 1 and is_numpy(
-            vector
-        ):  # OpenBLAS's product reads memory at half the rate of this one
+        if vector.ndim == 1 and is_numpy(vector):
+            # OpenBLAS's product reads memory at half the rate of this one
             return np.vecdot(self._tall, vector).reshape(self.n_kernels, self.n_rows)
         return (self._tall @ vector).reshape(self.n_kernels, self.n_rows, *vector.shape[1:])
 
@@ -121,9 +120,8 @@ class DenseStack(NamedTuple):
         """
         if rows.ndim == 2 and is_numpy(rows):  # as in `apply`
             return np.einsum("i,ij->j", rows.reshape(-1), self._tall)
-        if (
-            rows.ndim == 2
-        ):  # XLA's transposed product on a CPU is far below the memory rate, one per kernel is not
+        if rows.ndim == 2:
+            # XLA's transposed product on a CPU is far below the memory rate, one per kernel is not
             return (rows[:, None, :] @ self.kernels)[:, 0].sum(axis=0)
         return self._tall.T @ rows.reshape(self.n_kernels * self.n_rows, rows.shape[2])
 
