@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from bayesmkl._numerics.arrays import namespace, special_functions
 from bayesmkl._numerics.linalg import spd_inverse
 
@@ -113,6 +115,16 @@ class Gaussian(NamedTuple):
     def square(self) -> Any:
         """Elementwise second moments, shape (d,)."""
         return self.mean**2 + self.variance
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Return NumPy draws of shape (n_draws, d).
+
+        The Cholesky factor is that of the correlation matrix: pruned kernels have variances far below the rounding
+        errors of the others.
+        """
+        std = np.sqrt(self.variance)
+        root = np.linalg.cholesky(self.cov / np.outer(std, std))
+        return self.mean + std * (rng.standard_normal((n_draws, len(std))) @ root.T)
 
     @property
     def entropy(self) -> Any:

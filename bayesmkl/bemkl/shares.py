@@ -61,9 +61,5 @@ def kernel_shares(stack: Any, dual: Gaussian, readout: Gaussian, rng: np.random.
         q(a) and q(b, e).
     rng : numpy.random.Generator
     """
-    draws = share_draws(
-        stack,
-        rng.multivariate_normal(dual.mean, dual.cov, N_DRAWS, method="cholesky"),
-        rng.multivariate_normal(readout.mean, readout.cov, N_DRAWS, method="cholesky")[:, 1:],
-    )
+    draws = share_draws(stack, dual.draw(N_DRAWS, rng), readout.draw(N_DRAWS, rng)[:, 1:])
     return KernelShares(draws.mean(axis=0), draws.std(axis=0, ddof=1))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._numerics.validation import check_integer
-from bayesmkl.bemkl._moments import Gamma, Gaussian
+from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.posterior.fitted import fitted_bemkl
 
 __all__ = ["sample_posterior"]
@@ -66,11 +66,11 @@ def sample_posterior(
 
 
 def _draw_state(state: Any, n_draws: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    readout = draw_gaussian(state.readout, n_draws, rng)
+    readout = state.readout.draw(n_draws, rng)
     draws = {
         "kernel_weights": readout[:, 1:],
         "intercept": readout[:, 0],
-        "dual_coef": draw_gaussian(state.dual, n_draws, rng),
+        "dual_coef": state.dual.draw(n_draws, rng),
     }
     for name, factor in state._asdict().items():
         if isinstance(factor, Gamma):
@@ -81,14 +81,3 @@ def _draw_state(state: Any, n_draws: int, rng: np.random.Generator) -> dict[str,
 def _draw_gamma(factor: Gamma, n_draws: int, rng: np.random.Generator) -> np.ndarray:
     rate = np.asarray(factor.rate)
     return rng.gamma(np.asarray(factor.concentration), 1.0 / rate, size=(n_draws, *rate.shape))
-
-
-def draw_gaussian(factor: Gaussian, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw from a normal distribution whose variances may span many orders of magnitude.
-
-    The Cholesky factor is that of the correlation matrix: pruned kernels have variances far below the rounding
-    errors of the others.
-    """
-    std = np.sqrt(factor.variance)
-    root = np.linalg.cholesky(factor.cov / np.outer(std, std))
-    return factor.mean + std * (rng.standard_normal((n_draws, len(std))) @ root.T)

@@ -10,7 +10,7 @@ from scipy.stats import beta, norm
 
 from bayesmkl.bemkl.shares import share_draws
 from bayesmkl.kernels.stack import DenseStack
-from bayesmkl.posterior.fitted import check_probability, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
 from bayesmkl.posterior.sample import sample_posterior
 
 __all__ = ["kernel_table", "view_table"]
@@ -59,13 +59,7 @@ def kernel_table(model: Any, ci_prob: float = 0.94) -> pd.DataFrame:
     """
     tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
     fitted = fitted_bemkl(model)
-    tables = []
-    for k in range(len(fitted.states)):
-        table = _table(fitted, k, tail).sort_values("share", ascending=False, kind="stable")
-        if fitted.class_names is not None:
-            table.insert(0, "class", fitted.class_names[k])
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True)
+    return _sorted_by_class(fitted, [_table(fitted, k, tail) for k in range(len(fitted.states))])
 
 
 def view_table(
@@ -139,10 +133,17 @@ def view_table(
                 "share_lower": lower,
                 "share_upper": upper,
             }
-        ).sort_values("share", ascending=False, kind="stable")
-        if fitted.class_names is not None:
-            table.insert(0, "class", fitted.class_names[k])
+        )
         tables.append(table)
+    return _sorted_by_class(fitted, tables)
+
+
+def _sorted_by_class(fitted: FittedBEMKL, tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """Stack one table per model, each by falling share, under the names of the classes if there are several."""
+    tables = [table.sort_values("share", ascending=False, kind="stable") for table in tables]
+    if fitted.class_names is not None:
+        for name, table in zip(fitted.class_names, tables, strict=True):
+            table.insert(0, "class", name)
     return pd.concat(tables, ignore_index=True)
 
 

@@ -14,7 +14,6 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.bemkl._moments import Gaussian
 from bayesmkl.posterior import sample_posterior
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.sample import draw_gaussian
 
 N_DRAWS = 20_000
 STANDARD_ERRORS = 5.0  # over some hundred comparisons
@@ -57,7 +56,7 @@ def test_variances_over_forty_orders_of_magnitude_are_drawn_to_scale():
     std = np.array([1e-20, 1.0, 1e5, 1e20])
     correlation = 0.3 + 0.7 * np.eye(4)
     factor = Gaussian(np.zeros(4), correlation * np.outer(std, std), 0.0)
-    scaled = draw_gaussian(factor, N_DRAWS, np.random.default_rng(0)) / std
+    scaled = factor.draw(N_DRAWS, np.random.default_rng(0)) / std
     np.testing.assert_allclose(np.cov(scaled.T), correlation, atol=STANDARD_ERRORS * np.sqrt(2.0 / N_DRAWS))
 
 
