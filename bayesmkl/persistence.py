@@ -20,6 +20,8 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor, _moments
 from bayesmkl.bemkl.binary import BinaryState
+from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.regression import RegressionState
 from bayesmkl.kernels import (
     Cosine,
@@ -66,10 +68,10 @@ class SavedOutcome:
 # All that this package's fitted models are made of, beside what skops itself knows (NumPy, scikit-learn's
 # estimators). Nothing else is built from a file unless the user trusts it by name.
 OWN_TYPES: tuple[type, ...] = (
-    BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, _moments.Gamma, _moments.Gaussian,
-    _moments.IntermediateOutputs, TruncatedMoments, SavedOutcome, KernelBank, View, Center, Spherical,
-    Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance, Gaussian, Laplacian,
-    Linear, Polynomial, Tanimoto,
+    BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, PosteriorDraws, Dirichlet, SpikeSlab,
+    _moments.Gamma, _moments.Gaussian, _moments.IntermediateOutputs, TruncatedMoments, SavedOutcome, KernelBank,
+    View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
+    Gaussian, Laplacian, Linear, Polynomial, Tanimoto,
 )  # fmt: skip
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
 GP_TYPES: tuple[type, ...] = (

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from bayesmkl._estimator.base import BaseMKL
-from bayesmkl._estimator.progress import sweep_progress
+from bayesmkl._estimator.progress import step_progress
 
-__all__ = ["BaseMKL", "sweep_progress"]
+__all__ = ["BaseMKL", "step_progress"]

@@ -7,14 +7,16 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["sweep_progress"]
+__all__ = ["step_progress"]
 
 PATIENCE_SECONDS = 2.0  # shorter fits show nothing
 
 
 @contextmanager
-def sweep_progress(show: bool, label: str, max_iter: int) -> Iterator[Callable[[int, float], None] | None]:
-    """Yield a callback ``(n_sweeps, elbo)`` that draws a progress bar on stderr once a fit takes over two seconds.
+def step_progress(
+    show: bool, label: str, n_steps: int, unit: str
+) -> Iterator[Callable[[int, str], None] | None]:
+    """Yield a callback ``(steps done, status)`` that draws a bar on stderr once a fit takes over two seconds.
 
     Parameters
     ----------
@@ -22,8 +24,10 @@ def sweep_progress(show: bool, label: str, max_iter: int) -> Iterator[Callable[[
         False, or stderr not being a terminal, yields None.
     label : str
         What is being fitted.
-    max_iter : int
+    n_steps : int
         Full length of the bar.
+    unit : str
+        What a step is called: "sweep", "step".
     """
     if not (show and sys.stderr.isatty()):
         yield None
@@ -34,18 +38,18 @@ def sweep_progress(show: bool, label: str, max_iter: int) -> Iterator[Callable[[
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("sweep {task.completed:.0f} of at most {task.total:.0f} · ELBO {task.fields[elbo]:.4f}"),
+        TextColumn(unit + " {task.completed:.0f} of at most {task.total:.0f} · {task.fields[status]}"),
         TimeElapsedColumn(),
         console=Console(stderr=True),
         transient=True,
     )
     started = time.monotonic()
-    task = progress.add_task(label, total=max_iter, elbo=float("nan"))
+    task = progress.add_task(label, total=n_steps, status="")
 
-    def report(n_sweeps: int, elbo: float) -> None:
+    def report(done: int, status: str) -> None:
         if not progress.live.is_started and time.monotonic() - started > PATIENCE_SECONDS:
             progress.start()
-        progress.update(task, completed=n_sweeps, elbo=elbo)
+        progress.update(task, completed=done, status=status)
 
     try:
         yield report

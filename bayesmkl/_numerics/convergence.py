@@ -8,14 +8,19 @@ __all__ = ["Outcome"]
 
 
 class Outcome(enum.Enum):
-    """Reason why a loop stopped; the value is a sentence for people."""
+    """Reason why a loop, an optimizer or a sampler stopped; the value is a sentence for people."""
 
     CONVERGED = "converged: the objective no longer changed by more than the tolerance"
     MAX_ITER = "stopped at the iteration limit"
     NOT_FINITE = "stopped: the objective or a factorization was not finite"
     NOT_IMPROVING = "stopped: the objective got worse, which exact arithmetic rules out"
+    MIXED = "converged: the chains agree"
+    NOT_MIXED = "finished before the chains agreed"
+    DIVERGING = "finished with divergent transitions"
+    REFINED = "a short run from the variational posterior: an approximation"
+    INTERRUPTED = "interrupted: what was done until then is kept"
 
     @property
     def converged(self) -> bool:
-        """Whether the tolerance was reached."""
-        return self is Outcome.CONVERGED
+        """Whether the tolerance was reached, or the chains agree."""
+        return self in (Outcome.CONVERGED, Outcome.MIXED)

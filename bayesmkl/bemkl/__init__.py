@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.bemkl.estimators import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
 
-__all__ = ["BEMKLClassifier", "BEMKLRegressor", "Gamma"]
+__all__ = ["BEMKLClassifier", "BEMKLRegressor", "Dirichlet", "Gamma", "SpikeSlab"]

@@ -2,125 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 
-from bayesmkl._estimator import BaseMKL, sweep_progress
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.validation import check_number
 from bayesmkl.bemkl import binary, regression
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.loop import LoopOptions, LoopResult, maximize_elbo
-from bayesmkl.bemkl.predict import ScoreMoments, log_probabilities, predict_score
-from bayesmkl.bemkl.shares import kernel_shares
+from bayesmkl.bemkl.base import BaseBEMKL
+from bayesmkl.bemkl.predict import ScoreDraws, ScoreMoments, binary_log_odds, log_probabilities
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["BEMKLClassifier", "BEMKLRegressor"]
 
-TOO_LARGE = (
-    "The kernels are too large or too close to singular for double precision: normalize them "
-    '(`KernelBank(normalize="spherical")`).'
-)
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 
 
-class _BaseBEMKL(BaseMKL):
-    """Parameters, loop and posterior summaries of both tasks."""
-
-    # Named priors on precisions; the paper's hyper-parameters (§6.1), whose scale is our 1 / rate.
-    PRIORS: ClassVar[dict[str, Gamma]] = {"nonsparse": Gamma(1.0, 1.0), "sparse": Gamma(1e-10, 1e-10)}
-
-    def _prior(self, name: str) -> Gamma:
-        value = getattr(self, name)
-        if isinstance(value, str) and value in self.PRIORS:
-            return self.PRIORS[value]
-        if isinstance(value, (tuple, list)) and len(value) == 2:
-            concentration, rate = value
-            return Gamma(
-                check_number(f"{name}.concentration", concentration, low=0.0),
-                check_number(f"{name}.rate", rate, low=0.0),
-            )
-        raise ValueError(
-            f'`{name}` must be "nonsparse", "sparse" or a Gamma(concentration, rate); got {value!r}.'
-        )
-
-    def _loop_options(self) -> LoopOptions:
-        check_choice("predictive", self.predictive, ("full", "paper"))
-        return LoopOptions(
-            max_iter=check_integer("max_iter", self.max_iter, low=1),
-            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
-            accelerate=bool(self.accelerate),
-            backend=self._backend(self.backend),
-        )
-
-    def _run(self, algorithm: Any, problem: Any, start: Any, options: LoopOptions, label: str) -> LoopResult:
-        with sweep_progress(self.verbose > 0, label, options.max_iter) as on_sweep:
-            result = maximize_elbo(algorithm, problem, start, options, on_sweep)
-        if not np.isfinite(result.elbo_history[0]):
-            raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")
-        return result
-
-    def _gram(self, stack: DenseStack) -> np.ndarray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            gram = stack.gram()
-        if not np.isfinite(gram).all():
-            raise ValueError(f"`X`: the squares of the kernels overflow. {TOO_LARGE}")
-        return gram
-
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(0 if self.random_state is None else self.random_state)
-
-    def _start(self, algorithm: Any, problem: Any, init: Any) -> Any:
-        """Carry that the loop starts from: deterministic, random, or a posterior given by the user."""
-        n_kernels, n_samples = problem.stack.n_kernels, problem.y.shape[0]
-        if isinstance(init, str) and init in ("mean", "random"):
-            rng = self._rng() if init == "random" else None
-            return algorithm.init(problem, self._initial_noise(n_samples, rng))
-        state_type = algorithm.STATE
-        if not isinstance(init, state_type):
-            raise ValueError(
-                f'`init` must be "mean", "random" or a {state_type.__name__} such as `posterior_`; got {init!r}.'
-            )
-        if init.intermediate.mean.shape != (n_kernels, n_samples):
-            raise ValueError(
-                f"`init` must be a posterior over {n_kernels} kernels and {n_samples} samples; "
-                f"got one over {init.intermediate.mean.shape[0]} and {init.intermediate.mean.shape[1]}."
-            )
-        return algorithm.carry(init)
-
-    def _store(self, results: list[LoopResult], stack: DenseStack, single: bool) -> None:
-        """Set the fitted attributes, with a leading class axis unless `single`."""
-        readouts = [r.state.readout for r in results]
-        shares = [kernel_shares(stack, r.state.dual, r.state.readout, self._rng()) for r in results]
-        values: dict[str, Any] = {
-            "kernel_weights_": np.array([q.mean[1:] for q in readouts]),
-            "kernel_weights_std_": np.array([np.sqrt(q.variance[1:]) for q in readouts]),
-            "kernel_weights_cov_": np.array([q.cov[1:, 1:] for q in readouts]),
-            "kernel_shares_": np.array([s.mean for s in shares]),
-            "kernel_shares_std_": np.array([s.std for s in shares]),
-            "intercept_": np.array([q.mean[0] for q in readouts]),
-            "dual_coef_": np.array([r.state.dual.mean for r in results]),
-            "n_iter_": np.array([r.n_iter for r in results]),
-            "elbo_history_": tuple(r.elbo_history for r in results),
-            "outcome_": tuple(r.outcome for r in results),
-            "posterior_": tuple(r.state for r in results),
-        }
-        for name, value in values.items():
-            setattr(self, name, value[0] if single else value)
-        self.elbo_ = float(sum(r.elbo_history[-1] for r in results))
-        self.converged_ = all(r.outcome.converged for r in results)
-
-    def _warn(self, results: list[LoopResult], options: LoopOptions) -> None:
-        self._report([r.outcome for r in results], options, max(r.last_change for r in results))
-
-    def _predict_score(self, stack: DenseStack, state: Any, intermediate_variance: float) -> ScoreMoments:
-        rule = check_choice("predictive", self.predictive, ("full", "paper"))
-        return predict_score(stack, state.dual, state.readout, intermediate_variance, rule)
-
-
-class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
+class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     r"""Bayesian efficient multiple kernel learning for classification.
 
     Every kernel maps a sample to an intermediate output with weights `a` over the training samples, shared by all
@@ -137,9 +37,11 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    kernel_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
-        Prior on the precision of each kernel weight. "nonsparse" is Gamma(concentration=1, rate=1), "sparse" is
-        Gamma(1e-10, 1e-10), which switches most kernels off.
+    kernel_prior : {"nonsparse", "sparse"}, Gamma, "dirichlet", "spike-slab", Dirichlet or SpikeSlab
+        Prior on the precision of each kernel weight. "nonsparse", the default, is Gamma(concentration=1, rate=1),
+        "sparse" is Gamma(1e-10, 1e-10), which switches most kernels off; the samplers need a concentration of at
+        least 0.5. With ``inference="nuts"`` also a prior on the weights themselves: "dirichlet" (weights are
+        positive and sum to one) or "spike-slab" (each kernel is in or out).
     sample_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
         Prior on the precision of each sample weight; "sparse" keeps few relevance samples.
     bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
@@ -151,9 +53,17 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate
         outputs out, as printed in §4.3.
+    inference : {"vb", "nuts", "gibbs", "svi"}, default="vb"
+        How the posterior is found. "vb": the closed-form updates, fast, its predictions good and its intervals too
+        narrow. "nuts": Hamiltonian Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked
+        Gibbs sampling, exact in the limit as well, slower to forget where it was. "svi": a normal distribution
+        fitted to the collapsed model by stochastic gradients, starting from "vb"; do not read shares from it.
     init : {"mean", "random"} or posterior, default="mean"
         Where the updates start: at the mean of the paper's random start (so that results do not depend on the
         order of samples or kernels), at a random start, or at a `posterior_` of the same samples and kernels.
+    n_init : int, default=1
+        Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept. The
+        bound can have several local maxima.
     max_iter : int, default=1000
         Most sweeps over all factors.
     tol : float, default=1e-6
@@ -162,11 +72,21 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
     accelerate : bool, default=True
         Anderson acceleration between sweeps; the ELBO still never falls.
     backend : {"auto", "numpy", "jax"}, default="auto"
-        "auto" is JAX where it finds an accelerator, else NumPy.
+        Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
+    n_chains, n_warmup, n_draws : int, default=4, 1000, 1000
+        For "nuts" and "gibbs": chains, their steps before the first draw that counts, and draws of each. "svi" takes
+        `n_draws` draws from its result.
+    target_accept : float, default=0.99
+        For "nuts": acceptance rate that the step size aims at. Higher means fewer divergences and more work.
+    chain_method : {"sequential", "vectorized"}, default="sequential"
+        For "nuts": one chain after the other, or all in one batch, which pays on a GPU.
+    n_steps : int, default=10000
+        For "svi": steps of the optimizer.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, default=None
-        Seed of the random start and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
+        Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
+        a fixed seed.
     verbose : int, default=0
         With 1, a progress bar on a terminal for fits of over two seconds.
 
@@ -187,17 +107,24 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
     dual_coef_ : ndarray of shape (n_samples,) *
         Posterior mean of `a`, one entry per training sample.
     elbo_ : float
-        Evidence lower bound in nats (summed over the one-versus-all models).
+        Evidence lower bound in nats (summed over the one-versus-all models); "vb" and "svi" only.
     elbo_history_ : ndarray of shape (n_iter_,) *
-        ELBO after every sweep.
+        ELBO after every sweep ("vb"), or its mean over blocks of steps ("svi").
     n_iter_ : int *
-        Sweeps done.
+        Sweeps, draws of each chain, or optimizer steps.
     outcome_ : Outcome *
-        Why the sweeps ended.
+        How the inference ended.
     converged_ : bool
-        Whether `tol` was reached everywhere.
-    posterior_ : BinaryState *
-        All factors of the variational posterior.
+        Whether `tol` was reached, or the chains agree, everywhere.
+    posterior_ : BinaryState or PosteriorDraws *
+        All factors of the variational posterior, or the draws of the other inferences: arrays of shape (n_chains,
+        n_draws, ...), in which of two mirror images (a, e) and (-a, -e) the one is kept whose kernel weights point
+        with the others (`draws`).
+    sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws) *
+        The sampler's own statistics (diverging, acceptance_rate, n_steps, energy for "nuts"; log_variational for
+        "svi"); not set by "vb".
+    target_ : ndarray of shape (n_samples,) *
+        Training labels as the model sees them, -1 and +1.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -215,6 +142,13 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
 
     Notes
     -----
+    Interrupting "nuts" or "gibbs" (Ctrl-C) ends the fit with the finished chains, or the finished draws of the first,
+    and a warning that says what was kept; before the first draws it raises KeyboardInterrupt as usual.
+
+    Under "nuts" and "gibbs" the raw score and raw weights have very heavy tails, as their scale is known only through
+    the priors: the standard deviations of `predict_latent` and `kernel_weights_std_` are then those of the draws, and
+    differ from run to run. Shares and probabilities do not.
+
     One sweep costs :math:`O(PN^2 + N^3 + P^3 + P^2 N)` for `P` kernels and `N` samples; all kernels take
     :math:`8PN^2` bytes. Variational posteriors are too narrow as a rule; the standard deviations are lower
     bounds of the uncertainty rather than estimates of it.
@@ -249,11 +183,19 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
         margin: float = 1.0,
         intermediate_scale: float = 1.0,
         predictive: str = "full",
+        inference: str = "vb",
         init: Any = "mean",
+        n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
         accelerate: bool = True,
         backend: str = "auto",
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int = 1000,
+        target_accept: float = 0.99,
+        chain_method: str = "sequential",
+        n_steps: int = 10000,
         kernel_names: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
@@ -265,11 +207,19 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
         self.margin = margin
         self.intermediate_scale = intermediate_scale
         self.predictive = predictive
+        self.inference = inference
         self.init = init
+        self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.accelerate = accelerate
         self.backend = backend
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.target_accept = target_accept
+        self.chain_method = chain_method
+        self.n_steps = n_steps
         self.kernel_names = kernel_names
         self.random_state = random_state
         self.verbose = verbose
@@ -296,29 +246,41 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
         Warns
         -----
         ConvergenceWarning
-            If `tol` was not reached.
+            If `tol` was not reached, chains diverge or disagree, or a sampler was interrupted.
         KernelQualityWarning
             If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
         """
-        options = self._loop_options()
-        priors = binary.BinaryPriors(
-            self._prior("sample_prior"), self._prior("bias_prior"), self._prior("kernel_prior")
-        )
-        margin = check_number("margin", self.margin, low=0.0, inclusive=True)
-        noise = check_number("intermediate_scale", self.intermediate_scale, low=0.0)
+        priors = self._priors()  # parameters first: a mistake in them costs no time
+        self._loop_options()
+        self._sampler_options()
         stack, y = self._fit_stack(X, y)
         signs = self._encode(y)
-        problem = binary.BinaryProblem(stack, self._gram(stack), signs[0], priors, margin, noise**-2)
-        inits = self._inits(len(signs))
-
-        results = []
-        for label, sign, init in zip(self.classes_[-len(signs) :], signs, inits, strict=True):
-            one = problem._replace(y=sign)
-            results.append(self._run(binary, one, self._start(binary, one, init), options, f"class {label}"))
-
-        self._store(results, stack, single=len(signs) == 1)
-        self._warn(results, options)
+        rng, fits = self._rng(), []
+        problems = self._problems(stack, signs, priors)
+        labels = self.classes_[-len(signs) :]
+        for label, problem, init in zip(labels, problems, self._inits(len(signs)), strict=True):
+            fits.append(self._infer(binary, problem, init, rng, f"class {label}"))
+            if fits[-1].outcome is Outcome.INTERRUPTED and len(fits) < len(signs):
+                raise KeyboardInterrupt
+        self._store(fits, stack, signs)
+        self._warn(fits)
         return self
+
+    def _priors(self) -> binary.BinaryPriors:
+        return binary.BinaryPriors(
+            self._prior("sample_prior"), self._prior("bias_prior"), self._kernel_prior()
+        )
+
+    def _problems(
+        self, stack: DenseStack, targets: np.ndarray | None = None, priors: Any = None
+    ) -> list[binary.BinaryProblem]:
+        """Return what each binary model is fitted to; None takes the targets of the last fit."""
+        targets = np.atleast_2d(self.target_) if targets is None else targets
+        priors = self._priors() if priors is None else priors
+        margin = check_number("margin", self.margin, low=0.0, inclusive=True)
+        noise = check_number("intermediate_scale", self.intermediate_scale, low=0.0)
+        gram = self._gram(stack)
+        return [binary.BinaryProblem(stack, gram, y, priors, margin, noise**-2) for y in targets]
 
     def _encode(self, y: np.ndarray) -> np.ndarray:
         """Set `classes_` and return targets of -1 and +1, one row per binary model."""
@@ -346,10 +308,10 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
         """How far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
         return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
 
-    def _scores(self, X: Any) -> list[ScoreMoments]:
+    def _scores(self, X: Any) -> list[ScoreMoments | ScoreDraws]:
         stack = self._row_stack(X)
-        states = (self.posterior_,) if len(self.classes_) == 2 else self.posterior_
-        return [self._predict_score(stack, state, self.intermediate_scale**2) for state in states]
+        posteriors = (self.posterior_,) if len(self.classes_) == 2 else self.posterior_
+        return [self._score(stack, posterior, self.intermediate_scale**2) for posterior in posteriors]
 
     def predict_latent(self, X: Any, return_std: bool = False) -> Any:
         """Predict the latent score `f` of new samples.
@@ -370,7 +332,7 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
         """
         scores = self._scores(X)
         mean = np.stack([s.mean for s in scores], axis=1)
-        std = np.sqrt(1.0 + np.stack([s.variance for s in scores], axis=1))
+        std = np.sqrt(np.stack([_total_variance(s) for s in scores], axis=1))
         if len(scores) == 1:
             mean, std = mean[:, 0], std[:, 0]
         return (mean, std) if return_std else mean
@@ -388,8 +350,7 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
         ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
             Positive for ``classes_[1]`` in the binary case. Finite where probabilities round to 0 and 1.
         """
-        log_p = [log_probabilities(s, self.margin) for s in self._scores(X)]
-        odds = np.stack([p[:, 1] - p[:, 0] for p in log_p], axis=1)
+        odds = np.stack([binary_log_odds(s, self.margin) for s in self._scores(X)], axis=1)
         return odds[:, 0] if odds.shape[1] == 1 else odds
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -430,7 +391,7 @@ class BEMKLClassifier(ClassifierMixin, _BaseBEMKL):
         return self.classes_[(odds > 0.0).astype(int) if odds.ndim == 1 else odds.argmax(axis=1)]
 
 
-class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
+class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     r"""Bayesian efficient multiple kernel learning for regression.
 
     As `BEMKLClassifier`, with the target in the place of the score and both noise precisions learned:
@@ -452,8 +413,16 @@ class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into the predictive standard deviation; "paper" leaves the variance of
         the intermediate outputs out, and its intervals are too narrow.
+    inference : {"vb", "nuts", "gibbs", "svi"}, default="vb"
+        How the posterior is found. "vb": the closed-form updates, fast, its predictions good and its intervals too
+        narrow. "nuts": Hamiltonian Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked
+        Gibbs sampling, exact in the limit as well, slower to forget where it was. "svi": a normal distribution
+        fitted to the collapsed model by stochastic gradients, starting from "vb"; do not read shares from it.
     init : {"mean", "random"} or posterior, default="mean"
         Where the updates start.
+    n_init : int, default=1
+        Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept. The
+        bound can have several local maxima.
     max_iter : int, default=1000
         Most sweeps over all factors.
     tol : float, default=1e-6
@@ -461,11 +430,21 @@ class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
     accelerate : bool, default=True
         Anderson acceleration between sweeps; the ELBO still never falls.
     backend : {"auto", "numpy", "jax"}, default="auto"
-        "auto" is JAX where it finds an accelerator, else NumPy.
+        Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
+    n_chains, n_warmup, n_draws : int, default=4, 1000, 1000
+        For "nuts" and "gibbs": chains, their steps before the first draw that counts, and draws of each. "svi" takes
+        `n_draws` draws from its result.
+    target_accept : float, default=0.99
+        For "nuts": acceptance rate that the step size aims at. Higher means fewer divergences and more work.
+    chain_method : {"sequential", "vectorized"}, default="sequential"
+        For "nuts": one chain after the other, or all in one batch, which pays on a GPU.
+    n_steps : int, default=10000
+        For "svi": steps of the optimizer.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, default=None
-        Seed of the random start and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
+        Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
+        a fixed seed.
     verbose : int, default=0
         With 1, a progress bar on a terminal for fits of over two seconds.
 
@@ -484,17 +463,22 @@ class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
     y_mean_, y_scale_ : float
         Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`).
     elbo_ : float
-        Evidence lower bound in nats.
+        Evidence lower bound in nats; "vb" and "svi" only.
     elbo_history_ : ndarray of shape (n_iter_,)
-        ELBO after every sweep.
+        ELBO after every sweep ("vb"), or its mean over blocks of steps ("svi").
     n_iter_ : int
-        Sweeps done.
+        Sweeps, draws of each chain, or optimizer steps.
     outcome_ : Outcome
-        Why the sweeps ended.
+        How the inference ended.
     converged_ : bool
-        Whether `tol` was reached.
-    posterior_ : RegressionState
-        All factors of the variational posterior.
+        Whether `tol` was reached, or the chains agree.
+    posterior_ : RegressionState or PosteriorDraws
+        All factors of the variational posterior, or the draws of the other inferences, of shape (n_chains, n_draws,
+        ...).
+    sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws)
+        The sampler's own statistics; not set by "vb".
+    target_ : ndarray of shape (n_samples,)
+        The standardized training target.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -540,11 +524,19 @@ class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
         noise_prior: Any = "nonsparse",
         normalize_y: bool = True,
         predictive: str = "full",
+        inference: str = "vb",
         init: Any = "mean",
+        n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
         accelerate: bool = True,
         backend: str = "auto",
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int = 1000,
+        target_accept: float = 0.99,
+        chain_method: str = "sequential",
+        n_steps: int = 10000,
         kernel_names: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
@@ -557,11 +549,19 @@ class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
         self.noise_prior = noise_prior
         self.normalize_y = normalize_y
         self.predictive = predictive
+        self.inference = inference
         self.init = init
+        self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
         self.accelerate = accelerate
         self.backend = backend
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.target_accept = target_accept
+        self.chain_method = chain_method
+        self.n_steps = n_steps
         self.kernel_names = kernel_names
         self.random_state = random_state
         self.verbose = verbose
@@ -588,25 +588,34 @@ class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
         Warns
         -----
         ConvergenceWarning
-            If `tol` was not reached.
+            If `tol` was not reached, chains diverge or disagree, or a sampler was interrupted.
         KernelQualityWarning
             If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
         """
-        options = self._loop_options()
-        priors = regression.RegressionPriors(
-            *(self._prior(f"{name}_prior") for name in ("sample", "bias", "kernel", "intermediate", "noise"))
-        )
+        priors = self._priors()  # parameters first: a mistake in them costs no time
+        self._loop_options()
+        self._sampler_options()
         stack, y = self._fit_stack(X, y, y_numeric=True)
         self.y_mean_, self.y_scale_ = _location_and_scale(y) if self.normalize_y else (0.0, 1.0)
-        target = (y - self.y_mean_) / self.y_scale_
-        problem = regression.RegressionProblem(stack, self._gram(stack), target, priors)
-
-        start = self._start(regression, problem, self.init)
-        result = self._run(regression, problem, start, options, "regression")
-
-        self._store([result], stack, single=True)
-        self._warn([result], options)
+        targets = (y - self.y_mean_)[None] / self.y_scale_
+        (problem,) = self._problems(stack, targets, priors)
+        fit = self._infer(regression, problem, self.init, self._rng(), "regression")
+        self._store([fit], stack, targets)
+        self._warn([fit])
         return self
+
+    def _priors(self) -> regression.RegressionPriors:
+        sample, bias = self._prior("sample_prior"), self._prior("bias_prior")
+        intermediate, noise = self._prior("intermediate_prior"), self._prior("noise_prior")
+        return regression.RegressionPriors(sample, bias, self._kernel_prior(), intermediate, noise)
+
+    def _problems(
+        self, stack: DenseStack, targets: np.ndarray | None = None, priors: Any = None
+    ) -> list[regression.RegressionProblem]:
+        """Return what the model is fitted to; None takes the target of the last fit."""
+        targets = np.atleast_2d(self.target_) if targets is None else targets
+        priors = self._priors() if priors is None else priors
+        return [regression.RegressionProblem(stack, self._gram(stack), y, priors) for y in targets]
 
     @staticmethod
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
@@ -630,16 +639,22 @@ class BEMKLRegressor(RegressorMixin, _BaseBEMKL):
         std : ndarray of shape (n_rows,)
             Predictive standard deviation, if `return_std`.
         """
-        stack, state = self._row_stack(X), self.posterior_
-        full = self.predictive == "full"
-        score = self._predict_score(stack, state, float(state.intermediate_precision.mean_reciprocal))
+        score = self._score(self._row_stack(X), self.posterior_, None)
         mean = self.y_mean_ + self.y_scale_ * score.mean
         if not return_std:
             return mean
-        noise = state.noise_precision.mean_reciprocal if full else 1.0 / state.noise_precision.mean
-        return mean, self.y_scale_ * np.sqrt(float(noise) + score.variance)
+        if isinstance(score, ScoreDraws):
+            return mean, self.y_scale_ * np.sqrt(score.total_variance)
+        noise = self.posterior_.noise_precision
+        own = noise.mean_reciprocal if self.predictive == "full" else 1.0 / noise.mean
+        return mean, self.y_scale_ * np.sqrt(float(own) + score.variance)
 
 
 def _location_and_scale(y: np.ndarray) -> tuple[float, float]:
     scale = float(y.std())
     return float(y.mean()), scale if scale > 0.0 else 1.0
+
+
+def _total_variance(score: ScoreMoments | ScoreDraws) -> np.ndarray:
+    """Predictive variance of the score, its unit noise included."""
+    return score.total_variance if isinstance(score, ScoreDraws) else 1.0 + score.variance

@@ -9,6 +9,11 @@ With q(a) = N(μ_a, Σ_a), q(b, e) and kernels k_m against a new sample, the sco
 "full" is the exact variance under q: the paper carries only the means of the intermediate outputs into f, and its
 intervals are too narrow. The paper also divides by the variance of f where its square root belongs (in
 P(y = +1)); both rules here use the standard deviation.
+
+Draws (a, b, e) from the posterior need no rule: each has a normal score of mean m and standard deviation s
+(`collapsed`), and predictions are averages over draws,
+
+    P(y = +1) = E[Φ((m - ν) / s)] / (E[Φ((m - ν) / s)] + E[Φ((-m - ν) / s)]).
 """
 
 from __future__ import annotations
@@ -16,11 +21,21 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl._moments import Gaussian, readout_moments
+from bayesmkl.bemkl.collapsed import log_label, score_means, score_scales
+from bayesmkl.bemkl.draws import PosteriorDraws
 
-__all__ = ["ScoreMoments", "binary_log_odds", "log_probabilities", "predict_score"]
+__all__ = [
+    "ScoreDraws",
+    "ScoreMoments",
+    "binary_log_odds",
+    "log_probabilities",
+    "predict_score",
+    "score_of_draws",
+]
 
 # Test rows are taken in blocks so that (n_kernels, block, n_train) temporaries stay near this many numbers.
 BLOCK_SIZE = 2**23
@@ -76,15 +91,51 @@ def _intermediate_part(
     return variance + intermediate_variance * values.sum()
 
 
-def log_probabilities(score: ScoreMoments, margin: float) -> np.ndarray:
+class ScoreDraws(NamedTuple):
+    """Draws of the score: its mean m, (n_draws, n_rows), and standard deviation s, noise included, (n_draws,)."""
+
+    means: np.ndarray
+    scales: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Predictive mean, shape (n_rows,)."""
+        return self.means.mean(axis=0)
+
+    @property
+    def total_variance(self) -> np.ndarray:
+        """Predictive variance, noise included, shape (n_rows,)."""
+        return self.means.var(axis=0) + (self.scales**2).mean()
+
+
+def score_of_draws(
+    stack: Any, draws: PosteriorDraws, intermediate_precision: float | None = None
+) -> ScoreDraws:
+    """Score new samples (the rows of `stack`) by every draw; 1/σ_g² is given in classification only."""
+    flat = draws.flat()
+    return ScoreDraws(score_means(stack, flat), score_scales(flat, intermediate_precision))
+
+
+def log_sides(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
+    """Log probabilities that the score lies beyond the margin below and above, shape (n_rows, 2)."""
+    if isinstance(score, ScoreMoments):
+        spread = np.sqrt(1.0 + score.variance)
+        return log_normal_cdf(np.stack([-score.mean - margin, score.mean - margin], axis=1) / spread[:, None])
+    n_draws, n_rows = score.means.shape
+    sides, block = np.empty((n_rows, 2)), max(1, BLOCK_SIZE // n_draws)
+    for start in range(0, n_rows, block):
+        rows = slice(start, start + block)
+        sides[rows] = logsumexp(log_label(score.means[:, rows], score.scales, margin), axis=0)
+    return sides - np.log(n_draws)
+
+
+def log_probabilities(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
     """Log probabilities of -1 and +1, shape (n_rows, 2) (§4.3, with the standard deviation of f)."""
-    spread = np.sqrt(1.0 + score.variance)
-    sides = np.stack([-score.mean - margin, score.mean - margin], axis=1) / spread[:, None]
-    log_sides = log_normal_cdf(sides)
-    return log_sides - np.logaddexp(log_sides[:, 0], log_sides[:, 1])[:, None]
+    sides = log_sides(score, margin)
+    return sides - np.logaddexp(sides[:, 0], sides[:, 1])[:, None]
 
 
-def binary_log_odds(score: ScoreMoments, margin: float) -> np.ndarray:
+def binary_log_odds(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
     """Log odds of +1 against -1, shape (n_rows,); finite however far in the tail."""
-    spread = np.sqrt(1.0 + score.variance)
-    return log_normal_cdf((score.mean - margin) / spread) - log_normal_cdf((-score.mean - margin) / spread)
+    sides = log_sides(score, margin)
+    return sides[:, 1] - sides[:, 0]

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl.bemkl._moments import Gaussian
+from bayesmkl.bemkl.draws import PosteriorDraws
 
-__all__ = ["KernelShares", "kernel_shares", "share_draws"]
+__all__ = ["KernelShares", "kernel_shares", "share_draws", "shares_of_draws"]
 
 N_DRAWS = 200
 BLOCK_SIZE = 2**24  # draws are taken in blocks, so that (n_kernels, n_rows, block) stays near this size
@@ -63,3 +64,9 @@ def kernel_shares(stack: Any, dual: Gaussian, readout: Gaussian, rng: np.random.
     """
     draws = share_draws(stack, dual.draw(N_DRAWS, rng), readout.draw(N_DRAWS, rng)[:, 1:])
     return KernelShares(draws.mean(axis=0), draws.std(axis=0, ddof=1))
+
+
+def shares_of_draws(stack: Any, draws: PosteriorDraws) -> KernelShares:
+    """Posterior mean and standard deviation of the shares over draws with one leading axis."""
+    shares = share_draws(stack, draws.dual, draws.kernel_weights)
+    return KernelShares(shares.mean(axis=0), shares.std(axis=0, ddof=1))

@@ -1,0 +1,267 @@
+"""Parameters, inferences and posterior summaries that all BEMKL estimators share."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesmkl._estimator import BaseMKL, step_progress
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl.bemkl._moments import Gamma
+from bayesmkl.bemkl.agreement import ESS, RHAT
+from bayesmkl.bemkl.chains import SamplerOptions
+from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.bemkl.inference import Fit, check_can_sample, run_gibbs, run_nuts, run_svi, variational_fit
+from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.loop import LoopOptions, LoopResult, maximize_elbo
+from bayesmkl.bemkl.predict import ScoreDraws, ScoreMoments, predict_score, score_of_draws
+from bayesmkl.bemkl.shares import KernelShares, kernel_shares, shares_of_draws
+from bayesmkl.kernels.stack import DenseStack
+
+__all__ = ["BaseBEMKL"]
+
+INFERENCES = ("vb", "nuts", "gibbs", "svi")
+TOO_LARGE = (
+    "The kernels are too large or too close to singular for double precision: normalize them "
+    '(`KernelBank(normalize="spherical")`).'
+)
+
+
+class BaseBEMKL(BaseMKL):
+    """Parameters, inference and posterior summaries of both tasks."""
+
+    # Named priors on precisions; the paper's hyper-parameters (§6.1), whose scale is our 1 / rate.
+    PRIORS: ClassVar[dict[str, Gamma]] = {"nonsparse": Gamma(1.0, 1.0), "sparse": Gamma(1e-10, 1e-10)}
+    # Priors on the kernel weights themselves, for NUTS.
+    KERNEL_PRIORS: ClassVar[dict[str, Any]] = {"dirichlet": Dirichlet(), "spike-slab": SpikeSlab()}
+
+    # ------------------------------------------------------------------------------------------ parameters
+
+    def _prior(self, name: str) -> Gamma:
+        value = getattr(self, name)
+        if isinstance(value, str) and value in self.PRIORS:
+            return self.PRIORS[value]
+        if isinstance(value, (tuple, list)) and len(value) == 2 and not isinstance(value, SpikeSlab):
+            concentration, rate = value
+            return Gamma(
+                check_number(f"{name}.concentration", concentration, low=0.0),
+                check_number(f"{name}.rate", rate, low=0.0),
+            )
+        others = ', "dirichlet", "spike-slab"' if name == "kernel_prior" else ""
+        raise ValueError(
+            f'`{name}` must be "nonsparse", "sparse"{others} or a Gamma(concentration, rate); got {value!r}.'
+        )
+
+    def _kernel_prior(self) -> Any:
+        value = self.kernel_prior
+        value = self.KERNEL_PRIORS.get(value, value) if isinstance(value, str) else value
+        if not isinstance(value, (Dirichlet, SpikeSlab)):
+            return self._prior("kernel_prior")
+        if self.inference != "nuts":
+            raise ValueError(
+                f'`kernel_prior` {value!r} has no closed-form updates: it needs inference="nuts"; '
+                f"got inference={self.inference!r}."
+            )
+        for field, entry in value._asdict().items():
+            entries = np.atleast_1d(np.asarray(entry, dtype=np.float64))
+            below_one = field != "inclusion" or (entries < 1.0).all()
+            if not (np.isfinite(entries).all() and (entries > 0.0).all() and below_one):
+                limits = "strictly between 0 and 1" if field == "inclusion" else "positive and finite"
+                raise ValueError(f"`kernel_prior.{field}` must be {limits}; got {entry!r}.")
+        return value
+
+    def _loop_options(self) -> LoopOptions:
+        check_choice("inference", self.inference, INFERENCES)
+        check_choice("predictive", self.predictive, ("full", "paper"))
+        return LoopOptions(
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
+            accelerate=bool(self.accelerate),
+            backend=self._backend(self.backend),
+        )
+
+    def _sampler_options(self) -> SamplerOptions:
+        target = check_number("target_accept", self.target_accept, low=0.0)
+        if target >= 1.0:
+            raise ValueError(f"`target_accept` must be between 0 and 1; got {target:g}. 0.99 is the default.")
+        return SamplerOptions(
+            n_chains=check_integer("n_chains", self.n_chains, low=1),
+            n_warmup=check_integer("n_warmup", self.n_warmup, low=1),
+            n_draws=check_integer("n_draws", self.n_draws, low=10),
+            target_accept=target,
+            chain_method=check_choice("chain_method", self.chain_method, ("sequential", "vectorized")),
+        )
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(0 if self.random_state is None else self.random_state)
+
+    def _gram(self, stack: DenseStack) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = stack.gram()
+        if not np.isfinite(gram).all():
+            raise ValueError(f"`X`: the squares of the kernels overflow. {TOO_LARGE}")
+        return gram
+
+    # ------------------------------------------------------------------------------------------- inference
+
+    def _infer(self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, label: str) -> Fit:
+        """Find the posterior of one model."""
+        options = self._loop_options()
+        if self.inference == "vb":
+            return variational_fit(self._raise_bound(algorithm, problem, init, options, label))
+        sampler = self._sampler_options()
+        check_can_sample(problem.priors, self.inference)
+        if self.inference == "svi":
+            n_steps = check_integer("n_steps", self.n_steps, low=1)
+            start = self._raise_bound(algorithm, problem, init, options, label).state
+            with step_progress(self.verbose > 0, label, n_steps, "step") as report:
+                return run_svi(problem, n_steps, sampler.n_draws, rng, start, report)
+        run = run_nuts if self.inference == "nuts" else run_gibbs
+        total = sampler.n_warmup + sampler.n_draws
+        total *= sampler.n_chains if run is run_gibbs or sampler.chain_method == "sequential" else 1
+        with step_progress(self.verbose > 0, label, total, "step") as report:
+            return run(problem, sampler, rng, report)
+
+    def _raise_bound(
+        self, algorithm: Any, problem: Any, init: Any, options: LoopOptions, label: str
+    ) -> LoopResult:
+        """Run the closed-form loop from `n_init` starts and keep the highest bound."""
+        n_init = check_integer("n_init", self.n_init, low=1)
+        rng = self._rng()
+        starts = [self._start(algorithm, problem, init, rng)]
+        starts += [self._start(algorithm, problem, "random", rng) for _ in range(n_init - 1)]
+        results = [self._run(algorithm, problem, start, options, label) for start in starts]
+        return max(results, key=lambda result: result.elbo_history[-1])
+
+    def _run(self, algorithm: Any, problem: Any, start: Any, options: LoopOptions, label: str) -> LoopResult:
+        with step_progress(self.verbose > 0, label, options.max_iter, "sweep") as report:
+            on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
+            result = maximize_elbo(algorithm, problem, start, options, on_sweep)
+        if not np.isfinite(result.elbo_history[0]):
+            raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")
+        return result
+
+    def _start(self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator) -> Any:
+        """Carry that the loop starts from: deterministic, random, or a posterior given by the user."""
+        n_kernels, n_samples = problem.stack.n_kernels, problem.y.shape[0]
+        if isinstance(init, str) and init in ("mean", "random"):
+            return algorithm.init(problem, self._initial_noise(n_samples, rng if init == "random" else None))
+        state_type = algorithm.STATE
+        if not isinstance(init, state_type):
+            raise ValueError(
+                f'`init` must be "mean", "random" or a {state_type.__name__} such as `posterior_`; got {init!r}.'
+            )
+        if init.intermediate.mean.shape != (n_kernels, n_samples):
+            raise ValueError(
+                f"`init` must be a posterior over {n_kernels} kernels and {n_samples} samples; "
+                f"got one over {init.intermediate.mean.shape[0]} and {init.intermediate.mean.shape[1]}."
+            )
+        return algorithm.carry(init)
+
+    @staticmethod
+    def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
+        raise NotImplementedError
+
+    # --------------------------------------------------------------------------------------------- results
+
+    def _store(self, fits: list[Fit], stack: DenseStack, targets: np.ndarray) -> None:
+        """Set the fitted attributes, with a leading class axis if there are several models."""
+        single = len(fits) == 1
+        summaries = [self._summary(fit.posterior, stack) for fit in fits]
+        values: dict[str, Any] = {name: np.array([s[name] for s in summaries]) for name in summaries[0]}
+        values["target_"] = targets
+        values["n_iter_"] = np.array([fit.n_iter for fit in fits])
+        values["outcome_"] = tuple(fit.outcome for fit in fits)
+        values["posterior_"] = tuple(fit.posterior for fit in fits)
+        for name in ("elbo_history_", "elbo_", "sample_stats_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if fits[0].stats is not None:
+            values["sample_stats_"] = tuple(fit.stats for fit in fits)
+        if fits[0].elbo_history is not None:
+            histories = tuple(fit.elbo_history for fit in fits)
+            values["elbo_history_"] = histories
+            self.elbo_ = float(sum(history[-1] for history in histories if history is not None))
+        for name, value in values.items():
+            setattr(self, name, value[0] if single else value)
+        self.converged_ = all(fit.outcome.converged for fit in fits)
+
+    def _summary(self, posterior: Any, stack: DenseStack) -> dict[str, Any]:
+        """Posterior moments of one model by the names of the attributes."""
+        shares: KernelShares
+        if isinstance(posterior, PosteriorDraws):
+            flat = posterior.flat()
+            shares = shares_of_draws(stack, flat)
+            mean, cov = flat.kernel_weights.mean(axis=0), np.atleast_2d(np.cov(flat.kernel_weights.T))
+            intercept, dual = flat.intercept.mean(), flat.dual.mean(axis=0)
+        else:
+            shares = kernel_shares(stack, posterior.dual, posterior.readout, self._rng())
+            mean, cov = posterior.readout.mean[1:], posterior.readout.cov[1:, 1:]
+            intercept, dual = posterior.readout.mean[0], posterior.dual.mean
+        return {
+            "kernel_weights_": mean,
+            "kernel_weights_std_": np.sqrt(np.diag(cov)),
+            "kernel_weights_cov_": cov,
+            "kernel_shares_": shares.mean,
+            "kernel_shares_std_": shares.std,
+            "intercept_": intercept,
+            "dual_coef_": dual,
+        }
+
+    def _warn(self, fits: list[Fit]) -> None:
+        """Issue at most one ConvergenceWarning."""
+        if self.inference == "vb":
+            options = self._loop_options()
+            self._report([fit.outcome for fit in fits], options, max(fit.last_change for fit in fits))
+            return
+        message = self._sampling_message(fits)
+        if message is not None:
+            warnings.warn(f"{type(self).__name__} {message}", ConvergenceWarning, stacklevel=3)
+
+    def _sampling_message(self, fits: list[Fit]) -> str | None:
+        """Say what the worst run needs, or return None."""
+        outcomes = [fit.outcome for fit in fits]
+        if Outcome.INTERRUPTED in outcomes:
+            kept = next(fit for fit in fits if fit.outcome is Outcome.INTERRUPTED).posterior
+            return (
+                f"was interrupted and kept {kept.n_chains} chain(s) of {kept.n_draws} draws "
+                f"(asked: {self.n_chains} of {self.n_draws}). All results are those of the draws that were kept."
+            )
+        if Outcome.MAX_ITER in outcomes:
+            change = max(fit.last_change for fit in fits)
+            return (
+                f"stopped after n_steps={self.n_steps} while the ELBO still changed by {100 * change:.1f} %. "
+                "Increase `n_steps`."
+            )
+        agreements = [fit.agreement for fit in fits if fit.agreement is not None]
+        if Outcome.DIVERGING in outcomes:
+            return (
+                f"met divergent transitions in {100 * max(a.divergent for a in agreements):.1f} % of the draws: "
+                "parts of the posterior may be missing. Bring `target_accept` closer to one "
+                f"(it is {self.target_accept:g}) or increase `n_warmup`."
+            )
+        if Outcome.NOT_MIXED in outcomes:
+            rhat, ess = max(a.rhat for a in agreements), min(a.ess for a in agreements)
+            return (
+                "finished before its chains agreed on kernel shares and scores: the largest R-hat is "
+                f"{rhat:.3f} (at most {RHAT}), the smallest effective sample size {ess:.0f} (at least {ESS:.0f}). "
+                "Increase `n_draws`, or `n_warmup`."
+            )
+        return None
+
+    def _score(
+        self, stack: DenseStack, posterior: Any, intermediate_variance: float | None
+    ) -> ScoreMoments | ScoreDraws:
+        """Predict the score of the rows of `stack`; the variance σ_g² is None in regression."""
+        rule = check_choice("predictive", self.predictive, ("full", "paper"))
+        if isinstance(posterior, PosteriorDraws):
+            return score_of_draws(
+                stack, posterior, None if intermediate_variance is None else 1.0 / intermediate_variance
+            )
+        if intermediate_variance is None:
+            intermediate_variance = float(posterior.intermediate_precision.mean_reciprocal)
+        return predict_score(stack, posterior.dual, posterior.readout, intermediate_variance, rule)
