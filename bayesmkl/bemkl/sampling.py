@@ -111,43 +111,57 @@ def fit_nuts(
     Chains
         Statistics are diverging, acceptance_rate, n_steps (leapfrog steps) and energy.
     """
+    vectorized = options.chain_method == "vectorized"
+    switches = isinstance(problem.priors.kernel, SpikeSlab)
     with numpyro_session():
         problem = jax.tree.map(jnp.asarray, problem)
-        kernel: Any = NUTS(softened_model, target_accept_prob=options.target_accept)
-        if isinstance(problem.priors.kernel, SpikeSlab):
-            kernel = DiscreteHMCGibbs(kernel, modified=True)
+        programs = _programs(options.target_accept, options.n_warmup, switches)
         keys = jax.random.split(jax.random.key(seed), options.n_chains)
-        vectorized = options.chain_method == "vectorized"
 
         def start(group: list[int]) -> Any:
             key = keys[jnp.array(group)] if vectorized else keys[group[0]]
-            return kernel.init(key, options.n_warmup, None, (problem,), {})
-
-        @functools.partial(jax.jit, static_argnums=2)
-        def scan(state: Any, problem: Any, n: int) -> Any:
-            def step(state: Any, _: None) -> Any:
-                state = kernel.sample(state, (problem,), {})
-                hmc = getattr(state, "hmc_state", state)
-                return state, (state.z, {ours: getattr(hmc, theirs) for ours, theirs in STATISTICS.items()})
-
-            return jax.lax.scan(step, state, None, length=n)
-
-        @jax.jit
-        def constrain(z: Any, problem: Any) -> dict[str, Any]:
-            one = kernel.postprocess_fn((problem,), {})
-            values = jax.vmap(jax.vmap(one))(z)
-            return {name: values[name] for name in _sites(problem)}
+            return programs.kernel.init(key, options.n_warmup, None, (problem,), {})
 
         def advance(state: Any, n: int, keep: bool) -> Any:
-            state, (z, stats) = jax.block_until_ready(scan(state, problem, n))
+            state, (z, stats) = jax.block_until_ready(programs.scan(state, problem, n))
             if not keep:
                 return state, {}, {}
             z, stats = jax.tree.map(lambda v: jnp.moveaxis(v, 0, 1) if vectorized else v[None], (z, stats))
-            return state, constrain(z, problem), stats
+            return state, programs.constrain(z, problem), stats
 
         everyone = list(range(options.n_chains))
         groups = [everyone] if vectorized else [[c] for c in everyone]
         return run_chains(start, advance, groups, options, on_block)
+
+
+class _Programs(NamedTuple):
+    kernel: Any
+    scan: Callable[[Any, Any, int], Any]  # (state, problem, n) -> n steps of the kernel
+    constrain: Callable[[Any, Any], dict[str, Any]]  # draws of NUTS's own variables -> those of the model
+
+
+@functools.lru_cache(maxsize=8)
+def _programs(target_accept: float, n_warmup: int, switches: bool) -> _Programs:
+    """Return NUTS and its compiled steps, which fits of equal shape share: compiling takes longer than sampling."""
+    kernel: Any = NUTS(softened_model, target_accept_prob=target_accept)
+    if switches:
+        kernel = DiscreteHMCGibbs(kernel, modified=True)
+
+    @functools.partial(jax.jit, static_argnums=2)
+    def scan(state: Any, problem: Any, n: int) -> Any:
+        def step(state: Any, _: None) -> Any:
+            state = kernel.sample(state, (problem,), {})
+            hmc = getattr(state, "hmc_state", state)
+            return state, (state.z, {ours: getattr(hmc, theirs) for ours, theirs in STATISTICS.items()})
+
+        return jax.lax.scan(step, state, None, length=n)
+
+    @jax.jit
+    def constrain(z: Any, problem: Any) -> dict[str, Any]:
+        values = jax.vmap(jax.vmap(kernel.postprocess_fn((problem,), {})))(z)
+        return {name: values[name] for name in _sites(problem)}
+
+    return _Programs(kernel, scan, constrain)
 
 
 def _sites(problem: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""The command line: ``bayesmkl demo | fit | predict``.
+"""The command line: ``bayesmkl demo | fit | diagnose | predict``.
 
 This module only declares commands and options; what they do is imported when one of them runs, so that ``--help``
 answers at once.
@@ -48,6 +48,15 @@ class KernelPrior(enum.StrEnum):
 
     NONSPARSE = "nonsparse"
     SPARSE = "sparse"
+
+
+class Inference(enum.StrEnum):
+    """How the posterior is found."""
+
+    VB = "vb"
+    NUTS = "nuts"
+    GIBBS = "gibbs"
+    SVI = "svi"
 
 
 def main() -> None:
@@ -125,12 +134,22 @@ def fit(
     kernel_prior: Annotated[
         KernelPrior, typer.Option(help="sparse switches most kernels off.")
     ] = KernelPrior.NONSPARSE,
+    inference: Annotated[
+        Inference,
+        typer.Option(
+            help="vb: closed form, fast, intervals too narrow. nuts: the reference, a minute for 100 rows."
+        ),
+    ] = Inference.VB,
+    refine: Annotated[
+        bool,
+        typer.Option("--refine", help="After vb, a short Gibbs run from its posterior: honest intervals."),
+    ] = False,
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out, such as an identifier; may be repeated.")
     ] = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for the metrics.")] = 0.3,
     seed: Seed = 0,
-    max_iter: MaxIter = 500,
+    max_iter: MaxIter = 1000,
     tol: Tol = 1e-6,
     refit: Annotated[
         bool, typer.Option("--refit", help="After the metrics, fit all rows and save that model instead.")
@@ -153,6 +172,8 @@ def fit(
                 task=task.value,
                 kernels_on=kernels_on.value,
                 kernel_prior=kernel_prior.value,
+                inference=inference.value,
+                refine=refine,
                 drop=tuple(drop or ()),
                 test_size=test_size,
                 seed=seed,
@@ -162,6 +183,29 @@ def fit(
             ),
             force=force,
         )
+
+
+@app.command()
+def diagnose(
+    run: Annotated[Path, typer.Argument(help="Folder that `bayesmkl fit` wrote.", show_default=False)],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of new rows with the target: calibration is judged by these.", show_default=False
+        ),
+    ] = None,
+    draws: Annotated[int, typer.Option(min=10, help="Draws from the posterior.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
+) -> None:
+    """Say whether the posterior of a fitted model can be trusted.
+
+    Convergence of chains or Pareto k-hat of the closed form, leave-one-out cross-validation, sensitivity to the
+    prior, predictive checks and calibration, each with a verdict.
+    """
+    with _bad_input_reported():
+        from bayesmkl.cli.commands import run_diagnose
+
+        run_diagnose(run, data, n_draws=draws, seed=seed)
 
 
 @app.command()

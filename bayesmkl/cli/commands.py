@@ -37,16 +37,18 @@ from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.adapters import paper_kernels
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
+    diagnose,
     kernel_table,
     plot_elbo,
     plot_kernel_weights,
     plot_predictions,
     plot_reliability,
+    refine_posterior,
     save_posterior,
     view_table,
 )
 
-__all__ = ["FitOptions", "run_demo", "run_fit", "run_predict"]
+__all__ = ["FitOptions", "run_demo", "run_diagnose", "run_fit", "run_predict"]
 
 
 class FitOptions(NamedTuple):
@@ -56,10 +58,12 @@ class FitOptions(NamedTuple):
     task: str = "auto"
     kernels_on: str = "all+each"
     kernel_prior: str = "nonsparse"
+    inference: str = "vb"
+    refine: bool = False
     drop: tuple[str, ...] = ()
     test_size: float = 0.3
     seed: int = 0
-    max_iter: int = 500
+    max_iter: int = 1000
     tol: float = 1e-6
     refit: bool = False
 
@@ -81,6 +85,10 @@ def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
         raise ValueError(
             f"--test-size must be between 0 and 1; got {options.test_size:g}. 0.3 holds out 30 %."
         )
+    if options.refine and options.inference != "vb":
+        raise ValueError(
+            f"--refine follows --inference vb; got {options.inference}, whose draws need no refinement. Leave it out."
+        )
     features, target = select_columns(read_table(data), options.target, options.drop)
     y, task = check_target(target, options.task)
     kind = f"{len(np.unique(y))} classes" if task == "classification" else "a quantity"
@@ -90,6 +98,23 @@ def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
     _fit_and_write(
         check_features(features), y, out, options._replace(task=task), {"data": str(data.absolute())}, force
     )
+
+
+def run_diagnose(run: Path, data: Path | None, n_draws: int, seed: int) -> None:
+    """Print the diagnosis of a run."""
+    with notes_of_warnings():
+        model, config = load_run(run)
+        X_test = y_test = None
+        if data is not None:
+            table = read_table(data)
+            X_test, _ = match_columns(table, config["features"])
+            if config["target"] not in table:
+                raise ValueError(
+                    f"--data must have the target column {config['target']!r}; it has {list(table.columns)}."
+                )
+            y_test, _ = check_target(table[config["target"]], config["task"])
+        diagnosis = diagnose(model, X_test, y_test, n_draws=n_draws, random_state=seed)
+    say(str(diagnosis))
 
 
 def run_predict(run: Path, data: Path, out: Path) -> None:
@@ -128,6 +153,8 @@ def _fit_and_write(
         _plot_test(model, X_test, y_test, is_class, folder)
         if options.refit:
             seconds += _timed_fit(model, features, y)
+        if options.refine:
+            seconds += _timed_refinement(model, options.seed)
         tables = _write_posterior(model, folder, options.seed)
         write_table(pd.DataFrame(metrics.items(), columns=["metric", "value"]), folder / "metrics.csv")
         save_model(model, folder / MODEL)
@@ -139,8 +166,7 @@ def _fit_and_write(
     for of, table in tables.items():
         print_shares(table, of)
     print_metrics(metrics, len(X_test))
-    sweeps = " + ".join(map(str, about["n_sweeps"]))
-    say(f"ELBO {about['elbo']:.2f} nats; {'; '.join(about['outcome'])} ({sweeps} sweeps, {seconds:.1f} s).")
+    say(_ending(model[-1], about))
     if options.refit:
         say(
             f"The saved model is fitted to all {n_train} rows, the metrics are of a fit to {len(X_train)} of them."
@@ -158,7 +184,8 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
     for of, table in tables.items():
         write_table(table, folder / f"{of}s.csv")
     _save_plot(plot_kernel_weights(model), folder / "kernel_weights.png")
-    _save_plot(plot_elbo(model), folder / "elbo.png")
+    if hasattr(model[-1], "elbo_"):
+        _save_plot(plot_elbo(model), folder / "elbo.png")
     save_posterior(model, folder / "posterior.nc", random_state=seed)
     return tables
 
@@ -167,11 +194,22 @@ def _about_fit(bemkl: Any, seconds: float) -> dict[str, Any]:
     outcomes = bemkl.outcome_ if isinstance(bemkl.outcome_, (list, tuple)) else [bemkl.outcome_]
     return {
         "classes": bemkl.classes_.tolist() if isinstance(bemkl, BEMKLClassifier) else None,
-        "n_sweeps": np.atleast_1d(bemkl.n_iter_).tolist(),
-        "elbo": bemkl.elbo_,
+        "n_iter": np.atleast_1d(bemkl.n_iter_).tolist(),
+        "elbo": getattr(bemkl, "elbo_", None),
         "outcome": list(dict.fromkeys(outcome.value for outcome in outcomes)),
         "fit_seconds": round(seconds, 3),
     }
+
+
+def _ending(bemkl: Any, about: dict[str, Any]) -> str:
+    """Say in one line how the inference ended."""
+    outcome, numbers = "; ".join(about["outcome"]), " + ".join(map(str, about["n_iter"]))
+    seconds = f"{about['fit_seconds']:.1f} s"
+    if about["elbo"] is None:
+        chains = "chain" if bemkl.n_chains == 1 else "chains"
+        return f"{outcome} ({bemkl.n_chains} {chains} of {numbers} draws, {seconds})."
+    steps = "sweeps" if bemkl.inference == "vb" else "steps"
+    return f"ELBO {about['elbo']:.2f} nats; {outcome} ({numbers} {steps}, {seconds})."
 
 
 def _new_model(options: FitOptions) -> Pipeline:
@@ -184,6 +222,7 @@ def _new_model(options: FitOptions) -> Pipeline:
                 estimator(
                     KernelBank(views=options.kernels_on),
                     kernel_prior=options.kernel_prior,
+                    inference=options.inference,
                     max_iter=options.max_iter,
                     tol=options.tol,
                     random_state=options.seed,
@@ -213,6 +252,12 @@ def _timed_fit(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> float:
     started = time.perf_counter()
     with notes_of_warnings():
         model.fit(X, y)
+    return time.perf_counter() - started
+
+
+def _timed_refinement(model: Pipeline, seed: int) -> float:
+    started = time.perf_counter()
+    model.steps[-1] = ("bemkl", refine_posterior(model, random_state=seed))
     return time.perf_counter() - started
 
 

@@ -1,0 +1,329 @@
+"""The samplers through the estimators: predictions, summaries, warnings, errors, files, interrupts."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab, chains, inference
+from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.datasets import load_wdbc
+from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.posterior.refine import refine_posterior
+
+N_TRAIN = 40
+BANK = KernelBank([Gaussian(width=4), Gaussian(width=8), Linear()])
+SHORT = {"inference": "gibbs", "n_chains": 2, "n_warmup": 50, "n_draws": 150, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def wdbc():
+    X, y = load_wdbc(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X = StandardScaler().fit(X[order[:N_TRAIN]]).transform(X[order])
+    return X, np.asarray(y)[order]
+
+
+def fit(model, X, y):
+    """Fit a run that is too short on purpose."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def classifier(wdbc):
+    X, y = wdbc
+    return fit(BEMKLClassifier(BANK, **SHORT), X[:N_TRAIN], y[:N_TRAIN])
+
+
+@pytest.fixture(scope="module")
+def regressor(wdbc):
+    X, _ = wdbc
+    return fit(BEMKLRegressor(BANK, **SHORT), X[:N_TRAIN, 1:], 5.0 + 3.0 * X[:N_TRAIN, 0])
+
+
+def literal_scores(model, X):
+    """Mean and standard deviation of every draw's score, one draw after the other."""
+    kernels = np.moveaxis(model.kernel_bank_.transform(X), -1, 0)
+    flat = model.posterior_.flat()
+    means = np.array(
+        [
+            b + np.tensordot(e, kernels, 1) @ a
+            for e, b, a in zip(flat.kernel_weights, flat.intercept, flat.dual, strict=True)
+        ]
+    )
+    return means, (flat.kernel_weights**2).sum(axis=1)
+
+
+def test_class_probabilities_are_averages_over_draws(classifier, wdbc):
+    X = wdbc[0][N_TRAIN : N_TRAIN + 30]
+    means, square = literal_scores(classifier, X)
+    scale = np.sqrt(1.0 + square)[:, None]
+    above = norm.sf(classifier.margin, means, scale).mean(axis=0)
+    below = norm.cdf(-classifier.margin, means, scale).mean(axis=0)
+    np.testing.assert_allclose(classifier.predict_proba(X)[:, 1], above / (above + below), rtol=1e-9)
+    np.testing.assert_allclose(classifier.decision_function(X), np.log(above / below), rtol=1e-8)
+    np.testing.assert_array_equal(classifier.predict(X), classifier.classes_[(above > below).astype(int)])
+    mean, std = classifier.predict_latent(X, return_std=True)
+    np.testing.assert_allclose(mean, means.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(std, np.sqrt(means.var(axis=0) + 1.0 + square.mean()), rtol=1e-9)
+
+
+def test_regression_predictions_are_averages_over_draws(regressor, wdbc):
+    X = wdbc[0][N_TRAIN : N_TRAIN + 30, 1:]
+    means, square = literal_scores(regressor, X)
+    flat = regressor.posterior_.flat()
+    noise = 1.0 / flat.noise_precision + square / flat.intermediate_precision
+    mean, std = regressor.predict(X, return_std=True)
+    scale = regressor.y_scale_
+    np.testing.assert_allclose(mean, regressor.y_mean_ + scale * means.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(std, scale * np.sqrt(means.var(axis=0) + noise.mean()), rtol=1e-9)
+
+
+def test_summaries_are_moments_of_the_draws(classifier, wdbc):
+    flat = classifier.posterior_.flat()
+    np.testing.assert_allclose(classifier.kernel_weights_, flat.kernel_weights.mean(axis=0))
+    np.testing.assert_allclose(classifier.kernel_weights_cov_, np.cov(flat.kernel_weights.T))
+    np.testing.assert_allclose(classifier.kernel_weights_std_, flat.kernel_weights.std(axis=0, ddof=1))
+    np.testing.assert_allclose(classifier.dual_coef_, flat.dual.mean(axis=0))
+    kernels = classifier.kernel_bank_.train_stack()
+    parts = np.einsum("sm,mij,sj->smi", flat.kernel_weights, kernels, flat.dual).std(axis=2)
+    shares = parts / parts.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(classifier.kernel_shares_, shares.mean(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(classifier.kernel_shares_std_, shares.std(axis=0, ddof=1), rtol=1e-9)
+    assert not hasattr(classifier, "elbo_")
+    assert classifier.sample_stats_ == {}
+    np.testing.assert_array_equal(classifier.target_, np.where(wdbc[1][:N_TRAIN] == 1, 1.0, -1.0))
+
+
+def test_the_samplers_agree_with_the_closed_form_on_what_matters(classifier, regressor, wdbc):
+    X, y = wdbc
+    variational = BEMKLClassifier(BANK).fit(X[:N_TRAIN], y[:N_TRAIN])
+    difference = classifier.predict_proba(X[N_TRAIN:]) - variational.predict_proba(X[N_TRAIN:])
+    assert np.abs(difference).mean() < 0.05
+    assert np.abs(classifier.kernel_shares_ - variational.kernel_shares_).max() < 0.15
+    assert (classifier.kernel_shares_std_ > variational.kernel_shares_std_).all()
+    closed = BEMKLRegressor(BANK).fit(X[:N_TRAIN, 1:], 5.0 + 3.0 * X[:N_TRAIN, 0])
+    new = X[N_TRAIN:, 1:]
+    gap = np.abs(closed.predict(new) - regressor.predict(new))
+    assert gap.mean() < 0.2 * closed.predict(new, return_std=True)[1].mean()
+
+
+def test_same_seed_same_draws(classifier, wdbc):
+    X, y = wdbc
+    again = fit(clone(classifier), X[:N_TRAIN], y[:N_TRAIN])
+    np.testing.assert_array_equal(again.posterior_.dual, classifier.posterior_.dual)
+    other = fit(clone(classifier).set_params(random_state=1), X[:N_TRAIN], y[:N_TRAIN])
+    assert np.abs(other.posterior_.dual - classifier.posterior_.dual).max() > 0.1
+
+
+def test_several_classes_are_several_models(wdbc):
+    X, _ = wdbc
+    y = np.digitize(X[:N_TRAIN, 0], [-0.5, 0.5])
+    model = fit(BEMKLClassifier(BANK, **SHORT), X[:N_TRAIN], y)
+    assert len(model.posterior_) == len(model.sample_stats_) == 3
+    assert model.kernel_shares_.shape == (3, 3)
+    np.testing.assert_array_equal(model.target_, np.where(y == np.arange(3)[:, None], 1.0, -1.0))
+    np.testing.assert_allclose(model.predict_proba(X[N_TRAIN:]).sum(axis=1), 1.0)
+    assert np.mean(model.predict(X[:N_TRAIN]) == y) > 0.9
+
+
+def test_nuts_and_svi_through_the_estimator(classifier, wdbc):
+    X, y = wdbc
+    nuts = fit(
+        BEMKLClassifier(BANK, inference="nuts", n_chains=2, n_warmup=200, n_draws=100, target_accept=0.9),
+        X[:N_TRAIN],
+        y[:N_TRAIN],
+    )
+    assert nuts.posterior_.dual.shape == (2, 100, N_TRAIN)
+    assert set(nuts.sample_stats_) == {"diverging", "acceptance_rate", "n_steps", "energy"}
+    assert all(type(values) is np.ndarray for values in nuts.sample_stats_.values())
+    assert all(values is None or type(values) is np.ndarray for values in nuts.posterior_)
+    difference = nuts.predict_proba(X[N_TRAIN:]) - classifier.predict_proba(X[N_TRAIN:])
+    assert np.abs(difference).mean() < 0.03
+    svi = fit(BEMKLClassifier(BANK, inference="svi", n_steps=1500, n_draws=300), X[:N_TRAIN], y[:N_TRAIN])
+    assert svi.posterior_.dual.shape == (1, 300, N_TRAIN)
+    assert svi.elbo_ == svi.elbo_history_[-1] > svi.elbo_history_[0]
+    assert svi.sample_stats_["log_variational"].shape == (1, 300)
+    difference = svi.predict_proba(X[N_TRAIN:]) - classifier.predict_proba(X[N_TRAIN:])
+    assert np.abs(difference).mean() < 0.06
+
+
+def test_a_second_fit_forgets_the_first(wdbc):
+    X, y = wdbc
+    model = BEMKLClassifier(BANK).fit(X[:N_TRAIN], y[:N_TRAIN])
+    assert hasattr(model, "elbo_")
+    fit(model.set_params(**SHORT), X[:N_TRAIN], y[:N_TRAIN])
+    assert not hasattr(model, "elbo_")
+    assert not hasattr(model, "elbo_history_")
+    model.set_params(inference="vb").fit(X[:N_TRAIN], y[:N_TRAIN])
+    assert not hasattr(model, "sample_stats_")
+
+
+def test_more_starts_keep_the_best_bound(wdbc):
+    X, y = wdbc
+    options = {"kernel_prior": "sparse", "max_iter": 60, "init": "random", "random_state": 3}
+    bounds = [
+        fit(BEMKLClassifier(BANK, n_init=n, **options), X[:N_TRAIN], y[:N_TRAIN]).elbo_ for n in (1, 2, 4, 8)
+    ]
+    assert bounds == sorted(bounds)
+    assert bounds[-1] > bounds[0]
+
+
+def test_files_keep_draws(classifier, regressor, wdbc, tmp_path):
+    X, _ = wdbc
+    for model, rows in ((classifier, X[N_TRAIN:]), (regressor, X[N_TRAIN:, 1:])):
+        save_model(model, tmp_path / "model.skops")
+        loaded = load_model(tmp_path / "model.skops")
+        np.testing.assert_array_equal(loaded.predict(rows), model.predict(rows))
+        assert isinstance(loaded.posterior_, PosteriorDraws)
+        np.testing.assert_array_equal(loaded.posterior_.dual, model.posterior_.dual)
+        assert loaded.outcome_ is model.outcome_
+
+
+# --------------------------------------------------------------------------------------------- warnings
+
+
+def test_one_warning_says_what_a_short_run_needs(wdbc):
+    X, y = wdbc
+    with pytest.warns(ConvergenceWarning, match=r"R-hat.*Increase `n_draws`") as caught:
+        model = BEMKLClassifier(BANK, **SHORT | {"n_draws": 20}).fit(X[:N_TRAIN], y[:N_TRAIN])
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert model.outcome_ is Outcome.NOT_MIXED
+    assert not model.converged_
+
+
+def test_divergences_are_reported_with_the_remedy(wdbc, monkeypatch):
+    X, y = wdbc
+
+    def diverging(problem, options, seed, report):
+        shape = (2, 50)
+        rng = np.random.default_rng(seed)
+        parameters = {
+            "dual": rng.normal(size=(*shape, N_TRAIN)),
+            "intercept": rng.normal(size=shape),
+            "kernel_weights": rng.normal(size=(*shape, 3)),
+        }
+        return chains.Chains(parameters, {"diverging": rng.random(shape) < 0.1}, False)
+
+    monkeypatch.setattr("bayesmkl.bemkl.sampling.fit_nuts", diverging)
+    with pytest.warns(ConvergenceWarning, match=r"divergent transitions in .* %.*`target_accept`"):
+        BEMKLClassifier(BANK, inference="nuts").fit(X[:N_TRAIN], y[:N_TRAIN])
+
+
+class Interrupted:
+    """A sweep that is interrupted after so many calls."""
+
+    def __init__(self, after):
+        self.left, self.sweep = after, inference.fit_gibbs.__globals__["sweep"]
+
+    def __call__(self, *arguments):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return self.sweep(*arguments)
+
+
+def test_an_interrupted_fit_keeps_what_there_is_and_says_so(wdbc, monkeypatch):
+    X, y = wdbc
+    monkeypatch.setattr("bayesmkl.bemkl.gibbs.sweep", Interrupted(after=50 + 150 + 120))
+    with pytest.warns(ConvergenceWarning, match=r"interrupted and kept 1 chain\(s\) of 150 draws"):
+        model = BEMKLClassifier(BANK, **SHORT).fit(X[:N_TRAIN], y[:N_TRAIN])
+    assert model.outcome_ is Outcome.INTERRUPTED
+    assert model.posterior_.dual.shape == (1, 150, N_TRAIN)
+    assert model.predict_proba(X).shape == (len(X), 2)
+
+
+def test_an_interrupt_with_nothing_to_keep_leaves_the_model_unfitted(wdbc, monkeypatch):
+    X, y = wdbc
+    monkeypatch.setattr("bayesmkl.bemkl.gibbs.sweep", Interrupted(after=20))
+    model = BEMKLClassifier(BANK, **SHORT)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:N_TRAIN], y[:N_TRAIN])
+    assert not hasattr(model, "posterior_")
+
+
+# ----------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"inference": "mcmc"}, r"`inference` .*'mcmc'"),
+        ({"n_draws": 3}, r"`n_draws` .*10.* 3"),
+        ({"n_chains": 0}, r"`n_chains`"),
+        ({"n_warmup": 0}, r"`n_warmup`"),
+        ({"target_accept": 1.0}, r"`target_accept` must be between 0 and 1; got 1"),
+        ({"chain_method": "parallel"}, r"`chain_method`"),
+        ({"inference": "svi", "n_steps": 0}, r"`n_steps`"),
+        ({"n_init": 0, "inference": "vb"}, r"`n_init`"),
+        ({"kernel_prior": "sparse"}, r"`kernel_prior` must have a concentration.*infinite variance"),
+        ({"sample_prior": Gamma(0.2, 1.0)}, r"`sample_prior` must have a concentration"),
+        ({"bias_prior": "sparse", "inference": "nuts"}, r"`bias_prior`.*inference=\"nuts\""),
+        ({"kernel_prior": "dirichlet"}, r"`kernel_prior`.*needs inference=\"nuts\""),
+        ({"kernel_prior": SpikeSlab(), "inference": "vb"}, r"`kernel_prior`.*needs inference=\"nuts\""),
+        ({"kernel_prior": SpikeSlab(1.5), "inference": "nuts"}, r"`kernel_prior.inclusion`.*between 0 and 1"),
+        ({"kernel_prior": Dirichlet(-1.0), "inference": "nuts"}, r"`kernel_prior.concentration`.*positive"),
+        ({"sample_prior": "spike-slab"}, r"`sample_prior` must be \"nonsparse\""),
+    ],
+)
+def test_bad_parameters_are_named(wdbc, parameters, message):
+    X, y = wdbc
+    with pytest.raises(ValueError, match=message):
+        BEMKLClassifier(BANK, **SHORT | parameters).fit(X[:N_TRAIN], y[:N_TRAIN])
+
+
+def test_regression_noise_priors_must_be_proper(wdbc):
+    X, _ = wdbc
+    with pytest.raises(ValueError, match="`noise_prior` must have a concentration"):
+        BEMKLRegressor(BANK, **SHORT | {"noise_prior": "sparse"}).fit(X[:N_TRAIN], X[:N_TRAIN, 0])
+
+
+# ------------------------------------------------------------------------------------------- refinement
+
+
+def test_refined_posteriors_widen_the_shares_and_keep_the_predictions(classifier, wdbc):
+    X, y = wdbc
+    model = make_pipeline(StandardScaler(), BEMKLClassifier(BANK)).fit(X[:N_TRAIN], y[:N_TRAIN])
+    before = model[-1].posterior_
+    refined = refine_posterior(model, random_state=0)
+    assert model[-1].posterior_ is before
+    assert refined.outcome_ is Outcome.REFINED
+    assert refined.posterior_.dual.shape == (1, 500, N_TRAIN)
+    assert (refined.kernel_shares_std_ > 1.2 * model[-1].kernel_shares_std_).all()
+    assert np.abs(refined.kernel_shares_ - classifier.kernel_shares_).max() < 0.1
+    scaled = model[0].transform(X[N_TRAIN:])
+    assert np.abs(refined.predict_proba(scaled) - model.predict_proba(X[N_TRAIN:])).mean() < 0.03
+    again = refine_posterior(model, random_state=0)
+    np.testing.assert_array_equal(again.posterior_.dual, refined.posterior_.dual)
+
+
+def test_refinement_of_precomputed_kernels_needs_them_again(wdbc):
+    X, y = wdbc
+    kernels = BANK.fit_transform(X[:N_TRAIN])
+    model = BEMKLClassifier("precomputed").fit(kernels, y[:N_TRAIN])
+    with pytest.raises(ValueError, match="`kernels`"):
+        refine_posterior(model)
+    refined = refine_posterior(model, kernels=kernels, random_state=0)
+    of_bank = refine_posterior(BEMKLClassifier(BANK).fit(X[:N_TRAIN], y[:N_TRAIN]), random_state=0)
+    np.testing.assert_allclose(refined.kernel_shares_, of_bank.kernel_shares_, atol=0.02)
+
+
+def test_only_variational_posteriors_with_proper_priors_are_refined(classifier, wdbc):
+    X, y = wdbc
+    with pytest.raises(ValueError, match=r"`model` must be fitted with inference=\"vb\""):
+        refine_posterior(classifier)
+    sparse = BEMKLClassifier(BANK, kernel_prior="sparse").fit(X[:N_TRAIN], y[:N_TRAIN])
+    with pytest.raises(ValueError, match="`kernel_prior` must have a concentration"):
+        refine_posterior(sparse)

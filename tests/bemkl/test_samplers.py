@@ -1,0 +1,293 @@
+"""Gibbs and NUTS against importance sampling from the prior, against each other, and (Gibbs) by Geweke's test.
+
+Shares, bounded functions of the scores and of the scale are compared: raw weights have no moments.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import (
+    assert_monte_carlo,
+    binary_problem,
+    random_kernels,
+    random_labels,
+    regression_problem,
+)
+from scipy import stats
+
+from bayesmkl._numerics.truncated_normal import truncated_moments
+from bayesmkl.bemkl import Dirichlet, SpikeSlab, gibbs
+from bayesmkl.bemkl._moments import Gamma
+from bayesmkl.bemkl.agreement import check_agreement, judge
+from bayesmkl.bemkl.binary import BinaryPriors
+from bayesmkl.bemkl.chains import Chains, SamplerOptions, run_chains
+from bayesmkl.bemkl.collapsed import log_likelihood, log_prior, score_means, score_scales
+from bayesmkl.bemkl.draws import PosteriorDraws, align_signs
+from bayesmkl.bemkl.regression import RegressionPriors
+from bayesmkl.bemkl.sampling import fit_nuts, fit_svi
+from bayesmkl.bemkl.shares import share_draws
+
+N_SAMPLES, N_KERNELS = 4, 2
+GAMMA = Gamma(1.5, 0.8)
+
+
+def small_problem(rng, task, kernel_prior=GAMMA):
+    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
+    if task == "binary":
+        priors = BinaryPriors(GAMMA, Gamma(1.0, 1.0), kernel_prior)
+        return binary_problem(kernels, np.array([-1.0, 1.0, 1.0, -1.0]), priors, 0.5, 1.3)
+    priors = RegressionPriors(GAMMA, Gamma(1.0, 1.0), kernel_prior, Gamma(2.0, 1.0), Gamma(3.0, 1.0))
+    return regression_problem(kernels, np.array([-1.2, 0.4, 2.0, -0.3]), priors)
+
+
+def summaries(problem, draws):
+    """Return bounded functions of draws with one leading axis, (n_draws, n_functions)."""
+    scales = score_scales(draws, getattr(problem, "intermediate_precision", None))
+    scores = score_means(problem.stack, draws) / scales[:, None]
+    size = np.log(1e-3 + (draws.kernel_weights**2).sum(axis=1))
+    columns = [share_draws(problem.stack, draws.dual, draws.kernel_weights), np.tanh(0.3 * scores)]
+    columns += [np.tanh(size)[:, None], np.tanh(draws.intercept)[:, None]]
+    if draws.noise_precision is not None:
+        noise = np.column_stack([draws.noise_precision, draws.intermediate_precision])
+        columns.append(np.tanh(np.log(noise)))
+    return np.concatenate(columns, axis=1)
+
+
+def prior_draws(rng, problem, n_draws):
+    priors, stack = problem.priors, problem.stack
+
+    def student(prior, *shape):
+        return rng.standard_normal((n_draws, *shape)) * rng.gamma(
+            prior.concentration, 1.0 / prior.rate, size=(n_draws, *shape)
+        ) ** -0.5  # fmt: skip
+
+    inclusion = None
+    if isinstance(priors.kernel, Gamma):
+        weights = student(priors.kernel, stack.n_kernels)
+    elif isinstance(priors.kernel, Dirichlet):
+        weights = rng.dirichlet(np.full(stack.n_kernels, priors.kernel.concentration), size=n_draws)
+    else:
+        inclusion = rng.random((n_draws, stack.n_kernels)) < priors.kernel.inclusion
+        weights = inclusion * rng.normal(scale=priors.kernel.scale, size=inclusion.shape)
+    draws = PosteriorDraws(weights, student(priors.intercept), student(priors.sample, stack.n_train))
+    draws = draws._replace(kernel_inclusion=inclusion)
+    if not hasattr(priors, "noise"):
+        return draws
+    laws = {"intermediate_precision": priors.intermediate, "noise_precision": priors.noise}
+    return draws._replace(
+        **{name: rng.gamma(law.concentration, 1.0 / law.rate, size=n_draws) for name, law in laws.items()}
+    )
+
+
+def importance_estimate(rng, problem, n_draws=400_000):
+    """Posterior means of `summaries` and their standard errors, from weighted draws of the prior."""
+    draws = prior_draws(rng, problem, n_draws)
+    weights = np.exp(log_likelihood(problem, draws).sum(axis=1))
+    weights /= weights.sum()
+    values = summaries(problem, draws)
+    mean = weights @ values
+    return mean, np.sqrt((weights**2) @ (values - mean) ** 2)
+
+
+def chain_estimate(problem, chains):
+    from numpyro.diagnostics import effective_sample_size
+
+    draws = align_signs(PosteriorDraws(**chains.parameters))
+    values = summaries(problem, draws.flat()).reshape(draws.n_chains, draws.n_draws, -1)
+    error = values.std(axis=(0, 1)) / np.sqrt(effective_sample_size(values))
+    return values.mean(axis=(0, 1)), error
+
+
+def assert_same_posterior(found, expected, label, largest_error=0.03):
+    (mean, error), (true, true_error) = found, expected
+    deviation = np.abs(mean - true) / np.hypot(error, true_error)
+    assert deviation.max() < 4.0, f"{label}: {deviation.round(1)} standard errors"
+    assert np.hypot(error, true_error).max() < largest_error, f"{label}: errors too large to tell anything"
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_gibbs_and_nuts_against_importance_sampling_from_the_prior(rng, task):
+    problem = small_problem(rng, task)
+    expected = importance_estimate(rng, problem)
+    chains = gibbs.fit_gibbs(problem, SamplerOptions(2, 200, 4000), rng)
+    assert_same_posterior(chain_estimate(problem, chains), expected, "Gibbs")
+    chains = fit_nuts(problem, SamplerOptions(2, 500, 4000, 0.9), seed=0)
+    assert chains.stats["diverging"].shape == (2, 4000)
+    assert_same_posterior(chain_estimate(problem, chains), expected, "NUTS")
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [
+        pytest.param(Dirichlet(0.7), marks=pytest.mark.slow, id="dirichlet"),
+        pytest.param(SpikeSlab(0.4, 2.0), id="slab"),
+    ],
+)
+def test_nuts_under_other_kernel_priors_against_importance_sampling(rng, prior):
+    problem = small_problem(rng, "binary", prior)
+    chains = fit_nuts(problem, SamplerOptions(2, 500, 4000, 0.9), seed=0)
+    weights = chains.parameters["kernel_weights"]
+    if isinstance(prior, Dirichlet):
+        assert weights.min() >= 0.0
+        np.testing.assert_allclose(weights.sum(axis=-1), 1.0)
+    else:
+        np.testing.assert_array_equal(weights != 0.0, chains.parameters["kernel_inclusion"] == 1)
+    assert_same_posterior(chain_estimate(problem, chains), importance_estimate(rng, problem), str(prior))
+
+
+@pytest.mark.parametrize("task", ["binary", "regression"])
+def test_gibbs_leaves_the_joint_law_of_parameters_and_data_as_it_is(rng, task):
+    """Geweke (2004): sweeps alternating with new data from the model must give back the prior."""
+    problem = small_problem(rng, task)
+    if task == "binary":
+        problem = problem._replace(margin=0.0)  # without a margin both labels together have probability one
+    state, states = gibbs.init(problem, rng), []
+    for _ in range(6000):
+        a, readout, known, noise = state
+        scale = np.sqrt(1.0 / noise + readout[1:] @ readout[1:] / known)
+        score = readout[0] + readout[1:] @ problem.stack.apply(a) + scale * rng.standard_normal(N_SAMPLES)
+        problem = problem._replace(y=np.sign(score) if task == "binary" else score)
+        state = gibbs.sweep(problem, state, rng)
+        states.append(state)
+    chains = Chains(gibbs._parameters(problem, states), {}, False)
+    values = summaries(problem, prior_draws(rng, problem, 100_000))
+    expected = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(values))
+    assert_same_posterior(chain_estimate(problem, chains), expected, "Geweke", largest_error=0.05)
+
+
+def test_draws_beyond_the_margin_have_the_moments_of_the_truncated_normal(rng):
+    mean = np.repeat([-30.0, -2.0, 0.3, 2.0, 40.0], 4000)
+    y = np.where(np.arange(len(mean)) % 2 == 0, 1.0, -1.0)
+    scale, margin = 1.7, 0.6
+    draws = gibbs.draw_beyond_margin(mean, scale, y, margin, rng)
+    assert (y * draws >= margin).all()
+    expected = truncated_moments(mean / scale, y, margin / scale)
+    for location in np.unique(mean):
+        for side in (-1.0, 1.0):
+            group = (mean == location) & (y == side)
+            assert_monte_carlo(draws[group], scale * expected.mean[group][0])
+            squares = (draws[group] - scale * expected.mean[group][0]) ** 2
+            assert_monte_carlo(squares, scale**2 * expected.variance[group][0])
+
+
+def test_elliptical_slices_sample_a_conjugate_posterior(rng):
+    prior_std, noise = np.array([1.0, 3.0]), 0.5
+    target = np.array([1.0, -2.0])
+    here, draws = np.zeros(2), []
+    for _ in range(8000):
+        here = gibbs.elliptical_slice(
+            here, prior_std, lambda w: -0.5 * np.sum((w - target) ** 2) / noise**2, rng
+        )
+        draws.append(here)
+    variance = 1.0 / (prior_std**-2 + noise**-2)
+    thinned = np.array(draws)[::8]
+    assert_monte_carlo(thinned, variance * target / noise**2)
+    assert_monte_carlo((thinned - variance * target / noise**2) ** 2, variance)
+
+
+def test_slice_steps_sample_a_skewed_density(rng):
+    here, draws = 0.0, []
+    for _ in range(8000):  # log of a Gamma(2, 3) variable
+        here += gibbs.slice_step(lambda r, here=here: 2.0 * (here + r) - 3.0 * np.exp(here + r), rng)
+        draws.append(np.exp(here))
+    law = stats.gamma(2.0, scale=1.0 / 3.0)
+    assert_monte_carlo(np.array(draws)[::8], law.mean())
+    assert_monte_carlo((np.array(draws)[::8] - law.mean()) ** 2, law.var())
+
+
+@pytest.mark.parametrize("task", [pytest.param("binary", marks=pytest.mark.slow), "regression"])
+def test_svi_bounds_the_evidence_and_knows_its_own_density(rng, task):
+    problem = small_problem(rng, task)
+    evidence = np.log(
+        np.mean(np.exp(log_likelihood(problem, prior_draws(rng, problem, 400_000)).sum(axis=1)))
+    )
+    result = fit_svi(problem, 3000, 4000, seed=0)
+    assert result.log_variational.shape == (1, 4000)
+    draws = PosteriorDraws(**result.parameters).flat()
+    ratio = log_prior(problem, draws) + log_likelihood(problem, draws).sum(axis=1) - result.log_variational[0]
+    error = ratio.std() / np.sqrt(len(ratio))
+    assert abs(ratio.mean() - result.elbo_history[-1]) < 0.1  # the bound by our densities and by NumPyro's
+    assert evidence - 2.5 < ratio.mean() < evidence + 4.0 * error
+    assert abs(np.log(np.mean(np.exp(ratio))) - evidence) < 0.1  # E_q[p / q] is the evidence whatever q
+    assert result.elbo_history[-1] > result.elbo_history[0]
+
+
+# ------------------------------------------------------------------------------------------------- chains
+
+
+def counting_sampler(fail_at=None):
+    """A sampler whose draws count its steps, interrupted after `fail_at` blocks."""
+    blocks = []
+
+    def advance(state, n, keep):
+        blocks.append((n, keep))
+        if fail_at is not None and len(blocks) == fail_at:
+            raise KeyboardInterrupt
+        values = np.arange(state, state + n, dtype=float)[None]
+        return state + n, {"x": values}, {"even": values % 2 == 0}
+
+    return (lambda group: 1000 * group[0]), advance, blocks
+
+
+def test_blocks_add_up_to_what_was_asked():
+    start, advance, blocks = counting_sampler()
+    seen = []
+    options = SamplerOptions(n_chains=2, n_warmup=130, n_draws=250)
+    chains = run_chains(start, advance, [[0], [1]], options, lambda done, text: seen.append((done, text)))
+    np.testing.assert_array_equal(chains.parameters["x"][0], np.arange(130, 380))
+    np.testing.assert_array_equal(chains.parameters["x"][1], np.arange(1130, 1380))
+    assert not chains.interrupted
+    assert seen[-1] == (760, "chain 2 of 2, draws")
+    assert [n for n, _ in blocks[:5]] == [100, 30, 100, 100, 50]
+
+
+@pytest.mark.parametrize(
+    ("fail_at", "n_chains", "n_draws"), [(5, 1, 200), (4, 1, 100), (9, 1, 250), (11, 2, 250)]
+)
+def test_an_interrupt_keeps_finished_blocks_and_chains(fail_at, n_chains, n_draws):
+    start, advance, _ = counting_sampler(fail_at)
+    chains = run_chains(start, advance, [[0], [1], [2]], SamplerOptions(3, 130, 250))
+    assert chains.interrupted
+    assert chains.parameters["x"].shape == (n_chains, n_draws)
+    assert chains.stats["even"].shape == (n_chains, n_draws)
+
+
+@pytest.mark.parametrize("fail_at", [1, 2, 3])
+def test_an_interrupt_before_the_first_draws_is_passed_on(fail_at):
+    start, advance, _ = counting_sampler(fail_at)
+    with pytest.raises(KeyboardInterrupt):
+        run_chains(start, advance, [[0], [1]], SamplerOptions(2, 130, 250))
+
+
+def test_agreement_sees_chains_that_disagree_but_not_the_symmetries(rng):
+    kernels = random_kernels(rng, 10, 3)
+    problem = binary_problem(kernels, random_labels(rng, 10))
+    n = 500
+    weights = np.abs(rng.normal(1.0, 0.3, size=(2, n, 3)))
+    dual = rng.normal(size=10) + 0.3 * rng.normal(size=(2, n, 10))
+    draws = PosteriorDraws(weights, 0.1 * rng.normal(size=(2, n)), dual)
+    fine = check_agreement(problem, draws, {})
+    assert fine.rhat < 1.02
+    assert fine.ess > 400
+    mirrored = draws._replace(
+        kernel_weights=draws.kernel_weights * [[[1.0]], [[-1.0]]], dual=draws.dual * [[[1.0]], [[-1.0]]]
+    )
+    np.testing.assert_allclose(check_agreement(problem, mirrored, {}), fine)
+    apart = draws._replace(kernel_weights=weights * np.array([[[1.0, 1.0, 1.0]], [[3.0, 1.0, 1.0]]]))
+    assert check_agreement(problem, apart, {}).rhat > 1.2
+    diverging = {"diverging": np.arange(2 * n).reshape(2, n) % 100 == 0}
+    assert check_agreement(problem, draws, diverging).divergent == pytest.approx(0.01)
+
+
+def test_the_worst_outcome_is_reported():
+    from bayesmkl.bemkl.agreement import Agreement
+
+    good = Agreement(1.002, 900.0, 0.0)
+    assert judge(good, False).name == "MIXED"
+    assert judge(good, False).converged
+    assert judge(good, True).name == "INTERRUPTED"
+    assert judge(good._replace(divergent=0.02), False).name == "DIVERGING"
+    assert judge(good._replace(rhat=1.03), False).name == "NOT_MIXED"
+    assert judge(good._replace(ess=100.0), False).name == "NOT_MIXED"
+    assert judge(good._replace(rhat=float("nan")), False).name == "NOT_MIXED"
