@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -43,15 +43,17 @@ def step_progress(
         console=Console(stderr=True),
         transient=True,
     )
-    started = time.monotonic()
-    task = progress.add_task(label, total=n_steps, status="")
+    task = progress.add_task(label, total=n_steps, status="starting")
+    patience = threading.Timer(PATIENCE_SECONDS, progress.start)  # the first step may be long: NUTS compiles
+    patience.daemon = True
+    patience.start()
 
     def report(done: int, status: str) -> None:
-        if not progress.live.is_started and time.monotonic() - started > PATIENCE_SECONDS:
-            progress.start()
         progress.update(task, completed=done, status=status)
 
     try:
         yield report
     finally:
+        patience.cancel()
+        patience.join()
         progress.stop()

