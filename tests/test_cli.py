@@ -128,6 +128,59 @@ def test_predictions_are_aligned_with_the_input(fitted, table, tmp_path):
     np.testing.assert_allclose(predictions.iloc[:, 1:], model.predict_proba(X), rtol=1e-12)
 
 
+@pytest.fixture(scope="module")
+def sampled(table, tmp_path_factory):
+    """A run by Gibbs sampling on few rows."""
+    folder = tmp_path_factory.mktemp("sampled")
+    table.drop(columns="size").to_csv(folder / "data.csv", index=False)
+    options = ["--target", "diagnosis", "--kernels-on", "all", "--inference", "gibbs", "--draws", "100"]
+    code, stdout, stderr = run("fit", folder / "data.csv", *options, "--out", folder / "run")
+    assert code == 0
+    return folder, stdout, stderr
+
+
+def test_a_sampled_run_has_chains_and_no_bound(sampled):
+    folder, stdout, _ = sampled
+    assert {path.name for path in (folder / "run").iterdir()} == FILES - {"elbo.png"} | {"reliability.png"}
+    assert "(4 chains of 100 draws," in stdout
+    weights = load_posterior(folder / "run" / "posterior.nc")["posterior"]["kernel_weights"]
+    assert dict(weights.sizes) == {"chain": 4, "draw": 100, "kernel": 13}
+    config = json.loads((folder / "run" / "config.json").read_text())
+    assert (config["inference"], config["elbo"], config["n_iter"]) == ("gibbs", None, [100])
+
+
+def test_refined_intervals_are_wider(fitted, csv, tmp_path):
+    code, _, _ = run(
+        "fit", csv, "--target", "diagnosis", "--out", tmp_path / "run", *FIT, "--seed", 3, "--refine"
+    )
+    assert code == 0
+    refined, closed = (
+        pd.read_csv(folder / "run" / "kernels.csv").set_index("kernel")["share_std"]
+        for folder in (tmp_path, fitted[0])
+    )
+    assert refined.sum() > 1.2 * closed.sum()
+
+
+def test_refinement_is_for_the_closed_form(csv, tmp_path):
+    message = fails(
+        "fit", csv, "--target", "diagnosis", "--out", tmp_path / "run", "--inference", "gibbs", "--refine"
+    )
+    assert "--refine follows --inference vb; got gibbs" in message
+
+
+def test_diagnosis_of_a_run(fitted, csv):
+    code, stdout, _ = run("diagnose", fitted[0] / "run", "--data", csv, "--draws", 200)
+    assert code == 0
+    assert "k-hat" in stdout
+    assert "alibration" in stdout
+
+
+def test_diagnosis_names_a_missing_target(fitted, table, tmp_path):
+    table.drop(columns=["size", "diagnosis"]).to_csv(tmp_path / "new.csv", index=False)
+    message = fails("diagnose", fitted[0] / "run", "--data", tmp_path / "new.csv")
+    assert "--data must have the target column 'diagnosis'" in message
+
+
 def test_regression_on_every_column_from_parquet(table, tmp_path):
     data = table.drop(columns="diagnosis")
     data.to_parquet(tmp_path / "data.parquet")

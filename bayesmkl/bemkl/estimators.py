@@ -413,16 +413,10 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into the predictive standard deviation; "paper" leaves the variance of
         the intermediate outputs out, and its intervals are too narrow.
-    inference : {"vb", "nuts", "gibbs", "svi"}, default="vb"
-        How the posterior is found. "vb": the closed-form updates, fast, its predictions good and its intervals too
-        narrow. "nuts": Hamiltonian Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked
-        Gibbs sampling, exact in the limit as well, slower to forget where it was. "svi": a normal distribution
-        fitted to the collapsed model by stochastic gradients, starting from "vb"; do not read shares from it.
+    inference, n_init, n_chains, n_warmup, n_draws, target_accept, chain_method, n_steps
+        How the posterior is found, as in `BEMKLClassifier`.
     init : {"mean", "random"} or posterior, default="mean"
-        Where the updates start.
-    n_init : int, default=1
-        Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept. The
-        bound can have several local maxima.
+        Where the closed-form updates start.
     max_iter : int, default=1000
         Most sweeps over all factors.
     tol : float, default=1e-6
@@ -431,15 +425,6 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         Anderson acceleration between sweeps; the ELBO still never falls.
     backend : {"auto", "numpy", "jax"}, default="auto"
         Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
-    n_chains, n_warmup, n_draws : int, default=4, 1000, 1000
-        For "nuts" and "gibbs": chains, their steps before the first draw that counts, and draws of each. "svi" takes
-        `n_draws` draws from its result.
-    target_accept : float, default=0.99
-        For "nuts": acceptance rate that the step size aims at. Higher means fewer divergences and more work.
-    chain_method : {"sequential", "vectorized"}, default="sequential"
-        For "nuts": one chain after the other, or all in one batch, which pays on a GPU.
-    n_steps : int, default=10000
-        For "svi": steps of the optimizer.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, default=None

@@ -252,17 +252,14 @@ def elliptical_slice(
     """Take one elliptical slice step under independent zero-mean normal priors (Murray et al. 2010)."""
     other = prior_std * rng.standard_normal(len(here))
     level = log_likelihood(here) - rng.exponential()
+
+    def rotated(angle: float) -> np.ndarray:
+        return math.cos(angle) * here + math.sin(angle) * other
+
     angle = 2.0 * math.pi * rng.random()
-    low, high = angle - 2.0 * math.pi, angle
-    while True:
-        there = math.cos(angle) * here + math.sin(angle) * other
-        if log_likelihood(there) > level or high - low < 1e-12:
-            return there
-        if angle < 0.0:
-            low = angle
-        else:
-            high = angle
-        angle = rng.uniform(low, high)
+    return rotated(
+        _shrink(lambda t: log_likelihood(rotated(t)) > level, angle, angle - 2.0 * math.pi, angle, rng)
+    )
 
 
 def slice_step(log_density: Callable[[float], float], rng: np.random.Generator) -> float:
@@ -279,14 +276,20 @@ def slice_step(log_density: Callable[[float], float], rng: np.random.Generator) 
         if log_density(high) <= level:
             break
         high += SLICE_WIDTH
-    while True:
-        there = rng.uniform(low, high)
-        if log_density(there) > level or high - low < 1e-12:
-            return there
+    return _shrink(lambda r: log_density(r) > level, rng.uniform(low, high), low, high, rng)
+
+
+def _shrink(
+    accept: Callable[[float], bool], there: float, low: float, high: float, rng: np.random.Generator
+) -> float:
+    """Draw from an interval around 0 that shrinks towards 0 with every point that is not accepted."""
+    while not accept(there) and high - low > 1e-12:
         if there < 0.0:
             low = there
         else:
             high = there
+        there = rng.uniform(low, high)
+    return there
 
 
 def _parameters(problem: Any, states: list[GibbsState]) -> dict[str, np.ndarray]:

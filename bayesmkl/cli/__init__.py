@@ -140,6 +140,9 @@ def fit(
             help="vb: closed form, fast, intervals too narrow. nuts: the reference, a minute for 100 rows."
         ),
     ] = Inference.VB,
+    draws: Annotated[
+        int, typer.Option(min=10, help="Draws of each of the four chains, after as many of warm-up.")
+    ] = 1000,
     refine: Annotated[
         bool,
         typer.Option("--refine", help="After vb, a short Gibbs run from its posterior: honest intervals."),
@@ -173,6 +176,7 @@ def fit(
                 kernels_on=kernels_on.value,
                 kernel_prior=kernel_prior.value,
                 inference=inference.value,
+                draws=draws,
                 refine=refine,
                 drop=tuple(drop or ()),
                 test_size=test_size,

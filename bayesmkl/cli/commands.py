@@ -59,6 +59,7 @@ class FitOptions(NamedTuple):
     kernels_on: str = "all+each"
     kernel_prior: str = "nonsparse"
     inference: str = "vb"
+    draws: int = 1000
     refine: bool = False
     drop: tuple[str, ...] = ()
     test_size: float = 0.3
@@ -223,6 +224,8 @@ def _new_model(options: FitOptions) -> Pipeline:
                     KernelBank(views=options.kernels_on),
                     kernel_prior=options.kernel_prior,
                     inference=options.inference,
+                    n_warmup=options.draws,
+                    n_draws=options.draws,
                     max_iter=options.max_iter,
                     tol=options.tol,
                     random_state=options.seed,
