@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
-from bayesmkl.posterior.convert import load_posterior, save_posterior, to_datatree
+from bayesmkl.posterior.chain_plots import plot_rank, plot_trace
+from bayesmkl.posterior.check_plots import plot_pareto_k, plot_posterior_predictive
+from bayesmkl.posterior.compare import compare_loo
+from bayesmkl.posterior.comparison_plots import plot_posteriors
+from bayesmkl.posterior.convert import to_datatree
+from bayesmkl.posterior.diagnose import Diagnosis, diagnose
+from bayesmkl.posterior.files import load_posterior, save_posterior
 from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
 from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability
+from bayesmkl.posterior.refine import refine_posterior
 from bayesmkl.posterior.reliability import Reliability, reliability
 from bayesmkl.posterior.sample import sample_posterior
 from bayesmkl.posterior.summary import kernel_table, view_table
+from bayesmkl.posterior.uncertainty_plots import plot_uncertainty
 
 __all__ = [
+    "Diagnosis",
     "Reliability",
+    "compare_loo",
+    "diagnose",
     "kernel_table",
     "load_posterior",
     "plot_elbo",
     "plot_kernel_weights",
+    "plot_pareto_k",
+    "plot_posterior_predictive",
+    "plot_posteriors",
     "plot_predictions",
+    "plot_rank",
     "plot_reliability",
+    "plot_trace",
+    "plot_uncertainty",
+    "refine_posterior",
     "reliability",
     "sample_posterior",
     "save_posterior",

@@ -5,14 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from arviz_plots import PlotCollection
     from matplotlib.axes import Axes
 
-__all__ = ["COLORS", "MARKERS", "NEUTRAL", "new_axes", "tidy"]
+__all__ = [
+    "COLORS",
+    "LINES",
+    "MARKERS",
+    "NEUTRAL",
+    "SHADES",
+    "legend_below",
+    "new_axes",
+    "shorten",
+    "tidy",
+    "without_pyplot",
+]
 
 # Okabe and Ito's colors, told apart by color-blind readers, in an order of distinct greys; shapes say the same.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 MARKERS = ("o", "s", "D", "^", "v", "P")
+LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)))
 NEUTRAL = "#555555"
+SHADES = ("#FFFFFF", "#5B8DB8")  # of a plane, low to high: black lines and all of COLORS are readable on both
 
 
 def new_axes(width: float, height: float, height_ratios: tuple[float, ...] = (1.0,)) -> Any:
@@ -31,3 +45,29 @@ def tidy(ax: Axes, grid: Any) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis=grid, color="#DDDDDD", linewidth=0.7)
     ax.set_axisbelow(True)
+
+
+def legend_below(ax: Axes, handles: dict[str, Any], n_columns: int = 2) -> None:
+    """Put a legend of the handles, by their texts, below the label of the x-axis."""
+    from matplotlib.transforms import ScaledTranslation
+
+    lower = ax.transAxes + ScaledTranslation(0.0, -0.55, ax.figure.dpi_scale_trans)  # inches
+    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "bbox_transform": lower}
+    ax.legend(handles.values(), handles.keys(), frameon=False, ncols=n_columns, borderaxespad=0.0, **place)
+
+
+def shorten(text: str, longest: int) -> str:
+    """Cut a text to at most `longest` characters."""
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def without_pyplot(collection: PlotCollection, finding: str) -> PlotCollection:
+    """Write what a plot of ArviZ says above it, and make pyplot forget its figure."""
+    from matplotlib import pyplot
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = collection.viz["figure"].item()
+    figure.suptitle(finding, x=0.01, ha="left", fontsize="large")
+    pyplot.close(figure)
+    FigureCanvasAgg(figure)
+    return collection

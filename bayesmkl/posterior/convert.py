@@ -1,59 +1,113 @@
-"""Posteriors as ArviZ data: a DataTree in memory, NetCDF on disk."""
+"""Posteriors as ArviZ data: a DataTree."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl.persistence import written_beside
+from bayesmkl._numerics.validation import check_integer
+from bayesmkl.bemkl.collapsed import log_variational
+from bayesmkl.posterior.evaluated import Evaluated, log_prior_terms
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.sample import sample_posterior
+from bayesmkl.posterior.sample import named_draws
 
 if TYPE_CHECKING:
-    from xarray import DataTree
+    from xarray import Dataset, DataTree
 
-__all__ = ["load_posterior", "save_posterior", "to_datatree"]
+__all__ = ["to_datatree"]
 
-# Dimensions after (chain, draw); "class" comes first where there are several one-versus-all models.
-DIMS = {
-    "kernel_weights": ["kernel"],
-    "kernel_precision": ["kernel"],
-    "dual_coef": ["obs_id"],
-    "sample_precision": ["obs_id"],
+# Own dimensions of variables, by group. Variables with chains and draws have those first; where there are several
+# one-versus-all models, "class" comes before the own dimensions (not in constant_data).
+AT_SAMPLES = {"y": ["obs_id"]}
+DIMS: dict[str, dict[str, list[str]]] = {
+    "posterior": {
+        "kernel_weights": ["kernel"],
+        "kernel_precision": ["kernel"],
+        "kernel_inclusion": ["kernel"],
+        "kernel_shares": ["kernel"],
+        "dual_coef": ["obs_id"],
+        "sample_precision": ["obs_id"],
+    },
+    "posterior_predictive": AT_SAMPLES,
+    "log_likelihood": AT_SAMPLES,
+    "observed_data": AT_SAMPLES,
+    "constant_data": {"view": ["kernel"], "label": ["obs_id"]},
+    "sample_stats": {"elbo": ["iteration"]},
 }
 
 
 def to_datatree(
-    model: Any, n_draws: int = 1000, random_state: int | np.random.Generator | None = None
+    model: Any,
+    n_draws: int | None = None,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    kernels: Any = None,
+    pointwise: bool | None = None,
+    sample_names: Any = None,
 ) -> DataTree:
-    """Convert the posterior of a fitted BEMKL model to a DataTree, for ArviZ and xarray.
+    r"""Convert the posterior of a fitted BEMKL model to a DataTree, for ArviZ and xarray.
 
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
-    n_draws : int, default=1000
-        Number of draws from the variational posterior.
+        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
+    n_draws : int, default=None
+        Draws in each chain: from a variational posterior this many (None: 1000); of existing chains at most this
+        many, at even distances (None: all).
     random_state : int, numpy.random.Generator or None, default=None
-        Seed or source of the draws.
+        Seed or source of the draws from a variational posterior and of the replicated targets.
+    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
+        The training kernels, for a model that was fitted to precomputed ones and does not keep them.
+    pointwise : bool, default=None
+        Whether to evaluate the draws at the training samples: shares, replicated targets and log likelihood. They
+        take a product of every training kernel with every draw, and every kernel once more where a bank makes them.
+        None does it where there are kernels, that is unless they were precomputed and are not given.
+    sample_names : array-like of shape (n_samples,), default=None
+        Names or numbers of the training samples for the dimension ``obs_id``; 0, 1, ... by default.
 
     Returns
     -------
     xarray.DataTree
         With the groups
 
-        * ``posterior``: the draws of :func:`sample_posterior` as one chain, with the dimensions ``kernel`` (kernel
-          names), ``obs_id`` (training samples) and, with more than two classes, ``class``;
-        * ``sample_stats``: ``elbo`` over ``iteration``, the evidence lower bound in nats after every sweep. It has
-          no chain or draw: it tells how the posterior was found. One-versus-all models that ended early are
-          padded with NaN;
-        * ``constant_data``: ``view`` of each kernel where a bank made the kernels; in classification ``side``, the
-          +1 or -1 that the training label stands for.
+        * ``posterior``: the parameters, named as in :func:`sample_posterior`, with the dimensions ``chain``,
+          ``draw``, ``kernel`` (kernel names), ``obs_id`` (training samples) and, with more than two classes,
+          ``class``; and ``kernel_shares``, each kernel's part of the score (`pointwise`);
+        * ``posterior_predictive``: ``y``, one new target of every training sample for every draw (`pointwise`);
+        * ``log_likelihood``: ``y``, log p(y | a, b, e) of every training sample (`pointwise`);
+        * ``log_prior``: log densities of ``kernel_weights``, ``intercept``, ``dual_coef`` and, in regression,
+          ``intermediate_precision`` and ``noise_precision``, each a sum over its entries;
+        * ``observed_data``: ``y``, the targets;
+        * ``constant_data``: ``view`` of each kernel where a bank made the kernels; in classification ``label`` of
+          each sample, ``margin`` and ``intermediate_scale``; in regression ``y_mean`` and ``y_scale``;
+        * ``sample_stats``: what a sampler says of each draw, such as ``diverging``; of "vb" and "svi" draws
+          ``log_variational``, their log density under the variational posterior, and ``elbo`` over ``iteration``,
+          which has no chain or draw: it tells how the posterior was found. One-versus-all models that ended early
+          are padded with NaN.
 
-        Attributes name the model, the version and why the sweeps ended.
+        Attributes name the model, the inference, the version and why it ended.
+
+    Raises
+    ------
+    ValueError
+        If kernels are needed and missing, or an argument does not fit the model.
+
+    Notes
+    -----
+    Likelihood and prior are those of the collapsed model, with precisions, intermediate outputs and latent scores
+    integrated out; weights a, b and e are Student t variables there.
+
+    In classification ``y`` is 1 for the second of two classes and 0 for the first; with more than two classes it is
+    1 for samples of ``class``. The log likelihood is :math:`\log P(y_i f_i > \nu)`, which for :math:`\nu > 0` does
+    not sum to one over the labels: a score within the margin belongs to none. Replicated labels are drawn given that
+    there is a label.
+
+    In regression the target is standardized before the fit, and parameters are those of the standardized target.
+    ``y`` is in the original units everywhere, and the log likelihood is that of the original target.
+
+    The sum of ``log_likelihood`` and all of ``log_prior``, less ``log_variational``, is the log importance ratio of a
+    draw.
 
     Examples
     --------
@@ -62,115 +116,108 @@ def to_datatree(
     >>> from bayesmkl.posterior import to_datatree
     >>> X = np.linspace(-1, 1, 12)[:, None]
     >>> tree = to_datatree(BEMKLRegressor(KernelBank(["rbf", "linear"])).fit(X, X[:, 0]), random_state=0)
-    >>> tree["posterior/kernel_weights"].dims
-    ('chain', 'draw', 'kernel')
+    >>> tree["posterior/kernel_shares"].dims, tree["log_likelihood/y"].dims
+    (('chain', 'draw', 'kernel'), ('chain', 'draw', 'obs_id'))
     >>> tree["posterior"].coords["kernel"].values.tolist()
     ['rbf · all', 'linear · all']
     """
-    from arviz_base import from_dict
+    from xarray import DataTree
 
     fitted = fitted_bemkl(model)
-    draws = sample_posterior(model, n_draws, random_state)
-    several = [] if fitted.class_names is None else ["class"]
-    constants = _constants(fitted)
-    groups = {"posterior": {name: values[None] for name, values in draws.items()}}
-    if constants:
-        groups["constant_data"] = {name: values for name, (_, values) in constants.items()}
-    dims = {name: several + DIMS.get(name, []) for name in draws}
-    dims |= {name: [*several, *own] if name == "side" else own for name, (own, _) in constants.items()}
-    coords: dict[str, Any] = {"kernel": fitted.kernel_names}
-    if several:
-        coords["class"] = fitted.class_names
-    tree = from_dict(groups, coords=coords, dims=dims, attrs={"/": _attributes(fitted)})
-    trace = from_dict(
-        {"sample_stats": {"elbo": _elbo(fitted)}},
-        sample_dims=[],
-        coords=coords | {"iteration": np.arange(1, 1 + max(map(len, fitted.histories)))},
-        dims={"elbo": [*several, "iteration"]},
-    )
-    tree["sample_stats"] = trace["sample_stats"]
+    n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=1)
+    rng = np.random.default_rng(random_state)
+    if pointwise is None:
+        pointwise = kernels is not None or fitted.estimator.kernel_bank_ is not None
+    coords = _coords(fitted, sample_names)
+    groups = _drawn_groups(fitted, n_draws, rng, kernels, pointwise)
+    datasets = {name: _dataset(name, variables, coords) for name, variables in groups.items()}
+    datasets["observed_data"] = _dataset("observed_data", {"y": _observed(fitted)}, coords)
+    datasets["constant_data"] = _dataset("constant_data", _constants(fitted), coords)
+    if fitted.histories:
+        iterations = {"iteration": np.arange(1, 1 + max(map(len, fitted.histories)))}
+        trace = _dataset("sample_stats", {"elbo": _elbo(fitted)}, coords | iterations, sample_dims=[])
+        datasets["sample_stats"] = datasets["sample_stats"].merge(trace)
+    tree = DataTree.from_dict(datasets)
+    tree.attrs = _attributes(fitted)
     return tree
 
 
-def save_posterior(
-    model: Any,
-    path: str | os.PathLike[str],
-    n_draws: int = 1000,
-    random_state: int | np.random.Generator | None = None,
-) -> None:
-    """Write the posterior of a model as NetCDF, which ArviZ and xarray read.
+def _dataset(group: str, variables: dict[str, Any], coords: dict[str, Any], **options: Any) -> Dataset:
+    """Name dimensions and coordinates of one group, by ArviZ."""
+    from arviz_base import from_dict
 
-    Parameters
-    ----------
-    model : estimator or xarray.DataTree
-        A fitted model, or what :func:`to_datatree` made of one.
-    path : path-like
-        File to write. It appears, or replaces an older one, only when it is complete.
-    n_draws, random_state
-        As in :func:`to_datatree`; not used where `model` is a DataTree.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from bayesmkl import BEMKLRegressor, KernelBank
-    >>> from bayesmkl.posterior import load_posterior, save_posterior
-    >>> X = np.linspace(-1, 1, 12)[:, None]
-    >>> model = BEMKLRegressor(KernelBank(["linear"])).fit(X, X[:, 0])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_posterior(model, f"{folder}/posterior.nc", random_state=0)
-    ...     tree = load_posterior(f"{folder}/posterior.nc")
-    >>> sorted(tree.children)
-    ['constant_data', 'posterior', 'sample_stats']
-    """
-    from xarray import DataTree
-
-    tree = model if isinstance(model, DataTree) else to_datatree(model, n_draws, random_state)
-    with written_beside(path) as beside:
-        tree.to_netcdf(beside, engine="h5netcdf")
+    several = ["class"] if "class" in coords and group != "constant_data" else []
+    own = DIMS.get(group, {})
+    dims = {name: several + own.get(name, []) for name in variables}
+    return from_dict({group: variables}, coords=coords, dims=dims, **options)[group].to_dataset()
 
 
-def load_posterior(path: str | os.PathLike[str]) -> DataTree:
-    """Read a posterior that :func:`save_posterior` wrote into memory.
+def _drawn_groups(
+    fitted: FittedBEMKL, n_draws: int | None, rng: np.random.Generator, kernels: Any, pointwise: bool
+) -> dict[str, dict[str, np.ndarray]]:
+    """Return all that has chains and draws, by group and variable; several classes are the third axis."""
+    draws, statistics = fitted.draws(n_draws, rng), fitted.statistics(n_draws)
+    problems = fitted.problems(kernels) if pointwise else fitted.problems_without_kernels()
+    scale = getattr(fitted.estimator, "y_scale_", 1.0)
+    per_model = []
+    for problem, state, own, stats in zip(problems, fitted.states, draws, statistics, strict=True):
+        here = Evaluated(problem, own)
+        groups = {
+            "posterior": named_draws(own),
+            "log_prior": {name: here.in_chains(v) for name, v in log_prior_terms(problem, here.flat).items()},
+            "sample_stats": stats,
+        }
+        if not fitted.is_drawn:
+            groups["sample_stats"] = {"log_variational": here.in_chains(log_variational(state, here.flat))}
+        if pointwise:
+            replicated = here.replicate(rng)
+            if here.is_regression:
+                replicated = fitted.estimator.y_mean_ + scale * replicated
+            groups["posterior"]["kernel_shares"] = here.in_chains(here.shares)
+            groups["posterior_predictive"] = {"y": here.in_chains(replicated)}
+            groups["log_likelihood"] = {"y": here.in_chains(here.log_likelihood - np.log(scale))}
+        per_model.append({group: variables for group, variables in groups.items() if variables})
+    if fitted.class_names is None:
+        return per_model[0]
+    return {
+        group: {name: np.stack([own[group][name] for own in per_model], axis=2) for name in variables}
+        for group, variables in per_model[0].items()
+    }
 
-    Parameters
-    ----------
-    path : path-like
-        The NetCDF file.
 
-    Returns
-    -------
-    xarray.DataTree
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is no such file.
-    ValueError
-        If the file is no NetCDF file, or only part of one.
-    """
-    from xarray import open_datatree
-
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"`path` must be a NetCDF file; there is none at {str(path)!r}.")
-    try:
-        with open_datatree(path, engine="h5netcdf") as tree:
-            return tree.load()
-    except (OSError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"`path` is not a readable NetCDF file: {str(path)!r} ({error}). Write it again with `save_posterior`."
-        ) from error
+def _observed(fitted: FittedBEMKL) -> np.ndarray:
+    """Return targets in the units of the user: labels 0 and 1, or numbers; (n_classes,) n_samples."""
+    if hasattr(fitted.estimator, "classes_"):
+        return (fitted.estimator.target_ > 0).astype(np.int8)
+    return fitted.target
 
 
-def _constants(fitted: FittedBEMKL) -> dict[str, tuple[list[str], np.ndarray]]:
-    """Name -> (own dimensions, values) of what the model was given."""
-    constants = {}
+def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
+    """Return what the model was given."""
+    estimator = fitted.estimator
+    constants: dict[str, Any] = {}
     if fitted.kernel_views is not None:
-        constants["view"] = (["kernel"], np.array(fitted.kernel_views))
-    if hasattr(fitted.states[0], "latent"):  # beyond the margin on the label's side, by construction
-        sides = np.array([np.sign(state.latent.mean) for state in fitted.states]).astype(np.int64)
-        constants["side"] = (["obs_id"], sides if fitted.class_names is not None else sides[0])
-    return constants
+        constants["view"] = np.array(fitted.kernel_views)
+    if hasattr(estimator, "classes_"):
+        constants["label"] = np.array([str(label) for label in fitted.target])
+        names = ("margin", "intermediate_scale")
+    else:
+        names = ("y_mean_", "y_scale_")
+    return constants | {name.removesuffix("_"): np.float64(getattr(estimator, name)) for name in names}
+
+
+def _coords(fitted: FittedBEMKL, sample_names: Any) -> dict[str, Any]:
+    n_samples = fitted.estimator.target_.shape[-1]
+    names = np.arange(n_samples) if sample_names is None else np.asarray(sample_names)
+    if names.shape != (n_samples,):
+        raise ValueError(
+            f"`sample_names` must hold one name for each of the {n_samples} training samples; got shape "
+            f"{names.shape}."
+        )
+    if names.dtype == object:
+        names = names.astype(str)
+    coords: dict[str, Any] = {"kernel": fitted.kernel_names, "obs_id": names}
+    return coords if fitted.class_names is None else coords | {"class": fitted.class_names}
 
 
 def _elbo(fitted: FittedBEMKL) -> np.ndarray:
@@ -187,10 +234,13 @@ def _attributes(fitted: FittedBEMKL) -> dict[str, Any]:
 
     estimator = fitted.estimator
     outcomes = estimator.outcome_ if fitted.class_names is not None else [estimator.outcome_]
-    return {
+    attributes = {
         "model": type(estimator).__name__,
+        "inference": fitted.inference,
         "inference_library": "bayesmkl",
         "inference_library_version": __version__,
         "outcome": "; ".join(dict.fromkeys(outcome.value for outcome in outcomes)),
-        "elbo": estimator.elbo_,
     }
+    if fitted.histories:
+        attributes["elbo"] = estimator.elbo_
+    return attributes

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmkl._numerics.validation import check_choice, check_integer
-from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, new_axes, tidy
-from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, new_axes, shorten, tidy
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.summary import kernel_table
 
 if TYPE_CHECKING:
@@ -22,14 +22,21 @@ INCHES_PER_CHARACTER = 0.085
 
 
 def plot_kernel_weights(
-    model: Any, kind: str = "shares", ci_prob: float = 0.94, max_kernels: int = 20, ax: Axes | None = None
+    model: Any,
+    kind: str = "shares",
+    ci_prob: float = 0.94,
+    max_kernels: int = 20,
+    ax: Axes | None = None,
+    *,
+    by_view: bool = False,
+    kernels: Any = None,
 ) -> Axes:
     """Show the most important kernels with their intervals.
 
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
+        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
     kind : {"shares", "weights"}, default="shares"
         The kernel's part of the score, which the model identifies, or the raw weight, which is known up to a common
         sign and scale. Kernels are sorted by share in both.
@@ -39,11 +46,21 @@ def plot_kernel_weights(
         How many kernels to show.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None makes a figure.
+    by_view : bool, default=False
+        Put the kernels of each view together, under a heading with the name of the view and the sum of the shares of
+        all its kernels. Views are sorted by that sum.
+    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
+        The training kernels of a model that was fitted to precomputed ones, see :func:`kernel_table`.
 
     Returns
     -------
     matplotlib.axes.Axes
         Its figure is ``ax.figure``: ``ax.figure.savefig("kernels.png")``.
+
+    Raises
+    ------
+    ValueError
+        If `by_view` is asked of precomputed kernels, which have no views.
 
     Notes
     -----
@@ -63,21 +80,35 @@ def plot_kernel_weights(
     """
     value = check_choice("kind", kind, ("shares", "weights"))[:-1]
     max_kernels = check_integer("max_kernels", max_kernels, low=1)
-    table = kernel_table(model, ci_prob)
+    table = kernel_table(model, ci_prob, kernels=kernels)
     shown, groups, grouped_by = _shown(table, max_kernels)
-    names = shown["kernel"].drop_duplicates().tolist()
+    labels, row_of, headings = _rows(table, shown, by_view)
+    legend = groups if len(groups) > 1 and not (by_view and grouped_by == "view") else {}
     n_offsets = len(groups) if grouped_by == "class" else 1
     if ax is None:
-        (ax,) = new_axes(_width(names, groups), 1.4 + len(names) * max(0.26, 0.16 * n_offsets))
+        height = 1.4 + len(labels) * max(0.26, 0.16 * n_offsets)
+        (ax,) = new_axes(_width(labels, legend), height)
     handles = []
     for g, group in enumerate(groups.values()):
-        rows = np.array([names.index(name) for name in group["kernel"]], dtype=float)
+        rows = np.array([row_of[name] for name in group["kernel"]], dtype=float)
         rows += 0.7 * ((g + 0.5) / n_offsets - 0.5) if n_offsets > 1 else 0.0
         handles.append(_draw_intervals(ax, rows, group, value, g))
-    ax.set_yticks(range(len(names)), [_shorten(name, LONGEST_NAME) for name in names])
-    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.set_yticks(range(len(labels)), [shorten(label, LONGEST_NAME) for label in labels])
+    for row in headings:
+        ax.get_yticklabels()[row].set_fontweight("bold")
+    ax.set_ylim(len(labels) - 0.4, -0.6)
     tidy(ax, "x")
-    interval = f"\nposterior mean and {100 * ci_prob:g} % interval"
+    _say_finding(ax, table, value, ci_prob)
+    if legend:
+        named = [shorten(label, LONGEST_GROUP) for label in legend]
+        place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        ax.legend(handles, named, title=grouped_by, frameon=False, **place)
+    return ax
+
+
+def _say_finding(ax: Axes, table: pd.DataFrame, value: str, ci_prob: float) -> None:
+    caution = " (variational: too narrow)" if table.attrs["inference"] in ("vb", "svi") else ""
+    interval = f"\nposterior mean and {100 * ci_prob:g} % interval{caution}"
     if value == "share":
         ax.set_xlim(left=0.0)
         ax.set_xlabel(f"share of the score in %{interval}")
@@ -86,12 +117,33 @@ def plot_kernel_weights(
         ax.axvline(0.0, color=NEUTRAL, linewidth=0.8, zorder=0)
         ax.set_xlabel(f"kernel weight{interval}")
         ax.set_title(_weights_finding(table, ci_prob), loc="left")
-    if len(groups) > 1:
-        labels = [_shorten(label, LONGEST_GROUP) for label in groups]
-        ax.legend(
-            handles, labels, title=grouped_by, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0)
+
+
+def _rows(
+    table: pd.DataFrame, shown: pd.DataFrame, by_view: bool
+) -> tuple[list[str], dict[str, int], list[int]]:
+    """Return labels from top to bottom, the row of each kernel, and the rows that are headings."""
+    names = shown["kernel"].drop_duplicates().tolist()
+    if not by_view:
+        return names, {name: row for row, name in enumerate(names)}, []
+    if "view" not in table:
+        raise ValueError(
+            "`by_view` needs the views of a KernelBank; `model` was fitted to precomputed kernels. Leave it out."
         )
-    return ax
+    view_of = dict(zip(table["kernel"], table["view"], strict=True))
+    n_classes = table["class"].nunique() if "class" in table else 1
+    shares = table.groupby("view", sort=False)["share"].sum() / n_classes
+    labels: list[str] = []
+    row_of, headings = {}, []
+    for view, share in shares.sort_values(ascending=False, kind="stable").items():
+        members = [name for name in names if view_of[name] == view]
+        if members:
+            headings.append(len(labels))
+            labels.append(f"{view}: {100 * share:.0f} %")
+        for name in members:
+            row_of[name] = len(labels)
+            labels.append(name.removesuffix(f" · {view}"))
+    return labels, row_of, headings
 
 
 def _draw_intervals(ax: Axes, rows: np.ndarray, group: pd.DataFrame, value: str, g: int) -> Any:
@@ -104,12 +156,12 @@ def _draw_intervals(ax: Axes, rows: np.ndarray, group: pd.DataFrame, value: str,
 
 
 def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
-    """Show how far the evidence lower bound was from its last value after every sweep.
+    """Show how far the evidence lower bound was from its best value, after every sweep or block of steps.
 
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
+        A BEMKLClassifier or BEMKLRegressor fitted by "vb" or "svi", or a Pipeline or search that ends in one.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None makes a figure.
 
@@ -118,6 +170,16 @@ def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
     matplotlib.axes.Axes
         One line per fitted model: one, or one per class with more than two classes. The scale is logarithmic, so a
         line that still falls steeply at its end has not converged.
+
+    Raises
+    ------
+    ValueError
+        For a model fitted by "nuts" or "gibbs", which raise no bound; :func:`plot_trace` shows their chains.
+
+    Notes
+    -----
+    The closed form ("vb") never lowers the bound: its best value is the last. Stochastic gradients ("svi") only
+    estimate it, by the mean of each block of steps, and their line ends in noise.
 
     Examples
     --------
@@ -129,35 +191,42 @@ def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
     'sweep over all factors'
     """
     fitted = fitted_bemkl(model)
-    ax = new_axes(6.4, 3.6)[0] if ax is None else ax
-    for g, history in enumerate(fitted.histories):
-        gap = history[-1] - history
-        below = gap > 0.0
-        sweeps = np.arange(1, len(history) + 1)
-        color, marker = COLORS[g % len(COLORS)], MARKERS[g % len(MARKERS)]
-        ax.plot(
-            sweeps[below],
-            gap[below],
-            marker,
-            color=color,
-            linestyle="-",
-            linewidth=1.4,
-            markersize=4,
-            markevery=0.1,
+    if not fitted.histories:
+        raise ValueError(
+            f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. Use '
+            "`plot_trace` or `plot_rank` to see whether its chains agree."
         )
+    ax = new_axes(6.4, 3.6)[0] if ax is None else ax
+    steps = [_steps(fitted, k) for k in range(len(fitted.histories))]
+    lines: list[Any] = []
+    for g, (done, history) in enumerate(zip(steps, fitted.histories, strict=True)):
+        gap = (history.max() if fitted.is_drawn else history[-1]) - history
+        below = gap > 0.0
+        look: dict[str, Any] = {
+            "color": COLORS[g % len(COLORS)],
+            "marker": MARKERS[g % len(MARKERS)],
+            "linewidth": 1.4,
+        }
+        lines += ax.plot(done[below], gap[below], markersize=4, markevery=0.1, **look)
     ax.set_yscale("log")
-    ax.set_xlim(0.0, max(map(len, fitted.histories)) + 1.0)
-    ax.set_xlabel("sweep over all factors")
-    ax.set_ylabel("ELBO below its last value (nats)")
+    ax.set_xlim(0.0, max(done[-1] for done in steps) + 1.0)
+    ax.set_xlabel("step of the optimizer" if fitted.is_drawn else "sweep over all factors")
+    ax.set_ylabel(f"ELBO below its {'highest' if fitted.is_drawn else 'last'} value (nats)")
     tidy(ax, "both")
-    ax.set_title(_elbo_finding(fitted), loc="left")
+    ax.set_title(_elbo_finding(fitted, max(done[-1] for done in steps)), loc="left")
     if fitted.class_names is not None:
-        ax.legend(ax.lines[-len(fitted.histories) :], fitted.class_names, title="class", frameon=False)
+        ax.legend(lines, fitted.class_names, title="class", frameon=False)
     return ax
 
 
-def _shorten(name: str, longest: int) -> str:
-    return name if len(name) <= longest else f"{name[: longest - 1]}…"
+def _steps(fitted: FittedBEMKL, k: int) -> np.ndarray:
+    """Sweeps, or steps of the optimizer, that were done at each entry of the history of model number `k`."""
+    sweeps = np.arange(1, 1 + len(fitted.histories[k]))
+    if not fitted.is_drawn:
+        return sweeps
+    from bayesmkl.bemkl.sampling import SVI_BLOCK
+
+    return np.minimum(SVI_BLOCK * sweeps, np.atleast_1d(fitted.estimator.n_iter_)[k])
 
 
 def _width(names: list[str], groups: dict[str, pd.DataFrame]) -> float:
@@ -203,12 +272,13 @@ def _weights_finding(table: pd.DataFrame, ci_prob: float) -> str:
     return f"{away} of {len(table)} kernel weights differ from zero ({100 * ci_prob:g} % interval)"
 
 
-def _elbo_finding(fitted: Any) -> str:
+def _elbo_finding(fitted: FittedBEMKL, n_steps: int) -> str:
     estimator, n_models = fitted.estimator, len(fitted.states)
-    n_sweeps = max(map(len, fitted.histories))
+    unit = "steps" if fitted.is_drawn else "sweeps"
     if n_models == 1:
-        ending = f"{'Converged' if estimator.converged_ else 'Not converged'} after {n_sweeps} sweeps"
+        ending = f"{'Converged' if estimator.converged_ else 'Not converged'} after {n_steps} {unit}"
     else:
         converged = sum(outcome.converged for outcome in estimator.outcome_)
-        ending = f"{converged} of {n_models} models converged, within {n_sweeps} sweeps"
-    return f"{ending}; ELBO {estimator.elbo_:.2f} nats".replace("-", "\N{MINUS SIGN}")
+        ending = f"{converged} of {n_models} models converged, within {n_steps} {unit}"
+    about = "about " if fitted.is_drawn else ""
+    return f"{ending}; ELBO {about}{estimator.elbo_:.2f} nats".replace("-", "\N{MINUS SIGN}")

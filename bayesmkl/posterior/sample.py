@@ -1,4 +1,4 @@
-"""Draws from the variational posterior."""
+"""Draws from the posterior."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._numerics.validation import check_integer
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.posterior.fitted import evenly, fitted_bemkl
 
-__all__ = ["sample_posterior"]
+__all__ = ["named_draws", "sample_posterior"]
 
 
 def sample_posterior(
-    model: Any, n_draws: int = 1000, random_state: int | np.random.Generator | None = None
+    model: Any, n_draws: int | None = None, random_state: int | np.random.Generator | None = None
 ) -> dict[str, np.ndarray]:
     """Draw parameters from the posterior of a fitted BEMKL model.
 
@@ -22,10 +22,12 @@ def sample_posterior(
     ----------
     model : estimator
         A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
-    n_draws : int, default=1000
-        Number of draws.
+    n_draws : int, default=None
+        Number of draws. A model fitted by "nuts", "gibbs" or "svi" has its draws already: its chains are put in a row
+        and `n_draws` of them are taken at even distances. None is all of these, or 1000 draws from a variational
+        posterior.
     random_state : int, numpy.random.Generator or None, default=None
-        Seed or source of the draws.
+        Seed or source of the draws from a variational posterior.
 
     Returns
     -------
@@ -33,17 +35,25 @@ def sample_posterior(
         The draw is the first axis. With more than two classes, each a model of its own against the rest, the
         class is the second.
 
-        * ``kernel_weights`` (n_draws, n_kernels) and ``intercept`` (n_draws,): e and b, drawn jointly;
+        * ``kernel_weights`` (n_draws, n_kernels) and ``intercept`` (n_draws,): e and b;
         * ``dual_coef`` (n_draws, n_train): a, the weights of the training samples;
         * ``kernel_precision`` (n_draws, n_kernels), ``intercept_precision`` (n_draws,) and ``sample_precision``
-          (n_draws, n_train): the precisions ω, γ and λ of their priors;
-        * ``intermediate_precision`` and ``noise_precision`` (n_draws,): υ and ε, in regression only.
+          (n_draws, n_train): the precisions ω, γ and λ of their priors; no ω under a "dirichlet" or "spike-slab"
+          prior;
+        * ``intermediate_precision`` and ``noise_precision`` (n_draws,): υ and ε, in regression only;
+        * ``kernel_inclusion`` (n_draws, n_kernels): whether the kernel is used, 0 or 1, under a "spike-slab" prior
+          only.
+
+    Raises
+    ------
+    ValueError
+        If `n_draws` is not positive, or larger than the number of draws that a sampled model has.
 
     Notes
     -----
     The variational posterior is a product of factors: (b, e) are drawn jointly, but independently of a and of all
     precisions. Correlations between a and e that the exact posterior has are missing by construction. Weights are
-    identified up to a common change of sign of e and a; the variational posterior is one of the two mirror images.
+    identified up to a common change of sign of e and a; the draws are from one of the two mirror images.
 
     Examples
     --------
@@ -56,28 +66,26 @@ def sample_posterior(
     >>> draws["kernel_weights"].shape, draws["dual_coef"].shape
     ((500, 2), (500, 12))
     """
-    n_draws = check_integer("n_draws", n_draws, low=1)
-    rng = np.random.default_rng(random_state)
+    n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=1)
     fitted = fitted_bemkl(model)
-    per_state = [_draw_state(state, n_draws, rng) for state in fitted.states]
+    flat = [
+        draws.flat()
+        for draws in fitted.draws(None if fitted.is_drawn else n_draws, np.random.default_rng(random_state))
+    ]
+    n_total = len(flat[0].intercept)
+    if n_draws is not None and n_draws > n_total:
+        raise ValueError(
+            f"`n_draws` must be at most {n_total}, the draws that the model has in all its chains; got {n_draws}. "
+            "None takes all of them; fit with a larger `n_draws` for more."
+        )
+    kept = evenly(n_total, n_draws)
+    per_model = [named_draws(draws.map(lambda values: values[kept])) for draws in flat]
     if fitted.class_names is None:
-        return per_state[0]
-    return {name: np.stack([draws[name] for draws in per_state], axis=1) for name in per_state[0]}
+        return per_model[0]
+    return {name: np.stack([draws[name] for draws in per_model], axis=1) for name in per_model[0]}
 
 
-def _draw_state(state: Any, n_draws: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    readout = state.readout.draw(n_draws, rng)
-    draws = {
-        "kernel_weights": readout[:, 1:],
-        "intercept": readout[:, 0],
-        "dual_coef": state.dual.draw(n_draws, rng),
-    }
-    for name, factor in state._asdict().items():
-        if isinstance(factor, Gamma):
-            draws[name] = _draw_gamma(factor, n_draws, rng)
-    return draws
-
-
-def _draw_gamma(factor: Gamma, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-    rate = np.asarray(factor.rate)
-    return rng.gamma(np.asarray(factor.concentration), 1.0 / rate, size=(n_draws, *rate.shape))
+def named_draws(draws: PosteriorDraws) -> dict[str, np.ndarray]:
+    """Return the arrays of `draws` that are there, by the names that users see."""
+    names = {"dual": "dual_coef"}
+    return {names.get(name, name): values for name, values in draws._asdict().items() if values is not None}

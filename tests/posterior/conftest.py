@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import numpy as np
@@ -9,7 +10,11 @@ import pandas as pd
 import pytest
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl.bemkl.collapsed import log_variational
+from bayesmkl.bemkl.draws import variational_draws
+from bayesmkl.bemkl.shares import shares_of_draws
 from bayesmkl.kernels import Gaussian, Polynomial
+from bayesmkl.kernels.stack import DenseStack
 
 N_SAMPLES = 40
 
@@ -47,3 +52,66 @@ def several_model(features, bank):
 @pytest.fixture(scope="session")
 def regression_model(features, bank):
     return BEMKLRegressor(bank).fit(features, 3.0 * features["größe"] + 10.0)
+
+
+def sampled(model, posterior, **attributes):
+    """Return a copy of a fitted model that has these draws for its posterior."""
+    copied = copy.deepcopy(model)
+    stack = DenseStack(model.kernel_bank_.train_stack())
+    shares = shares_of_draws(stack, posterior.flat())
+    copied.posterior_, copied.kernel_shares_, copied.kernel_shares_std_ = posterior, shares.mean, shares.std
+    weights = posterior.flat().kernel_weights
+    copied.kernel_weights_, copied.kernel_weights_std_ = weights.mean(axis=0), weights.std(axis=0, ddof=1)
+    for name, value in attributes.items():
+        setattr(copied, name, value)
+    return copied
+
+
+@pytest.fixture(scope="session")
+def gibbs_model(features, bank):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # too short to mix, by intention
+        model = BEMKLClassifier(bank, inference="gibbs", n_chains=2, n_draws=150, n_warmup=100)
+        return model.fit(features, np.where(features["größe"] > 0, "big", "small"))
+
+
+@pytest.fixture(scope="session")
+def gibbs_several_model(features, bank):
+    sizes = np.array(["small", "middle", "big"])[np.digitize(features["größe"], [-0.5, 0.5])]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return BEMKLClassifier(bank, inference="gibbs", n_chains=1, n_draws=60, n_warmup=30).fit(
+            features, sizes
+        )
+
+
+@pytest.fixture(scope="session")
+def gibbs_regression_model(features, bank):
+    noise = np.random.default_rng(3).normal(scale=0.5, size=N_SAMPLES)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BEMKLRegressor(bank, inference="gibbs", n_chains=2, n_draws=150, n_warmup=100)
+        return model.fit(features, 3.0 * features["größe"] + 10.0 + noise)
+
+
+@pytest.fixture(scope="session")
+def svi_model(binary_model):
+    """Draws of the variational posterior in the form in which SVI leaves them."""
+    draws = variational_draws(binary_model.posterior_, 300, np.random.default_rng(5))
+    log_q = log_variational(binary_model.posterior_, draws.flat())[None]
+    return sampled(binary_model, draws, inference="svi", sample_stats_={"log_variational": log_q})
+
+
+@pytest.fixture(scope="session")
+def nuts_model(gibbs_model):
+    """The chains of Gibbs sampling with statistics as NUTS has them."""
+    rng, shape = np.random.default_rng(6), gibbs_model.posterior_.intercept.shape
+    diverging = np.zeros(shape, dtype=bool)
+    diverging[0, 10] = diverging[1, 99] = True
+    stats = {
+        "diverging": diverging,
+        "acceptance_rate": rng.uniform(0.9, 1.0, shape),
+        "n_steps": np.full(shape, 31),
+        "energy": rng.normal(size=shape),
+    }
+    return sampled(gibbs_model, gibbs_model.posterior_, inference="nuts", sample_stats_=stats)

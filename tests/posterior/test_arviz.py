@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 import arviz_plots
 import arviz_stats
@@ -14,7 +15,7 @@ from bayesmkl.posterior import to_datatree
 
 
 def test_other_library_summary_agrees_with_the_posterior(binary_model):
-    tree = to_datatree(binary_model, 4000, random_state=0)
+    tree = to_datatree(binary_model, 4000, random_state=0, pointwise=False)
     table = arviz_stats.summary(
         tree, var_names=["kernel_weights"], ci_prob=0.94, kind="stats", round_to="none"
     )
@@ -26,9 +27,48 @@ def test_other_library_summary_agrees_with_the_posterior(binary_model):
     assert list(table.index) == [f"kernel_weights[{name}]" for name in binary_model.kernel_names_]
 
 
+@pytest.mark.parametrize("name", ["gibbs_model", "gibbs_several_model", "gibbs_regression_model"])
+def test_other_library_diagnostics_of_chains(name, request):
+    model = request.getfixturevalue(name)
+    tree = to_datatree(model)
+    table = arviz_stats.summary(tree, var_names=["kernel_shares"], ci_prob=0.94, round_to="none")
+    np.testing.assert_allclose(table["mean"].astype(float), model.kernel_shares_.ravel(), rtol=1e-6)
+    ess = table["ess_bulk"].astype(float)
+    assert (
+        (ess > 1.0) & (ess < 2.0 * tree["posterior"].sizes["draw"] * tree["posterior"].sizes["chain"])
+    ).all()
+
+
+def test_other_library_loo_takes_the_log_likelihood(gibbs_regression_model):
+    tree = to_datatree(gibbs_regression_model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of large k-hats
+        found = arviz_stats.loo(tree, pointwise=True)
+    assert found.elpd_i.dims == ("obs_id",)
+    mean_log_likelihood = float(tree["log_likelihood"]["y"].mean(["chain", "draw"]).sum())
+    assert mean_log_likelihood - 40.0 < found.elpd < mean_log_likelihood + 10.0
+
+
+def test_other_library_power_scaling_finds_its_groups(gibbs_model):
+    tree = to_datatree(gibbs_model)
+    table = arviz_stats.psense_summary(tree, var_names=["kernel_shares"])
+    assert list(table.index) == [f"kernel_shares[{name}]" for name in gibbs_model.kernel_names_]
+    assert (table[["prior", "likelihood"]] > 0.0).all(axis=None)
+
+
+def test_other_library_plots_of_predictions(gibbs_model, gibbs_regression_model):
+    arviz_plots.plot_ppc_pava(to_datatree(gibbs_model), ci_prob=0.94, backend="matplotlib")
+    line = max(pyplot.gcf().axes[0].lines, key=lambda drawn: len(drawn.get_xdata()))
+    assert 0.0 <= line.get_ydata().min() <= line.get_ydata().max() <= 1.0
+    arviz_plots.plot_ppc_dist(to_datatree(gibbs_regression_model), backend="matplotlib")
+    low, high = pyplot.gcf().axes[0].get_xlim()
+    pyplot.close("all")
+    assert low < 10.0 < high  # the units of the target
+
+
 def test_other_library_forest_plot_draws_every_kernel(binary_model):
     tree = to_datatree(binary_model, 100, random_state=0)
-    drawn = arviz_plots.plot_forest(tree, var_names=["kernel_weights"], backend="matplotlib")
+    drawn = arviz_plots.plot_forest(tree, var_names=["kernel_shares"], backend="matplotlib")
     labels = {text.get_text() for ax in pyplot.gcf().axes for text in ax.texts}
     pyplot.close("all")
     assert drawn is not None

@@ -2,59 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
+import copy
 
-import matplotlib
 import matplotlib.figure
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from figure_checks import assert_readable, untouched_globals  # noqa: F401
 from matplotlib.colors import to_hex
+from sklearn.exceptions import NotFittedError
 
 from bayesmkl import BEMKLClassifier, KernelBank
+from bayesmkl.bemkl.draws import variational_draws
 from bayesmkl.posterior import (
     kernel_table,
     plot_elbo,
     plot_kernel_weights,
     plot_predictions,
     plot_reliability,
+    refine_posterior,
     reliability,
 )
-
-
-@pytest.fixture(autouse=True)
-def untouched_globals():
-    settings, figures = dict(matplotlib.rcParams), plt.get_fignums()
-    yield
-    assert dict(matplotlib.rcParams) == settings
-    assert plt.get_fignums() == figures
-
-
-def assert_readable(ax):
-    """Every text lies on the figure, and no two tick labels of an axis overlap."""
-    figure = ax.figure
-    renderer = figure.canvas.get_renderer()
-    figure.draw(renderer)
-    ticks = [_tick_labels(ax.xaxis, ax.get_xlim()), _tick_labels(ax.yaxis, ax.get_ylim())]
-    legend = ax.get_legend()
-    texts = [ax.title, ax._left_title, ax.xaxis.label, ax.yaxis.label, *ticks[0], *ticks[1]]
-    texts += legend.get_texts() if legend else []
-    for text in texts:
-        if text.get_visible() and text.get_text():
-            box = text.get_window_extent(renderer)
-            assert box.x0 >= -1, text
-            assert box.y0 >= -1, text
-            assert box.x1 <= figure.bbox.x1 + 1, text
-            assert box.y1 <= figure.bbox.y1 + 1, text
-    for labels in ticks:
-        boxes = [
-            label.get_window_extent(renderer) for label in labels if label.get_text() and label.get_visible()
-        ]
-        assert not any(a.overlaps(b) for a, b in itertools.pairwise(boxes))
-
-
-def _tick_labels(axis, limits):
-    return [t.label1 for t in axis.get_major_ticks() if min(limits) <= t.get_loc() <= max(limits)]
+from bayesmkl.posterior.chain_plots import plot_rank, plot_trace
+from bayesmkl.posterior.check_plots import plot_pareto_k, plot_posterior_predictive
+from bayesmkl.posterior.comparison_plots import plot_posteriors
+from bayesmkl.posterior.uncertainty_plots import plot_uncertainty
 
 
 def points(ax):
@@ -165,6 +136,97 @@ def test_elbo_plot_shows_the_gap(binary_model, several_model):
     assert_readable(ax)
 
 
+def test_elbo_plot_of_stochastic_gradients_ends_in_noise(binary_model):
+    history = np.array([-90.0, -60.0, -50.5, -50.0, -50.2])
+    model = copy.copy(binary_model).set_params(inference="svi")
+    model.posterior_ = variational_draws(binary_model.posterior_, 5, np.random.default_rng(0))
+    model.elbo_history_, model.elbo_, model.n_iter_, model.converged_ = history, -50.2, 2200, True
+    ax = plot_elbo(model)
+    steps, shown = ax.lines[0].get_data()
+    np.testing.assert_array_equal(steps, [500, 1000, 1500, 2200])  # the fourth is the best itself
+    np.testing.assert_allclose(shown, [40.0, 10.0, 0.5, 0.2])
+    assert ax.get_title(loc="left") == "Converged after 2200 steps; ELBO about −50.20 nats"
+    assert ax.get_xlabel() == "step of the optimizer"
+    assert_readable(ax)
+
+
+def test_elbo_plot_refuses_samplers(binary_model):
+    sampled = refine_posterior(binary_model, n_draws=10, random_state=0)
+    with pytest.raises(
+        ValueError, match=r'inference="gibbs", which has no evidence lower bound. Use `plot_trace`'
+    ):
+        plot_elbo(sampled)
+
+
+@pytest.mark.parametrize("kind", ["shares", "weights"])
+def test_kernel_plot_of_draws_shows_their_quantiles(kind, binary_model):
+    sampled = refine_posterior(binary_model, n_draws=40, random_state=0)
+    ax = plot_kernel_weights(sampled, kind=kind)
+    table = kernel_table(sampled)
+    value, factor = (kind[:-1], 100.0 if kind == "shares" else 1.0)
+    expected = factor * table[[value, f"{value}_lower", f"{value}_upper"]].to_numpy()
+    shown = points(ax)
+    np.testing.assert_allclose([shown[row] for row in range(len(table))], expected)
+    assert "too narrow" not in ax.get_xlabel()
+    assert "(variational: too narrow)" in plot_kernel_weights(binary_model, kind=kind).get_xlabel()
+    if kind == "weights":
+        weights = sampled.posterior_.flat().kernel_weights
+        k = sampled.kernel_names_.tolist().index(table["kernel"][0])
+        np.testing.assert_allclose(expected[0, 1:], np.quantile(weights[:, k], [0.03, 0.97]))
+
+
+def test_views_are_headings(binary_model):
+    ax = plot_kernel_weights(binary_model, by_view=True)
+    table = kernel_table(binary_model)
+    sums = table.groupby("view")["share"].sum().sort_values(ascending=False)
+    expected = []
+    for view, share in sums.items():
+        expected.append(f"{view}: {100 * share:.0f} %")
+        expected += [kernel.removesuffix(f" · {view}") for kernel in table["kernel"][table["view"] == view]]
+    labels = ax.get_yticklabels()
+    assert [label.get_text() for label in labels] == expected
+    headings = [row for row, text in enumerate(expected) if text.endswith("%")]
+    assert [row for row, label in enumerate(labels) if label.get_fontweight() == "bold"] == headings
+    shown = points(ax)
+    assert set(shown) == set(range(len(expected))) - set(headings)
+    for view in sums.index:  # kernels lie below their own view's heading
+        row = expected.index(next(text for text in expected if text.startswith(view)))
+        own = table[table["view"] == view]["share"].to_numpy()
+        np.testing.assert_allclose([shown[row + 1 + j][0] for j in range(len(own))], 100 * own)
+    assert ax.get_legend() is None
+    assert_readable(ax)
+
+
+def test_views_of_hidden_kernels_have_no_heading(binary_model):
+    ax = plot_kernel_weights(binary_model, by_view=True, max_kernels=1)
+    first = kernel_table(binary_model).iloc[0]
+    labels = [label.get_text() for label in ax.get_yticklabels()]
+    assert len(labels) == 2
+    assert labels[0].startswith(f"{first['view']}: ")
+
+
+def test_views_of_classes_are_headings(several_model):
+    ax = plot_kernel_weights(several_model, by_view=True)
+    table = kernel_table(several_model)
+    share = (table.groupby("view")["share"].sum() / 3).max()
+    assert ax.get_yticklabels()[0].get_text().endswith(f": {100 * share:.0f} %")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == several_model.classes_.tolist()
+    assert len(points(ax)) == 18
+    assert_readable(ax)
+
+
+def test_precomputed_kernels_have_no_views(features):
+    X = features.to_numpy()
+    kernels = np.stack([X @ X.T, (X @ X.T + 1.0) ** 2], axis=-1) / [10.0, 100.0]
+    model = BEMKLClassifier("precomputed", tol=1e-3).fit(kernels, X[:, 0] > 0)
+    with pytest.raises(ValueError, match="`by_view` needs the views of a KernelBank"):
+        plot_kernel_weights(model, by_view=True)
+    sampled = refine_posterior(model, n_draws=10, kernels=kernels, random_state=0)
+    shown = points(plot_kernel_weights(sampled, kernels=kernels))
+    lower = 100 * kernel_table(sampled, kernels=kernels)["share_lower"]
+    np.testing.assert_allclose([shown[row][1] for row in range(2)], lower)
+
+
 def test_elbo_plot_says_when_it_did_not_converge(features, bank):
     model = BEMKLClassifier(bank, max_iter=7, tol=0.0).fit(features, features["größe"] > 0)
     assert plot_elbo(model).get_title(loc="left").startswith("Not converged after 7 sweeps")
@@ -225,3 +287,20 @@ def test_errors_name_the_argument(binary_model):
         plot_predictions([1.0, 2.0], [1.0], [1.0])
     with pytest.raises(ValueError, match="`ci_prob` must be between 0 and 1"):
         plot_predictions([1.0], [1.0], [1.0], ci_prob=1.5)
+
+
+def test_unfitted_models_are_refused(bank):
+    X = np.zeros((3, 2))
+    plots = (
+        plot_kernel_weights,
+        plot_elbo,
+        plot_trace,
+        plot_rank,
+        plot_posterior_predictive,
+        plot_pareto_k,
+        lambda model: plot_posteriors({"one": model, "other": model}),
+        lambda model: plot_uncertainty(model, X),
+    )
+    for plot in plots:
+        with pytest.raises(NotFittedError):
+            plot(BEMKLClassifier(bank))

@@ -79,11 +79,48 @@ def test_seed_decides(binary_model):
     )
 
 
+def test_chains_are_merged_and_thinned_evenly(gibbs_model, gibbs_several_model):
+    chains = gibbs_model.posterior_
+    whole = sample_posterior(gibbs_model)
+    assert set(whole) == {
+        "kernel_weights", "intercept", "dual_coef", "kernel_precision", "intercept_precision", "sample_precision",
+    }  # fmt: skip
+    np.testing.assert_array_equal(whole["dual_coef"][150:], chains.dual[1])
+    subset = sample_posterior(gibbs_model, 60)
+    np.testing.assert_array_equal(subset["intercept"], np.concatenate(chains.intercept)[::5])
+    several = sample_posterior(gibbs_several_model, 20)
+    assert several["kernel_weights"].shape == (20, 3, 6)
+    np.testing.assert_array_equal(
+        several["intercept"][:, 2], gibbs_several_model.posterior_[2].intercept[0, ::3]
+    )
+    with pytest.raises(
+        ValueError, match=r"`n_draws` must be at most 300, the draws that the model has.*got 301"
+    ):
+        sample_posterior(gibbs_model, 301)
+
+
+def test_default_is_a_thousand_draws_or_all_of_them(binary_model, svi_model):
+    assert len(sample_posterior(binary_model)["intercept"]) == 1000
+    assert len(sample_posterior(svi_model)["intercept"]) == 300
+
+
+def test_fitted_view_knows_the_inference(binary_model, gibbs_model, gibbs_several_model, svi_model):
+    views = [fitted_bemkl(model) for model in (binary_model, gibbs_model, gibbs_several_model, svi_model)]
+    assert [view.inference for view in views] == ["vb", "gibbs", "gibbs", "svi"]
+    assert [view.is_drawn for view in views] == [False, True, True, True]
+    assert [view.is_sampled for view in views] == [False, True, True, False]
+    assert [len(view.histories) for view in views] == [1, 0, 0, 1]
+    assert views[2].class_names == ["big", "middle", "small"]
+    assert views[1].problems()[0].y.tolist() == gibbs_model.target_.tolist()
+
+
 def test_model_is_found_in_pipelines_and_searches(features, bank):
     y = features["größe"].to_numpy()
     pipeline = make_pipeline(StandardScaler(), BEMKLRegressor(bank, tol=1e-2))
     search = GridSearchCV(pipeline, {"bemklregressor__predictive": ["full"]}, cv=2).fit(features, y)
-    assert fitted_bemkl(search).estimator is search.best_estimator_[-1]
+    found = fitted_bemkl(search)
+    assert found.estimator is search.best_estimator_[-1]
+    np.testing.assert_array_equal(found.transform(features), search.best_estimator_[0].transform(features))
     assert sample_posterior(search, 3)["kernel_weights"].shape == (3, 6)
 
 

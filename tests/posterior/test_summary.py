@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -84,6 +86,70 @@ def test_view_shares_are_sums_of_kernel_shares(binary_model):
     assert views.index[0] == "größe"
     assert np.all((views["share_lower"] < views["share"]) & (views["share"] < views["share_upper"]))
     assert views["n_kernels"].tolist() == [2, 2, 2]
+
+
+def test_intervals_of_draws_are_their_quantiles(gibbs_model, gibbs_several_model):
+    table = kernel_table(gibbs_model, ci_prob=0.8).set_index("kernel").loc[gibbs_model.kernel_names_]
+    flat = gibbs_model.posterior_.flat()
+    stack = DenseStack(gibbs_model.kernel_bank_.train_stack())
+    shares = share_draws(stack, flat.dual, flat.kernel_weights)
+    for what, draws in (("share", shares), ("weight", flat.kernel_weights)):
+        np.testing.assert_allclose(table[what], draws.mean(axis=0), rtol=1e-9)
+        np.testing.assert_allclose(
+            table[[f"{what}_lower", f"{what}_upper"]].T, np.quantile(draws, [0.1, 0.9], axis=0)
+        )
+        np.testing.assert_allclose(table[f"{what}_std"], draws.std(axis=0, ddof=1), rtol=1e-9)
+    np.testing.assert_allclose(table["prob_positive"], (flat.kernel_weights > 0).mean(axis=0))
+    views = view_table(gibbs_model).set_index("view")
+    members = np.array(gibbs_model.kernel_bank_.kernel_views_) == "größe"
+    assert views.loc["größe", "share"] == pytest.approx(shares[:, members].sum(axis=1).mean())
+    assert len(kernel_table(gibbs_several_model)) == 18
+
+
+def test_tables_say_what_made_their_intervals(binary_model, gibbs_model, svi_model):
+    assert kernel_table(binary_model).attrs["inference"] == "vb"
+    assert "too narrow" in kernel_table(binary_model, 0.5).attrs["intervals"]
+    assert kernel_table(binary_model).attrs["share_intervals"].startswith("Beta")
+    assert kernel_table(gibbs_model).attrs == {
+        "inference": "gibbs",
+        "ci_prob": 0.94,
+        "intervals": "of the posterior, by Gibbs sampling",
+        "share_intervals": "quantiles of the draws",
+    }
+    assert kernel_table(svi_model).attrs["inference"] == "svi"
+    assert view_table(gibbs_model, 0.5, n_draws=50).attrs["ci_prob"] == 0.5
+
+
+def test_precomputed_kernels_of_a_sampled_model(features, gibbs_model):
+    stack = gibbs_model.kernel_bank_.transform(features)
+    given = copy.deepcopy(gibbs_model).set_params(kernels="precomputed")
+    given.kernel_bank_, given.n_features_in_ = None, len(features)
+    table, full = kernel_table(given), kernel_table(given, kernels=stack)
+    assert table.attrs["share_intervals"].startswith("Beta")
+    assert full.attrs["share_intervals"] == "quantiles of the draws"
+    expected = kernel_table(gibbs_model)
+    columns = ["share", "share_lower", "share_upper", "weight", "weight_lower", "weight_upper"]
+    np.testing.assert_allclose(full[columns], expected[columns])
+    np.testing.assert_allclose(table[["weight", "weight_lower"]], expected[["weight", "weight_lower"]])
+    _, upper = share_interval(given.kernel_shares_, given.kernel_shares_std_, 0.03)
+    np.testing.assert_allclose(np.sort(table["share_upper"]), np.sort(upper))
+
+
+def test_probability_of_inclusion_is_shown(gibbs_model):
+    rng = np.random.default_rng(0)
+    spiked = copy.deepcopy(gibbs_model)
+    inclusion = (rng.random(gibbs_model.posterior_.kernel_weights.shape) < np.linspace(0.1, 0.9, 6)).astype(
+        float
+    )
+    weights = inclusion * gibbs_model.posterior_.kernel_weights
+    spiked.posterior_ = gibbs_model.posterior_._replace(
+        kernel_weights=weights, kernel_precision=None, kernel_inclusion=inclusion
+    )
+    table = kernel_table(spiked).set_index("kernel").loc[gibbs_model.kernel_names_]
+    np.testing.assert_allclose(table["prob_included"], inclusion.mean(axis=(0, 1)))
+    assert "prob_included" not in kernel_table(gibbs_model)
+    assert "kernel_precision" not in sample_posterior(spiked)
+    assert sample_posterior(spiked)["kernel_inclusion"].shape == (300, 6)
 
 
 def test_precomputed_kernels_have_no_views(features):

@@ -1,0 +1,198 @@
+"""Can predicted probabilities and intervals be believed: on held-out samples, or leaving training samples out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtr
+from scipy.stats import binomtest, norm
+
+from bayesmkl.bemkl.predict import ScoreDraws
+from bayesmkl.posterior.fitted import FittedBEMKL
+from bayesmkl.posterior.leave_one_out import LeaveOneOut
+from bayesmkl.posterior.reliability import reliability
+from bayesmkl.posterior.report import Section, line_of_text, table
+
+__all__ = ["Predictions", "calibration_section", "held_out_predictions", "left_out_predictions"]
+
+N_BINS = 10
+LEVELS = (0.5, 0.8)  # of central intervals in regression, beside that of the report
+FEWEST = 20  # samples that frequencies need
+BAD_ECE = 0.1
+
+
+class Predictions(NamedTuple):
+    """Predictions of some samples and what came true."""
+
+    source: str  # what the samples are, for people
+    y: np.ndarray
+    log_score: np.ndarray  # log probability or log density of what came true, (n_samples,)
+    probabilities: np.ndarray | None  # (n_samples, n_classes)
+    pit: np.ndarray | None  # P(target below what came true), regression
+    trusted: bool  # whether the predictions are what the model would have said without these samples
+
+
+def held_out_predictions(fitted: FittedBEMKL, model: Any, X: Any, y: Any) -> Predictions:
+    """Predict samples that the model was not fitted to.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    model : estimator
+        What the user fitted.
+    X, y
+        As `model` takes them.
+    """
+    y = np.asarray(y)
+    source = f"{len(y)} held-out samples"
+    if hasattr(fitted.estimator, "classes_"):
+        classes = fitted.estimator.classes_
+        unknown = np.setdiff1d(y, classes)
+        if len(unknown):
+            raise ValueError(
+                f"`y_test` must hold classes that the model was fitted with, {classes.tolist()}; got "
+                f"{unknown.tolist()} too. Leave those samples out."
+            )
+        p = np.asarray(model.predict_proba(X))
+        _check_lengths(p, y)
+        own = p[np.arange(len(y)), np.searchsorted(classes, y)]
+        return Predictions(source, y, np.log(np.maximum(own, np.finfo(float).tiny)), p, None, True)
+    score = fitted.scores(X)
+    location, scale = fitted.estimator.y_mean_, fitted.estimator.y_scale_
+    if isinstance(score, ScoreDraws):
+        _check_lengths(score.mean, y)
+        standard = ((y - location) / scale - score.means) / score.scales[:, None]
+        log_density = norm.logpdf(standard) - np.log(scale * score.scales)[:, None]
+        log_score = np.logaddexp.reduce(log_density, axis=0) - np.log(len(standard))
+        return Predictions(source, y, log_score, None, ndtr(standard).mean(axis=0), True)
+    mean, std = fitted.estimator.predict(fitted.transform(X), return_std=True)
+    _check_lengths(mean, y)
+    standard = (y - mean) / std
+    return Predictions(source, y, norm.logpdf(standard) - np.log(std), None, ndtr(standard), True)
+
+
+def left_out_predictions(fitted: FittedBEMKL, loo: LeaveOneOut, y: np.ndarray) -> Predictions:
+    """Take the leave-one-out predictions of the training samples."""
+    log_p = loo.log_probabilities
+    probabilities = None if log_p is None else np.exp(log_p)
+    trusted = fitted.is_sampled and loo.n_bad <= 0.05 * len(y)
+    source = f"{len(y)} training samples, each left out in turn (PSIS-LOO)"
+    return Predictions(source, y, loo.elpd_i, probabilities, loo.pit, trusted)
+
+
+def calibration_section(found: Predictions, classes: np.ndarray | None, ci_prob: float) -> Section:
+    """Score predictions and compare what they say with what came true.
+
+    Parameters
+    ----------
+    found : Predictions
+    classes : array of shape (n_classes,) or None
+        Class of each column of the probabilities; None in regression.
+    ci_prob : float
+        Content of all intervals.
+    """
+    n = len(found.y)
+    values: dict[str, Any] = {
+        "source": found.source,
+        "n_samples": n,
+        "log_loss": -float(found.log_score.mean()),
+        "log_loss_se": float(found.log_score.std() / np.sqrt(n)),
+    }
+    own, lines = _of_numbers(found, ci_prob) if classes is None else _of_classes(found, classes, ci_prob)
+    values |= own
+    if not found.trusted:
+        verdict = "caution"
+        advice = (
+            "These are training samples, and leaving them out by reweighting is unreliable here, see above: take the "
+            "numbers as a guess. Pass `X_test` and `y_test`."
+        )
+    elif n < FEWEST:
+        verdict, advice = (
+            "caution",
+            f"{n} samples are too few to judge calibration; at least {FEWEST} are needed.",
+        )
+    elif classes is not None:
+        verdict, advice = _judge_probabilities(values)
+    else:
+        verdict, advice = _judge_intervals(values["coverage"])
+    lines = [f"On {found.source}:", *lines]
+    return Section("calibration", "Calibration", values, lines, verdict, advice)
+
+
+def _of_classes(found: Predictions, classes: np.ndarray, ci_prob: float) -> tuple[dict[str, Any], list[str]]:
+    p = found.probabilities
+    assert p is not None
+    squares = (p - (found.y[:, None] == classes)) ** 2
+    curve = reliability(found.y, p, N_BINS, classes, ci_prob)
+    values = {
+        "accuracy": float((classes[p.argmax(axis=1)] == found.y).mean()),
+        "brier": float(squares[:, 1].mean() if len(classes) == 2 else squares.sum(axis=1).mean()),
+        "ece": curve.calibration_error,
+        "reliability": {name: np.asarray(value) for name, value in curve._asdict().items()},
+        "n_bins_away": int(((curve.probability < curve.lower) | (curve.probability > curve.upper)).sum()),
+    }
+    lines = [
+        f"{_score(found, 'log loss')}, Brier {values['brier']:.3f}, accuracy {values['accuracy']:.3f}, "
+        f"ECE {values['ece']:.3f} ({N_BINS} bins)"
+    ]
+    rows = [
+        [f"{predicted:.2f}", f"{came:.2f}", f"{low:.2f} - {high:.2f}", int(n)]
+        for predicted, came, low, high, n in zip(*curve[:5], strict=True)
+    ]
+    lines += table(["predicted", "came true", f"{100 * ci_prob:g} % interval", "samples"], rows)
+    if len(classes) > 2:
+        lines += line_of_text("The event is that the most probable class is the true one.")
+    return values, lines
+
+
+def _of_numbers(found: Predictions, ci_prob: float) -> tuple[dict[str, Any], list[str]]:
+    assert found.pit is not None
+    n, rows, coverage = len(found.y), [], {}
+    for level in sorted({*LEVELS, ci_prob}):
+        inside = np.abs(found.pit - 0.5) <= 0.5 * level
+        interval = binomtest(int(inside.sum()), n).proportion_ci(ci_prob, method="wilson")
+        coverage[level] = {"covered": float(inside.mean()), "lower": interval.low, "upper": interval.high}
+        around = f"{100 * interval.low:.0f} - {100 * interval.high:.0f} %"
+        rows.append([f"{100 * level:g} %", f"{100 * inside.mean():.0f} %", around])
+    lines = [f"{_score(found, 'negative log density')} nats per sample (units of the target)"]
+    lines += table(["central interval", "covers", f"{100 * ci_prob:g} % interval"], rows)
+    return {"coverage": coverage, "pit": found.pit}, lines
+
+
+def _score(found: Predictions, name: str) -> str:
+    loss = -found.log_score
+    return f"{name} {loss.mean():.3f} ± {loss.std() / np.sqrt(len(loss)):.3f}"
+
+
+def _judge_probabilities(values: dict[str, Any]) -> tuple[str, str]:
+    away, n_bins = values["n_bins_away"], len(values["reliability"]["probability"])
+    if away < 2:
+        return "good", "Predicted probabilities come true as often as they say, within their intervals."
+    return (
+        "bad" if values["ece"] > BAD_ECE else "caution",
+        f"In {away} of {n_bins} bins the frequency differs from what was predicted; {values['ece']:.3f} on average "
+        "over the samples. CalibratedClassifierCV, or other kernels, may help.",
+    )
+
+
+def _judge_intervals(coverage: dict[float, dict[str, float]]) -> tuple[str, str]:
+    narrow = sum(level > found["upper"] for level, found in coverage.items())
+    wide = sum(level < found["lower"] for level, found in coverage.items())
+    if narrow + wide == 0:
+        return "good", "Intervals cover what they promise."
+    verdict = "bad" if narrow > 0.5 * len(coverage) else "caution"
+    if narrow:
+        return verdict, (
+            'Intervals are too narrow. Use predictive="full"; with that, kernels that follow the training samples '
+            "too closely are the usual cause."
+        )
+    return verdict, "Intervals are too wide: few outliers among the training targets can inflate the noise."
+
+
+def _check_lengths(predictions: np.ndarray, y: np.ndarray) -> None:
+    if y.ndim != 1 or len(predictions) != len(y):
+        raise ValueError(
+            f"`X_test` and `y_test` must hold the same samples; got {len(predictions)} rows and a target of shape "
+            f"{y.shape}."
+        )

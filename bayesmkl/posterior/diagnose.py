@@ -1,0 +1,197 @@
+"""One call that says how far a fitted posterior can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bayesmkl._numerics.validation import check_integer
+from bayesmkl.posterior.calibration import calibration_section, held_out_predictions, left_out_predictions
+from bayesmkl.posterior.evaluated import evaluate_model
+from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
+from bayesmkl.posterior.importance import importance_section
+from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_section
+from bayesmkl.posterior.mixing import sampling_section
+from bayesmkl.posterior.predictive_checks import check_section
+from bayesmkl.posterior.report import Section, line_of_text, render, render_html
+from bayesmkl.posterior.sensitivity import sensitivity_section
+
+__all__ = ["Diagnosis", "diagnose"]
+
+FEWEST_DRAWS = 100
+DESCRIPTIONS = {
+    "vb": "variational (closed form)",
+    "svi": "stochastic variational",
+    "nuts": "NUTS",
+    "gibbs": "Gibbs sampling",
+}
+
+
+class Diagnosis(dict):
+    """What :func:`diagnose` found: section -> name -> number, array or text; printed, it is a report.
+
+    Sections are ``sampling`` ("nuts", "gibbs") or ``importance`` ("vb", "svi"), ``loo``, ``sensitivity``, ``checks``
+    and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped") and an ``advice``. With more
+    than two classes, the numbers of `sampling`, `importance`, `sensitivity` and `checks` are under the name of the
+    class.
+
+    Parameters
+    ----------
+    title : str
+        Of the report.
+    about : sequence of str
+        First lines of the report.
+    sections : sequence of Section
+    """
+
+    def __init__(self, title: str, about: Sequence[str], sections: Sequence[Section]) -> None:
+        super().__init__(
+            {
+                section.key: section.values | {"verdict": section.verdict, "advice": section.advice}
+                for section in sections
+            }
+        )
+        self._report = (title, tuple(about), tuple(sections))
+
+    @property
+    def verdicts(self) -> dict[str, str]:
+        """Verdict of each section."""
+        return {key: values["verdict"] for key, values in self.items()}
+
+    def __str__(self) -> str:
+        return render(*self._report)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return render_html(*self._report)
+
+
+def diagnose(
+    model: Any,
+    X_test: Any = None,
+    y_test: Any = None,
+    *,
+    kernels: Any = None,
+    n_draws: int = 1000,
+    ci_prob: float = 0.94,
+    random_state: int | np.random.Generator | None = None,
+) -> Diagnosis:
+    """Examine the posterior and the predictions of a fitted BEMKL model.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
+    X_test, y_test : array-like, default=None
+        Samples that the model was not fitted to, as `model` takes them, for calibration. Without them training
+        samples are left out in turn by importance sampling, which is less reliable.
+    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
+        The training kernels, for a model that was fitted to precomputed ones and does not keep them.
+    n_draws : int, default=1000
+        Draws in each chain, at least 100: from a variational posterior this many; of existing chains at most this
+        many, at even distances.
+    ci_prob : float, default=0.94
+        Probability content of all intervals.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of draws, replicated targets and Monte Carlo integrals.
+
+    Returns
+    -------
+    Diagnosis
+        A dictionary with a section each for
+
+        * ``sampling`` ("nuts", "gibbs"): R-hat, bulk and tail effective sample sizes of what the model identifies
+          (shares, training scores, class probabilities) and, apart, of raw weights; divergences;
+        * ``importance`` ("vb", "svi"): Pareto k-hat of the variational posterior, of all weights together and ("vb")
+          of the kernel weights alone;
+        * ``loo``: leave-one-out accuracy by PSIS; :func:`compare_loo` compares models by it;
+        * ``sensitivity``: how far shares move with the priors, by power-scaling;
+        * ``checks``: statistics of the targets against draws from prior and posterior;
+        * ``calibration``: log loss, Brier score, expected calibration error and reliability with intervals; in
+          regression the coverage of intervals.
+
+        ``print(diagnose(model))`` is a report that says of every section what it means and what to do.
+
+    Raises
+    ------
+    TypeError
+        For anything else than a BEMKL model.
+    sklearn.exceptions.NotFittedError
+        Before `fit`.
+    ValueError
+        If precomputed kernels are missing, there are too few draws, or `X_test` and `y_test` do not fit.
+
+    Notes
+    -----
+    The training kernels are evaluated anew. A matrix-vector product of every kernel with every draw is the main cost,
+    and for "vb" up to a thousand small integrals, a few seconds on 100 to 200 samples; they are left out where they
+    would take minutes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import diagnose
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2, 2, size=(60, 1))
+    >>> y = np.sin(3 * X[:, 0]) + rng.normal(scale=0.3, size=60)
+    >>> model = BEMKLRegressor(KernelBank(["rbf"])).fit(X[:30], y[:30])
+    >>> found = diagnose(model, X[30:], y[30:], n_draws=100, random_state=0)
+    >>> found.verdicts["calibration"], found["loo"]["good_k"]
+    ('good', 0.5)
+    >>> str(found).splitlines()[0]
+    'Diagnosis of a BEMKLRegressor'
+    """
+    fitted = fitted_bemkl(model)
+    n_draws = check_integer("n_draws", n_draws, low=FEWEST_DRAWS)
+    ci_prob = check_probability("ci_prob", ci_prob)
+    _check_test(X_test, y_test)
+    rng = np.random.default_rng(random_state)
+    held_out = None if y_test is None else held_out_predictions(fitted, model, X_test, y_test)
+    models, log_ratios = evaluate_model(fitted, n_draws, rng, kernels)
+    _check_enough(len(models[0].flat.intercept))
+    names = fitted.model_names
+    if log_ratios is None:
+        sections = [sampling_section(names, models, fitted.statistics(None))]
+    else:
+        states = [None] * len(models) if fitted.is_drawn else list(fitted.states)
+        sections = [importance_section(names, models, states, log_ratios, rng)]
+    loo = leave_one_out(fitted, models, log_ratios)
+    as_it_is = None if log_ratios is None else leave_one_out(fitted, models)
+    sections.append(leave_one_out_section(loo, as_it_is, models[0].is_regression))
+    sections.append(sensitivity_section(names, models, fitted.kernel_names, log_ratios is not None, rng))
+    sections.append(check_section(fitted, models, rng, ci_prob))
+    left_out = left_out_predictions(fitted, loo if as_it_is is None else as_it_is, fitted.target)
+    classes = getattr(fitted.estimator, "classes_", None)
+    sections.append(calibration_section(left_out if held_out is None else held_out, classes, ci_prob))
+    return Diagnosis(f"Diagnosis of a {type(fitted.estimator).__name__}", _about(fitted), sections)
+
+
+def _about(fitted: FittedBEMKL) -> list[str]:
+    estimator = fitted.estimator
+    outcomes = estimator.outcome_ if fitted.class_names is not None else [estimator.outcome_]
+    classes = "" if fitted.class_names is None else f", {len(fitted.class_names)} one-versus-all models"
+    endings = "; ".join(dict.fromkeys(outcome.value for outcome in outcomes))
+    return [
+        f"{estimator.target_.shape[-1]} training samples, {estimator.n_kernels_in_} kernels{classes}",
+        *line_of_text(f"inference: {DESCRIPTIONS[fitted.inference]}; {endings}"),
+    ]
+
+
+def _check_test(X_test: Any, y_test: Any) -> None:
+    if (X_test is None) != (y_test is None):
+        given, missing = ("X_test", "y_test") if y_test is None else ("y_test", "X_test")
+        raise ValueError(
+            f"`{missing}` is missing: `{given}` alone tells nothing of calibration. Pass both or none."
+        )
+
+
+def _check_enough(n_draws: int) -> None:
+    if n_draws < FEWEST_DRAWS:
+        raise ValueError(
+            f"`model` has {n_draws} draws in all its chains; a diagnosis needs at least {FEWEST_DRAWS}. Fit with a "
+            "larger `n_draws`."
+        )

@@ -1,0 +1,91 @@
+"""Honest intervals at a small multiple of the cost of the variational posterior."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.validation import check_integer
+from bayesmkl.bemkl.chains import SamplerOptions
+from bayesmkl.bemkl.inference import check_can_sample, gibbs_start, run_gibbs
+from bayesmkl.posterior.fitted import fitted_bemkl
+
+__all__ = ["refine_posterior"]
+
+
+def refine_posterior(
+    model: Any,
+    n_draws: int = 300,
+    *,
+    kernels: Any = None,
+    random_state: int | np.random.Generator | None = None,
+) -> Any:
+    """Replace a variational posterior by draws of a short Gibbs run that starts from it.
+
+    The standard deviations of kernel shares under the variational posterior are about half of what they should be.
+    A Gibbs sweep costs what one variational update costs, and the variational posterior has its means right: from
+    there, a few hundred sweeps are enough to learn the spread.
+
+    Parameters
+    ----------
+    model : estimator
+        A BEMKLClassifier or BEMKLRegressor fitted with ``inference="vb"``, or a Pipeline or search that ends in one.
+    n_draws : int, default=300
+        Sweeps that are kept; a tenth as many before them are not.
+    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
+        The training kernels, where the model was fitted to precomputed ones.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of the draws.
+
+    Returns
+    -------
+    estimator
+        A copy of the fitted BEMKL estimator whose `posterior_`, kernel shares and weights are those of the draws; all
+        of its methods, tables and plots use them. `model` itself is left as it is.
+
+    Raises
+    ------
+    ValueError
+        If `model` was not fitted with ``inference="vb"``, its kernels were precomputed and are not given, or a prior
+        cannot be sampled (the sparse one).
+
+    Notes
+    -----
+    One short chain is an approximation: its intervals are close to those of a long run, its R-hat is not below 1.01.
+    For final numbers fit with ``inference="nuts"``. How close it is was measured against NUTS, see the guide on
+    reading a posterior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLClassifier, KernelBank
+    >>> from bayesmkl.posterior import refine_posterior
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> bank = KernelBank(["linear"], views={"signal": 0, "noise": 1})
+    >>> model = BEMKLClassifier(bank).fit(X, X[:, 0] > 0)
+    >>> refined = refine_posterior(model, n_draws=200, random_state=0)
+    >>> bool((refined.kernel_shares_std_ > model.kernel_shares_std_).all())
+    True
+    """
+    fitted = fitted_bemkl(model)
+    estimator = fitted.estimator
+    if estimator.inference != "vb":
+        raise ValueError(
+            '`model` must be fitted with inference="vb", whose intervals are too narrow; '
+            f'got inference="{estimator.inference}", whose draws are the posterior already.'
+        )
+    n_draws = check_integer("n_draws", n_draws, low=10)
+    rng = np.random.default_rng(random_state)
+    stack = fitted.training_stack(kernels)
+    options = SamplerOptions(n_chains=1, n_warmup=max(1, n_draws // 10), n_draws=n_draws)
+    fits = []
+    for problem, state in zip(estimator._problems(stack), fitted.states, strict=True):
+        check_can_sample(problem.priors, "gibbs")
+        fit = run_gibbs(problem, options, rng, starts=[gibbs_start(state, problem, rng)])
+        fits.append(fit if fit.outcome is Outcome.INTERRUPTED else fit._replace(outcome=Outcome.REFINED))
+    refined = copy.deepcopy(estimator).set_params(inference="gibbs", n_chains=1, n_draws=n_draws)
+    refined._store(fits, stack, np.atleast_2d(estimator.target_))
+    return refined

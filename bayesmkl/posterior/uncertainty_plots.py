@@ -1,0 +1,284 @@
+"""What a model of two features predicts over the plane, and how surely."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.stats import entropy
+
+from bayesmkl._numerics.validation import check_choice, check_integer
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.posterior.axes import COLORS, MARKERS, SHADES, legend_below, new_axes
+from bayesmkl.posterior.fitted import fitted_bemkl
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_uncertainty"]
+
+BLOCK_SIZE = 2**22  # predictions are made in blocks of rows, whose kernels have about this many entries
+MARGIN = 0.15  # of the range of the samples, on every side
+
+
+class _Plane(NamedTuple):
+    """Predictions at points of the plane."""
+
+    value: np.ndarray  # shading
+    uncertainty: np.ndarray  # contours
+    probability: np.ndarray  # (n_points, n_classes); no classes in regression
+
+
+def plot_uncertainty(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    measure: str | None = None,
+    n_grid: int = 60,
+    ax: Axes | None = None,
+) -> Axes:
+    """Show predictions and their uncertainty over the plane of two features.
+
+    Parameters
+    ----------
+    model : estimator
+        A BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one, fitted to two features.
+    X : array-like or DataFrame of shape (n_samples, 2)
+        Samples to show, usually those of `fit`. The plane reaches 15 % of their range beyond them.
+    y : array-like of shape (n_samples,), default=None
+        Their labels or targets. Labels are told apart by shape and color; targets are shaded like the plane.
+    measure : {"std", "entropy"}, default=None
+        Contours of uncertainty: the predictive standard deviation (of the target in regression; of the latent score,
+        its unit noise included, in classification; with more than two classes, of the predicted class's score), or
+        the entropy of the class probabilities in nats. None is "std", with more than two classes "entropy".
+    n_grid : int, default=60
+        Points of the plane along each feature.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a figure.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Shading is the probability of ``classes_[1]`` (with more than two classes, of the predicted class), or the
+        predictive mean in regression. Bold lines are where two classes are equally probable.
+
+    Raises
+    ------
+    ValueError
+        Unless the model takes exactly two features, or for labels that it does not know.
+
+    Notes
+    -----
+    Probabilities are even near the boundary because classes overlap, and far from all samples because little is
+    known; the standard deviation of the score tells the two apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLClassifier, KernelBank
+    >>> from bayesmkl.posterior import plot_uncertainty
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> model = BEMKLClassifier(KernelBank(["rbf"])).fit(X, X[:, 0] > 0)
+    >>> ax = plot_uncertainty(model, X, X[:, 0] > 0, n_grid=20)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['False', 'True', 'equally probable', 'standard deviation of the score']
+    """
+    estimator = _estimator_of_two(model)
+    samples = _samples(X)
+    n_grid = check_integer("n_grid", n_grid, low=2)
+    measure = _measure(estimator, measure)
+    targets = _targets(estimator, y, len(samples))
+    given = X if hasattr(X, "columns") else samples
+    at_samples = _predict(model, estimator, given, measure).uncertainty
+    first, second = (_reach(column, n_grid) for column in samples.T)
+    points = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)
+    plane = _predict(model, estimator, _as_fitted(model, points), measure)
+
+    if ax is None:
+        (ax,) = new_axes(6.2, 5.8)
+    shading = _draw_shading(ax, first, second, plane, estimator)
+    handles = _draw_samples(ax, samples, targets, estimator, shading)
+    handles |= _draw_lines(ax, first, second, plane, _measure_name(estimator, measure))
+    names = getattr(X, "columns", getattr(model, "feature_names_in_", ("feature 0", "feature 1")))
+    ax.set(xlim=first[[0, -1]], ylim=second[[0, -1]], xlabel=names[0], ylabel=names[1])
+    middle, most = np.median(at_samples), plane.uncertainty.max()
+    finding = f"median {middle:.2g} at the samples, up to {most:.2g} in the plane"
+    ax.set_title(f"{_measure_name(estimator, measure).capitalize()}:\n{finding}", loc="left")
+    legend_below(ax, handles)
+    return ax
+
+
+def _estimator_of_two(model: Any) -> Any:
+    """Return the fitted estimator in `model`; raise unless `model` takes two features."""
+    fitted = fitted_bemkl(model)
+    if fitted.kernel_views is None:
+        raise ValueError(
+            "`model` was fitted to precomputed kernels, which say nothing about a plane of features."
+        )
+    n_features = getattr(model, "n_features_in_", fitted.estimator.n_features_in_)
+    if n_features != 2:
+        raise ValueError(
+            f"`model` must take exactly 2 features; it takes {n_features}. Fit one to the two features of interest."
+        )
+    return fitted.estimator
+
+
+def _measure(estimator: Any, measure: str | None) -> str:
+    several = isinstance(estimator, BEMKLClassifier) and len(estimator.classes_) > 2
+    measure = check_choice("measure", measure or ("entropy" if several else "std"), ("std", "entropy"))
+    if measure == "entropy" and isinstance(estimator, BEMKLRegressor):
+        raise ValueError(
+            '`measure` must be "std" in regression; got "entropy", which is that of class probabilities.'
+        )
+    return measure
+
+
+def _measure_name(estimator: Any, measure: str) -> str:
+    if measure == "entropy":
+        return "entropy of the class in nats"
+    target = "target" if isinstance(estimator, BEMKLRegressor) else "score"
+    return f"standard deviation of the {target}"
+
+
+def _samples(X: Any) -> np.ndarray:
+    samples = np.asarray(X, dtype=np.float64)
+    if samples.ndim != 2 or samples.shape[1] != 2 or len(samples) == 0 or not np.isfinite(samples).all():
+        raise ValueError(
+            f"`X` must hold finite numbers and have the shape (n_samples, 2); got {samples.shape}."
+        )
+    return samples
+
+
+def _targets(estimator: Any, y: Any, n_samples: int) -> np.ndarray | None:
+    """Return labels or numbers to show, or None."""
+    if y is None:
+        return None
+    targets = np.asarray(y) if isinstance(estimator, BEMKLClassifier) else np.asarray(y, dtype=np.float64)
+    if targets.shape != (n_samples,):
+        raise ValueError(
+            f"`y` must have the shape ({n_samples},), an entry per row of `X`; got {targets.shape}."
+        )
+    if isinstance(estimator, BEMKLClassifier) and not np.isin(targets, estimator.classes_).all():
+        unknown = np.setdiff1d(targets, estimator.classes_).tolist()
+        raise ValueError(f"`y` must hold labels from {estimator.classes_.tolist()}; got {unknown} as well.")
+    return targets
+
+
+def _reach(column: np.ndarray, n_grid: int) -> np.ndarray:
+    """Points from below the smallest to above the largest value of a feature."""
+    low, high = column.min(), column.max()
+    extent = high - low if high > low else 1.0
+    return np.linspace(low - MARGIN * extent, high + MARGIN * extent, n_grid)
+
+
+def _as_fitted(model: Any, points: np.ndarray) -> Any:
+    """Name the columns as they were at `fit`."""
+    if not hasattr(model, "feature_names_in_"):
+        return points
+    import pandas as pd
+
+    return pd.DataFrame(points, columns=model.feature_names_in_)
+
+
+def _predict(model: Any, estimator: Any, X: Any, measure: str) -> _Plane:
+    """Predict in blocks of rows."""
+    block = max(1, BLOCK_SIZE // (estimator.n_kernels_in_ * estimator.dual_coef_.shape[-1]))
+    predict = _predict_target if isinstance(estimator, BEMKLRegressor) else _predict_class
+    parts = []
+    for start in range(0, len(X), block):
+        rows = slice(start, start + block)
+        part = _before_estimator(model, X.iloc[rows] if hasattr(X, "iloc") else X[rows])
+        parts.append(predict(estimator, part, measure))
+    return _Plane(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+def _before_estimator(model: Any, X: Any) -> Any:
+    """Do to `X` what the steps before the last one of a Pipeline do."""
+    model = getattr(model, "best_estimator_", model)
+    if not hasattr(model, "steps"):
+        return X
+    return _before_estimator(model.steps[-1][1], model[:-1].transform(X) if len(model.steps) > 1 else X)
+
+
+def _predict_target(estimator: Any, X: Any, measure: str) -> _Plane:
+    mean, std = estimator.predict(X, return_std=True)
+    return _Plane(mean, std, np.empty((len(mean), 0)))
+
+
+def _predict_class(estimator: Any, X: Any, measure: str) -> _Plane:
+    probability = estimator.predict_proba(X)
+    binary = probability.shape[1] == 2
+    value = probability[:, 1] if binary else probability.max(axis=1)
+    if measure == "entropy":
+        return _Plane(value, entropy(probability, axis=1), probability)
+    std = estimator.predict_latent(X, return_std=True)[1]
+    if not binary:
+        std = std[np.arange(len(std)), probability.argmax(axis=1)]
+    return _Plane(value, std, probability)
+
+
+def _draw_shading(ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, estimator: Any) -> Any:
+    """Fill the plane and add a color bar; return the shading."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    n_classes = plane.probability.shape[1]
+    levels: Any = np.linspace(0.0 if n_classes == 2 else 1.0 / n_classes, 1.0, 11) if n_classes else 10
+    shades = LinearSegmentedColormap.from_list("bayesmkl", SHADES)
+    shading = ax.contourf(first, second, plane.value.reshape(len(second), -1), levels=levels, cmap=shades)
+    if n_classes:
+        text = f"probability of {estimator.classes_[1] if n_classes == 2 else 'the predicted class'}"
+    else:
+        text = "predictive mean of the target"
+    ax.figure.colorbar(shading, ax=ax, label=text, format="%.2g")
+    return shading
+
+
+def _draw_samples(
+    ax: Axes, samples: np.ndarray, targets: np.ndarray | None, estimator: Any, shading: Any
+) -> dict[str, Any]:
+    """Draw the samples; return what the legend shows by its text."""
+    edge: dict[str, Any] = {"s": 34.0, "edgecolors": "black", "linewidths": 0.7, "zorder": 3}
+    if targets is None:
+        return {"samples": ax.scatter(samples[:, 0], samples[:, 1], color="white", **edge)}
+    if isinstance(estimator, BEMKLRegressor):
+        edge |= {"c": targets, "cmap": shading.get_cmap(), "norm": shading.norm}
+        return {"observed target": ax.scatter(samples[:, 0], samples[:, 1], **edge)}
+    handles = {}
+    for k, label in enumerate(estimator.classes_):
+        color, marker = COLORS[k % len(COLORS)], MARKERS[k % len(MARKERS)]
+        first, second = samples[targets == label].T
+        handles[str(label)] = ax.scatter(first, second, color=color, marker=marker, **edge)
+    return handles
+
+
+def _draw_lines(ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, name: str) -> dict[str, Any]:
+    """Draw boundaries between classes and contours of uncertainty; return what the legend shows by its text."""
+    from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
+
+    shape = (len(second), len(first))
+    bold: dict[str, Any] = {"color": "black", "linewidth": 2.0}
+    thin: dict[str, Any] = {"color": "#222222", "linewidth": 0.9, "linestyle": "--"}
+    handles = {}
+    for k in range(plane.probability.shape[1]):
+        lead = plane.probability[:, k] - np.delete(plane.probability, k, axis=1).max(axis=1)
+        if lead.min() < 0.0 < lead.max():
+            ax.contour(
+                first, second, lead.reshape(shape), [0.0], colors="black", linewidths=bold["linewidth"]
+            )
+            handles["equally probable"] = Line2D([], [], **bold)
+    low, high = plane.uncertainty.min(), plane.uncertainty.max()
+    levels = [level for level in MaxNLocator(6).tick_values(low, high) if low < level < high]
+    if levels:
+        contours = ax.contour(
+            first,
+            second,
+            plane.uncertainty.reshape(shape),
+            levels,
+            colors=thin["color"],
+            linewidths=thin["linewidth"],
+            linestyles=thin["linestyle"],
+        )
+        ax.clabel(contours, fontsize=8)
+        handles[name] = Line2D([], [], **thin)
+    return handles

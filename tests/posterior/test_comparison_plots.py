@@ -1,0 +1,174 @@
+"""Posteriors side by side: numbers are those of the tables, densities those of the draws."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from figure_checks import assert_readable, untouched_globals  # noqa: F401
+from matplotlib.colors import to_hex, to_rgba
+from matplotlib.figure import Figure
+from scipy.integrate import trapezoid
+
+from bayesmkl import BEMKLClassifier, KernelBank
+from bayesmkl.posterior import kernel_table, refine_posterior
+from bayesmkl.posterior.comparison_plots import HEIGHT, plot_posteriors
+
+
+@pytest.fixture(scope="module")
+def refined(binary_model):
+    return refine_posterior(binary_model, n_draws=80, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def models(binary_model, refined):
+    return {"VB": binary_model, "Gibbs": refined}
+
+
+def intervals(ax, color):
+    """Points and intervals of the model in a color, from top to bottom."""
+    lines = [c for c in ax.collections if hasattr(c, "get_segments")]
+    own = next(c for c in lines if np.allclose(c.get_color()[0], color))
+    points = next(
+        line
+        for line in ax.lines
+        if line.get_linestyle() == "None" and to_hex(line.get_color()) == to_hex(own.get_color()[0])
+    )
+    rows = np.array([segment[:, 0] for segment in own.get_segments()])
+    return np.column_stack([points.get_xdata(), rows])
+
+
+def table_of(model, names, value, factor):
+    table = kernel_table(model).set_index("kernel").loc[names]
+    return factor * table[[value, f"{value}_lower", f"{value}_upper"]].to_numpy()
+
+
+def curves(ax):
+    """Density curves in the order in which they were drawn."""
+    return [line for line in ax.lines if len(line.get_xdata()) > 50]
+
+
+@pytest.mark.parametrize(("kind", "factor"), [("shares", 100.0), ("weights", 1.0)])
+def test_intervals_are_those_of_the_tables(kind, factor, models):
+    ax = plot_posteriors(models, kind=kind, max_kernels=4)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names == kernel_table(models["Gibbs"])["kernel"].tolist()[:4]
+    for model, color in zip(models.values(), ("#0072B2", "#000000"), strict=True):
+        expected = table_of(model, names, kind[:-1], factor)
+        if kind == "weights" and model is models["VB"]:
+            weights = [kernel_table(m).set_index("kernel")["weight"].sort_index() for m in models.values()]
+            expected = expected if weights[0] @ weights[1] > 0 else -expected[:, [0, 2, 1]]
+        np.testing.assert_allclose(intervals(ax, to_rgba(color)), expected)
+    assert_readable(ax)
+
+
+def test_ratios_are_those_of_the_standard_deviations(models):
+    ax = plot_posteriors(models)
+    vb, gibbs = (kernel_table(model).set_index("kernel")["share_std"] for model in models.values())
+    ratio = vb / gibbs
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert [text.get_text() for text in ax.texts] == [f"VB {ratio[name]:.2f}" for name in names]
+    assert ax.get_title(loc="left") == (
+        f"Standard deviations relative to Gibbs: VB {ratio.median():.2f}\n"
+        "(median of 6 kernels; each at the right)"
+    )
+
+
+def test_densities_are_comparable_within_a_row(models, refined):
+    ax = plot_posteriors(models, max_kernels=3)
+    lines = curves(ax)
+    assert len(lines) == 6
+    for row in range(3):
+        areas, peaks = [], []
+        for line in (lines[row], lines[3 + row]):
+            x, y = line.get_data()
+            height = row - y
+            assert height.min() >= -1e-12
+            areas.append(trapezoid(height, x))
+            peaks.append(height.max())
+        np.testing.assert_allclose(max(peaks), HEIGHT)
+        np.testing.assert_allclose(areas[0], areas[1], rtol=0.03)
+    means = kernel_table(refined)["share"].to_numpy()[:3]
+    for row in range(3):
+        x, y = lines[3 + row].get_data()
+        np.testing.assert_allclose(np.average(x, weights=row - y), 100 * means[row], rtol=0.1)
+
+
+def test_models_differ_in_color_line_and_shape(models, refined):
+    three = models | {"again": refined}
+    ax = plot_posteriors(three)
+    lines = curves(ax)[::6]
+    assert len({line.get_color() for line in lines}) == 3
+    assert len({line.get_linestyle() for line in lines}) == 3
+    markers = {line.get_marker() for line in ax.lines} - {"None"}
+    assert len(markers) == 3
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["VB", "Gibbs", "again"]
+    assert ", Gibbs 1.00\n" in ax.get_title(loc="left")
+    assert_readable(ax)
+
+
+def test_mirrored_weights_are_turned_to_the_reference(binary_model, refined):
+    draws = refined.posterior_
+    mirrored = refine_posterior(binary_model, n_draws=80, random_state=0)
+    mirrored.posterior_ = draws._replace(kernel_weights=-draws.kernel_weights, dual=-draws.dual)
+    mirrored.kernel_weights_ = -refined.kernel_weights_
+    ax = plot_posteriors({"mirrored": mirrored, "Gibbs": refined}, kind="weights")
+    lines = curves(ax)
+    for one, other in zip(lines[:6], lines[6:], strict=True):
+        np.testing.assert_allclose(one.get_xdata(), other.get_xdata(), atol=1e-9)
+    one, other = (c for c in ax.collections if hasattr(c, "get_segments"))
+    ends = [[segment[:, 0] for segment in lines.get_segments()] for lines in (one, other)]
+    np.testing.assert_allclose(*ends)
+
+
+def test_single_kernel_has_weights_only(features):
+    vb = BEMKLClassifier(KernelBank("rbf"), tol=1e-3).fit(features, features["größe"] > 0)
+    with pytest.raises(
+        ValueError, match=r'the share of the only kernel is one in every draw. Use kind="weights"'
+    ):
+        plot_posteriors({"VB": vb, "same": vb})
+    ax = plot_posteriors(
+        {"VB": vb, "Gibbs": refine_posterior(vb, n_draws=20, random_state=0)}, kind="weights"
+    )
+    assert len(curves(ax)) == 2
+
+
+def test_one_class_at_a_time(several_model):
+    refined = refine_posterior(several_model, n_draws=30, random_state=0)
+    for label, k in ((None, 0), ("small", 2)):
+        ax = plot_posteriors({"VB": several_model, "Gibbs": refined}, label=label)
+        order = np.argsort(-refined.kernel_shares_[k], kind="stable")
+        names = [text.get_text() for text in ax.get_yticklabels()]
+        assert names == several_model.kernel_names_[order].tolist()
+        assert f"(class {several_model.classes_[k]}, median of 6 kernels" in ax.get_title(loc="left")
+        ratio = (several_model.kernel_shares_std_ / refined.kernel_shares_std_)[k]
+        assert f"relative to Gibbs: VB {np.median(ratio):.2f}\n" in ax.get_title(loc="left")
+    with pytest.raises(ValueError, match="`label` must be one of 'big', 'middle', 'small'; got 'tiny'"):
+        plot_posteriors({"VB": several_model, "Gibbs": refined}, label="tiny")
+
+
+def test_given_axes_and_seed(models):
+    ax = Figure(figsize=(9, 9)).subplots()
+    assert plot_posteriors(models, ax=ax) is ax
+    other = plot_posteriors(models)
+    for one, two in zip(curves(ax), curves(other), strict=True):
+        np.testing.assert_array_equal(one.get_data(), two.get_data())
+
+
+def test_errors_name_the_argument(models, binary_model, several_model, regression_model, features):
+    with pytest.raises(
+        ValueError, match=r"`models` must be a mapping of names to two to 6 fitted models.*got 1 of them"
+    ):
+        plot_posteriors({"VB": binary_model})
+    with pytest.raises(ValueError, match="got a list"):
+        plot_posteriors([binary_model, binary_model])
+    other = BEMKLClassifier(KernelBank("rbf"), tol=1e-2).fit(features, features["größe"] > 0)
+    with pytest.raises(ValueError, match="the kernel names of 'other' are"):
+        plot_posteriors({"VB": binary_model, "other": other})
+    with pytest.raises(ValueError, match="the class names of 'three' are"):
+        plot_posteriors({"VB": binary_model, "three": several_model})
+    with pytest.raises(ValueError, match="`kind` must be one of 'shares', 'weights'"):
+        plot_posteriors(models, kind="scores")
+    with pytest.raises(ValueError, match="`label` is for models of more than two classes"):
+        plot_posteriors(models, label="big")
+    with pytest.raises(TypeError, match="`model` must be a BEMKLClassifier"):
+        plot_posteriors({"VB": binary_model, "text": "model"})

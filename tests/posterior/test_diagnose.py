@@ -1,0 +1,351 @@
+"""The sections of a diagnosis against planted cases and other libraries, and the whole of it on every inference."""
+
+from __future__ import annotations
+
+import copy
+import types
+
+import arviz_stats
+import numpy as np
+import pytest
+from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+from scipy import stats
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import brier_score_loss, log_loss
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl.bemkl._moments import Gamma
+from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.posterior import diagnose, refine_posterior, reliability, to_datatree
+from bayesmkl.posterior.calibration import Predictions, calibration_section, held_out_predictions
+from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
+from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.mixing import convergence, sampling_section
+from bayesmkl.posterior.predictive_checks import check_section, prior_draws, why_no_prior_draws
+from bayesmkl.posterior.sensitivity import power_scaling
+from tests.helpers import BINARY_PRIORS, binary_problem, random_kernels, regression_problem
+
+SECTIONS = ["loo", "sensitivity", "checks", "calibration"]
+VERDICTS = {"good", "caution", "bad", "skipped"}
+
+
+@pytest.fixture(autouse=True)
+def few_integrals(monkeypatch):
+    """Spend little time on what `test_importance` looks at."""
+    for limit in ("MOST_DRAWS", "FEWEST_DRAWS"):
+        monkeypatch.setattr(f"bayesmkl.posterior.importance.{limit}", 30)
+
+
+# --------------------------------------------------------------------------------------------------------- sampling
+
+
+def planted_model(rng, kind, n_chains=4, n_draws=400):
+    """Shares, scores and weights that are independent draws, or chains that stick or stay apart."""
+    noise = rng.standard_normal((n_chains, n_draws, 5))
+    if kind == "stuck":
+        noise = np.cumsum(noise, axis=1) / np.sqrt(n_draws)
+    if kind == "apart":
+        noise[0] += 2.0
+    flat = noise.reshape(-1, 5)
+    draws = types.SimpleNamespace(n_chains=n_chains, n_draws=n_draws)
+    return types.SimpleNamespace(
+        draws=draws,
+        flat=types.SimpleNamespace(intercept=flat[:, 0], kernel_weights=flat[:, 1:]),
+        shares=np.abs(flat[:, :2]),
+        means=flat[:, :3],
+        scales=np.ones(len(flat)),
+        is_regression=True,
+        in_chains=lambda values: values.reshape(n_chains, n_draws, *values.shape[1:]),
+    )
+
+
+def test_planted_chains_are_judged(rng):
+    for kind, verdict in (("independent", "good"), ("stuck", "bad"), ("apart", "bad")):
+        section = sampling_section(["model"], [planted_model(rng, kind)], [{}])
+        assert section.verdict == verdict, kind
+    single = sampling_section(["model"], [planted_model(rng, "independent", 1, 1000)], [{}])
+    assert np.isnan(single.values["kernel shares"]["rhat"])
+    assert single.verdict == "caution"
+    assert "One chain alone has no R-hat" in single.advice
+
+
+def test_divergences_decide_too(rng):
+    diverging = np.zeros((4, 400), dtype=bool)
+    diverging[:, :5] = True
+    stats_of = {"diverging": diverging, "energy": rng.normal(size=(4, 400)), "n_steps": np.full((4, 400), 7)}
+    section = sampling_section(["model"], [planted_model(rng, "independent")], [stats_of])
+    assert (section.values["n_divergent"], section.values["divergent"]) == (20, 0.0125)
+    assert section.verdict == "caution"
+    stats_of["diverging"][:, :100] = True
+    assert sampling_section(["model"], [planted_model(rng, "independent")], [stats_of]).verdict == "bad"
+
+
+def test_other_library_convergence(rng):
+    draws = rng.standard_normal((4, 500, 6))
+    for i in range(1, 500):
+        draws[:, i] += 0.6 * draws[:, i - 1]
+    found = convergence(draws)
+    assert found["rhat"] == pytest.approx(np.max(split_gelman_rubin(draws)), abs=0.01)
+    assert found["ess_bulk"] == pytest.approx(np.min(effective_sample_size(draws)), rel=0.15)
+    assert found["ess_tail"] < 2000
+    constant = convergence(np.concatenate([draws, np.ones((4, 500, 1))], axis=2))
+    assert constant["n"] == 6
+    assert convergence(np.ones((4, 500, 1)))["n"] == 0
+
+
+# ------------------------------------------------------------------------------------------------------ sensitivity
+
+
+def test_other_library_power_scaling(gibbs_model):
+    (model,), _ = evaluate_model(fitted_bemkl(gibbs_model), None, np.random.default_rng(0))
+    found, noise = power_scaling(model, np.random.default_rng(0))
+    table = arviz_stats.psense_summary(to_datatree(gibbs_model), var_names=["kernel_shares"], round_to=9)
+    np.testing.assert_allclose(found["prior"], table["prior"].astype(float), atol=1e-6)
+    np.testing.assert_allclose(found["likelihood"], table["likelihood"].astype(float), atol=1e-6)
+    assert all(value > 0.0 for value in noise.values())
+
+
+def test_noise_of_power_scaling_covers_shares_that_depend_on_nothing(rng):
+    problem = binary_problem(random_kernels(rng, 10, 3), np.resize([1.0, -1.0], 10))
+    model = Evaluated(problem, prior_draws(problem, 1000, rng))
+    model.shares = rng.dirichlet(np.ones(40), size=1000)  # independent of all parameters
+    found, noise = power_scaling(model, rng)
+    for component in ("kernel_prior", "sample_prior", "likelihood"):
+        assert (found[component] > noise[component]).mean() < 0.25
+        assert np.median(found[component]) == pytest.approx(0.5 * noise[component], rel=0.6)
+
+
+def test_shares_that_follow_the_prior_are_sensitive(rng):
+    problem = binary_problem(random_kernels(rng, 10, 3), np.resize([1.0, -1.0], 10))
+    model = Evaluated(problem, prior_draws(problem, 1000, rng))
+    large = np.abs(model.flat.kernel_weights).sum(axis=1)
+    model.shares = np.column_stack([large, -large, rng.standard_normal(1000)])
+    found, noise = power_scaling(model, rng)
+    assert np.all(found["kernel_prior"][:2] > 2.0 * noise["kernel_prior"])
+    assert found["kernel_prior"][2] < 2.0 * noise["kernel_prior"]
+
+
+def test_degenerate_flat_prior_has_no_influence(rng):
+    problem = binary_problem(random_kernels(rng, 6, 3), np.resize([1.0, -1.0], 6))
+    flat = problem._replace(priors=problem.priors._replace(kernel=Dirichlet(1.0)))
+    found, noise = power_scaling(Evaluated(flat, prior_draws(flat, 300, rng)), rng)
+    np.testing.assert_array_equal(found["kernel_prior"], 0.0)
+    assert noise["kernel_prior"] == 0.0
+    assert (found["sample_prior"] > 0.0).all()
+
+
+# ------------------------------------------------------------------------------------------------ predictive checks
+
+
+def test_other_library_quantiles_of_prior_draws(rng):
+    priors = BINARY_PRIORS["general"]
+    problem = binary_problem(random_kernels(rng, 4, 3), [1.0, -1.0, 1.0, 1.0], priors)
+    draws = prior_draws(problem, 20_000, rng)
+    levels = [0.1, 0.25, 0.5, 0.75, 0.9]
+    pairs = (
+        (draws.kernel_weights, priors.kernel),
+        (draws.dual, priors.sample),
+        (draws.intercept, priors.intercept),
+    )
+    for values, (c, r) in pairs:
+        law = stats.t(2.0 * c, scale=np.sqrt(r / c))
+        below = [(values < q).mean() for q in law.ppf(levels)]
+        np.testing.assert_allclose(below, levels, atol=0.015)
+    regression = regression_problem(random_kernels(rng, 4, 2), rng.normal(size=4))
+    noise = prior_draws(regression, 20_000, rng).noise_precision
+    assert noise.mean() == pytest.approx(1.0, abs=0.05)
+
+
+def test_priors_of_the_weights_themselves_are_drawn(rng):
+    problem = binary_problem(random_kernels(rng, 4, 3), [1.0, -1.0, 1.0, 1.0])
+    simplex = prior_draws(problem._replace(priors=problem.priors._replace(kernel=Dirichlet(0.5))), 2000, rng)
+    np.testing.assert_allclose(simplex.kernel_weights.sum(axis=2), 1.0)
+    spiked = prior_draws(
+        problem._replace(priors=problem.priors._replace(kernel=SpikeSlab(0.2, 3.0))), 4000, rng
+    )
+    assert (spiked.kernel_weights != 0.0).mean() == pytest.approx(0.2, abs=0.02)
+    assert spiked.kernel_weights[spiked.kernel_inclusion > 0].std() == pytest.approx(3.0, rel=0.05)
+
+
+def test_sparse_priors_are_not_drawn():
+    assert why_no_prior_draws(BINARY_PRIORS["non-sparse"]) is None
+    reason = why_no_prior_draws(BINARY_PRIORS["sparse"])
+    assert reason.startswith("the prior of the kernel precisions, Gamma(1e-10, 1e-10)")
+    assert why_no_prior_draws(BINARY_PRIORS["non-sparse"]._replace(intercept=Gamma(0.4, 1.0))) is not None
+
+
+def test_target_that_the_model_cannot_make_is_found(gibbs_regression_model):
+    fitted = fitted_bemkl(gibbs_regression_model)
+    (model,), _ = evaluate_model(fitted, None, np.random.default_rng(0))
+    honest = check_section(fitted, [model], np.random.default_rng(0), 0.94)
+    outlier = model.problem._replace(y=np.r_[30.0, model.problem.y[1:]])
+    planted = Evaluated(outlier, model.draws)
+    planted.means, planted.scales = model.means, model.scales
+    found = check_section(fitted, [planted], np.random.default_rng(0), 0.94)
+    assert honest.verdict != "bad"
+    assert found.verdict == "bad"
+    largest = found.values["posterior"]["largest"]
+    assert largest["tail_probability"] == 0.0
+    assert largest["observed"] == pytest.approx(
+        gibbs_regression_model.y_mean_ + 30.0 * gibbs_regression_model.y_scale_
+    )
+    assert "largest, posterior" in found.advice
+
+
+# ------------------------------------------------------------------------------------------------------ calibration
+
+
+def test_other_library_scores_of_held_out_labels(binary_model, features):
+    new = features.sample(frac=1.0, random_state=0) + 0.3
+    y = np.where(new["größe"] + 0.5 * new["noise 1"] > 0, "big", "small")
+    found = diagnose(binary_model, new, y, n_draws=100, random_state=0)["calibration"]
+    p = binary_model.predict_proba(new)
+    assert found["log_loss"] == pytest.approx(log_loss(y, p, labels=binary_model.classes_))
+    assert found["brier"] == pytest.approx(brier_score_loss(y == "small", p[:, 1]))
+    assert found["accuracy"] == pytest.approx((binary_model.predict(new) == y).mean())
+    assert found["ece"] == reliability(y, p, 10, binary_model.classes_).calibration_error
+    assert found["source"] == "40 held-out samples"
+
+
+def test_planted_probabilities_are_judged(rng):
+    p = rng.uniform(0.02, 0.98, size=2000)
+    y = np.where(rng.random(2000) < p, 1, 0)
+    for shown, verdict in ((p, "good"), (0.5 + 0.5 * np.sign(p - 0.5) * 0.96, "bad"), (p**1.3, "caution")):
+        table = np.column_stack([1.0 - shown, shown])
+        own = np.log(table[np.arange(2000), y])
+        section = calibration_section(
+            Predictions("planted", y, own, table, None, True), np.array([0, 1]), 0.94
+        )
+        assert section.verdict == verdict
+    unsure = calibration_section(Predictions("planted", y, own, table, None, False), np.array([0, 1]), 0.94)
+    assert unsure.verdict == "caution"
+    assert "Pass `X_test` and `y_test`" in unsure.advice
+
+
+def test_planted_intervals_are_judged(rng):
+    for spread, verdict, word in ((1.0, "good", "promise"), (2.0, "bad", "narrow"), (0.5, "caution", "wide")):
+        standard = spread * rng.standard_normal(1000)
+        found = Predictions(
+            "planted", standard, stats.norm.logpdf(standard), None, stats.norm.cdf(standard), True
+        )
+        section = calibration_section(found, None, 0.94)
+        assert section.verdict == verdict
+        assert word in section.advice
+        covered = section.values["coverage"][0.8]["covered"]
+        assert covered == pytest.approx(2.0 * stats.norm.cdf(1.2816 / spread) - 1.0, abs=0.05)
+
+
+def test_other_library_mixtures_of_held_out_targets(gibbs_regression_model, features):
+    model = gibbs_regression_model
+    y = 3.0 * features["größe"].to_numpy()[:7] + 10.0
+    found = held_out_predictions(fitted_bemkl(model), model, features[:7], y)
+    flat, rows = model.posterior_.flat(), model.kernel_bank_.row_stack(features[:7])
+    for i in range(7):
+        g = rows[:, i] @ flat.dual.T  # (n_kernels, n_draws)
+        mean = model.y_mean_ + model.y_scale_ * ((flat.kernel_weights.T * g).sum(axis=0) + flat.intercept)
+        square = (flat.kernel_weights**2).sum(axis=1)
+        std = model.y_scale_ * np.sqrt(1.0 / flat.noise_precision + square / flat.intermediate_precision)
+        law = stats.norm(mean, std)
+        assert found.pit[i] == pytest.approx(law.cdf(y[i]).mean())
+        assert found.log_score[i] == pytest.approx(np.log(law.pdf(y[i]).mean()))
+
+
+def test_held_out_targets_of_a_pipeline(features):
+    y = 3.0 * features["größe"].to_numpy() + 10.0
+    model = make_pipeline(StandardScaler(), BEMKLRegressor(KernelBank(["linear"]))).fit(features[:30], y[:30])
+    found = held_out_predictions(fitted_bemkl(model), model, features[30:], y[30:])
+    mean, std = model.predict(features[30:], return_std=True)
+    np.testing.assert_allclose(found.log_score, stats.norm.logpdf(y[30:], mean, std))
+
+
+# -------------------------------------------------------------------------------------------------------- the whole
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("binary_model", "importance"),
+        ("several_model", "importance"),
+        ("regression_model", "importance"),
+        ("svi_model", "importance"),
+        ("gibbs_model", "sampling"),
+        ("gibbs_regression_model", "sampling"),
+        ("nuts_model", "sampling"),
+    ],
+)
+def test_every_inference_is_diagnosed(name, first, request):
+    found = diagnose(request.getfixturevalue(name), n_draws=120, random_state=0)
+    assert list(found) == [first, *SECTIONS]
+    assert set(found.verdicts.values()) <= VERDICTS
+    report = str(found)
+    assert max(map(len, report.splitlines())) <= 100
+    for section in found.values():
+        assert section["advice"]
+    assert report.count("-> ") == 5
+    assert found._repr_html_().count("<h5>") == 5
+    again = diagnose(request.getfixturevalue(name), n_draws=120, random_state=0)
+    assert str(again) == report
+
+
+def test_numbers_of_several_classes_are_under_their_names(gibbs_several_model, several_model):
+    several = copy.deepcopy(gibbs_several_model)
+    several.posterior_ = tuple(
+        draws.map(lambda values: np.concatenate([values, values[:, ::-1]], axis=1))
+        for draws in several.posterior_
+    )
+    found = diagnose(several, random_state=0)
+    for key in ("sampling", "sensitivity", "checks"):
+        assert set(found[key]) == {"big", "middle", "small", "verdict", "advice"}
+    assert found["sampling"]["middle"]["training scores m/s"]["n"] == 40
+    assert found["calibration"]["reliability"]["counts"].sum() == 40
+
+
+def test_thinned_chains_keep_their_divergences(nuts_model):
+    found = diagnose(nuts_model, n_draws=100, random_state=0)
+    assert found["sampling"]["n_divergent"] == 2
+    assert "2 chain(s) of 100 draws (thinned from 150)" in str(found)
+
+
+def test_refined_posterior_can_be_diagnosed(binary_model):
+    found = diagnose(refine_posterior(binary_model, n_draws=120, random_state=0), random_state=0)
+    assert found.verdicts["sampling"] in ("caution", "bad")  # a single short chain
+    assert "Gibbs sampling" in str(found)
+
+
+def test_precomputed_kernels_are_given_back(features):
+    stack = KernelBank(["rbf", "linear"]).fit_transform(features)
+    model = BEMKLClassifier("precomputed").fit(stack, features["größe"] > 0)
+    with pytest.raises(
+        ValueError, match=r"`kernels` must be the training kernels .* Pass the stack that `fit` got"
+    ):
+        diagnose(model)
+    found = diagnose(
+        model, stack[:20], features["größe"][:20] > 0, kernels=stack, n_draws=100, random_state=0
+    )
+    assert found["calibration"]["n_samples"] == 20
+
+
+def test_bad_input_is_named(binary_model, gibbs_several_model, features):
+    with pytest.raises(NotFittedError):
+        diagnose(BEMKLClassifier())
+    with pytest.raises(TypeError, match=r"`model` must be a BEMKLClassifier.*got LogisticRegression"):
+        diagnose(LogisticRegression())
+    with pytest.raises(ValueError, match="`n_draws` must be a whole number >= 100; got 50"):
+        diagnose(binary_model, n_draws=50)
+    with pytest.raises(ValueError, match="`ci_prob` must be between 0 and 1; got 94"):
+        diagnose(binary_model, ci_prob=94)
+    with pytest.raises(
+        ValueError, match="`model` has 60 draws in all its chains; a diagnosis needs at least 100"
+    ):
+        diagnose(gibbs_several_model)
+    with pytest.raises(ValueError, match="`y_test` is missing: `X_test` alone tells nothing of calibration"):
+        diagnose(binary_model, features)
+    with pytest.raises(
+        ValueError, match=r"`y_test` must hold classes that the model was fitted with.*'huge'"
+    ):
+        diagnose(binary_model, features, np.full(40, "huge"), n_draws=100)
+    with pytest.raises(ValueError, match=r"`X_test` and `y_test` must hold the same samples; got 40 rows"):
+        diagnose(binary_model, features, np.full(30, "big"), n_draws=100)
