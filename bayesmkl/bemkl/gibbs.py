@@ -8,7 +8,9 @@ wherever it can. One sweep, with m = Σ e_m K_m a + b and s² = 1/ε + e'e/υ::
     2. f | a, b, e                  N(m, s²) beyond the margin; in regression f is the target
     3. a | f, b, e, λ               normal, G integrated out
     4. γ, ω | b, e                  Gamma
-       (b, e) | a, γ, ω             elliptical slice step, G and f integrated out;  4. is done several times
+       (b, e) | a, γ, ω             elliptical slice step, G and f integrated out;  4. is done several times.
+                                    In regression also Metropolis steps that propose from the normal conditional
+                                    at the current s²: they cross ridges of kernels that resemble each other
     5. (a, e) -> (c a, e / c)       slice step in log c, λ, γ, ω and f integrated out: the weakly known scale
        (a, b) -> (c a, c b)         the same for the size of the score
     6. υ and ε                      slice steps in their logarithms, regression only
@@ -38,6 +40,7 @@ from bayesmkl.bemkl.regression import RegressionProblem
 __all__ = ["GibbsState", "draw_beyond_margin", "elliptical_slice", "fit_gibbs", "init", "slice_step", "sweep"]
 
 READOUT_STEPS = 4  # elliptical steps of (b, e) in a sweep: each costs O(N P), a sweep O(P N² + N³)
+METROPOLIS_STEPS = 2  # of (b, e) in regression: each costs O(P³) beside X X'
 SLICE_WIDTH = 0.5  # of log c, log υ and log ε
 MOST_STEPS_OUT = 40
 
@@ -110,10 +113,13 @@ def sweep(problem: Any, state: GibbsState, rng: np.random.Generator) -> GibbsSta
     dual = _draw_dual(combined, latent - readout[0], variance, sample_precision, rng)  # 3.
     design = np.vstack([np.ones(stack.n_rows), stack.apply(dual)])
     likelihood = _Likelihood(problem)
-    for _ in range(READOUT_STEPS):  # 4.
-        intercept_precision = _draw_precision(priors.intercept, readout[:1], rng)
-        kernel_precision = _draw_precision(priors.kernel, readout[1:], rng)
-        precision = np.concatenate([intercept_precision, kernel_precision])
+    if isinstance(problem, RegressionProblem):  # 4.
+        square, target = design @ design.T, design @ problem.y
+        for _ in range(METROPOLIS_STEPS):
+            precision = _readout_precision(priors, readout, rng)
+            readout = _propose_readout(square, target, problem.y, readout, precision, known, noise, rng)
+    for _ in range(READOUT_STEPS):
+        precision = _readout_precision(priors, readout, rng)
         readout = elliptical_slice(
             readout, precision**-0.5, lambda w: likelihood(w @ design, w[1:] @ w[1:], known, noise), rng
         )
@@ -140,6 +146,55 @@ class _Likelihood:
 
 def _draw_precision(prior: Gamma, values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.gamma(prior.concentration + 0.5, 1.0 / (prior.rate + 0.5 * values * values))
+
+
+def _readout_precision(priors: Any, readout: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw (γ, ω) given (b, e), shape (1 + n_kernels,)."""
+    intercept = _draw_precision(priors.intercept, readout[:1], rng)
+    return np.concatenate([intercept, _draw_precision(priors.kernel, readout[1:], rng)])
+
+
+def _propose_readout(
+    square: np.ndarray,
+    target: np.ndarray,
+    y: np.ndarray,
+    readout: np.ndarray,
+    precision: np.ndarray,
+    known: float,
+    noise: float,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Take a Metropolis step of w = (b, e) given a: were s² fixed, its normal conditional would be exact.
+
+    `square` is X X' and `target` X y with the design X = [1; K_m a].
+    """
+
+    def variance_of(w: np.ndarray) -> float:
+        return 1.0 / noise + w[1:] @ w[1:] / known
+
+    def log_target(w: np.ndarray, variance: float) -> float:
+        residual = y @ y - 2.0 * (w @ target) + w @ square @ w
+        return -0.5 * (residual / variance + len(y) * math.log(variance) + precision @ (w * w))
+
+    def conditional(variance: float) -> tuple[np.ndarray, np.ndarray]:
+        root, failed = dpotrf(square / variance + np.diag(precision), lower=1, clean=1)
+        if failed:
+            raise np.linalg.LinAlgError("the conditional precision of (b, e) is not positive definite")
+        shift, _ = dtrtrs(root, target / variance, lower=1)
+        return dtrtrs(root, shift, lower=1, trans=1)[0], root
+
+    def log_proposal(w: np.ndarray, mean: np.ndarray, root: np.ndarray) -> float:
+        standard = root.T @ (w - mean)
+        return float(np.log(np.diag(root)).sum() - 0.5 * (standard @ standard))
+
+    variance = variance_of(readout)
+    mean, root = conditional(variance)
+    proposed = mean + dtrtrs(root, rng.standard_normal(len(readout)), lower=1, trans=1)[0]
+    proposed_variance = variance_of(proposed)
+    mean_back, root_back = conditional(proposed_variance)
+    log_ratio = log_target(proposed, proposed_variance) - log_target(readout, variance)
+    log_ratio += log_proposal(readout, mean_back, root_back) - log_proposal(proposed, mean, root)
+    return proposed if -rng.exponential() < log_ratio else readout
 
 
 def _draw_latent(problem: Any, mean: np.ndarray, scale: float, rng: np.random.Generator) -> np.ndarray:

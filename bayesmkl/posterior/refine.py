@@ -18,7 +18,7 @@ __all__ = ["refine_posterior"]
 
 def refine_posterior(
     model: Any,
-    n_draws: int = 300,
+    n_draws: int = 250,
     *,
     kernels: Any = None,
     random_state: int | np.random.Generator | None = None,
@@ -33,7 +33,7 @@ def refine_posterior(
     ----------
     model : estimator
         A BEMKLClassifier or BEMKLRegressor fitted with ``inference="vb"``, or a Pipeline or search that ends in one.
-    n_draws : int, default=300
+    n_draws : int, default=250
         Sweeps that are kept; a tenth as many before them are not.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, where the model was fitted to precomputed ones.

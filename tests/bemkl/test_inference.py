@@ -311,7 +311,7 @@ def test_refined_posteriors_widen_the_shares_and_keep_the_predictions(classifier
     refined = refine_posterior(model, random_state=0)
     assert model[-1].posterior_ is before
     assert refined.outcome_ is Outcome.REFINED
-    assert refined.posterior_.dual.shape == (1, 300, N_TRAIN)
+    assert refined.posterior_.dual.shape == (1, 250, N_TRAIN)
     assert refined.kernel_shares_std_.sum() > 1.2 * model[-1].kernel_shares_std_.sum()
     assert np.abs(refined.kernel_shares_ - classifier.kernel_shares_).max() < 0.15
     scaled = model[0].transform(X[N_TRAIN:])

@@ -313,7 +313,8 @@ def run_svi(problem, start, n_steps):
         return jax.tree.map(np.asarray, quick(problem))
 
 
-@pytest.mark.parametrize("task", ["binary", pytest.param("regression", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["binary", "regression"])
 def test_svi_from_elsewhere_comes_close_and_does_not_beat_the_closed_form(rng, task):
     case, algorithm = Case(task, "general", 20_000, margin=0.6, sigma=1.4), ALGORITHMS[task]
     n_samples, n_kernels = 20, 3

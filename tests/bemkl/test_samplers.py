@@ -123,13 +123,8 @@ def test_nuts_against_importance_sampling_from_the_prior(rng, task):
     assert_same_posterior(chain_estimate(problem, chains), expected, "NUTS")
 
 
-@pytest.mark.parametrize(
-    "prior",
-    [
-        pytest.param(Dirichlet(0.7), marks=pytest.mark.slow, id="dirichlet"),
-        pytest.param(SpikeSlab(0.4, 2.0), id="slab"),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("prior", [Dirichlet(0.7), SpikeSlab(0.4, 2.0)], ids=["dirichlet", "spike-slab"])
 def test_nuts_under_other_kernel_priors_against_importance_sampling(rng, prior):
     problem = small_problem(rng, "binary", prior)
     chains = fit_nuts(problem, SamplerOptions(2, 500, 4000, 0.9), seed=0)

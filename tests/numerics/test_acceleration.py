@@ -120,6 +120,6 @@ def test_mixing_in_coordinates_keeps_precisions_positive_and_variances_positive(
     assert_same(mixed.mean, 4.0 * first.mean - 3.0 * second.mean, 1e-14)
 
 
-def test_only_the_converged_outcome_says_so():
-    assert [outcome for outcome in Outcome if outcome.converged] == [Outcome.CONVERGED]
+def test_only_converged_outcomes_say_so():
+    assert [outcome for outcome in Outcome if outcome.converged] == [Outcome.CONVERGED, Outcome.MIXED]
     assert len({outcome.value for outcome in Outcome}) == len(Outcome)
