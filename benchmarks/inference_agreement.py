@@ -1,9 +1,9 @@
 """How far VB, refined VB, Gibbs and SVI are from NUTS: kernel shares, predictions, intervals, seconds.
 
 Random subsets of N = 100 samples: wdbc with 6 kernels, sonar with 8 (digits, 3 against 8, where BAYESMKL_DATA is not
-set), diabetes with 8. The reference is NUTS on the collapsed model, 4 chains of 1000 draws (2000 on sonar, whose shares
-have two modes) after 1000 steps of warm-up. Refined VB is `refine_posterior`: 250 Gibbs sweeps, or 500, that start from
-the variational posterior; shown are means over five runs.
+set), diabetes with 8. The reference is NUTS on the collapsed model, 4 chains of 1000 draws (2000 on sonar, whose
+shares have two modes) after 1000 steps of warm-up. Refined VB is `refine_posterior`: 250 Gibbs sweeps, or 500, that
+start from the variational posterior; shown are means over five runs.
 
 Asked: NUTS has R-hat < 1.01, more than 400 effective draws and divergences below 0.5 % on shares and training scores;
 shares of VB within 0.05 and its probabilities within 0.03 of NUTS on average; 94 % intervals of the shares cover at

@@ -198,7 +198,7 @@ def diagnose(
             help="Table of new rows with the target: calibration is judged by these.", show_default=False
         ),
     ] = None,
-    draws: Annotated[int, typer.Option(min=10, help="Draws from the posterior.")] = 1000,
+    draws: Annotated[int, typer.Option(min=100, help="Draws from the posterior.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
 ) -> None:
     """Say whether the posterior of a fitted model can be trusted.
