@@ -38,7 +38,7 @@ class Dirichlet(NamedTuple):
 class SpikeSlab(NamedTuple):
     """Kernel weights e_m = s_m w_m that are zero unless a Bernoulli switch is on.
 
-    The switch is s_m ~ Bernoulli(`inclusion`), the weight w_m ~ N(0, `scale`²), all of them independent.
+    The switch is s_m ~ Bernoulli(inclusion), the weight w_m ~ N(0, scale²), all of them independent.
 
     Parameters
     ----------
