@@ -176,7 +176,8 @@ def _about(fitted: FittedBEMKL) -> list[str]:
     classes = "" if fitted.class_names is None else f", {len(fitted.class_names)} one-versus-all models"
     endings = "; ".join(dict.fromkeys(outcome.value for outcome in outcomes))
     return [
-        f"{estimator.target_.shape[-1]} training samples, {estimator.n_kernels_in_} kernels{classes}",
+        f"{estimator.target_.shape[-1]} training samples, {estimator.n_kernels_in_} kernel"
+        f"{'s' if estimator.n_kernels_in_ > 1 else ''}{classes}",
         *line_of_text(f"inference: {DESCRIPTIONS[fitted.inference]}; {endings}"),
     ]
 
