@@ -47,6 +47,7 @@ from bayesmkl.posterior import (
     save_posterior,
     view_table,
 )
+from bayesmkl.posterior.fitted import fitted_bemkl
 
 __all__ = ["FitOptions", "run_demo", "run_diagnose", "run_fit", "run_predict"]
 
@@ -192,12 +193,11 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
 
 
 def _about_fit(bemkl: Any, seconds: float) -> dict[str, Any]:
-    outcomes = bemkl.outcome_ if isinstance(bemkl.outcome_, (list, tuple)) else [bemkl.outcome_]
     return {
         "classes": bemkl.classes_.tolist() if isinstance(bemkl, BEMKLClassifier) else None,
         "n_iter": np.atleast_1d(bemkl.n_iter_).tolist(),
         "elbo": getattr(bemkl, "elbo_", None),
-        "outcome": list(dict.fromkeys(outcome.value for outcome in outcomes)),
+        "outcome": fitted_bemkl(bemkl).endings,
         "fit_seconds": round(seconds, 3),
     }
 

@@ -233,13 +233,12 @@ def _attributes(fitted: FittedBEMKL) -> dict[str, Any]:
     from bayesmkl import __version__
 
     estimator = fitted.estimator
-    outcomes = estimator.outcome_ if fitted.class_names is not None else [estimator.outcome_]
     attributes = {
         "model": type(estimator).__name__,
         "inference": fitted.inference,
         "inference_library": "bayesmkl",
         "inference_library_version": __version__,
-        "outcome": "; ".join(dict.fromkeys(outcome.value for outcome in outcomes)),
+        "outcome": "; ".join(fitted.endings),
     }
     if fitted.histories:
         attributes["elbo"] = estimator.elbo_

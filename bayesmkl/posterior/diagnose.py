@@ -172,13 +172,11 @@ def diagnose(
 
 def _about(fitted: FittedBEMKL) -> list[str]:
     estimator = fitted.estimator
-    outcomes = estimator.outcome_ if fitted.class_names is not None else [estimator.outcome_]
     classes = "" if fitted.class_names is None else f", {len(fitted.class_names)} one-versus-all models"
-    endings = "; ".join(dict.fromkeys(outcome.value for outcome in outcomes))
     return [
         f"{estimator.target_.shape[-1]} training samples, {estimator.n_kernels_in_} kernel"
         f"{'s' if estimator.n_kernels_in_ > 1 else ''}{classes}",
-        *line_of_text(f"inference: {DESCRIPTIONS[fitted.inference]}; {endings}"),
+        *line_of_text(f"inference: {DESCRIPTIONS[fitted.inference]}; {'; '.join(fitted.endings)}"),
     ]
 
 

@@ -58,6 +58,12 @@ class FittedBEMKL(NamedTuple):
         codes = estimator.target_.argmax(axis=0) if several else (estimator.target_ > 0).astype(int)
         return estimator.classes_[codes]
 
+    @property
+    def endings(self) -> list[str]:
+        """How the inference ended, in words; once where several models ended alike."""
+        outcomes = [self.estimator.outcome_] if self.class_names is None else self.estimator.outcome_
+        return list(dict.fromkeys(outcome.value for outcome in outcomes))
+
     def draws(self, n_draws: int | None, rng: np.random.Generator) -> list[PosteriorDraws]:
         """Draw from a variational posterior, or thin the chains evenly; one PosteriorDraws per model.
 
