@@ -32,17 +32,16 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.special import log_ndtr, ndtri_exp
 
+from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
 from bayesmkl._numerics.threads import blas_threads_for
 from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.bemkl.chains import Chains, SamplerOptions, run_chains
 from bayesmkl.bemkl.regression import RegressionProblem
 
-__all__ = ["GibbsState", "draw_beyond_margin", "elliptical_slice", "fit_gibbs", "init", "slice_step", "sweep"]
+__all__ = ["GibbsState", "draw_beyond_margin", "fit_gibbs", "init", "sweep"]
 
 READOUT_STEPS = 4  # elliptical steps of (b, e) in a sweep: each costs O(N P), a sweep O(P N² + N³)
 METROPOLIS_STEPS = 2  # of (b, e) in regression: each costs O(P³) beside X X'
-SLICE_WIDTH = 0.5  # of log c, log υ and log ε
-MOST_STEPS_OUT = 40
 
 
 class GibbsState(NamedTuple):
@@ -296,55 +295,6 @@ def _draw_noise(
         lambda r: log_gamma(problem.priors.noise, there + r)
         + likelihood(mean, square, known, math.exp(there + r)), rng))  # fmt: skip
     return known, noise
-
-
-def elliptical_slice(
-    here: np.ndarray,
-    prior_std: np.ndarray,
-    log_likelihood: Callable[[np.ndarray], float],
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """Take one elliptical slice step under independent zero-mean normal priors (Murray et al. 2010)."""
-    other = prior_std * rng.standard_normal(len(here))
-    level = log_likelihood(here) - rng.exponential()
-
-    def rotated(angle: float) -> np.ndarray:
-        return math.cos(angle) * here + math.sin(angle) * other
-
-    angle = 2.0 * math.pi * rng.random()
-    return rotated(
-        _shrink(lambda t: log_likelihood(rotated(t)) > level, angle, angle - 2.0 * math.pi, angle, rng)
-    )
-
-
-def slice_step(log_density: Callable[[float], float], rng: np.random.Generator) -> float:
-    """Return one slice-sampling step from 0 with stepping out (Neal 2003, figures 3 and 5)."""
-    level = log_density(0.0) - rng.exponential()
-    low = -SLICE_WIDTH * rng.random()
-    high = low + SLICE_WIDTH
-    most_down = rng.integers(MOST_STEPS_OUT)
-    for _ in range(most_down):
-        if log_density(low) <= level:
-            break
-        low -= SLICE_WIDTH
-    for _ in range(MOST_STEPS_OUT - 1 - most_down):
-        if log_density(high) <= level:
-            break
-        high += SLICE_WIDTH
-    return _shrink(lambda r: log_density(r) > level, rng.uniform(low, high), low, high, rng)
-
-
-def _shrink(
-    accept: Callable[[float], bool], there: float, low: float, high: float, rng: np.random.Generator
-) -> float:
-    """Draw from an interval around 0 that shrinks towards 0 with every point that is not accepted."""
-    while not accept(there) and high - low > 1e-12:
-        if there < 0.0:
-            low = there
-        else:
-            high = there
-        there = rng.uniform(low, high)
-    return there
 
 
 def _parameters(problem: Any, states: list[GibbsState]) -> dict[str, np.ndarray]:
