@@ -25,9 +25,9 @@ def refine_posterior(
 ) -> Any:
     """Replace a variational posterior by draws of a short Gibbs run that starts from it.
 
-    The standard deviations of kernel shares under the variational posterior are about half of what they should be.
-    A Gibbs sweep costs what one variational update costs, and the variational posterior has its means right: from
-    there, a few hundred sweeps are enough to learn the spread.
+    The standard deviations of kernel shares under the variational posterior are a half to a tenth of what they should
+    be. A Gibbs sweep costs what one variational update costs, and the variational posterior is a good place to start:
+    a few hundred sweeps are enough to learn most of the spread.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ def refine_posterior(
     Notes
     -----
     One short chain is an approximation: its intervals are close to those of a long run, its R-hat is not below 1.01.
-    For final numbers fit with ``inference="nuts"``. How close it is was measured against NUTS, see the guide on
-    reading a posterior.
+    For final numbers fit with ``inference="nuts"``. How close it is was measured against NUTS, see the guide on trust
+    in a posterior.
 
     Examples
     --------
