@@ -27,9 +27,11 @@ from bayesmkl.bemkl.kernel_priors import Dirichlet
 from bayesmkl.bemkl.regression import RegressionProblem
 
 __all__ = [
+    "log_gamma",
     "log_label",
     "log_likelihood",
     "log_prior",
+    "log_prior_terms",
     "log_student",
     "log_variational",
     "score_means",
@@ -110,14 +112,25 @@ def log_prior(problem: Any, draws: PosteriorDraws) -> np.ndarray:
 
     Under a spike-and-slab prior the density of e is that of its switches and of the weights that are on.
     """
+    return sum(log_prior_terms(problem, draws).values(), start=np.zeros(len(draws.intercept)))
+
+
+def log_prior_terms(problem: Any, draws: PosteriorDraws) -> dict[str, np.ndarray]:
+    """Return the terms of `log_prior`, each of shape (n_draws,), by what they are the priors of.
+
+    These are ``kernel_weights``, ``intercept`` and ``dual_coef``; in regression also ``intermediate_precision`` and
+    ``noise_precision``.
+    """
     priors = problem.priors
-    total = log_student(priors.sample, draws.dual).sum(axis=1)
-    total = total + log_student(priors.intercept, draws.intercept)
-    total = total + _log_kernel_prior(priors.kernel, draws)
+    terms = {
+        "kernel_weights": _log_kernel_prior(priors.kernel, draws),
+        "intercept": log_student(priors.intercept, draws.intercept),
+        "dual_coef": log_student(priors.sample, draws.dual).sum(axis=1),
+    }
     if isinstance(problem, RegressionProblem):
-        total = total + _log_gamma(priors.intermediate, draws.intermediate_precision)
-        total = total + _log_gamma(priors.noise, draws.noise_precision)
-    return total
+        terms["intermediate_precision"] = log_gamma(priors.intermediate, draws.intermediate_precision)
+        terms["noise_precision"] = log_gamma(priors.noise, draws.noise_precision)
+    return terms
 
 
 def _log_kernel_prior(prior: Any, draws: PosteriorDraws) -> np.ndarray:
@@ -132,7 +145,8 @@ def _log_kernel_prior(prior: Any, draws: PosteriorDraws) -> np.ndarray:
     return np.where(on, np.log(prior.inclusion) + slab, np.log1p(-np.asarray(prior.inclusion))).sum(axis=1)
 
 
-def _log_gamma(law: Gamma, values: np.ndarray) -> np.ndarray:
+def log_gamma(law: Gamma, values: np.ndarray) -> np.ndarray:
+    """Return the log density of Gamma variables."""
     c, r = law.concentration, np.asarray(law.rate)
     return c * np.log(r) - gammaln(c) + (c - 1.0) * np.log(values) - r * values
 
@@ -142,8 +156,8 @@ def log_variational(state: Any, draws: PosteriorDraws) -> np.ndarray:
     readout = np.column_stack([draws.intercept, draws.kernel_weights])
     total = _log_normal(state.dual, draws.dual) + _log_normal(state.readout, readout)
     if draws.noise_precision is not None:
-        total = total + _log_gamma(state.intermediate_precision, draws.intermediate_precision)
-        total = total + _log_gamma(state.noise_precision, draws.noise_precision)
+        total = total + log_gamma(state.intermediate_precision, draws.intermediate_precision)
+        total = total + log_gamma(state.noise_precision, draws.noise_precision)
     return total
 
 

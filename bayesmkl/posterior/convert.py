@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmkl._numerics.validation import check_integer
-from bayesmkl.bemkl.collapsed import log_variational
-from bayesmkl.posterior.evaluated import Evaluated, log_prior_terms
+from bayesmkl.bemkl.collapsed import log_prior_terms, log_variational
+from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.sample import named_draws
 

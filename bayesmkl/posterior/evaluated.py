@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.bemkl.collapsed import (
     log_label,
     log_likelihood,
     log_prior,
-    log_student,
     log_variational,
     score_means,
     score_scales,
@@ -23,7 +20,7 @@ from bayesmkl.bemkl.regression import RegressionProblem
 from bayesmkl.bemkl.shares import share_draws
 from bayesmkl.posterior.fitted import FittedBEMKL
 
-__all__ = ["Evaluated", "evaluate_model", "log_gamma", "log_prior_terms"]
+__all__ = ["Evaluated", "evaluate_model"]
 
 
 class Evaluated:
@@ -86,38 +83,6 @@ class Evaluated:
         if self.is_regression:
             return self.means + self.scales[:, None] * rng.standard_normal(self.means.shape)
         return (rng.random(self.means.shape) < self.label_probabilities).astype(np.int8)
-
-
-def log_prior_terms(problem: Any, draws: PosteriorDraws) -> dict[str, np.ndarray]:
-    """Return the log prior density by what it is the prior of; the terms sum to `collapsed.log_prior`.
-
-    Parameters
-    ----------
-    problem : BinaryProblem or RegressionProblem
-    draws : PosteriorDraws
-        With one leading axis.
-
-    Returns
-    -------
-    dict of str to array of shape (n_draws,)
-        ``kernel_weights``, ``intercept``, ``dual_coef``; in regression ``intermediate_precision`` and
-        ``noise_precision``.
-    """
-    priors = problem.priors
-    terms = {
-        "intercept": log_student(priors.intercept, draws.intercept),
-        "dual_coef": log_student(priors.sample, draws.dual).sum(axis=1),
-    }
-    if isinstance(problem, RegressionProblem):
-        terms["intermediate_precision"] = log_gamma(priors.intermediate, draws.intermediate_precision)
-        terms["noise_precision"] = log_gamma(priors.noise, draws.noise_precision)
-    return {"kernel_weights": log_prior(problem, draws) - sum(terms.values()), **terms}
-
-
-def log_gamma(law: Gamma, values: np.ndarray) -> np.ndarray:
-    """Return the log density of a Gamma distribution."""
-    c, r = (float(np.asarray(parameter)) for parameter in law)
-    return c * math.log(r) - math.lgamma(c) + (c - 1.0) * np.log(values) - r * values
 
 
 def evaluate_model(

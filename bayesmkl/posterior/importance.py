@@ -26,8 +26,8 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 from bayesmkl._numerics.threads import blas_threads_for
-from bayesmkl.bemkl.collapsed import log_student
-from bayesmkl.posterior.evaluated import Evaluated, log_gamma
+from bayesmkl.bemkl.collapsed import log_gamma, log_student
+from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.marginal import Sites, Target, first_sites, log_marginal, target_of
 from bayesmkl.posterior.psis import good_k, smooth_weights
 from bayesmkl.posterior.report import Section, line_of_text, table, worst
@@ -38,7 +38,7 @@ MOST_DRAWS, FEWEST_DRAWS = 200, 100  # of the marginal ratios
 BUDGET = 5e9  # evaluations of the marginal likelihood times N³, for all models together: ten seconds or so
 RADII = 2.0 ** np.arange(
     -3, 8
-)  # of e, relative to the mean of q, where the profile over the radius is looked for
+)  # of e, relative to the mean of q: where the profile over the radius is sought
 LEAST_CONCENTRATION = 0.5  # with less, the collapsed prior of e is all spike and tail
 WHAT = {
     "joint": "all weights (a, b, e)",

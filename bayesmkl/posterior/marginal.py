@@ -31,10 +31,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dtrtri
-from scipy.special import gammaln, log_ndtr
+from scipy.special import log_ndtr
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl._moments import LOG_2PI
+from bayesmkl.bemkl._moments import LOG_2PI, Gamma
+from bayesmkl.bemkl.collapsed import log_gamma
 from bayesmkl.bemkl.regression import RegressionProblem
 
 __all__ = ["Sites", "Target", "first_sites", "log_marginal", "target_of"]
@@ -110,9 +111,8 @@ def log_marginal(target: Target, start: Sites, rng: np.random.Generator) -> floa
     concentration = target.concentration + 0.5 * determined
     rate = target.rate + 0.5 * determined * (fit.mean**2 + fit.variance)
     precisions = rng.gamma(concentration, 1.0 / rate, size=(N_PRECISIONS, len(rate)))
-    log_weights = _log_gamma(target.concentration, target.rate, precisions) - _log_gamma(
-        concentration, rate, precisions
-    )
+    prior, proposal = Gamma(target.concentration, target.rate), Gamma(concentration, rate)
+    log_weights = (log_gamma(prior, precisions) - log_gamma(proposal, precisions)).sum(axis=-1)
     information = _information(target, sites)
     parts = [_log_given_precision(target, sites, information, precision, rng) for precision in precisions]
     return float(np.logaddexp.reduce(log_weights + np.array(parts)) - np.log(N_PRECISIONS))
@@ -183,9 +183,3 @@ def _moments(target: Target, sites: Sites) -> _Fit:
 def _information(target: Target, sites: Sites) -> np.ndarray:
     """Return ``X' diag(τ) X``."""
     return (target.design.T * sites.precision) @ target.design
-
-
-def _log_gamma(concentration: np.ndarray, rate: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the log density of independent Gamma variables, summed over the last axis."""
-    each = concentration * np.log(rate) - gammaln(concentration) + (concentration - 1.0) * np.log(values)
-    return (each - rate * values).sum(axis=-1)

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.posterior.evaluated import Evaluated, log_prior_terms
+from bayesmkl.bemkl.collapsed import log_prior_terms
+from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.psis import quietly
 from bayesmkl.posterior.report import Section, line_of_text, table
 
