@@ -52,7 +52,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         :math:`\sigma_g`, standard deviation of the intermediate outputs; 1 in the paper.
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate
-        outputs out, as printed in §4.3.
+        outputs out, as printed in §4.3. Of the closed form only: draws need no rule.
     inference : {"vb", "nuts", "gibbs", "svi"}, default="vb"
         How the posterior is found. "vb": the closed-form updates, fast, its predictions good and its intervals too
         narrow. "nuts": Hamiltonian Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked
@@ -412,7 +412,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         original units; weights, `posterior_` and `elbo_` are those of the standardized target.
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into the predictive standard deviation; "paper" leaves the variance of
-        the intermediate outputs out, and its intervals are too narrow.
+        the intermediate outputs out, and its intervals are too narrow. Of the closed form only.
     inference, n_init, n_chains, n_warmup, n_draws, target_accept, chain_method, n_steps
         How the posterior is found, as in `BEMKLClassifier`.
     init : {"mean", "random"} or posterior, default="mean"
