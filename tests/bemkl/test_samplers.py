@@ -136,6 +136,7 @@ def test_nuts_under_other_kernel_priors_against_importance_sampling(rng, prior):
     assert_same_posterior(chain_estimate(problem, chains), importance_estimate(rng, problem), str(prior))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["binary", "regression"])
 def test_gibbs_leaves_the_joint_law_of_parameters_and_data_as_it_is(rng, task):
     """Geweke (2004): sweeps alternating with new data from the model must give back the prior."""
