@@ -122,9 +122,8 @@ def sweep(problem: Any, state: GibbsState, rng: np.random.Generator) -> GibbsSta
         readout = elliptical_slice(
             readout, precision**-0.5, lambda w: likelihood(w @ design, w[1:] @ w[1:], known, noise), rng
         )
-    dual, readout = _rescale(problem, likelihood, design, dual, readout, known, noise, rng)  # 5.
+    dual, readout, mean = _rescale(problem, likelihood, design, dual, readout, known, noise, rng)  # 5.
     if isinstance(problem, RegressionProblem):  # 6.
-        mean = readout[0] + (readout[1:] @ stack.apply(dual))
         known, noise = _draw_noise(problem, likelihood, mean, readout, known, noise, rng)
     return GibbsState(dual, readout, known, noise)
 
@@ -243,8 +242,8 @@ def _rescale(
     known: float,
     noise: float,
     rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Move along (c a, e / c), then along (c a, c b): the mean score stays, then grows by c."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Move along (c a, e / c), then along (c a, c b): the mean score, returned last, stays, then grows by c."""
     priors = problem.priors
     intercept, weights = readout[0], readout[1:]
     mean, square = readout @ design, float(weights @ weights)
@@ -264,7 +263,7 @@ def _rescale(
         return prior + (len(dual) + 1) * r + likelihood(mean * c, square, known, noise)
 
     c = math.exp(slice_step(log_size, rng))
-    return dual * c, np.concatenate([[intercept * c], weights])
+    return dual * c, np.concatenate([[intercept * c], weights]), mean * c
 
 
 def _log_student(prior: Gamma, values: Any) -> float:

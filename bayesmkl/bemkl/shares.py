@@ -62,11 +62,13 @@ def kernel_shares(stack: Any, dual: Gaussian, readout: Gaussian, rng: np.random.
         q(a) and q(b, e).
     rng : numpy.random.Generator
     """
-    draws = share_draws(stack, dual.draw(N_DRAWS, rng), readout.draw(N_DRAWS, rng)[:, 1:])
-    return KernelShares(draws.mean(axis=0), draws.std(axis=0, ddof=1))
+    return _moments(share_draws(stack, dual.draw(N_DRAWS, rng), readout.draw(N_DRAWS, rng)[:, 1:]))
 
 
 def shares_of_draws(stack: Any, draws: PosteriorDraws) -> KernelShares:
     """Posterior mean and standard deviation of the shares over draws with one leading axis."""
-    shares = share_draws(stack, draws.dual, draws.kernel_weights)
+    return _moments(share_draws(stack, draws.dual, draws.kernel_weights))
+
+
+def _moments(shares: np.ndarray) -> KernelShares:
     return KernelShares(shares.mean(axis=0), shares.std(axis=0, ddof=1))
