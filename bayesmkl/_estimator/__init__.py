@@ -1,8 +1,9 @@
-"""What the estimator classes of both families share: from X to a kernel stack, warnings, progress."""
+"""What the estimators of both families share."""
 
 from __future__ import annotations
 
 from bayesmkl._estimator.base import BaseMKL
+from bayesmkl._estimator.labels import encode_labels
 from bayesmkl._estimator.progress import step_progress
 
-__all__ = ["BaseMKL", "step_progress"]
+__all__ = ["BaseMKL", "encode_labels", "step_progress"]

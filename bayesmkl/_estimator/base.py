@@ -57,8 +57,12 @@ class BaseMKL(BaseEstimator):
             self.kernel_bank_, known_psd = bank, bank.kernels_known_psd_
             self.kernel_names_ = self._names(bank.kernel_names_)
         self.n_kernels_in_ = stack.n_kernels
-        check_kernel_stack(stack.kernels, list(self.kernel_names_), known_psd=known_psd)
+        self._check_kernels(stack, known_psd)
         return stack, y
+
+    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> None:
+        """Judge the training kernels once; `known_psd` marks those that need no test of definiteness."""
+        check_kernel_stack(stack.kernels, list(self.kernel_names_), known_psd=known_psd)
 
     def _new_bank(self) -> KernelBank:
         if self.kernels is None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
 
+from bayesmkl._estimator import encode_labels
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_number
 from bayesmkl.bemkl import binary, regression
@@ -254,7 +254,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self._loop_options()
         self._sampler_options()
         stack, y = self._fit_stack(X, y)
-        signs = self._encode(y)
+        self.classes_, signs = encode_labels(y)
         rng, fits = self._rng(), []
         problems = self._problems(stack, signs, priors)
         labels = self.classes_[-len(signs) :]
@@ -281,18 +281,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         noise = check_number("intermediate_scale", self.intermediate_scale, low=0.0)
         gram = self._gram(stack)
         return [binary.BinaryProblem(stack, gram, y, priors, margin, noise**-2) for y in targets]
-
-    def _encode(self, y: np.ndarray) -> np.ndarray:
-        """Set `classes_` and return targets of -1 and +1, one row per binary model."""
-        check_classification_targets(y)
-        self.classes_, codes = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"`y` must hold at least two classes; got one class only: {self.classes_[0]!r}. "
-                "Check how the training samples were selected."
-            )
-        positive = [1] if len(self.classes_) == 2 else range(len(self.classes_))
-        return np.array([np.where(codes == k, 1.0, -1.0) for k in positive])
 
     def _inits(self, n_models: int) -> list[Any]:
         if isinstance(self.init, tuple) and not hasattr(self.init, "_fields"):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg import eigvalsh
 from scipy.linalg.lapack import dpotrf
 
-__all__ = ["KernelQualityWarning", "check_kernel_stack"]
+__all__ = ["KernelQualityWarning", "check_kernel_stack", "describe_indefinite", "indefinite_kernels"]
 
 # With unit diagonal, K = I + E is called near-identity when ||E||_F < 0.1 ||I||_F. The eigenvalues then
 # deviate from one by less than 0.1 in root mean square: no direction stands out that training could find. A
@@ -96,13 +96,12 @@ def check_kernel_stack(kernels: np.ndarray, names: Sequence[str], *, known_psd: 
     _check_shape(kernels, names)
     probe = np.random.default_rng(0).standard_normal((kernels.shape[1],))
     findings = [_inspect(kernel, name, probe) for kernel, name in zip(kernels, names, strict=True)]
-    known = np.zeros(len(names), dtype=bool) if known_psd is None else np.asarray(known_psd, dtype=bool)
     problems = (
         _list("near_identity", findings, names),
         _list("constant", findings, names),
         _duplicates(findings, names),
         _list("asymmetric", findings, names),
-        _indefinite(kernels, findings, names, known),
+        describe_indefinite(kernels, names, indefinite_kernels(kernels, known_psd)),
         _scales(findings, names),
     )
     lines = [
@@ -205,23 +204,46 @@ def _duplicates(findings: list[_Finding], names: Sequence[str]) -> str:
     return _join(groups, "; ")
 
 
-def _indefinite(
-    kernels: np.ndarray, findings: list[_Finding], names: Sequence[str], known: np.ndarray
-) -> str:
-    found: list[int] = []
-    for m in np.flatnonzero(~known):
-        if findings[m].constant:
-            if kernels[m].flat[0] < 0:
-                found.append(int(m))
-        elif not _has_cholesky(kernels[m]):
-            found.append(int(m))
+def indefinite_kernels(
+    kernels: np.ndarray, known_psd: Any = None, tolerance: float = INDEFINITE
+) -> list[int]:
+    """Return the positions of kernels that are not positive semidefinite, beyond rounding.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train)
+        Finite.
+    known_psd : array-like of bool of shape (n_kernels,), default=None
+        Kernels that need no test; None tests all.
+    tolerance : float
+        Negative eigenvalues down to this fraction of the Frobenius norm count as rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> indefinite_kernels(np.stack([np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])]))
+    [1]
+    """
+    known = np.zeros(len(kernels), dtype=bool) if known_psd is None else np.asarray(known_psd, dtype=bool)
+    return [m for m in range(len(kernels)) if not known[m] and not _is_semidefinite(kernels[m], tolerance)]
+
+
+def describe_indefinite(kernels: np.ndarray, names: Sequence[str], found: Sequence[int]) -> str:
+    """Name indefinite kernels with the range of their eigenvalues."""
     items = [f"{names[m]} (eigenvalues from {_extremes(kernels[m])})" for m in found[:SHOWN]]
     return _join(items + [names[m] for m in found[SHOWN:]])
 
 
-def _has_cholesky(kernel: np.ndarray) -> bool:
+def _is_semidefinite(kernel: np.ndarray, tolerance: float) -> bool:
+    smallest, largest = kernel.min(), kernel.max()
+    if largest - smallest <= CONSTANT * max(abs(smallest), abs(largest)):
+        return bool(kernel.flat[0] >= 0)
+    return _has_cholesky(kernel, tolerance)
+
+
+def _has_cholesky(kernel: np.ndarray, tolerance: float) -> bool:
     symmetric = 0.5 * (kernel + kernel.T)
-    jitter = INDEFINITE * np.linalg.norm(symmetric)
+    jitter = tolerance * np.linalg.norm(symmetric)
     symmetric.flat[:: len(kernel) + 1] += jitter
     return dpotrf(symmetric.T, overwrite_a=1, clean=0)[1] == 0
 

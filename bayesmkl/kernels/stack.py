@@ -10,10 +10,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
 from bayesmkl._numerics.arrays import is_numpy, namespace
 
 __all__ = ["DenseStack"]
+
+AXPY_READS = 3  # adding kernels one by one moves three numbers per entry, the product of all of them one
+GATHER_COST = 6  # gathering the entries of a few samples pays below this fraction of all rows
+GATHERED = 2**17  # entries gathered at once, so that they stay in cache
 
 
 class DenseStack(NamedTuple):
@@ -74,6 +79,10 @@ class DenseStack(NamedTuple):
         array of shape (n_rows, n_train) or (q, n_rows, n_train)
         """
         wide = self.kernels.reshape(self.n_kernels, self.n_rows * self.n_train)
+        if weights.ndim == 1 and is_numpy(weights):
+            active = np.flatnonzero(weights)
+            if len(active) * AXPY_READS < self.n_kernels:
+                return _add_up(wide, weights, active).reshape(self.n_rows, self.n_train)
         return (weights @ wide).reshape(*weights.shape[:-1], self.n_rows, self.n_train)
 
     def combine_gated(self, row_gates: Any, train_gates: Any) -> Any:
@@ -136,6 +145,10 @@ class DenseStack(NamedTuple):
         ----------
         vector : array of shape (n_train,), (n_train, q) or (n_kernels, n_train, 1)
         """
+        if vector.ndim == 1 and is_numpy(vector):
+            support = np.flatnonzero(vector)
+            if len(support) * GATHER_COST < self.n_train:
+                return _quadratic_on(self.kernels, vector, support)
         product = self.apply(vector)
         if vector.ndim == 3:
             return (product * vector[..., 0]).sum(axis=1)
@@ -170,6 +183,25 @@ class DenseStack(NamedTuple):
     def select(self, index: Any) -> DenseStack:
         """Return the stack of the kernels at `index` (integers or a boolean mask)."""
         return DenseStack(self.kernels[np.atleast_1d(np.asarray(index))])
+
+
+def _add_up(wide: np.ndarray, weights: np.ndarray, active: np.ndarray) -> np.ndarray:
+    """Add the weighted rows of `wide` at `active`, one after the other."""
+    total = np.zeros(wide.shape[1])
+    for m in active:
+        daxpy(wide[m], total, a=weights[m])
+    return total
+
+
+def _quadratic_on(kernels: np.ndarray, vector: np.ndarray, support: np.ndarray) -> np.ndarray:
+    """Return the quadratic forms of a vector that is zero outside of `support`."""
+    products = np.outer(vector[support], vector[support]).ravel()
+    values = np.empty(len(kernels))
+    block = max(1, GATHERED // max(1, len(products)))
+    for first in range(0, len(kernels), block):
+        part = kernels[first : first + block][:, support[:, None], support]
+        values[first : first + block] = part.reshape(len(part), -1) @ products
+    return values
 
 
 def _combine_gated_on_jax(kernels: Any, row_gates: Any, train_gates: Any) -> Any:

@@ -141,3 +141,20 @@ def test_contractions_accept_and_keep_read_only_kernels(rng):
     stack.combine(rows[:, 0]), stack.combine_gated(rows, rows), stack.apply(vector), stack.adjoint(rows)
     stack.gram(), stack.quadratic(vector), stack.frobenius(), stack.frobenius(kernels[0]), stack.diagonal()
     np.testing.assert_array_equal(stack.kernels, before)
+
+
+@pytest.mark.parametrize("n_zero", [0, 9, 11, 12])
+def test_combine_with_zero_weights_against_einsum(rng, n_zero):
+    kernels, stack = make(rng, np, (12, 5, 7))
+    weights = rng.normal(size=12)
+    weights[rng.permutation(12)[:n_zero]] = 0.0
+    assert np.allclose(stack.combine(weights), np.einsum("m,mij->ij", weights, kernels), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("n_support", [0, 1, 4, 30])
+def test_quadratic_of_sparse_vectors_against_einsum(rng, n_support):
+    kernels, stack = make(rng, np, (5, 30, 30))
+    vector = np.zeros(30)
+    vector[rng.permutation(30)[:n_support]] = rng.normal(size=n_support)
+    expected = np.einsum("i,mij,j->m", vector, kernels, vector)
+    assert np.allclose(stack.quadratic(vector), expected, rtol=1e-12, atol=1e-13)

@@ -1,0 +1,49 @@
+r"""One machine on one combined kernel: what every inner problem takes and gives.
+
+All inner problems are in standard form, over a function :math:`f = Kv + b` of the training samples:
+
+.. math:: J = \min_{v, b} \; \tfrac12 v^\top K v + \sum_i \ell_i(f_i) .
+
+Methods that are written with a regularization :math:`\lambda` instead of a loss factor :math:`C` are :math:`\lambda`
+times this form with :math:`C = 1/\lambda`; the signed dual :math:`v` is the same.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+__all__ = ["InnerProblem", "InnerSolution"]
+
+
+class InnerSolution(NamedTuple):
+    """Solution of one inner problem.
+
+    Parameters
+    ----------
+    signed_dual : ndarray of shape (n_samples,)
+        :math:`v`, so that the scores of the training samples are ``kernel @ signed_dual + intercept``.
+    intercept : float
+        :math:`b`.
+    objective : float
+        Value of the dual at the solution: a lower bound of :math:`J`.
+    gap : float
+        Value of the primal minus that of the dual, at least 0 up to rounding.
+    """
+
+    signed_dual: np.ndarray
+    intercept: float
+    objective: float
+    gap: float
+
+
+class InnerProblem(Protocol):
+    """A loss that can be minimized over the functions of one kernel."""
+
+    def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
+        """Solve for a kernel of shape (n_samples, n_samples) and a target of shape (n_samples,).
+
+        `tol` is the largest violation of the optimality conditions, in units of the scores.
+        """
+        ...

@@ -1,0 +1,151 @@
+r"""Support vector machines on one combined kernel, solved by LibSVM.
+
+The general problem has a linear term :math:`p` and a bound :math:`c_i` of its own for every sample:
+
+.. math:: \max_\alpha \; p^\top\alpha - \tfrac12 v^\top K v \quad \text{with } v = \alpha \circ y, \;
+   y^\top\alpha = 0, \; 0 \le \alpha_i \le c_i .
+
+LibSVM's classifier knows :math:`p = 1` only. Any other :math:`p` goes through its regression: with a wide tube
+:math:`E` and targets :math:`z_i = y_i (p_i + E)`, the coefficients :math:`(E - z_i, E + z_i)` of the two duals of sample
+`i` are :math:`-p_i` and :math:`2E + p_i`, the first of them on the side of :math:`y_i`. The other one is zero as long
+as :math:`y_i f_i < p_i + 2E`, and then the two problems are the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.svm import SVC, SVR
+
+from bayesmkl.discriminative._inner import InnerSolution
+
+__all__ = ["EpsilonInsensitive", "Hinge", "solve_svm", "solve_svr"]
+
+CACHE_MB = 1000
+TUBE = 10.0  # E in units of the largest |p_i|
+WIDEST_TUBE = 1e9
+
+
+class Hinge(NamedTuple):
+    r"""Support vector classifier: :math:`\ell_i(f) = C \max(0, 1 - y_i f)`."""
+
+    C: float
+
+    def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
+        """Solve for labels -1 and +1."""
+        return solve_svm(kernel, target, self.C, tol)
+
+
+class EpsilonInsensitive(NamedTuple):
+    r"""Support vector regression: :math:`\ell_i(f) = C \max(0, |t_i - f| - \epsilon)`."""
+
+    C: float
+    epsilon: float
+
+    def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
+        """Solve for a real target."""
+        return solve_svr(kernel, target, self.C, self.epsilon, tol)
+
+
+def solve_svm(
+    kernel: np.ndarray,
+    target: np.ndarray,
+    C: Any,
+    tol: float = 1e-3,
+    linear: np.ndarray | None = None,
+) -> InnerSolution:
+    r"""Solve a support vector machine with any linear term and any bounds.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n_samples, n_samples)
+    target : ndarray of shape (n_samples,)
+        Labels -1 and +1.
+    C : float or ndarray of shape (n_samples,)
+        Upper bounds :math:`c_i > 0` of the duals.
+    tol : float
+        LibSVM's tolerance, the largest violation of the optimality conditions.
+    linear : ndarray of shape (n_samples,), optional
+        Margins :math:`p_i` that are asked for, of any sign; 1 by default.
+
+    Returns
+    -------
+    InnerSolution
+        Of :math:`\tfrac12 \|w\|^2 + \sum_i c_i \max(0, p_i - y_i f_i)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> solution = solve_svm(np.outer([-2.0, 1.0, 3.0], [-2.0, 1.0, 3.0]), np.array([-1.0, 1.0, 1.0]), C=10.0)
+    >>> solution.signed_dual.round(4), round(solution.intercept, 4)
+    (array([-0.2222,  0.2222,  0.    ]), 0.3333)
+    """
+    bounds = np.broadcast_to(np.asarray(C, dtype=np.float64), target.shape)
+    if linear is None:
+        signed_dual, intercept = _classify(kernel, target, bounds, tol)
+        linear = np.ones_like(target)
+    else:
+        signed_dual, intercept = _through_regression(kernel, target, bounds, linear, tol)
+    scores = kernel @ signed_dual
+    norm = float(signed_dual @ scores)  # ||w||^2
+    slack = np.maximum(0.0, linear - target * (scores + intercept))
+    objective = float(linear @ (signed_dual * target)) - 0.5 * norm
+    return InnerSolution(signed_dual, intercept, objective, 0.5 * norm + float(bounds @ slack) - objective)
+
+
+def solve_svr(
+    kernel: np.ndarray, target: np.ndarray, C: float, epsilon: float, tol: float = 1e-3
+) -> InnerSolution:
+    r"""Solve support vector regression with the epsilon-insensitive loss.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n_samples, n_samples)
+    target : ndarray of shape (n_samples,)
+    C : float
+        Upper bound of the duals.
+    epsilon : float
+        Deviations up to this cost nothing, in units of the target.
+    tol : float
+        LibSVM's tolerance.
+
+    Returns
+    -------
+    InnerSolution
+        Of :math:`\tfrac12 \|w\|^2 + C \sum_i \max(0, |t_i - f_i| - \epsilon)`.
+    """
+    machine = SVR(kernel="precomputed", C=C, epsilon=epsilon, tol=tol, cache_size=CACHE_MB)
+    signed_dual, intercept = _fitted(machine.fit(kernel, target), len(target))
+    scores = kernel @ signed_dual
+    norm = float(signed_dual @ scores)
+    loss = C * np.maximum(0.0, np.abs(target - scores - intercept) - epsilon).sum()
+    objective = float(target @ signed_dual - epsilon * np.abs(signed_dual).sum()) - 0.5 * norm
+    return InnerSolution(signed_dual, intercept, objective, 0.5 * norm + float(loss) - objective)
+
+
+def _classify(kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, tol: float) -> Any:
+    """LibSVM's own classifier, for margins of one."""
+    C = float(bounds.max())
+    weights = None if np.all(bounds == C) else bounds / C
+    machine = SVC(kernel="precomputed", C=C, tol=tol, cache_size=CACHE_MB)
+    return _fitted(machine.fit(kernel, target, sample_weight=weights), len(target))
+
+
+def _through_regression(
+    kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, linear: np.ndarray, tol: float
+) -> Any:
+    """LibSVM's regression with a tube so wide that only one side of it matters."""
+    tube = TUBE * max(1.0, float(np.abs(linear).max()))
+    while True:
+        machine = SVR(kernel="precomputed", C=1.0, epsilon=tube, tol=tol, cache_size=CACHE_MB)
+        fitted = _fitted(machine.fit(kernel, target * (linear + tube), sample_weight=bounds), len(target))
+        if np.all(fitted[0] * target >= 0.0) or tube > WIDEST_TUBE:
+            return fitted
+        tube *= 10.0  # a score left the tube on the far side
+
+
+def _fitted(machine: Any, n_samples: int) -> tuple[np.ndarray, float]:
+    signed_dual = np.zeros(n_samples)
+    signed_dual[machine.support_] = machine.dual_coef_[0]
+    return signed_dual, float(machine.intercept_[0])

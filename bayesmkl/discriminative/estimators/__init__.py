@@ -1,0 +1,1 @@
+"""Discriminative methods as scikit-learn estimators: constructor, documentation and one hook each."""

@@ -1,0 +1,340 @@
+"""What all discriminative estimators share: tasks, fitted attributes, scores, warnings and paths."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from bayesmkl._estimator import BaseMKL, encode_labels, step_progress
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.validation import check_choice, check_number
+from bayesmkl.discriminative._outer import MKLResult
+from bayesmkl.discriminative.estimators.path import RegularizationPath
+from bayesmkl.kernels.checks import check_kernel_stack, describe_indefinite, indefinite_kernels
+from bayesmkl.kernels.clip import clip_kernels
+from bayesmkl.kernels.stack import DenseStack
+
+__all__ = ["BaseDiscriminative", "DiscriminativeClassifier", "DiscriminativeRegressor"]
+
+OnStep = Callable[[int, str], None] | None
+MULTICLASS = ("one-versus-rest", "shared")
+SINGLE_PRECISION = 1e-6  # of the Frobenius norm: what float32 leaves of a zero eigenvalue
+ACTIVE = 1e-6  # of the largest weight: kernels above it count as active
+SUPPORT = 1e-8  # of the largest coefficient: samples above it count as support
+
+
+class BaseDiscriminative(BaseMKL):
+    """Kernel weights and a signed dual per task, found by `_learn` and stored here."""
+
+    indefinite: str
+    kernel_weights_: np.ndarray
+    dual_coef_: np.ndarray
+    intercept_: Any
+
+    PATH_PARAMETER = "C"  # what `path` goes through
+
+    # ------------------------------------------------------------------------------------------------ hooks
+
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        """Learn one set of kernel weights for tasks of shape (n_tasks, n_samples)."""
+        raise NotImplementedError
+
+    def _combine(self, stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
+        """Return the combined kernel of the rows of `stack`, (n_rows, n_train)."""
+        return stack.combine(kernel_weights)
+
+    def _shares_weights(self) -> bool:
+        return False
+
+    # ---------------------------------------------------------------------------------------------- fitting
+
+    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> None:
+        """Refuse or clip indefinite kernels: the problems below are convex without them only."""
+        policy = check_choice("indefinite", self.indefinite, ("raise", "clip"))
+        names = list(self.kernel_names_)
+        check_kernel_stack(stack.kernels, names, known_psd=np.ones(len(names), dtype=bool))
+        found = indefinite_kernels(stack.kernels, known_psd, SINGLE_PRECISION)
+        if found and policy == "raise":
+            raise ValueError(
+                f"`X`: not positive semidefinite: {describe_indefinite(stack.kernels, names, found)}. Leave such "
+                'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
+            )
+        self.clipping_ = clip_kernels(stack.kernels, found) if found else None
+
+    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
+        """Learn all tasks, together or one by one, and store what was found.
+
+        `start` holds kernel weights as in `kernel_weights_`, or is None.
+        """
+        groups = [targets] if self._shares_weights() else [target[None] for target in targets]
+        starts = [None] * len(groups) if start is None else np.atleast_2d(start)
+        self._store([self._run(stack, *pair) for pair in zip(groups, starts, strict=True)], len(targets))
+
+    def _run(self, stack: DenseStack, targets: np.ndarray, start: Any) -> MKLResult:
+        total = int(getattr(self, "max_iter", 1))
+        with step_progress(getattr(self, "verbose", 0) > 0, type(self).__name__, total, "step") as on_step:
+            return self._learn(stack, targets, start, on_step)
+
+    def _store(self, results: Sequence[MKLResult], n_tasks: int) -> None:
+        """Set the fitted attributes, with a leading class axis where there are several."""
+        own_weights, several = len(results) > 1, n_tasks > 1
+        weights = np.stack([result.kernel_weights for result in results])
+        dual = np.concatenate([result.signed_dual for result in results])
+        intercept = np.concatenate([result.intercept for result in results])
+        self.kernel_weights_ = weights if own_weights else weights[0]
+        self.dual_coef_ = dual if several else dual[0]
+        self.intercept_ = intercept if several else float(intercept[0])
+        self.support_ = np.flatnonzero((np.abs(dual) > SUPPORT * np.abs(dual).max(initial=0.0)).any(axis=0))
+        self.support_fraction_ = len(self.support_) / dual.shape[-1]
+        self.n_active_kernels_ = int((weights > ACTIVE * weights.max()).any(axis=0).sum())
+        each: dict[str, list[Any]] = {
+            "objective_history_": [result.objective_history for result in results],
+            "duality_gap_": [result.duality_gap for result in results],
+            "n_iter_": [max(1, len(result.objective_history)) for result in results],
+            "outcome_": [result.outcome for result in results],
+            "n_solves_": [result.n_solves for result in results],
+        }
+        for name, values in each.items():
+            if not own_weights:
+                setattr(self, name, values[0])
+            else:
+                as_tuple = name in ("objective_history_", "outcome_")
+                setattr(self, name, tuple(values) if as_tuple else np.array(values))
+        self.converged_ = all(result.outcome.converged for result in results)
+        self._warn_unless_converged(results)
+
+    def _warn_unless_converged(self, results: Sequence[MKLResult]) -> None:
+        """Issue one ConvergenceWarning with the largest gap."""
+        unfinished = [result for result in results if not result.outcome.converged]
+        if not unfinished or getattr(self, "tol", 0.0) == 0.0:
+            return
+        scales = [max(abs(float(result.objective_history[-1])), 1e-300) for result in unfinished]
+        gaps = [result.duality_gap / scale for result, scale in zip(unfinished, scales, strict=True)]
+        gap = (
+            f"a relative duality gap of {np.nanmax(gaps):.1e}"
+            if np.isfinite(gaps).any()
+            else "no certificate"
+        )
+        if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
+            what = f"stopped after max_iter={getattr(self, 'max_iter', 1)} steps with {gap}"
+            remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
+        else:
+            what = f"{unfinished[0].outcome.value}; it ended with {gap}"
+            remedy = "Normalize the kernels, lower `C`, or raise `tol` if this is accurate enough."
+        tol = getattr(self, "tol", None)
+        above = "" if tol is None else f", above tol={tol:g}"
+        warnings.warn(f"{type(self).__name__} {what}{above}. {remedy}", ConvergenceWarning, stacklevel=5)
+
+    # ----------------------------------------------------------------------------------------------- results
+
+    def _row_stack(self, X: Any) -> DenseStack:
+        stack = super()._row_stack(X)
+        if self.clipping_ is not None:
+            self.clipping_.apply(stack.kernels)
+        return stack
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Return scores of shape (n_tasks, n_rows)."""
+        check_is_fitted(self, "kernel_weights_")
+        return self._scores_of(self._row_stack(X))
+
+    def _scores_of(self, stack: DenseStack) -> np.ndarray:
+        dual = np.atleast_2d(self.dual_coef_)
+        weights = np.broadcast_to(np.atleast_2d(self.kernel_weights_), (len(dual), stack.n_kernels))
+        if self.kernel_weights_.ndim == 1:
+            scores = dual @ self._combine(stack, self.kernel_weights_).T
+        else:
+            scores = np.stack([self._combine(stack, w) @ v for w, v in zip(weights, dual, strict=True)])
+        return scores + np.atleast_1d(self.intercept_)[:, None]
+
+    def combined_kernel(self, X: Any) -> np.ndarray:
+        """Return the learned kernel between the rows of `X` and the training samples.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_train)
+            Or (n_classes, n_rows, n_train) where every class has kernel weights of its own.
+        """
+        check_is_fitted(self, "kernel_weights_")
+        stack = self._row_stack(X)
+        if self.kernel_weights_.ndim == 1:
+            return self._combine(stack, self.kernel_weights_)
+        return np.stack([self._combine(stack, weights) for weights in self.kernel_weights_])
+
+    def _path(self, X: Any, y: Any, values: Sequence[float]) -> RegularizationPath:
+        """Fit at every value in turn, each from the kernel weights of the one before."""
+        values = [check_number(f"{self.PATH_PARAMETER}_values", value, low=0.0) for value in values]
+        if not values:
+            raise ValueError(
+                f"`{self.PATH_PARAMETER}_values` must hold at least one positive number; got none."
+            )
+        models: list[Any] = []
+        stack, targets = self._prepare(X, y)
+        for value in values:
+            model = _fitted_copy(self).set_params(**{self.PATH_PARAMETER: value})
+            model._fit_tasks(stack, targets, models[-1].kernel_weights_ if models else None)
+            models.append(model)
+        return RegularizationPath(self.PATH_PARAMETER, np.array(values), tuple(models))
+
+    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+        """Validate training data; return their kernels and the targets of all tasks."""
+        raise NotImplementedError
+
+
+def _fitted_copy(model: BaseEstimator) -> Any:
+    """Copy parameters and everything that `_prepare` learned; kernels and bank are shared."""
+    copy = type(model)(**model.get_params(deep=False))
+    copy.__dict__.update(model.__dict__)
+    return copy
+
+
+class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
+    """Classifiers: one task for two classes, one per class (one-versus-rest) for more."""
+
+    multiclass: str
+    classes_: np.ndarray
+
+    def _shares_weights(self) -> bool:
+        return check_choice("multiclass", self.multiclass, MULTICLASS) == "shared"
+
+    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+        self._shares_weights()
+        _refuse_missing_labels(y)
+        stack, y = self._fit_stack(X, y)
+        self.classes_, targets = encode_labels(y)
+        return stack, targets
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn kernel weights and classifier.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or data; the message names the argument and the remedy.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the tolerance was not reached; the message gives the duality gap.
+        KernelQualityWarning
+            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        """
+        self._fit_tasks(*self._prepare(X, y))
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of the rows of `X`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
+            Positive for ``classes_[1]`` in the binary case.
+        """
+        scores = self._scores(X)
+        return scores[0] if len(scores) == 1 else scores.T
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the class of every row: the side of zero, or the highest score.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels from `classes_`.
+        """
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+
+class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
+    """Regressors: one task, the target itself."""
+
+    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+        stack, y = self._fit_stack(X, y, y_numeric=True)
+        return stack, np.asarray(y, dtype=np.float64)[None]
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn kernel weights and regression function.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        y : array-like of shape (n_samples,)
+            Target, in any units; it is not standardized.
+
+        Returns
+        -------
+        self : estimator
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or data; the message names the argument and the remedy.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the tolerance was not reached; the message gives the duality gap.
+        KernelQualityWarning
+            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        """
+        self._fit_tasks(*self._prepare(X, y))
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the target of every row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            In the units of the training target.
+        """
+        return self._scores(X)[0]
+
+
+def _refuse_missing_labels(y: Any) -> None:
+    """Say what to do with samples that have no label."""
+    labels = np.asarray(y, dtype=object).ravel() if y is not None else np.array([], dtype=object)
+    missing = sum(label is None or label != label for label in labels)
+    if missing:
+        raise ValueError(
+            f"`y` must give every sample a label; {missing} of {len(labels)} are missing (None or NaN). Leave these "
+            "samples out, or use LapMKLClassifier, which learns from unlabeled samples (`unlabeled_label`)."
+        )

@@ -1,0 +1,95 @@
+"""Fits along a grid of regularizations."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = ["RegularizationPath"]
+
+
+class RegularizationPath(NamedTuple):
+    """Models along a grid of one parameter, each started at the kernel weights of the one before.
+
+    Parameters
+    ----------
+    parameter : str
+        Name of the parameter that changes: "C" or "reg".
+    values : ndarray of shape (n_values,)
+        In the order of the fits.
+    models : tuple of estimator
+        Fitted models, one per value. They share bank and kernels.
+    """
+
+    parameter: str
+    values: np.ndarray
+    models: tuple[Any, ...]
+
+    @property
+    def kernel_weights(self) -> np.ndarray:
+        """Kernel weights of shape (n_values, n_kernels), or (n_values, n_classes, n_kernels)."""
+        return np.stack([model.kernel_weights_ for model in self.models])
+
+    def to_frame(self) -> Any:
+        """Return one row per value: iterations, inner problems solved, active kernels, support, gap.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Sums over classes where every class has kernel weights of its own.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            {
+                self.parameter: self.values,
+                "n_iter": [int(np.sum(model.n_iter_)) for model in self.models],
+                "n_solves": [int(np.sum(model.n_solves_)) for model in self.models],
+                "active_kernels": [model.n_active_kernels_ for model in self.models],
+                "support_fraction": [model.support_fraction_ for model in self.models],
+                "duality_gap": [float(np.sum(model.duality_gap_)) for model in self.models],
+                "converged": [model.converged_ for model in self.models],
+            }
+        )
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the kernel weights against the parameter, on a logarithmic axis.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, default=None
+            Where to draw; a new figure by default.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+
+        Raises
+        ------
+        ValueError
+            If every class has kernel weights of its own; fit with ``multiclass="shared"``.
+        """
+        import matplotlib.pyplot as plt
+
+        weights = self.kernel_weights
+        if weights.ndim != 2:
+            raise ValueError(
+                '`plot` needs one set of kernel weights per value; got one per class. Use `multiclass="shared"`.'
+            )
+        ax = plt.subplots(layout="constrained")[1] if ax is None else ax
+        names = self.models[0].kernel_names_
+        labelled = set(np.argsort(-weights.max(axis=0))[:8])
+        styles = ("-", "--", ":", "-.")
+        for m, curve in enumerate(weights.T):
+            label, color = (names[m], None) if m in labelled else (None, "0.8")
+            ax.plot(self.values, curve, styles[m % 4], color=color, label=label, marker="o", markersize=3)
+        active = [model.n_active_kernels_ for model in self.models]
+        ax.set(
+            xscale="log",
+            xlabel=self.parameter,
+            ylabel="kernel weight",
+            title=f"{min(active)} to {max(active)} of {len(names)} kernels are active",
+        )
+        ax.legend(fontsize="small")
+        return ax

@@ -1,0 +1,64 @@
+r"""Nearest positive semidefinite kernels: negative eigenvalues are removed, on training and new rows alike.
+
+With the training kernel :math:`K = U \Lambda U^\top` and the projection :math:`\Pi` on the eigenvectors of positive
+eigenvalues, the clipped kernel is :math:`K \Pi = U \Lambda_+ U^\top`. The same linear map of a row applies to rows of
+new samples (Chen et al. 2009, Similarity-based classification), so that a training sample that comes again is treated
+as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh
+
+__all__ = ["Clipping", "clip_kernels"]
+
+
+class Clipping(NamedTuple):
+    r"""Which kernels were clipped, and how rows of them are.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_clipped,)
+        Positions in the stack.
+    projections : ndarray of shape (n_clipped, n_train, n_train)
+        :math:`\Pi` of each of them.
+    """
+
+    kernels: np.ndarray
+    projections: np.ndarray
+
+    def apply(self, kernels: np.ndarray) -> None:
+        """Clip rows in place, shape (n_kernels, n_rows, n_train)."""
+        for m, projection in zip(self.kernels, self.projections, strict=True):
+            kernels[m] = kernels[m] @ projection
+
+
+def clip_kernels(kernels: np.ndarray, found: Sequence[int]) -> Clipping:
+    """Clip the training kernels at the positions `found` in place.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train)
+    found : sequence of int
+        Positions of indefinite kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernels = np.array([[[0.0, 1.0], [1.0, 0.0]]])
+    >>> clipping = clip_kernels(kernels, [0])
+    >>> kernels[0]
+    array([[0.5, 0.5],
+           [0.5, 0.5]])
+    """
+    projections = []
+    for m in found:
+        eigenvalues, vectors = eigh(0.5 * (kernels[m] + kernels[m].T))
+        positive = vectors[:, eigenvalues > 0.0]
+        kernels[m] = (positive * eigenvalues[eigenvalues > 0.0]) @ positive.T
+        projections.append(positive @ positive.T)
+    return Clipping(np.array(found, dtype=np.intp), np.array(projections))

@@ -1,0 +1,53 @@
+"""Clipped kernels: nearest in Frobenius norm, the same map for old and new rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from helpers import SAME_FORMULA, assert_same, random_kernels
+
+from bayesmkl.kernels.checks import indefinite_kernels
+from bayesmkl.kernels.clip import clip_kernels
+
+
+def indefinite_stack(rng, n_samples=12):
+    """Return four kernels; the second and the last have negative eigenvalues."""
+    kernels = random_kernels(rng, n_samples, 4)
+    for m in (1, 3):
+        noise = rng.normal(size=(n_samples, n_samples))
+        kernels[m] += 0.5 * (noise + noise.T)
+    return kernels
+
+
+def test_recovery_of_the_indefinite_kernels(rng):
+    kernels = indefinite_stack(rng)
+    assert indefinite_kernels(kernels) == [1, 3]
+    assert indefinite_kernels(kernels, known_psd=[True, True, True, False]) == [3]
+    clip_kernels(kernels, [1, 3])
+    assert indefinite_kernels(kernels) == []
+
+
+def test_degenerate_tolerance_forgives_single_precision(rng):
+    kernels = random_kernels(rng, 30, 3, "rank deficient").astype(np.float32).astype(float)
+    kernels -= 1e-7 * np.linalg.norm(kernels[0]) * np.eye(30)
+    assert indefinite_kernels(kernels) == [0, 1, 2]
+    assert indefinite_kernels(kernels, tolerance=1e-6) == []
+
+
+def test_other_formula_clipped_kernel_is_the_projection_on_the_cone(rng):
+    before = indefinite_stack(rng)
+    after = before.copy()
+    clip_kernels(after, [1, 3])
+    for old, new in zip(before, after, strict=True):
+        # Moreau: K = K+ - K-, both semidefinite and orthogonal to each other
+        rest = new - old
+        assert np.linalg.eigvalsh(rest).min() > -1e-12
+        assert abs(np.vdot(rest, new)) < 1e-10
+
+
+def test_equivariance_rows_of_training_samples_are_clipped_alike(rng):
+    before = indefinite_stack(rng)
+    after = before.copy()
+    clipping = clip_kernels(after, [1, 3])
+    rows = before[:, 2:7].copy()
+    clipping.apply(rows)
+    assert_same(rows, after[:, 2:7], SAME_FORMULA)
