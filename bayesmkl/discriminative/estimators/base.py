@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from bayesmkl._estimator import BaseMKL, encode_labels, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_choice, check_number
+from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative.estimators.path import RegularizationPath
 from bayesmkl.kernels.checks import check_kernel_stack, describe_indefinite, indefinite_kernels
-from bayesmkl.kernels.clip import clip_kernels
+from bayesmkl.kernels.clip import fit_clipping
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["BaseDiscriminative", "DiscriminativeClassifier", "DiscriminativeRegressor"]
@@ -54,18 +54,19 @@ class BaseDiscriminative(BaseMKL):
 
     # ---------------------------------------------------------------------------------------------- fitting
 
-    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> None:
+    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
         """Refuse or clip indefinite kernels: the problems below are convex without them only."""
         policy = check_choice("indefinite", self.indefinite, ("raise", "clip"))
         names = list(self.kernel_names_)
-        check_kernel_stack(stack.kernels, names, known_psd=np.ones(len(names), dtype=bool))
+        check_kernel_stack(stack.kernels, names, known_psd=known_psd, definiteness=False)
         found = indefinite_kernels(stack.kernels, known_psd, SINGLE_PRECISION)
         if found and policy == "raise":
             raise ValueError(
                 f"`X`: not positive semidefinite: {describe_indefinite(stack.kernels, names, found)}. Leave such "
                 'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
             )
-        self.clipping_ = clip_kernels(stack.kernels, found) if found else None
+        self.clipping_ = fit_clipping(stack.kernels, found) if found else None
+        return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
 
     def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
         """Learn all tasks, together or one by one, and store what was found.
@@ -129,26 +130,31 @@ class BaseDiscriminative(BaseMKL):
             remedy = "Normalize the kernels, lower `C`, or raise `tol` if this is accurate enough."
         tol = getattr(self, "tol", None)
         above = "" if tol is None else f", above tol={tol:g}"
-        warnings.warn(f"{type(self).__name__} {what}{above}. {remedy}", ConvergenceWarning, stacklevel=5)
+        warn_user(f"{type(self).__name__} {what}{above}. {remedy}", ConvergenceWarning)
 
     # ----------------------------------------------------------------------------------------------- results
 
     def _row_stack(self, X: Any) -> DenseStack:
         stack = super()._row_stack(X)
-        if self.clipping_ is not None:
-            self.clipping_.apply(stack.kernels)
-        return stack
+        return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
+
+    def _row_blocks(self, X: Any, kernels: np.ndarray) -> Iterator[DenseStack]:
+        for stack in super()._row_blocks(X, kernels):
+            yield (
+                stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels, kernels))
+            )
 
     def _scores(self, X: Any) -> np.ndarray:
-        """Return scores of shape (n_tasks, n_rows)."""
+        """Return scores of shape (n_tasks, n_rows), from the kernels that have a weight."""
         check_is_fitted(self, "kernel_weights_")
-        return self._scores_of(self._row_stack(X))
+        used = np.flatnonzero(np.atleast_2d(self.kernel_weights_).any(axis=0))
+        return np.concatenate([self._scores_of(stack, used) for stack in self._row_blocks(X, used)], axis=1)
 
-    def _scores_of(self, stack: DenseStack) -> np.ndarray:
-        dual = np.atleast_2d(self.dual_coef_)
-        weights = np.broadcast_to(np.atleast_2d(self.kernel_weights_), (len(dual), stack.n_kernels))
-        if self.kernel_weights_.ndim == 1:
-            scores = dual @ self._combine(stack, self.kernel_weights_).T
+    def _scores_of(self, stack: DenseStack, used: Any = slice(None)) -> np.ndarray:
+        """Return the scores of the rows of a stack that holds the kernels at the positions `used`."""
+        dual, weights = np.atleast_2d(self.dual_coef_), np.atleast_2d(self.kernel_weights_)[:, used]
+        if len(weights) == 1:
+            scores = dual @ self._combine(stack, weights[0]).T
         else:
             scores = np.stack([self._combine(stack, w) @ v for w, v in zip(weights, dual, strict=True)])
         return scores + np.atleast_1d(self.intercept_)[:, None]
