@@ -83,17 +83,16 @@ def fit_simplemkl(
     evaluate = Evaluator(stack, targets, inner, goal)
     weights = np.full(stack.n_kernels, 1.0 / stack.n_kernels) if start is None else start
     weights = _without_small(project_simplex(weights))
+
+    def certify(fit: WeightedFit) -> bool:
+        _look_around(evaluate, fit)
+        return evaluate.is_optimal(fit)
+
     if options.solver == "spg":
-        fit, history, outcome = descend_spectrally(
-            evaluate,
-            project_simplex,
-            weights,
-            options.max_iter,
-            on_step,
-            certify=lambda fit: _look_around(evaluate, fit) is not None and evaluate.is_optimal(fit),
-        )
+        found = descend_spectrally(evaluate, project_simplex, weights, options.max_iter, on_step, certify)
     else:
-        fit, history, outcome = _descend_reduced(evaluate, weights, options.max_iter, on_step)
+        found = _descend_reduced(evaluate, weights, options.max_iter, on_step)
+    fit, history, outcome = found
     return result_of(fit, history, outcome, evaluate.n_solves, evaluate.gap(fit))
 
 

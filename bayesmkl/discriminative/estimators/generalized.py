@@ -101,7 +101,7 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
 
     Notes
     -----
-    :mod:`bayesmkl.discriminative.gmkl` maps equations to functions. Sums are convex problems if the regularizer is
+    The page *Optimized weights* maps equations to functions. Sums are convex problems if the regularizer is
     convex. Products are not: what is found is a stationary point below the start at equal weights. Their loop stops
     when the objective changes by less than `tol`, to first order, as all weights move by their own size. It can
     be slow; raise `tol` if a warning says so. Powers of a kernel need not be positive semidefinite; those of Gaussian
@@ -277,7 +277,7 @@ class SMOMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
 
     Notes
     -----
-    :mod:`bayesmkl.discriminative.smomkl` maps equations to functions. The problem is the paper's, the solver is not:
+    The page *Optimized weights* maps equations to functions. The problem is the paper's, the solver is not:
     machine and closed-form weights alternate, which descends, and ends where primal and dual meet. A step is one pass
     over all :math:`P N^2` entries.
 

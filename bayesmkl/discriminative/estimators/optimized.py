@@ -116,7 +116,7 @@ class SimpleMKLClassifier(_SimpleMKL, DiscriminativeClassifier):
 
     Notes
     -----
-    :mod:`bayesmkl.discriminative.simplemkl` maps equations to functions and lists departures. Kernels of larger
+    The page *Optimized weights* maps equations to functions and lists departures. Kernels of larger
     trace are preferred: normalize them (a bank does). Kernels that are equal share their weight in any way.
 
     A step reads the kernels whose weight moved and, of the others, the entries between support vectors; memory is
@@ -361,7 +361,7 @@ class LpMKLClassifier(_LpMKL, DiscriminativeClassifier):
 
     Notes
     -----
-    :mod:`bayesmkl.discriminative.lpmkl` maps equations to functions. Machine and closed-form weights alternate. A
+    The page *Optimized weights* maps equations to functions. Machine and closed-form weights alternate. A
     step is one pass over the :math:`P N^2` entries of all kernels, as none has weight zero. Few steps suffice for
     :math:`p \ge 4/3`; at ``p_norm=1`` weights on their way to zero are slow, and the duality gap falls like one over
     the number of steps.

@@ -155,7 +155,7 @@ class PrimalMKLClassifier(_SupervisedPrimalMKL, DiscriminativeClassifier):
         Of the objective; NaN with `max_basis`.
     n_iter_, n_solves_ : int *
         Entries of the histories, and machines that were trained on the way.
-    outcome_, converged_ : Outcome *, bool
+    outcome_, converged_ : Outcome, bool
         How the search for the weights ended, and whether `tol` was reached everywhere.
     basis_ : ndarray of shape (n_basis,), or tuple of these
         Positions of the basis samples; one array per class for more than two. Set with `max_basis`.
