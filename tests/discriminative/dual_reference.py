@@ -6,9 +6,8 @@ Nothing of the package is used here. N is small, since SLSQP works with dense ma
 from __future__ import annotations
 
 import numpy as np
+from helpers import random_kernels
 from scipy.optimize import minimize
-
-from tests.helpers import random_kernels
 
 
 def problem(rng, n_samples=30, n_kernels=4):

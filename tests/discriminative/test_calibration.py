@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import CLASSIFIERS, known, quick
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -13,7 +14,6 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from bayesmkl import KernelBank
 from bayesmkl.datasets import load_iris
 from bayesmkl.kernels import Gaussian, Linear
-from tests.discriminative.cases import CLASSIFIERS, known, quick
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),

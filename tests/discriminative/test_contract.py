@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases import CLASSIFIERS, ESTIMATORS, REGRESSORS, known, quick
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
@@ -20,7 +21,6 @@ from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
-from tests.discriminative.cases import CLASSIFIERS, ESTIMATORS, REGRESSORS, known, quick
 
 SUPERVISED = [*CLASSIFIERS, *REGRESSORS]
 NOT_PSD = 'passes an indefinite matrix as kernels, which is refused unless `indefinite` is "clip"'

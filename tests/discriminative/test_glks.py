@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
+from helpers import assert_same
 from scipy.optimize import approx_fprime, minimize
 
 from bayesmkl.discriminative._graph import knn_laplacian
 from bayesmkl.discriminative.glks import LeastSquares, glks_transduce, graph_kernel
-from tests.helpers import assert_same
 
 
 def dense(laplacian):

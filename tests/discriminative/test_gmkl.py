@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dual_reference import problem, quadratics
+from helpers import SAME_FORMULA, assert_same
 from scipy.optimize import approx_fprime, minimize
 from sklearn.svm import SVC
 
@@ -15,8 +17,6 @@ from bayesmkl.discriminative.gmkl import REGULARIZERS, SOLVERS, GMKLOptions, com
 from bayesmkl.discriminative.simplemkl import SimpleMKLOptions, fit_simplemkl
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
 from bayesmkl.kernels.stack import DenseStack
-from tests.discriminative.dual_reference import problem, quadratics
-from tests.helpers import SAME_FORMULA, assert_same
 
 MACHINE = 2e-3
 

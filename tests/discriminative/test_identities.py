@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cases import CASES, CLASSIFIERS, REGRESSION_CASES, REGRESSORS
 
 from bayesmkl.datasets import load_wdbc
-from tests.discriminative.cases import CASES, CLASSIFIERS, REGRESSION_CASES, REGRESSORS
 
 pytestmark = [
     pytest.mark.filterwarnings(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import assert_same, random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 from sklearn.svm import SVC
 
@@ -12,7 +13,6 @@ from bayesmkl.discriminative._outer import fit_at
 from bayesmkl.discriminative._primal import SquaredHinge
 from bayesmkl.discriminative.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.kernels.stack import DenseStack
-from tests.helpers import assert_same, random_kernels, random_labels
 
 EXACT = LapMKLOptions(tol=1e-10)
 

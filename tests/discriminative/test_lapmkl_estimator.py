@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
+from helpers import assert_same
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.datasets import make_moons
@@ -17,7 +18,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier
 from bayesmkl.discriminative._graph import knn_laplacian
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
-from tests.helpers import assert_same
 
 BANK = KernelBank([Gaussian(width=0.3), Gaussian(width=1.0), Gaussian(width=3.0)])
 

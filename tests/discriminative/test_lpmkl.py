@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dual_reference import problem, quadratics
+from helpers import assert_same, informed_target
 from scipy.optimize import minimize
 from sklearn.svm import SVC, SVR
 
@@ -13,8 +15,6 @@ from bayesmkl.discriminative._outer import fit_at
 from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
 from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
 from bayesmkl.kernels.stack import DenseStack
-from tests.discriminative.dual_reference import problem, quadratics
-from tests.helpers import assert_same, informed_target
 
 NORMS = [1.0, 1.1, 4.0 / 3.0, 2.0, 4.0, 8.0]
 TIGHT = 1e-6

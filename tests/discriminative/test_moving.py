@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import SAME_FORMULA, assert_same, random_kernels, random_labels
 
 from bayesmkl.discriminative._evaluator import Evaluator, Goal
 from bayesmkl.discriminative._moving import MovingCombination, ShrinkingQuadratics, SupportQuadratics
 from bayesmkl.discriminative._outer import fit_at, outer_gap
 from bayesmkl.discriminative._svm import Hinge
 from bayesmkl.kernels.stack import DenseStack
-from tests.helpers import SAME_FORMULA, assert_same, random_kernels, random_labels
 
 
 class CountingStack(DenseStack):

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import random_kernels, random_labels
 from scipy.linalg import expm
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.datasets import make_moons
@@ -21,7 +22,6 @@ from bayesmkl.discriminative.mwumkl import MWUOptions, _add_pair, _oracle, _sche
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.columns import BankColumns
 from bayesmkl.kernels.stack import DenseStack
-from tests.helpers import random_kernels, random_labels
 
 HARD = 1e5  # LibSVM's C for a hard margin
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 
 from bayesmkl._numerics.convergence import Outcome
@@ -16,7 +17,6 @@ from bayesmkl.discriminative._outer import (
 )
 from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.stack import DenseStack
-from tests.helpers import random_kernels, random_labels
 
 EXACT = 1e-9
 NORMS = [1.0, 1.1, 4.0 / 3.0, 2.0, 4.0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dual_reference import problem
+from helpers import assert_same, informed_target
 from scipy.optimize import minimize_scalar
 from sklearn.svm import SVC, SVR
 
@@ -12,8 +14,6 @@ from bayesmkl.discriminative._outer import fit_at
 from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
 from bayesmkl.discriminative.simplemkl import SOLVERS, SimpleMKLOptions, fit_simplemkl, reduced_gradient
 from bayesmkl.kernels.stack import DenseStack
-from tests.discriminative.dual_reference import problem
-from tests.helpers import assert_same, informed_target
 
 TIGHT = 1e-6
 MACHINE = 2e-3  # scores of two solutions at a gap of TIGHT

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from dual_reference import primal, problem, quadratics, squared_norm
+from helpers import assert_same
 from scipy.optimize import minimize, minimize_scalar
 
 from bayesmkl._numerics.convergence import Outcome
@@ -13,8 +15,6 @@ from bayesmkl.discriminative._svm import Hinge, solve_svm
 from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
 from bayesmkl.discriminative.smomkl import SMOMKLOptions, fit_smomkl
 from bayesmkl.kernels.stack import DenseStack
-from tests.discriminative.dual_reference import primal, problem, quadratics, squared_norm
-from tests.helpers import assert_same
 
 NORMS = [1.1, 4.0 / 3.0, 2.0, 4.0]
 

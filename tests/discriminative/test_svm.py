@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import random_kernels, random_labels
 from scipy.optimize import minimize
 from sklearn.svm import SVC, SVR
 
 from bayesmkl.discriminative import _svm
 from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge, solve_svm, solve_svr
-from tests.helpers import random_kernels, random_labels
 
 KINDS = ["smooth", "rank deficient", "near identity"]
 
