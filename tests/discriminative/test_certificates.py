@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dual_reference
 import numpy as np
 import pytest
 from helpers import random_kernels, random_labels
@@ -13,7 +14,6 @@ from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
 from bayesmkl.discriminative.simplemkl import SimpleMKLOptions, fit_simplemkl
 from bayesmkl.discriminative.smomkl import SMOMKLOptions, fit_smomkl
 from bayesmkl.kernels.stack import DenseStack
-from tests.discriminative import dual_reference
 
 TOL = 1e-4
 SOLVER = 1e-5  # of the objective, between two solvers
