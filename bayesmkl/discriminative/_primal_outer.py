@@ -121,6 +121,11 @@ class Trace:
             gap = self.gap(fit) / max(abs(fit.objective), 1e-300)
             self.on_step(self.n_updates, f"relative duality gap {gap:.1e}")
 
+    def finish(self, fit: WeightedFit) -> None:
+        """Take the machines, solved in full at the last weights, for those of the last update."""
+        self.see(fit)
+        self.objectives[-1] = min(self.objectives[-1], primal_value(fit))
+
     def gap(self, fit: WeightedFit) -> float:
         """Return the duality gap, in standard form."""
         return max(primal_value(fit) - self.bound, 0.0)

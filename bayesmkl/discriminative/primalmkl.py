@@ -178,7 +178,7 @@ def _by_algorithm_1(
         if trace.is_finished(fit):  # instead of line 6
             final = solve_all(stack, targets, inner, weights, INNER_SHARE * options.tol, fit.solutions)
             if trace.is_finished(final):
-                return trace.result(final, Outcome.CONVERGED, (trace.n_updates + 1) * len(problems))
+                break
         for c, problem in enumerate(problems):  # lines 5 to 10
             memory = _in_new_metric(kernel, memories[c]) if inner.solver == "pcg" else None
             states[c], memories[c], _ = take_step(
@@ -193,7 +193,9 @@ def _by_algorithm_1(
         kernel = combine_active(stack, weights)  # line 4
         fit, gradients = _certify(stack, kernel, problems, states, weights)
         trace.add(fit)
-    final = solve_all(stack, targets, inner, weights, INNER_SHARE * options.tol, fit.solutions)
+    else:
+        final = solve_all(stack, targets, inner, weights, INNER_SHARE * options.tol, fit.solutions)
+    trace.finish(final)
     outcome = Outcome.CONVERGED if trace.is_finished(final) else Outcome.MAX_ITER
     return trace.result(final, outcome, (trace.n_updates + 1) * len(problems))
 

@@ -4,10 +4,10 @@ r"""SimpleMKL: kernel weights on the simplex (Rakotomamonjy, Bach, Canu and Gran
    J(d) = \min_{w, b} \; \tfrac12 \sum_m \frac{\|w_m\|^2}{d_m} + \sum_i \ell_i\Big(\sum_m f_m(x_i) + b\Big)
 
 :math:`J` is convex and differentiable with :math:`\partial J / \partial d_m = -\tfrac12 S_m`,
-:math:`S_m = v^\top K_m v` (their eq. 11), and the duality gap at `d` is :math:`\tfrac12 (\max_m S_m - d^\top S)`
-(eq. 16). Two ways to the same optimum: the reduced gradient of the paper (eq. 12, algorithm 1), which walks along
-one direction over several corners, and spectral projected gradients (Birgin, Martínez and Raydan 2000), which let
-many weights become zero at once and need fewer machines.
+:math:`S_m = v^\top K_m v`, and the duality gap at `d` is :math:`\tfrac12 (\max_m S_m - d^\top S)`. Two ways to the
+same optimum: the reduced gradient of the paper (its algorithm 1), which walks along one direction over several
+corners, and spectral projected gradients (Birgin, Martínez and Raydan 2000), which let many weights become zero at
+once and need fewer machines.
 
 Departures: the line search backtracks by parabolas instead of a golden section; weights below 1e-8 become zero at a
 corner; several tasks that share the weights add their objectives; machines are solved as accurately as the present
@@ -121,7 +121,7 @@ def _descend_reduced(
 
 
 def reduced_gradient(kernel_weights: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """Return the direction of eq. 12: it keeps the sum, and no zero weight falls.
+    """Return the direction of the paper: it keeps the sum, and no zero weight falls.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def reduced_gradient(kernel_weights: np.ndarray, gradient: np.ndarray) -> np.nda
 def _walk_and_search(evaluate: Evaluator, at: WeightedFit) -> WeightedFit | None:
     """Follow the reduced gradient over corners while the objective falls, then search before the next one."""
     largest = int(np.argmax(at.kernel_weights))
-    gradient = evaluate.goal.gradient(at)  # eq. 11
+    gradient = evaluate.goal.gradient(at)
     direction = reduced_gradient(at.kernel_weights, gradient)
     smallest = ROUNDING * np.abs(direction).max()
     current = at

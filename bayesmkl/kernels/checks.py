@@ -265,10 +265,9 @@ def _is_semidefinite(kernel: np.ndarray, tolerance: float) -> bool:
 
 
 def _has_cholesky(kernel: np.ndarray, tolerance: float) -> bool:
-    symmetric = 0.5 * (kernel + kernel.T)
-    jitter = tolerance * np.linalg.norm(symmetric)
-    symmetric.flat[:: len(kernel) + 1] += jitter
-    return dpotrf(symmetric.T, overwrite_a=1, clean=0)[1] == 0
+    shifted = kernel.copy()
+    shifted.flat[:: len(kernel) + 1] += tolerance * np.linalg.norm(kernel)
+    return dpotrf(shifted.T, overwrite_a=1, clean=0)[1] == 0  # reads one triangle
 
 
 def _extremes(kernel: np.ndarray) -> str:

@@ -126,7 +126,7 @@ class BaseDiscriminative(BaseMKL):
             what = f"stopped after max_iter={getattr(self, 'max_iter', 1)} steps with {gap}"
             remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
         else:
-            what = f"{unfinished[0].outcome.value}; it ended with {gap}"
+            what = f"stopped with {gap}, where errors of the machines inside hide further progress"
             remedy = "Normalize the kernels, lower `C`, or raise `tol` if this is accurate enough."
         tol = getattr(self, "tol", None)
         above = "" if tol is None else f", above tol={tol:g}"

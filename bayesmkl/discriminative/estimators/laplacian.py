@@ -45,7 +45,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
     gamma_ambient : float, default=0.01
         :math:`\gamma_A > 0`, the price of the norms; `reg` of PrimalMKL.
     gamma_intrinsic : float, default=0.01
-        :math:`\gamma_I \ge 0`, the price of differences along edges. With 0 unlabeled samples do not count.
+        :math:`\gamma_I \ge 0`, the price of differences along edges: of every edge, so that more neighbors make it
+        count more. With 0 unlabeled samples do not count. Search values below `gamma_ambient` too.
     n_neighbors : int, default=10
         Edges join each sample with so many nearest neighbors (all others, where there are fewer). Neighbors are
         near by Euclidean distance in the columns of `X`, so scale these, or, with precomputed kernels, in the feature
