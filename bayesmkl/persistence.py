@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import skops.io
+from scipy import sparse
 from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
@@ -102,7 +103,9 @@ GP_TYPES: tuple[type, ...] = (
     gp.CompoundKernel, gp.ConstantKernel, gp.DotProduct, gp.Exponentiation, gp.ExpSineSquared, gp.Matern,
     gp.PairwiseKernel, gp.Product, gp.RationalQuadratic, gp.RBF, gp.Sum, gp.WhiteKernel,
 )  # fmt: skip
-TRUSTED = tuple(f"{known.__module__}.{known.__name__}" for known in OWN_TYPES + GP_TYPES)
+# Graphs of semi-supervised models. skops keeps them in SciPy's own format, which holds arrays only.
+SPARSE_TYPES: tuple[type, ...] = (sparse.csr_array, sparse.csr_matrix)
+TRUSTED = tuple(f"{known.__module__}.{known.__name__}" for known in OWN_TYPES + GP_TYPES + SPARSE_TYPES)
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:

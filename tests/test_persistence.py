@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from scipy import sparse
 from sklearn.base import BaseEstimator, is_regressor
 from sklearn.gaussian_process import kernels as gp
 from sklearn.model_selection import GridSearchCV
@@ -124,6 +125,16 @@ def test_round_trip_of_discriminative_estimators_keeps_scores_to_the_last_bit(es
     assert vars(again).keys() == vars(model).keys()
     score = "predict" if is_regressor(model) else "decision_function"
     np.testing.assert_array_equal(getattr(again, score)(X[:9]), getattr(model, score)(X[:9]))
+
+
+def test_round_trip_keeps_graphs(tmp_path, rng):
+    X = rng.normal(size=(120, 2))
+    model = discriminative.LapMKLClassifier(KernelBank(Gaussian(width=1)), n_neighbors=4).fit(X, X[:, 0] > 0)
+    save_model(model, tmp_path / "model.skops")
+    again = load_model(tmp_path / "model.skops")
+    assert sparse.issparse(model.laplacian_)
+    assert (again.laplacian_ != model.laplacian_).nnz == 0
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
 
 
 def test_round_trip_keeps_clipped_kernels(data, tmp_path):

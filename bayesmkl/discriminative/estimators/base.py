@@ -127,7 +127,8 @@ class BaseDiscriminative(BaseMKL):
             remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
         else:
             what = f"stopped with {gap}, where errors of the machines inside hide further progress"
-            remedy = "Normalize the kernels, lower `C`, or raise `tol` if this is accurate enough."
+            simpler = "lower `C`" if self.PATH_PARAMETER == "C" else f"raise `{self.PATH_PARAMETER}`"
+            remedy = f"Normalize the kernels, {simpler}, or raise `tol` if this is accurate enough."
         tol = getattr(self, "tol", None)
         above = "" if tol is None else f", above tol={tol:g}"
         warn_user(f"{type(self).__name__} {what}{above}. {remedy}", ConvergenceWarning)
