@@ -37,7 +37,7 @@ class BaseDiscriminative(BaseMKL):
     dual_coef_: np.ndarray
     intercept_: Any
 
-    PATH_PARAMETER = "C"  # what `path` goes through
+    PATH_PARAMETER = "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
 
     # ------------------------------------------------------------------------------------------------ hooks
 

@@ -171,6 +171,8 @@ class LapMKLClassifier(DiscriminativeClassifier):
     1.00
     """
 
+    PATH_PARAMETER = "gamma_ambient"
+
     def __init__(
         self,
         kernels: Any = None,
