@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative._two_stage import Selection, combine_active, train_selected
+from bayesmkl.discriminative._two_stage import Selection, train_selected
 from bayesmkl.discriminative.alignment_based import select_by_alignment
 from bayesmkl.discriminative.gmkl import GMKLOptions, fit_gmkl
 from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
@@ -130,7 +130,7 @@ def two_stage(select: Callable[[Training], Selection]) -> Callable[[Training], F
 
     def prepare(training: Training) -> Fit:
         weights = select(training).kernel_weights
-        kernel = combine_active(training.stack, weights)
+        kernel = training.stack.combine(weights)
 
         def fit(C: float) -> Machine:
             solution = Hinge(C).solve(kernel, training.targets[0], SVM_TOL)

@@ -21,7 +21,6 @@ __all__ = [
     "PrimalMKLOptions",
     "PrimalMKLResult",
     "Trace",
-    "combine_active",
     "projection_for",
     "solve_all",
 ]
@@ -77,21 +76,13 @@ def solve_all(
     starts: tuple[InnerSolution, ...] | None = None,
 ) -> WeightedFit:
     """Solve the machine of every task at `weights`, each from its last solution."""
-    kernel = combine_active(stack, weights)
+    kernel = stack.combine(weights)
     solutions = tuple(
         inner.solve(kernel, target, tol, start)
         for target, start in zip(targets, starts or (None,) * len(targets), strict=True)
     )
     quadratics = np.sum([stack.quadratic(solution.signed_dual) for solution in solutions], axis=0)
     return WeightedFit(weights, sum(solution.objective for solution in solutions), quadratics, solutions)
-
-
-def combine_active(stack: DenseStack, weights: np.ndarray) -> np.ndarray:
-    """Return :math:`K(d)`, reading only the active kernels where they are few."""
-    active = np.flatnonzero(weights)
-    if 4 * active.size < stack.n_kernels:
-        return stack.select(active).combine(weights[active])
-    return stack.combine(weights)
 
 
 class Trace:

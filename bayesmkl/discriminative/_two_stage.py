@@ -11,10 +11,7 @@ from bayesmkl.discriminative._inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.kernels.stack import DenseStack
 
-__all__ = ["Selection", "combine_active", "shares", "solve_tasks", "train_selected"]
-
-# Copying kernels out of the stack costs twice what reading them does: pays off up to this share of all of them.
-FEW = 0.25
+__all__ = ["Selection", "shares", "solve_tasks", "train_selected"]
 
 
 class Selection(NamedTuple):
@@ -46,7 +43,7 @@ def train_selected(
 
     Where the criterion has no objective, the history holds that of the machines.
     """
-    solutions = solve_tasks(combine_active(stack, selection.kernel_weights), targets, inner, tol)
+    solutions = solve_tasks(stack.combine(selection.kernel_weights), targets, inner, tol)
     history = selection.objective_history or (sum(solution.objective for solution in solutions),)
     return MKLResult(
         kernel_weights=selection.kernel_weights,
@@ -64,14 +61,6 @@ def solve_tasks(
 ) -> tuple[InnerSolution, ...]:
     """Solve the inner problem of every task on one kernel of shape (n_samples, n_samples)."""
     return tuple(inner.solve(kernel, target, tol) for target in targets)
-
-
-def combine_active(stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
-    """Return the combined kernel, without reading the others where few have a weight."""
-    active = np.flatnonzero(kernel_weights)
-    if len(active) > FEW * len(kernel_weights):
-        return stack.combine(kernel_weights)
-    return stack.select(active).combine(kernel_weights[active])
 
 
 def shares(scores: np.ndarray) -> np.ndarray:

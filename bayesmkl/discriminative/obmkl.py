@@ -34,7 +34,6 @@ from bayesmkl.discriminative._inner import InnerProblem
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative._two_stage import (
     Selection,
-    combine_active,
     shares,
     solve_tasks,
     train_selected,
@@ -159,9 +158,7 @@ def alternate(
     changes, step = [np.inf, np.inf], 1.0
     outcome = Outcome.MAX_ITER
     for n_done in range(1, options.max_iter + 1):
-        machines = solve_tasks(
-            combine_active(problem.stack, weights), problem.targets, problem.inner, options.tol
-        )
+        machines = solve_tasks(problem.stack.combine(weights), problem.targets, problem.inner, options.tol)
         history.append(sum(machine.objective for machine in machines))
         proposal = select_weighted(problem, [np.abs(machine.signed_dual) for machine in machines], weights)
         changes.append(float(np.abs(proposal - weights).max()))

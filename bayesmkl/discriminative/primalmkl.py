@@ -30,7 +30,6 @@ from bayesmkl.discriminative._primal_outer import (
     PrimalMKLOptions,
     PrimalMKLResult,
     Trace,
-    combine_active,
     projection_for,
     solve_all,
 )
@@ -171,7 +170,7 @@ def _by_algorithm_1(
     nothing = np.zeros(stack.n_train)
     states = [state_at(problem, nothing, nothing) for problem in problems]  # line 1
     memories: list[Any] = [None] * len(problems)
-    kernel = combine_active(stack, weights)
+    kernel = stack.combine(weights)
     fit, gradients = _certify(stack, kernel, problems, states, weights)
     trace = Trace(fit, inner.reg, options, on_step)
     while trace.n_updates < options.max_iter:
@@ -190,7 +189,7 @@ def _by_algorithm_1(
             state_at(problem, state.alpha, weights @ cache)
             for problem, state, cache in zip(problems, states, caches, strict=True)
         ]
-        kernel = combine_active(stack, weights)  # line 4
+        kernel = stack.combine(weights)  # line 4
         fit, gradients = _certify(stack, kernel, problems, states, weights)
         trace.add(fit)
     else:

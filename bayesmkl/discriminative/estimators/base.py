@@ -37,7 +37,9 @@ class BaseDiscriminative(BaseMKL):
     dual_coef_: np.ndarray
     intercept_: Any
 
-    PATH_PARAMETER = "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
+    PATH_PARAMETER = (
+        "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
+    )
 
     # ------------------------------------------------------------------------------------------------ hooks
 
