@@ -78,7 +78,8 @@ def test_other_library_gap_is_zero_at_the_optimum_and_bounds_the_distance_elsewh
         options={"ftol": 1e-11},
     )
     at_best = fit_at(stack, targets, inner, best.x, EXACT)
-    assert 0.0 <= outer_gap(at_best, p_norm) + 1e-9 <= 1e-4 * best.fun
+    # SLSQP keeps to the constraint up to its own tolerance
+    assert 0.0 <= outer_gap(at_best, p_norm) + 1e-6 <= 1e-4 * best.fun
     for _ in range(5):
         weights = rng.dirichlet(np.ones(3))
         weights /= (weights**p_norm).sum() ** (1.0 / p_norm)

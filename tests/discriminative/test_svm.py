@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import random_kernels, random_labels
+from helpers import assert_same, random_kernels, random_labels
 from scipy.optimize import minimize
 from sklearn.svm import SVC, SVR
 
@@ -61,7 +61,12 @@ def test_other_library_margins_of_one_equal_libsvm_and_the_regression_identity(r
     through = solve_svm(kernel, y, C, tol=1e-8, linear=np.ones(25))
     fitted = SVC(kernel="precomputed", C=C, tol=1e-8).fit(kernel, y)
     np.testing.assert_allclose(
-        kernel @ direct.signed_dual + direct.intercept, fitted.decision_function(kernel), atol=1e-9
+        kernel @ direct.signed_dual + direct.intercept, fitted.decision_function(kernel), atol=1e-5
+    )  # ours is the more accurate one: LibSVM keeps the kernel in single precision
+    ours = solve_svm(kernel, y, C, tol=1e-3)  # at ordinary tolerances it is LibSVM's, to the last digits
+    fitted = SVC(kernel="precomputed", C=C, tol=1e-3).fit(kernel, y)
+    np.testing.assert_allclose(
+        kernel @ ours.signed_dual + ours.intercept, fitted.decision_function(kernel), atol=1e-9
     )
     assert through.objective == pytest.approx(direct.objective, rel=1e-7)
     np.testing.assert_allclose(kernel @ through.signed_dual, kernel @ direct.signed_dual, atol=1e-4)
@@ -224,3 +229,30 @@ def test_classification_gap_bounds_the_distance_to_the_optimum(rng, tol):
     best, solution = solve_svm(kernel, y, 5.0, 1e-9), solve_svm(kernel, y, 5.0, tol)
     assert best.gap == pytest.approx(0.0, abs=1e-5)
     assert 0.0 <= best.objective - solution.objective + 1e-9 <= solution.gap + 2e-9
+
+
+# ------------------------------------------------------------------------------------------------- double precision
+
+
+@pytest.mark.parametrize("with_margins", [False, True])
+def test_certificate_tight_tolerances_reach_double_precision(rng, monkeypatch, with_margins):
+    kernel, y = 30.0 * random_kernels(rng, 40, 1)[0], random_labels(rng, 40)
+    bounds = rng.uniform(20.0, 50.0, 40)
+    linear = rng.uniform(0.5, 1.5, 40) if with_margins else None
+    fine = solve_svm(kernel, y, bounds, 1e-6, linear)
+    monkeypatch.setattr(_svm, "POLISHED_BELOW", 0.0)
+    coarse = solve_svm(kernel, y, bounds, 1e-6, linear)
+    assert fine.gap <= 1e-8 * fine.objective
+    assert fine.gap < 0.1 * coarse.gap
+    assert_same(kernel @ fine.signed_dual, kernel @ coarse.signed_dual, 1e-3)
+    assert (fine.signed_dual * y >= 0.0).all()
+    assert (fine.signed_dual * y <= bounds).all()
+
+
+def test_degenerate_systems_without_a_solution_leave_the_machine_as_it_is(rng):
+    half = rng.normal(size=(10, 1))
+    points = np.concatenate([half, half])  # every sample twice: the system is singular
+    kernel, y = points @ points.T, np.tile(np.where(half[:, 0] > 0, 1.0, -1.0), 2)
+    fine, coarse = solve_svm(kernel, y, 5.0, 1e-6), solve_svm(kernel, y, 5.0, 1e-3)
+    assert fine.gap <= coarse.gap
+    assert fine.objective == pytest.approx(coarse.objective, rel=1e-3)
