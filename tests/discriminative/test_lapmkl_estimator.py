@@ -42,11 +42,8 @@ def stack_of(X, Z=None):
     return np.stack([np.exp(-0.5 * distances / width**2) for width in (0.3, 1.0, 3.0)], axis=-1)
 
 
-@parametrize_with_checks(
-    [
-        LapMKLClassifier(),
-        LapMKLClassifier(solver="paper", multiclass="shared", indefinite="clip", kernels="precomputed"),
-    ]
+@parametrize_with_checks(  # the default is among those of all estimators
+    [LapMKLClassifier(solver="paper", multiclass="shared", indefinite="clip", kernels="precomputed")]
 )
 def test_scikit_learn_checks(estimator, check):
     with warnings.catch_warnings():
