@@ -114,7 +114,10 @@ def test_contract_missing_labels_are_pointed_to_the_method_that_takes_them(data)
 
 def test_contract_path_as_table_and_plot(data):
     X, y = data
-    path = SimpleMKLClassifier(BANK).path(X, y, [0.1, 1.0, 10.0])
+    model = SimpleMKLClassifier(BANK)
+    before = set(vars(model))
+    path = model.path(X, y, [0.1, 1.0, 10.0])
+    assert set(vars(model)) == before
     table = path.to_frame()
     assert list(table["C"]) == [0.1, 1.0, 10.0]
     np.testing.assert_array_equal(table["n_solves"], [model.n_solves_ for model in path.models])

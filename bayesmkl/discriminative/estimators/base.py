@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -189,9 +189,10 @@ class BaseDiscriminative(BaseMKL):
                 f"`{self.PATH_PARAMETER}_values` must hold at least one positive number; got none."
             )
         models: list[Any] = []
-        stack, targets = self._prepare(X, y)
+        prepared = clone(self)  # this one stays as it is
+        stack, targets = prepared._prepare(X, y)
         for value in values:
-            model = _fitted_copy(self).set_params(**{self.PATH_PARAMETER: value})
+            model = _fitted_copy(prepared).set_params(**{self.PATH_PARAMETER: value})
             model._fit_tasks(stack, targets, models[-1].kernel_weights_ if models else None)
             models.append(model)
         return RegularizationPath(self.PATH_PARAMETER, np.array(values), tuple(models))
