@@ -443,7 +443,7 @@ class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
     dual_coef_ : ndarray of shape (n_samples,)
         :math:`\alpha`, one entry per training sample, zero off the support.
     intercept_ : float
-        :math:`-\\rho`.
+        :math:`-\rho`.
     support_, support_fraction_ : ndarray of shape (n_support,), float
         Positions of samples with a coefficient, and their share.
     n_active_kernels_ : int
