@@ -1,9 +1,11 @@
 # Every chore of the project. Needs Python >= 3.11, pip and make; everything else goes into $(VENV).
 #   PYTHON   the interpreter that makes the environment    make test PYTHON=python3.12 VENV=.venv312
 #   FAST     any value: the short form of the benchmarks   make bench FAST=1
+#   COVERAGE empty: tests without measuring their coverage make test COVERAGE=
 
 PYTHON ?= python3
 VENV ?= .venv
+COVERAGE ?= --cov --cov-report=term
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -19,7 +21,7 @@ demo: $(VENV)/.base  ## fit BEMKL to real data, print what it found, save the pl
 	$(BIN)/bayesmkl demo --out demo/
 
 test: $(VENV)/.test  ## unit tests, docstring examples and coverage
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest $(COVERAGE)
 
 slow: $(VENV)/.test  ## the longer studies that `make test` leaves out
 	$(BIN)/python -m pytest -m slow
