@@ -26,9 +26,9 @@ import scipy.linalg
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.spectral_gradient import SPGOptions, SPGResult, minimize_spg
-from bayesmkl.discriminative._outer import MKLResult, dual_norm
+from bayesmkl.discriminative._outer import MKLResult, dual_norm, projection_for
 from bayesmkl.discriminative._primal_losses import exact_step, intercept_shift
-from bayesmkl.discriminative._primal_outer import Machine, OnStep, PrimalMKLOptions, projection_for
+from bayesmkl.discriminative._primal_outer import Machine, OnStep, PrimalMKLOptions
 from bayesmkl.discriminative._primal_steps import PrimalProblem
 from bayesmkl.kernels.stack import DenseStack
 

@@ -11,16 +11,28 @@ Under :math:`\|d\|_p \le 1` any feasible dual bounds the optimum from below, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl.discriminative._inner import InnerProblem, InnerSolution
 from bayesmkl.kernels.stack import DenseStack
 
-__all__ = ["MKLResult", "WeightedFit", "dual_norm", "fit_at", "lp_weights", "outer_gap", "result_of"]
+__all__ = [
+    "MKLResult",
+    "WeightedFit",
+    "dual_norm",
+    "fit_at",
+    "gather",
+    "lp_weights",
+    "outer_gap",
+    "projection_for",
+    "result_of",
+]
 
 
 class WeightedFit(NamedTuple):
@@ -97,9 +109,20 @@ def fit_at(
         :math:`K(d)`, where the caller has it.
     """
     kernel = stack.combine(kernel_weights) if combined is None else combined
-    solutions = tuple(inner.solve(kernel, target, tol) for target in targets)
+    return gather(stack, kernel_weights, tuple(inner.solve(kernel, target, tol) for target in targets))
+
+
+def gather(
+    stack: DenseStack, kernel_weights: np.ndarray, solutions: tuple[InnerSolution, ...]
+) -> WeightedFit:
+    """Sum up what the machines of all tasks say about `kernel_weights`."""
     quadratics = np.sum([stack.quadratic(solution.signed_dual) for solution in solutions], axis=0)
     return WeightedFit(kernel_weights, sum(s.objective for s in solutions), quadratics, solutions)
+
+
+def projection_for(p_norm: float) -> Callable[[np.ndarray], np.ndarray]:
+    r"""Return the projection on the kernel weights: the simplex for ``p_norm=1``, else :math:`\|d\|_p \le 1`."""
+    return project_simplex if p_norm == 1.0 else partial(project_lp_ball, p_norm=p_norm)
 
 
 def dual_norm(values: np.ndarray, p_norm: float) -> float:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl.discriminative._inner import InnerSolution
-from bayesmkl.discriminative._outer import MKLResult, WeightedFit, dual_norm, result_of
+from bayesmkl.discriminative._outer import MKLResult, WeightedFit, dual_norm, gather, result_of
 from bayesmkl.discriminative._primal import Huber, OneClass, Squared, SquaredHinge
 from bayesmkl.kernels.stack import DenseStack
 
@@ -21,7 +19,6 @@ __all__ = [
     "PrimalMKLOptions",
     "PrimalMKLResult",
     "Trace",
-    "projection_for",
     "solve_all",
 ]
 
@@ -62,11 +59,6 @@ class PrimalMKLResult(NamedTuple):
     weights_history: np.ndarray
 
 
-def projection_for(p_norm: float) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the projection on the set of kernel weights, Algorithm 3 for ``p_norm=1``."""
-    return project_simplex if p_norm == 1.0 else partial(project_lp_ball, p_norm=p_norm)
-
-
 def solve_all(
     stack: DenseStack,
     targets: np.ndarray,
@@ -81,8 +73,7 @@ def solve_all(
         inner.solve(kernel, target, tol, start)
         for target, start in zip(targets, starts or (None,) * len(targets), strict=True)
     )
-    quadratics = np.sum([stack.quadratic(solution.signed_dual) for solution in solutions], axis=0)
-    return WeightedFit(weights, sum(solution.objective for solution in solutions), quadratics, solutions)
+    return gather(stack, weights, solutions)
 
 
 class Trace:

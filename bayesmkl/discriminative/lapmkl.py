@@ -34,10 +34,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative._inner import InnerSolution
-from bayesmkl.discriminative._outer import MKLResult, dual_norm, fit_at
+from bayesmkl.discriminative._outer import MKLResult, dual_norm, fit_at, projection_for
 from bayesmkl.discriminative._primal import SquaredHinge
 from bayesmkl.kernels.stack import DenseStack
 
@@ -130,9 +129,7 @@ def fit_lapmkl(
         at = model.evaluate(kernel_weights, targets)
         return at.objective / scale, at.gradient / scale, at
 
-    def project(point: np.ndarray) -> np.ndarray:
-        return project_simplex(point) if options.p_norm == 1.0 else project_lp_ball(point, options.p_norm)
-
+    project = projection_for(options.p_norm)
     n_kernels = model.n_kernels
     first = np.full(n_kernels, n_kernels ** (-1.0 / options.p_norm)) if start is None else start
     scale = max(model.evaluate(project(first), targets).objective, np.finfo(float).tiny)

@@ -22,7 +22,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative._nesterov import minimize_nesterov
-from bayesmkl.discriminative._outer import WeightedFit, lp_weights
+from bayesmkl.discriminative._outer import WeightedFit, gather, lp_weights, projection_for
 from bayesmkl.discriminative._primal import canonical, take_step
 from bayesmkl.discriminative._primal_outer import (
     Machine,
@@ -30,7 +30,6 @@ from bayesmkl.discriminative._primal_outer import (
     PrimalMKLOptions,
     PrimalMKLResult,
     Trace,
-    projection_for,
     solve_all,
 )
 from bayesmkl.discriminative._primal_steps import (
@@ -212,9 +211,7 @@ def _certify(
     for problem, state, gradient in zip(problems, states, gradients, strict=True):
         found, _ = canonical(problem, state, gradient)
         solutions.append(found._replace(gap=objective(problem, state) / problem.reg - found.objective))
-    quadratics = np.sum([stack.quadratic(found.signed_dual) for found in solutions], axis=0)
-    dual = sum(found.objective for found in solutions)
-    return WeightedFit(weights, dual, quadratics, tuple(solutions)), gradients
+    return gather(stack, weights, tuple(solutions)), gradients
 
 
 def _update_weights(

@@ -20,7 +20,12 @@ from bayesmkl.kernels.checks import check_kernel_stack, describe_indefinite, ind
 from bayesmkl.kernels.clip import fit_clipping
 from bayesmkl.kernels.stack import DenseStack
 
-__all__ = ["BaseDiscriminative", "DiscriminativeClassifier", "DiscriminativeRegressor"]
+__all__ = [
+    "BaseDiscriminative",
+    "DiscriminativeClassifier",
+    "DiscriminativeRegressor",
+    "refuse_missing_labels",
+]
 
 OnStep = Callable[[int, str], None] | None
 MULTICLASS = ("one-versus-rest", "shared")
@@ -220,7 +225,12 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
 
     def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
         self._shares_weights()
-        _refuse_missing_labels(y)
+        refuse_missing_labels(
+            y,
+            "a label",
+            "Leave these samples out, or use LapMKLClassifier, which learns from unlabeled samples "
+            "(`unlabeled_label`).",
+        )
         stack, y = self._fit_stack(X, y)
         self.classes_, targets = encode_labels(y)
         return stack, targets
@@ -339,12 +349,11 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         return self._scores(X)[0]
 
 
-def _refuse_missing_labels(y: Any) -> None:
-    """Say what to do with samples that have no label."""
-    labels = np.asarray(y, dtype=object).ravel() if y is not None else np.array([], dtype=object)
+def refuse_missing_labels(y: Any, expected: str, remedy: str) -> None:
+    """Refuse None and NaN among labels; `expected` is what each sample must have, `remedy` what to do without."""
+    labels = np.asarray([] if y is None else y, dtype=object).ravel()
     missing = sum(label is None or label != label for label in labels)
     if missing:
         raise ValueError(
-            f"`y` must give every sample a label; {missing} of {len(labels)} are missing (None or NaN). Leave these "
-            "samples out, or use LapMKLClassifier, which learns from unlabeled samples (`unlabeled_label`)."
+            f"`y` must give every sample {expected}; {missing} of {len(labels)} are missing (None or NaN). {remedy}"
         )

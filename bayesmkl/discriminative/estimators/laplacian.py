@@ -15,7 +15,7 @@ from bayesmkl.discriminative._graph import (
     squared_kernel_distances,
 )
 from bayesmkl.discriminative._outer import MKLResult
-from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
+from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep, refuse_missing_labels
 from bayesmkl.discriminative.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.kernels.stack import DenseStack
 
@@ -241,7 +241,11 @@ class LapMKLClassifier(DiscriminativeClassifier):
             check_number("gamma_intrinsic", self.gamma_intrinsic, low=0.0, inclusive=True),
         )
         form = deform if check_choice("solver", self.solver, SOLVERS) == "deformed" else share
-        _refuse_missing_labels(y)
+        refuse_missing_labels(
+            y,
+            "a label or a mark",
+            "Write a mark, such as -1, in their place and pass `unlabeled_label=-1`.",
+        )
         stack, y = self._fit_stack(X, y)
         split = split_labels(y, self.unlabeled_label)
         self.classes_ = split.classes
@@ -297,14 +301,3 @@ class LapMKLClassifier(DiscriminativeClassifier):
         weights = np.broadcast_to(np.atleast_2d(self.kernel_weights_)[:, used], dual.shape[:2])
         scores = [w @ stack.apply(alpha[:, :, None]) for w, alpha in zip(weights, dual, strict=True)]
         return np.stack(scores) + np.atleast_1d(self.intercept_)[:, None]
-
-
-def _refuse_missing_labels(y: Any) -> None:
-    """Say how to mark samples that have no label."""
-    labels = np.asarray(y, dtype=object).ravel()
-    missing = sum(label is None or label != label for label in labels) if y is not None else 0
-    if missing:
-        raise ValueError(
-            f"`y` must give every sample a label or a mark; {missing} of {len(labels)} are missing (None or NaN). "
-            "Write a mark, such as -1, in their place and pass `unlabeled_label=-1`."
-        )
