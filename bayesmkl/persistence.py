@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import skops.io
+from scipy import sparse
 from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
@@ -23,6 +24,26 @@ from bayesmkl.bemkl.binary import BinaryState
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.regression import RegressionState
+from bayesmkl.discriminative import (
+    AlignmentMKLClassifier,
+    AlignmentMKLRegressor,
+    BestKernelClassifier,
+    EasyMKLClassifier,
+    GMKLClassifier,
+    LapMKLClassifier,
+    LpMKLClassifier,
+    LpMKLRegressor,
+    MWUMKLClassifier,
+    OBMKLClassifier,
+    PrimalMKLClassifier,
+    PrimalMKLOneClass,
+    PrimalMKLRegressor,
+    SimpleMKLClassifier,
+    SimpleMKLRegressor,
+    SMOMKLClassifier,
+    UniformMKLClassifier,
+    UniformMKLRegressor,
+)
 from bayesmkl.kernels import (
     Cosine,
     FromDistance,
@@ -34,6 +55,7 @@ from bayesmkl.kernels import (
     Tanimoto,
 )
 from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
+from bayesmkl.kernels.clip import Clipping
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.views import View
 
@@ -71,14 +93,19 @@ OWN_TYPES: tuple[type, ...] = (
     BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, PosteriorDraws, Dirichlet, SpikeSlab,
     _moments.Gamma, _moments.Gaussian, _moments.IntermediateOutputs, TruncatedMoments, SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
-    Gaussian, Laplacian, Linear, Polynomial, Tanimoto,
+    Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, UniformMKLClassifier, UniformMKLRegressor,
+    BestKernelClassifier, AlignmentMKLClassifier, AlignmentMKLRegressor, OBMKLClassifier, EasyMKLClassifier,
+    SimpleMKLClassifier, SimpleMKLRegressor, LpMKLClassifier, LpMKLRegressor, GMKLClassifier, SMOMKLClassifier,
+    MWUMKLClassifier, PrimalMKLClassifier, PrimalMKLRegressor, PrimalMKLOneClass, LapMKLClassifier,
 )  # fmt: skip
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
 GP_TYPES: tuple[type, ...] = (
     gp.CompoundKernel, gp.ConstantKernel, gp.DotProduct, gp.Exponentiation, gp.ExpSineSquared, gp.Matern,
     gp.PairwiseKernel, gp.Product, gp.RationalQuadratic, gp.RBF, gp.Sum, gp.WhiteKernel,
 )  # fmt: skip
-TRUSTED = tuple(f"{known.__module__}.{known.__name__}" for known in OWN_TYPES + GP_TYPES)
+# Graphs of semi-supervised models. skops keeps them in SciPy's own format, which holds arrays only.
+SPARSE_TYPES: tuple[type, ...] = (sparse.csr_array, sparse.csr_matrix)
+TRUSTED = tuple(f"{known.__module__}.{known.__name__}" for known in OWN_TYPES + GP_TYPES + SPARSE_TYPES)
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:

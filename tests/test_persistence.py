@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
+from scipy import sparse
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.gaussian_process import kernels as gp
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, discriminative, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl import Gamma
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
@@ -105,6 +107,46 @@ def test_round_trip_keeps_predictions_to_the_last_bit(name, data, tmp_path):
             np.testing.assert_array_equal(getattr(again, method)(X[:9]), getattr(model, method)(X[:9]))
     if n_classes == 0:
         np.testing.assert_array_equal(again.predict(X, return_std=True), model.predict(X, return_std=True))
+
+
+def discriminative_estimators():
+    classes = [getattr(discriminative, name) for name in discriminative.__all__]
+    return [c for c in classes if isinstance(c, type) and issubclass(c, BaseEstimator)]
+
+
+@pytest.mark.parametrize("estimator", discriminative_estimators(), ids=lambda estimator: estimator.__name__)
+def test_round_trip_of_discriminative_estimators_keeps_scores_to_the_last_bit(estimator, data, tmp_path):
+    X, y = data
+    bank = KernelBank([Gaussian(width=1), Gaussian(width=3)], views={"left": [0, 1], "right": 2})
+    model = estimator(bank)
+    model.fit(X, y if is_regressor(model) else labels(y, 3))
+    save_model(model, tmp_path / "model.skops")
+    again = load_model(tmp_path / "model.skops")
+    assert vars(again).keys() == vars(model).keys()
+    score = "predict" if is_regressor(model) else "decision_function"
+    np.testing.assert_array_equal(getattr(again, score)(X[:9]), getattr(model, score)(X[:9]))
+
+
+def test_round_trip_keeps_graphs(tmp_path, rng):
+    X = rng.normal(size=(120, 2))
+    model = discriminative.LapMKLClassifier(KernelBank(Gaussian(width=1)), n_neighbors=4).fit(X, X[:, 0] > 0)
+    save_model(model, tmp_path / "model.skops")
+    again = load_model(tmp_path / "model.skops")
+    assert sparse.issparse(model.laplacian_)
+    assert (again.laplacian_ != model.laplacian_).nnz == 0
+    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
+
+
+def test_round_trip_keeps_clipped_kernels(data, tmp_path):
+    X, y = data
+    kernel = np.cos(3.0 * X @ X.T)  # indefinite
+    model = discriminative.UniformMKLClassifier("precomputed", indefinite="clip").fit(kernel, y > 0)
+    save_model(model, tmp_path / "model.skops")
+    again = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.decision_function(kernel), model.decision_function(kernel))
+    np.testing.assert_allclose(
+        model.decision_function(kernel), model.combined_kernel(kernel) @ model.dual_coef_ + model.intercept_
+    )
 
 
 def test_round_trip_keeps_every_fitted_attribute(data, tmp_path):

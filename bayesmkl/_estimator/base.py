@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.warn import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.checks import check_kernel_stack
 from bayesmkl.kernels.stack import DenseStack
@@ -21,6 +21,7 @@ from bayesmkl.kernels.views import refuse_text_columns
 __all__ = ["BaseMKL"]
 
 BACKENDS = ("auto", "numpy", "jax")
+BLOCK_ENTRIES = 2**22  # of the kernels of new rows that are held at once, 32 MB
 
 
 class BaseMKL(BaseEstimator):
@@ -57,12 +58,15 @@ class BaseMKL(BaseEstimator):
             self.kernel_bank_, known_psd = bank, bank.kernels_known_psd_
             self.kernel_names_ = self._names(bank.kernel_names_)
         self.n_kernels_in_ = stack.n_kernels
-        self._check_kernels(stack, known_psd)
-        return stack, y
+        return self._check_kernels(stack, known_psd), y
 
-    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> None:
-        """Judge the training kernels once; `known_psd` marks those that need no test of definiteness."""
+    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
+        """Judge the training kernels once and return those to train on.
+
+        `known_psd` marks kernels that need no test of definiteness; None tests all.
+        """
         check_kernel_stack(stack.kernels, list(self.kernel_names_), known_psd=known_psd)
+        return stack
 
     def _new_bank(self) -> KernelBank:
         if self.kernels is None:
@@ -99,14 +103,31 @@ class BaseMKL(BaseEstimator):
 
     def _row_stack(self, X: Any) -> DenseStack:
         """Validate rows to predict and return their kernels against the training samples."""
+        X = self._validate_rows(X)
+        return _kernels_first(X) if self.kernel_bank_ is None else DenseStack(self.kernel_bank_.evaluate(X))
+
+    def _row_blocks(self, X: Any, kernels: np.ndarray) -> Iterator[DenseStack]:
+        """Do what `_row_stack` does for some kernels only, and for a block of rows at a time to bound the memory.
+
+        `kernels` holds their positions, in ascending order.
+        """
+        X = self._validate_rows(X)
+        if self.kernel_bank_ is None:
+            stack = _kernels_first(X)
+            yield stack if len(kernels) == stack.n_kernels else stack.select(kernels)
+            return
+        size = max(1, BLOCK_ENTRIES // max(1, len(kernels) * len(self.kernel_bank_.X_train_)))
+        for first in range(0, len(X), size):
+            yield DenseStack(self.kernel_bank_.evaluate(X[first : first + size], kernels))
+
+    def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "kernel_names_")
         if self.kernel_bank_ is not None:
             refuse_text_columns(X)
-            X = validate_data(self, X, reset=False, dtype=np.float64, order="C")
-            return DenseStack(self.kernel_bank_.evaluate(X))
+            return validate_data(self, X, reset=False, dtype=np.float64, order="C")
         X = check_array(X, dtype=np.float64, allow_nd=True, estimator=self, input_name="X")
         self._check_row_shape(X.shape)
-        return _kernels_first(X)
+        return X
 
     def _check_row_shape(self, shape: tuple[int, ...]) -> None:
         """Compare a stack of new samples with the training stack."""
@@ -155,7 +176,7 @@ class BaseMKL(BaseEstimator):
             )
         else:
             return
-        warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        warn_user(message, ConvergenceWarning)
 
 
 def _kernels_first(X: np.ndarray) -> DenseStack:

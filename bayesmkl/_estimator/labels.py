@@ -39,7 +39,7 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"`y` must hold at least two classes; got one class only: {classes[0]!r}. "
+            f"`y` must hold at least two classes; got one class only: {classes.tolist()[0]!r}. "
             "Check how the training samples were selected."
         )
     positive = [1] if len(classes) == 2 else range(len(classes))

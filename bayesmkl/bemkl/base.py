@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesmkl._estimator import BaseMKL, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.warn import warn_user
 from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.bemkl.agreement import ESS, RHAT
 from bayesmkl.bemkl.chains import SamplerOptions
@@ -220,7 +220,7 @@ class BaseBEMKL(BaseMKL):
             return
         message = self._sampling_message(fits)
         if message is not None:
-            warnings.warn(f"{type(self).__name__} {message}", ConvergenceWarning, stacklevel=3)
+            warn_user(f"{type(self).__name__} {message}", ConvergenceWarning)
 
     def _sampling_message(self, fits: list[Fit]) -> str | None:
         """Say what the worst run needs, or return None."""

@@ -1,1 +1,58 @@
-"""Discriminative multiple kernel learning: kernel weights found together with a support vector machine."""
+"""Discriminative multiple kernel learning: kernel weights found together with a machine on the combined kernel."""
+
+from __future__ import annotations
+
+from bayesmkl.discriminative._graph import knn_laplacian
+from bayesmkl.discriminative.estimators.alignment import (
+    AlignmentMKLClassifier,
+    AlignmentMKLRegressor,
+    EasyMKLClassifier,
+    OBMKLClassifier,
+)
+from bayesmkl.discriminative.estimators.fixed import (
+    BestKernelClassifier,
+    UniformMKLClassifier,
+    UniformMKLRegressor,
+)
+from bayesmkl.discriminative.estimators.generalized import GMKLClassifier, SMOMKLClassifier
+from bayesmkl.discriminative.estimators.laplacian import LapMKLClassifier
+from bayesmkl.discriminative.estimators.mwumkl import MWUMKLClassifier
+from bayesmkl.discriminative.estimators.optimized import (
+    LpMKLClassifier,
+    LpMKLRegressor,
+    SimpleMKLClassifier,
+    SimpleMKLRegressor,
+)
+from bayesmkl.discriminative.estimators.path import RegularizationPath
+from bayesmkl.discriminative.estimators.primal import (
+    PrimalMKLClassifier,
+    PrimalMKLOneClass,
+    PrimalMKLRegressor,
+)
+from bayesmkl.discriminative.glks import GLKSOptions, GLKSResult, glks_transduce
+
+__all__ = [
+    "AlignmentMKLClassifier",
+    "AlignmentMKLRegressor",
+    "BestKernelClassifier",
+    "EasyMKLClassifier",
+    "GLKSOptions",
+    "GLKSResult",
+    "GMKLClassifier",
+    "LapMKLClassifier",
+    "LpMKLClassifier",
+    "LpMKLRegressor",
+    "MWUMKLClassifier",
+    "OBMKLClassifier",
+    "PrimalMKLClassifier",
+    "PrimalMKLOneClass",
+    "PrimalMKLRegressor",
+    "RegularizationPath",
+    "SMOMKLClassifier",
+    "SimpleMKLClassifier",
+    "SimpleMKLRegressor",
+    "UniformMKLClassifier",
+    "UniformMKLRegressor",
+    "glks_transduce",
+    "knn_laplacian",
+]

@@ -1,7 +1,7 @@
 r"""Weights of kernels around an inner problem: values, gradients, certificates and the closed-form step.
 
-For weights :math:`d \ge 0` the kernel is :math:`K(d) = \sum_m d_m K_m` and :math:`J(d)` the optimal value of the inner
-problems of all tasks that share the weights, a convex function with
+For weights :math:`d \ge 0` the kernel is :math:`K(d) = \sum_m d_m K_m` and :math:`J(d)` the optimal value of the
+inner problems of all tasks that share the weights, a convex function with
 
 .. math:: \frac{\partial J}{\partial d_m} = -\tfrac12 S_m, \qquad S_m = \sum_c v_c^\top K_m v_c .
 

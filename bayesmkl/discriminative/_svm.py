@@ -6,9 +6,9 @@ The general problem has a linear term :math:`p` and a bound :math:`c_i` of its o
    y^\top\alpha = 0, \; 0 \le \alpha_i \le c_i .
 
 LibSVM's classifier knows :math:`p = 1` only. Any other :math:`p` goes through its regression: with a wide tube
-:math:`E` and targets :math:`z_i = y_i (p_i + E)`, the coefficients :math:`(E - z_i, E + z_i)` of the two duals of sample
-`i` are :math:`-p_i` and :math:`2E + p_i`, the first of them on the side of :math:`y_i`. The other one is zero as long
-as :math:`y_i f_i < p_i + 2E`, and then the two problems are the same.
+:math:`E` and targets :math:`z_i = y_i (p_i + E)`, the linear coefficients of the two duals of sample `i`,
+:math:`(E - z_i, E + z_i)`, are :math:`-p_i` and :math:`2E + p_i`, the first of them on the side of :math:`y_i`. The
+other one is zero as long as :math:`y_i f_i < p_i + 2E`, and then the two problems are the same.
 """
 
 from __future__ import annotations
@@ -23,6 +23,12 @@ from bayesmkl.discriminative._inner import InnerSolution
 __all__ = ["EpsilonInsensitive", "Hinge", "solve_svm", "solve_svr"]
 
 CACHE_MB = 1000
+# LibSVM has no limit of its own, and on kernels of low rank its steps can shrink without end. A machine that was cut
+# short says so by its duality gap.
+MOST_STEPS, MOST_STEPS_PER_SAMPLE = 10**6, 200
+POLISHED_BELOW = 1e-5  # tolerance from which on LibSVM's single precision matters
+MOST_POLISHED = 1000  # duals in the system that is solved again
+POLISH_ROUNDS = 10
 TUBE = 10.0  # E in units of the largest |p_i|
 WIDEST_TUBE = 1e9
 
@@ -81,17 +87,21 @@ def solve_svm(
     >>> solution.signed_dual.round(4), round(solution.intercept, 4)
     (array([-0.2222,  0.2222,  0.    ]), 0.3333)
     """
-    bounds = np.broadcast_to(np.asarray(C, dtype=np.float64), target.shape)
+    bounds = np.ascontiguousarray(np.broadcast_to(np.asarray(C, dtype=np.float64), target.shape))
     if linear is None:
         signed_dual, intercept = _classify(kernel, target, bounds, tol)
         linear = np.ones_like(target)
     else:
         signed_dual, intercept = _through_regression(kernel, target, bounds, linear, tol)
-    scores = kernel @ signed_dual
-    norm = float(signed_dual @ scores)  # ||w||^2
-    slack = np.maximum(0.0, linear - target * (scores + intercept))
-    objective = float(linear @ (signed_dual * target)) - 0.5 * norm
-    return InnerSolution(signed_dual, intercept, objective, 0.5 * norm + float(bounds @ slack) - objective)
+    found = _certified(kernel, target, bounds, linear, signed_dual, intercept)
+    if tol > POLISHED_BELOW:
+        return found
+    polished = _polish(kernel, target, bounds, linear, found.signed_dual)
+    if polished is None:
+        return found
+    return min(
+        found, _certified(kernel, target, bounds, linear, *polished), key=lambda solution: solution.gap
+    )
 
 
 def solve_svr(
@@ -115,7 +125,7 @@ def solve_svr(
     InnerSolution
         Of :math:`\tfrac12 \|w\|^2 + C \sum_i \max(0, |t_i - f_i| - \epsilon)`.
     """
-    machine = SVR(kernel="precomputed", C=C, epsilon=epsilon, tol=tol, cache_size=CACHE_MB)
+    machine = SVR(kernel="precomputed", C=C, epsilon=epsilon, **_limits(len(target), tol))
     signed_dual, intercept = _fitted(machine.fit(kernel, target), len(target))
     scores = kernel @ signed_dual
     norm = float(signed_dual @ scores)
@@ -124,11 +134,57 @@ def solve_svr(
     return InnerSolution(signed_dual, intercept, objective, 0.5 * norm + float(loss) - objective)
 
 
+def _certified(
+    kernel: np.ndarray,
+    target: np.ndarray,
+    bounds: np.ndarray,
+    linear: np.ndarray,
+    signed_dual: np.ndarray,
+    intercept: float,
+) -> InnerSolution:
+    """Add dual value and gap to a classifier."""
+    scores = kernel @ signed_dual
+    norm = float(signed_dual @ scores)  # ||w||^2
+    slack = np.maximum(0.0, linear - target * (scores + intercept))
+    objective = float(linear @ (signed_dual * target)) - 0.5 * norm
+    return InnerSolution(signed_dual, intercept, objective, 0.5 * norm + float(bounds @ slack) - objective)
+
+
+def _polish(
+    kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, linear: np.ndarray, signed_dual: np.ndarray
+) -> tuple[np.ndarray, float] | None:
+    """Solve again for the duals that are not at a bound, whose samples lie on the margin, in double precision.
+
+    LibSVM keeps the kernel in single precision, which shows in the gap where the scores are large. Duals that leave
+    their bounds are put there, and the others are solved for once more. None where that does not end.
+    """
+    dual = signed_dual * target
+    for _ in range(POLISH_ROUNDS):
+        free = np.flatnonzero((dual > 0.0) & (dual < bounds))
+        if not 0 < len(free) <= MOST_POLISHED:
+            return None
+        fixed = target * np.where(dual >= bounds, bounds, 0.0)
+        system = np.ones((len(free) + 1, len(free) + 1))
+        system[:-1, :-1], system[-1, -1] = kernel[np.ix_(free, free)], 0.0
+        known = np.append((target * linear)[free] - kernel[free] @ fixed, -fixed.sum())
+        try:
+            solved = np.linalg.solve(system, known)
+        except np.linalg.LinAlgError:
+            return None
+        dual = target * fixed
+        dual[free] = target[free] * solved[:-1]
+        inside = (dual >= 0.0) & (dual <= bounds)
+        if inside.all():
+            return target * dual, float(solved[-1])
+        dual = np.clip(dual, 0.0, bounds)
+    return None
+
+
 def _classify(kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, tol: float) -> Any:
     """LibSVM's own classifier, for margins of one."""
     C = float(bounds.max())
     weights = None if np.all(bounds == C) else bounds / C
-    machine = SVC(kernel="precomputed", C=C, tol=tol, cache_size=CACHE_MB)
+    machine = SVC(kernel="precomputed", C=C, **_limits(len(target), tol))
     return _fitted(machine.fit(kernel, target, sample_weight=weights), len(target))
 
 
@@ -138,11 +194,17 @@ def _through_regression(
     """LibSVM's regression with a tube so wide that only one side of it matters."""
     tube = TUBE * max(1.0, float(np.abs(linear).max()))
     while True:
-        machine = SVR(kernel="precomputed", C=1.0, epsilon=tube, tol=tol, cache_size=CACHE_MB)
+        machine = SVR(kernel="precomputed", C=1.0, epsilon=tube, **_limits(len(target), tol))
         fitted = _fitted(machine.fit(kernel, target * (linear + tube), sample_weight=bounds), len(target))
         if np.all(fitted[0] * target >= 0.0) or tube > WIDEST_TUBE:
             return fitted
         tube *= 10.0  # a score left the tube on the far side
+
+
+def _limits(n_samples: int, tol: float) -> dict[str, Any]:
+    """Return when LibSVM stops, and what memory it takes."""
+    most = max(MOST_STEPS, MOST_STEPS_PER_SAMPLE * n_samples)
+    return {"tol": tol, "max_iter": most, "cache_size": CACHE_MB}
 
 
 def _fitted(machine: Any, n_samples: int) -> tuple[np.ndarray, float]:

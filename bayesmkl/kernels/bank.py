@@ -6,6 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayesmkl.kernels.adapters import as_kernels
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.normalize import Normalizer, check_normalize, fit_normalizers
+from bayesmkl.kernels.normalize import (
+    Normalizer,
+    check_normalize,
+    fit_normalizers,
+    fit_normalizers_by_rows,
+)
 from bayesmkl.kernels.views import View, refuse_text_columns, resolve_views
 
 __all__ = ["KernelBank"]
@@ -96,7 +102,10 @@ class KernelBank(TransformerMixin, BaseEstimator):
         self.normalize = normalize
 
     def fit(self, X: Any, y: Any = None) -> KernelBank:
-        """Learn columns, kernel scales and normalizations from training data.
+        """Learn columns, kernel scales and normalizations from training data, without holding a training kernel.
+
+        "spherical" and "trace" need self-similarities alone; "center" passes over all rows, block by block. (A
+        `FromDistance` with a scale to learn is the exception: it takes all training distances at once.)
 
         Parameters
         ----------
@@ -155,6 +164,17 @@ class KernelBank(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "normalizers_")
         return self.evaluate(self.X_train_)
 
+    def train_diagonal(self) -> np.ndarray:
+        """Return the self-similarities of the training samples, shape (n_kernels, n_train)."""
+        check_is_fitted(self, "normalizers_")
+        diagonals = []
+        for m, kernel, geometry in self._evaluations(self.X_train_):
+            diagonal = kernel.diagonal(geometry.Z)
+            for normalizer in self.normalizers_[m]:
+                diagonal = normalizer.train_diagonal(diagonal)
+            diagonals.append(diagonal)
+        return np.stack(diagonals)
+
     def row_stack(self, X: Any) -> np.ndarray:
         """Return the kernels between the rows of `X` and the training samples with kernels first.
 
@@ -190,30 +210,44 @@ class KernelBank(TransformerMixin, BaseEstimator):
         self.views_, self.kernels_, self.X_train_ = views, kernels, X_train
 
         normalizers: list[list[Normalizer]] = []
-        n_train = len(X_train)
-        stack = np.empty((self.n_kernels_ if keep else 1, n_train, n_train))
+        stack = np.empty((self.n_kernels_ if keep else 0, len(X_train), len(X_train)))
         for m, kernel, geometry in self._evaluations(X_train):
-            out = stack[m if keep else 0]
             with _naming(self.kernel_names_[m]):
                 kernel.fit(geometry.Z)
-                _evaluate(kernel, geometry, out)
-                normalizers.append(
-                    fit_normalizers(normalize, out, kernel.diagonal(geometry.Z)) if normalize else []
-                )
+                if keep:
+                    _evaluate(kernel, geometry, stack[m])
+                if not normalize:
+                    normalizers.append([])
+                    continue
+                diagonal = kernel.diagonal(geometry.Z)
+                if keep:
+                    normalizers.append(fit_normalizers(normalize, stack[m], diagonal))
+                else:
+                    _check_finite(diagonal)
+                    rows = partial(_rows, kernel, geometry.Z)
+                    normalizers.append(fit_normalizers_by_rows(normalize, rows, diagonal))
         self.kernels_known_psd_ = np.array([kernel.known_psd for kernel in kernels])
         self.normalizers_ = normalizers
         return stack
 
-    def evaluate(self, X: np.ndarray) -> np.ndarray:
-        """Do what `row_stack` does for rows that were validated before (float64, the columns of training)."""
-        stack = np.empty((self.n_kernels_, len(X), len(self.X_train_)))
+    def evaluate(self, X: np.ndarray, kernels: np.ndarray | None = None) -> np.ndarray:
+        """Do what `row_stack` does for rows that were validated before (float64, the columns of training).
+
+        `kernels` holds the positions of the kernels that are wanted, in ascending order; all of them by default.
+        """
+        wanted = range(self.n_kernels_) if kernels is None else [int(m) for m in kernels]
+        places = {m: place for place, m in enumerate(wanted)}
+        stack = np.empty((len(places), len(X), len(self.X_train_)))
         for m, kernel, geometry in self._evaluations(X):
+            if m not in places:
+                continue
+            rows = stack[places[m]]
             with _naming(self.kernel_names_[m]):
-                _evaluate(kernel, geometry, stack[m])
+                _evaluate(kernel, geometry, rows)
                 if self.normalizers_[m]:
                     diagonal = kernel.diagonal(geometry.X)
                     for normalizer in self.normalizers_[m]:
-                        diagonal = normalizer.apply(stack[m], diagonal)
+                        diagonal = normalizer.apply(rows, diagonal)
         return stack
 
     def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PairwiseGeometry]]:
@@ -232,7 +266,19 @@ def _select(X: np.ndarray, view: View) -> np.ndarray:
 
 def _evaluate(kernel: Kernel, geometry: PairwiseGeometry, out: np.ndarray) -> None:
     kernel.evaluate(geometry, out)
-    if not np.isfinite(out).all():
+    _check_finite(out)
+
+
+def _rows(kernel: Kernel, train: np.ndarray, index: Any) -> np.ndarray:
+    """Return rows of the training kernel before normalization, (n_rows, n_train)."""
+    geometry = PairwiseGeometry(train[index], train)
+    out = np.empty(geometry.shape)
+    _evaluate(kernel, geometry, out)
+    return out
+
+
+def _check_finite(values: np.ndarray) -> None:
+    if not np.isfinite(values).all():
         raise ValueError(
             "its values are not all finite. Scale the features, lower a polynomial degree, "
             "or look for a division by zero in your own kernel."

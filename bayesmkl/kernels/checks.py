@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigvalsh
 from scipy.linalg.lapack import dpotrf
+
+from bayesmkl._numerics.warn import warn_user
 
 __all__ = ["KernelQualityWarning", "check_kernel_stack", "describe_indefinite", "indefinite_kernels"]
 
@@ -32,6 +33,8 @@ INDEFINITE = 1e-8
 # Ratio of mean self-similarities. All weights share one prior, and a kernel that is 1e4 times larger than
 # another says the same with a weight 1e4 times smaller, a precision 1e8 times larger.
 SCALE_RATIO = 1e4
+SAFE = (1e-100, 1e100)  # entries of kernels whose squares and their sums are in the range of float64
+TILE = 256
 SHOWN = 6  # names per problem before "... and 7 more"
 
 
@@ -49,7 +52,9 @@ class _Finding(NamedTuple):
     fingerprint: np.ndarray  # K r / ||K||_F for one random r, (n_train,)
 
 
-def check_kernel_stack(kernels: np.ndarray, names: Sequence[str], *, known_psd: Any = None) -> None:
+def check_kernel_stack(
+    kernels: np.ndarray, names: Sequence[str], *, known_psd: Any = None, definiteness: bool = True
+) -> None:
     r"""Check training kernels once: raise for NaN and infinity, warn once about everything doubtful.
 
     Parameters
@@ -59,7 +64,9 @@ def check_kernel_stack(kernels: np.ndarray, names: Sequence[str], *, known_psd: 
     names : sequence of str of length n_kernels
         What the messages call them.
     known_psd : array-like of bool of shape (n_kernels,), default=None
-        Kernels that need no test of positive semidefiniteness; None tests all.
+        Kernels that are symmetric and positive semidefinite by their formula and need no test; None tests all.
+    definiteness : bool, default=True
+        Whether to test the others for positive semidefiniteness, for callers that do not do it themselves.
 
     Raises
     ------
@@ -95,13 +102,15 @@ def check_kernel_stack(kernels: np.ndarray, names: Sequence[str], *, known_psd: 
     """
     _check_shape(kernels, names)
     probe = np.random.default_rng(0).standard_normal((kernels.shape[1],))
-    findings = [_inspect(kernel, name, probe) for kernel, name in zip(kernels, names, strict=True)]
+    known = np.zeros(len(names), dtype=bool) if known_psd is None else np.asarray(known_psd, dtype=bool)
+    findings = [_inspect(*each, probe) for each in zip(kernels, names, known, strict=True)]
+    indefinite = indefinite_kernels(kernels, known) if definiteness else []
     problems = (
         _list("near_identity", findings, names),
         _list("constant", findings, names),
         _duplicates(findings, names),
         _list("asymmetric", findings, names),
-        describe_indefinite(kernels, names, indefinite_kernels(kernels, known_psd)),
+        describe_indefinite(kernels, names, indefinite),
         _scales(findings, names),
     )
     lines = [
@@ -110,9 +119,7 @@ def check_kernel_stack(kernels: np.ndarray, names: Sequence[str], *, known_psd: 
         if found
     ]
     if lines:
-        warnings.warn(
-            "Some kernels are unlikely to help:\n" + "\n".join(lines), KernelQualityWarning, stacklevel=3
-        )
+        warn_user("Some kernels are unlikely to help:\n" + "\n".join(lines), KernelQualityWarning)
 
 
 PROBLEMS = (
@@ -148,7 +155,7 @@ def _check_shape(kernels: np.ndarray, names: Sequence[str]) -> None:
         raise ValueError(f"`names` must name each of the {len(kernels)} kernels; got {len(names)} names.")
 
 
-def _inspect(kernel: np.ndarray, name: str, probe: np.ndarray) -> _Finding:
+def _inspect(kernel: np.ndarray, name: str, known: bool, probe: np.ndarray) -> _Finding:
     smallest, largest = kernel.min(), kernel.max()  # NaN passes through both
     if not (np.isfinite(smallest) and np.isfinite(largest)):
         raise ValueError(
@@ -158,23 +165,39 @@ def _inspect(kernel: np.ndarray, name: str, probe: np.ndarray) -> _Finding:
     size = max(abs(smallest), abs(largest))
     if largest - smallest <= CONSTANT * size:
         return _Finding(False, True, False, float(size), np.zeros_like(probe))
-    scaled = kernel / size  # so that squares neither overflow nor vanish
-    norm = np.sqrt(np.vdot(scaled, scaled))
+    unit = size if not SAFE[0] < size < SAFE[1] else 1.0  # squares shall neither overflow nor vanish
+    scaled = kernel if unit == 1.0 else kernel / unit
+    square = float(np.vdot(scaled, scaled))
     return _Finding(
-        asymmetric=bool(np.abs(scaled - scaled.T).max() > ASYMMETRIC),
+        asymmetric=not known and _is_asymmetric(kernel, ASYMMETRIC * size),
         constant=False,
-        near_identity=_is_near_identity(scaled),
-        scale=float(size * np.abs(scaled.diagonal()).mean()),
-        fingerprint=scaled @ probe / norm,
+        near_identity=_is_near_identity(scaled, square),
+        scale=float(unit * np.abs(scaled.diagonal()).mean()),
+        fingerprint=scaled @ probe / np.sqrt(square),
     )
 
 
-def _is_near_identity(kernel: np.ndarray) -> bool:
+def _is_asymmetric(kernel: np.ndarray, tolerance: float) -> bool:
+    """Compare a kernel with its transpose in tiles that fit into the cache."""
+    for first in range(0, len(kernel), TILE):
+        for second in range(first, len(kernel), TILE):
+            tile = kernel[first : first + TILE, second : second + TILE]
+            other = kernel[second : second + TILE, first : first + TILE]
+            if np.abs(tile - other.T).max() > tolerance:
+                return True
+    return False
+
+
+def _is_near_identity(kernel: np.ndarray, square: float) -> bool:
+    """Compare off-diagonal and diagonal entries at unit diagonal; `square` is the squared Frobenius norm."""
     diagonal = kernel.diagonal()
-    present = diagonal > 0  # samples without self-similarity have rows of zeros
-    inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=present)
-    total = inverse @ np.square(kernel) @ inverse  # squared Frobenius norm at unit diagonal
-    return bool(present.any() and total - present.sum() < NEAR_IDENTITY**2 * present.sum())
+    if np.all(diagonal == diagonal[0]) and diagonal[0] > 0:
+        n_present, total = float(len(kernel)), square / diagonal[0] ** 2
+    else:
+        present = diagonal > 0  # samples without self-similarity have rows of zeros
+        inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=present)
+        n_present, total = float(present.sum()), float(inverse @ np.square(kernel) @ inverse)
+    return n_present > 0 and total - n_present < NEAR_IDENTITY**2 * n_present
 
 
 def _list(problem: str, findings: list[_Finding], names: Sequence[str]) -> str:
@@ -242,10 +265,9 @@ def _is_semidefinite(kernel: np.ndarray, tolerance: float) -> bool:
 
 
 def _has_cholesky(kernel: np.ndarray, tolerance: float) -> bool:
-    symmetric = 0.5 * (kernel + kernel.T)
-    jitter = tolerance * np.linalg.norm(symmetric)
-    symmetric.flat[:: len(kernel) + 1] += jitter
-    return dpotrf(symmetric.T, overwrite_a=1, clean=0)[1] == 0
+    shifted = kernel.copy()
+    shifted.flat[:: len(kernel) + 1] += tolerance * np.linalg.norm(kernel)
+    return dpotrf(shifted.T, overwrite_a=1, clean=0)[1] == 0  # reads one triangle
 
 
 def _extremes(kernel: np.ndarray) -> str:

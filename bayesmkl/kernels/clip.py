@@ -9,12 +9,12 @@ as it was.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
 
-__all__ = ["Clipping", "clip_kernels"]
+__all__ = ["Clipping", "fit_clipping"]
 
 
 class Clipping(NamedTuple):
@@ -31,14 +31,21 @@ class Clipping(NamedTuple):
     kernels: np.ndarray
     projections: np.ndarray
 
-    def apply(self, kernels: np.ndarray) -> None:
-        """Clip rows in place, shape (n_kernels, n_rows, n_train)."""
+    def apply(self, kernels: np.ndarray, positions: Any = None) -> np.ndarray:
+        """Return a copy of rows of kernels, (n_kernels, n_rows, n_train), with those that need it clipped.
+
+        `positions` (integers) says which kernels of the stack these are; all of them by default.
+        """
+        clipped = kernels.copy()
+        places = {m: i for i, m in enumerate(range(len(kernels)) if positions is None else positions)}
         for m, projection in zip(self.kernels, self.projections, strict=True):
-            kernels[m] = kernels[m] @ projection
+            if m in places:
+                np.matmul(kernels[places[m]], projection, out=clipped[places[m]])
+        return clipped
 
 
-def clip_kernels(kernels: np.ndarray, found: Sequence[int]) -> Clipping:
-    """Clip the training kernels at the positions `found` in place.
+def fit_clipping(kernels: np.ndarray, found: Sequence[int]) -> Clipping:
+    """Learn how to clip the training kernels at the positions `found`.
 
     Parameters
     ----------
@@ -50,15 +57,13 @@ def clip_kernels(kernels: np.ndarray, found: Sequence[int]) -> Clipping:
     --------
     >>> import numpy as np
     >>> kernels = np.array([[[0.0, 1.0], [1.0, 0.0]]])
-    >>> clipping = clip_kernels(kernels, [0])
-    >>> kernels[0]
-    array([[0.5, 0.5],
-           [0.5, 0.5]])
+    >>> fit_clipping(kernels, [0]).apply(kernels)
+    array([[[0.5, 0.5],
+            [0.5, 0.5]]])
     """
     projections = []
     for m in found:
         eigenvalues, vectors = eigh(0.5 * (kernels[m] + kernels[m].T))
         positive = vectors[:, eigenvalues > 0.0]
-        kernels[m] = (positive * eigenvalues[eigenvalues > 0.0]) @ positive.T
         projections.append(positive @ positive.T)
     return Clipping(np.array(found, dtype=np.intp), np.array(projections))

@@ -7,11 +7,20 @@ r"""Normalizations of one kernel: statistics come from training data and are app
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["NORMALIZATIONS", "Center", "Spherical", "Trace", "check_normalize", "fit_normalizers"]
+__all__ = [
+    "NORMALIZATIONS",
+    "Center",
+    "Spherical",
+    "Trace",
+    "check_normalize",
+    "fit_normalizers",
+    "fit_normalizers_by_rows",
+]
 
 # A centered self-similarity is a difference of numbers of the size of k(x, x), each with a few rounding
 # errors; what is left below this share of them is noise, and dividing by it would turn noise into similarity
@@ -20,6 +29,13 @@ CENTER_NOISE = 64 * np.finfo(np.float64).eps
 # Cauchy-Schwarz: a sample with k(x, x) = 0 resembles nothing. More than this share of the largest
 # self-similarity is no rounding error.
 ZERO_ROW = 1e-6
+# Entries of the kernel that are looked at together where all of them are needed, 2 MB.
+BLOCK_ENTRIES = 2**18
+# Row and column means of a symmetric kernel differ by rounding errors alone.
+SYMMETRIC = 1e-12
+
+# Rows of the training kernel at given positions (integers or a slice), (n_rows, n_train)
+Rows = Callable[[Any], np.ndarray]
 
 
 class Spherical(NamedTuple):
@@ -30,17 +46,22 @@ class Spherical(NamedTuple):
     )  # 1/sqrt(k(z, z)), (n_train,), or (1,) where all training samples share one value
 
     @classmethod
-    def fit(cls, kernel: np.ndarray, diagonal: np.ndarray) -> Spherical:
-        """Learn the lengths of the training samples from their kernel, shape (n_train, n_train)."""
-        empty = diagonal == 0
-        if np.abs(kernel[empty]).max(initial=0.0) > ZERO_ROW * np.abs(diagonal).max():
-            raise ValueError(
-                "it gives samples no similarity to themselves but some to others, so it is not positive "
-                'semidefinite. Use `normalize=None` or `normalize=("center", "spherical")`'
-            )
+    def fit(cls, rows: Rows, diagonal: np.ndarray) -> Spherical:
+        """Learn the lengths of the training samples."""
+        empty = np.flatnonzero(diagonal == 0)
+        for block in _blocks(len(empty), len(diagonal)):
+            if np.abs(rows(empty[block])).max(initial=0.0) > ZERO_ROW * np.abs(diagonal).max():
+                raise ValueError(
+                    "it gives samples no similarity to themselves but some to others, so it is not positive "
+                    'semidefinite. Use `normalize=None` or `normalize=("center", "spherical")`'
+                )
         inverse_norms = _inverse_root(diagonal)
         shared = np.all(inverse_norms == inverse_norms[0])
         return cls(inverse_norms[:1].copy() if shared else inverse_norms)
+
+    def train_diagonal(self, diagonal: np.ndarray) -> np.ndarray:
+        """Return the new self-similarities of the training samples, shape (n_train,)."""
+        return (diagonal > 0).astype(np.float64)
 
     def apply(self, kernel: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         """Normalize rows in place, shape (n_rows, n_train); return their new diagonal, shape (n_rows,)."""
@@ -59,7 +80,7 @@ class Trace(NamedTuple):
     scale: float
 
     @classmethod
-    def fit(cls, kernel: np.ndarray, diagonal: np.ndarray) -> Trace:
+    def fit(cls, rows: Rows, diagonal: np.ndarray) -> Trace:
         """Learn the mean of the training diagonal, shape (n_train,); a kernel of zeros stays as it is."""
         mean = float(diagonal.mean())
         if mean < 0:
@@ -68,6 +89,10 @@ class Trace(NamedTuple):
                 "Use `normalize=None`"
             )
         return cls(1.0 / mean if mean > 0 else 0.0)
+
+    def train_diagonal(self, diagonal: np.ndarray) -> np.ndarray:
+        """Return the new self-similarities of the training samples, shape (n_train,)."""
+        return diagonal * self.scale
 
     def apply(self, kernel: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         """Normalize rows in place, shape (n_rows, n_train); return their new diagonal, shape (n_rows,)."""
@@ -85,12 +110,25 @@ class Center(NamedTuple):
     )  # positions of training samples that coincide with the mean up to rounding, mostly none
 
     @classmethod
-    def fit(cls, kernel: np.ndarray, diagonal: np.ndarray) -> Center:
-        """Learn the mean similarity to each training sample from their kernel, shape (n_train, n_train)."""
-        column_means = np.ascontiguousarray(kernel.T).mean(axis=1)
+    def fit(cls, rows: Rows, diagonal: np.ndarray) -> Center:
+        """Learn the mean similarity to each training sample."""
+        n_train = len(diagonal)
+        row_means, column_means = np.empty(n_train), np.zeros(n_train)
+        for block in _blocks(n_train, n_train):
+            values = rows(block)
+            row_means[block] = values.mean(axis=1)
+            column_means += values.sum(axis=0) / n_train
+        if np.abs(column_means - row_means).max() <= SYMMETRIC * np.abs(row_means).max():
+            column_means = (
+                row_means.copy()
+            )  # the same digits, so that the centered kernel is exactly symmetric
         grand_mean = float(column_means.mean())
-        centered = _centered_diagonal(diagonal, kernel.mean(axis=1), grand_mean)
+        centered = _centered_diagonal(diagonal, row_means, grand_mean)
         return cls(column_means, grand_mean, np.flatnonzero(centered == 0))
+
+    def train_diagonal(self, diagonal: np.ndarray) -> np.ndarray:
+        """Return the new self-similarities of the training samples, shape (n_train,)."""
+        return _centered_diagonal(diagonal, self.column_means, self.grand_mean)
 
     def apply(self, kernel: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         """Normalize rows in place, shape (n_rows, n_train); return their new diagonal, shape (n_rows,)."""
@@ -171,10 +209,59 @@ def fit_normalizers(names: tuple[str, ...], kernel: np.ndarray, diagonal: np.nda
     """
     normalizers: list[Normalizer] = []
     for name in names:
-        normalizer = NORMALIZATIONS[name].fit(kernel, diagonal)
+        normalizer = NORMALIZATIONS[name].fit(kernel.__getitem__, diagonal)
         diagonal = normalizer.apply(kernel, diagonal)
         normalizers.append(normalizer)
     return normalizers
+
+
+def fit_normalizers_by_rows(names: tuple[str, ...], rows: Rows, diagonal: np.ndarray) -> list[Normalizer]:
+    """Do what `fit_normalizers` does without holding a kernel of (n_train, n_train) entries.
+
+    Parameters
+    ----------
+    names : tuple of str
+        What `check_normalize` returns.
+    rows : callable
+        Takes positions of training samples (integers or a slice) and returns a new array with their rows of the
+        training kernel, shape (n_rows, n_train). "spherical" asks for rows without self-similarity, "trace" for
+        none, "center" for all of them, block by block.
+    diagonal : ndarray of shape (n_train,)
+        The self-similarities.
+
+    Returns
+    -------
+    normalizers : list of NamedTuple
+        ``normalizer.apply(rows, diagonal)`` normalizes further rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.normalize import fit_normalizers_by_rows
+    >>> kernel = np.array([[4.0, 1.0], [1.0, 1.0]])
+    >>> fit_normalizers_by_rows(("trace",), lambda index: kernel[index].copy(), np.array([4.0, 1.0]))
+    [Trace(scale=0.4)]
+    """
+    normalizers: list[Normalizer] = []
+    current = diagonal
+    for name in names:
+
+        def normalized(index: Any, done: tuple[Normalizer, ...] = tuple(normalizers)) -> np.ndarray:
+            values, of_rows = rows(index), diagonal[index]
+            for normalizer in done:
+                of_rows = normalizer.apply(values, of_rows)
+            return values
+
+        normalizer = NORMALIZATIONS[name].fit(normalized, current)
+        current = normalizer.train_diagonal(current)
+        normalizers.append(normalizer)
+    return normalizers
+
+
+def _blocks(n_rows: int, n_train: int) -> list[slice]:
+    """Cut rows into blocks of at most BLOCK_ENTRIES entries."""
+    size = max(1, BLOCK_ENTRIES // n_train)
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
 def _inverse_root(diagonal: np.ndarray) -> np.ndarray:

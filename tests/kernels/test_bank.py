@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import pickle
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -187,8 +188,45 @@ def test_distances_and_inner_products_are_computed_once_per_view(monkeypatch):
 
     cdist = geometry.cdist
     monkeypatch.setattr(geometry, "cdist", lambda *args: calls.append(args) or cdist(*args))
-    KernelBank(views="all+each").fit(TRAIN)
+    KernelBank(views="all+each").fit_transform(TRAIN)
     assert len(calls) == 5
+
+
+@pytest.mark.parametrize("normalize", SEQUENCES, ids=str)
+def test_fit_learns_in_blocks_of_rows_what_fit_transform_learns_from_whole_kernels(normalize, monkeypatch):
+    import bayesmkl.kernels.normalize
+
+    data = np.vstack([TRAIN, np.zeros((2, 4))])  # samples without self-similarity
+    skewed = np.array([[1.0, 0.9], [-0.9, 2.0]])
+    asymmetric = [] if isinstance(normalize, tuple) else [lambda X, Z: X @ skewed @ Z.T]
+    kernels = MIXED + asymmetric
+    views = {"left": [0, 1], "right": [2, 3]}
+    whole = KernelBank(kernels, views, normalize)
+    whole.fit_transform(data)
+    monkeypatch.setattr(bayesmkl.kernels.normalize, "BLOCK_ENTRIES", 60)  # three rows
+    blocks = KernelBank(kernels, views, normalize).fit(data)
+    for expected, found in zip(whole.evaluate(data), blocks.evaluate(data), strict=True):
+        np.testing.assert_allclose(
+            found, expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max(initial=1.0)
+        )
+    for diagonal, kernel in zip(blocks.train_diagonal(), whole.train_stack(), strict=True):
+        if np.array_equal(kernel, kernel.T):
+            np.testing.assert_allclose(
+                diagonal, kernel.diagonal(), atol=1e-13 * np.abs(kernel).max(initial=1.0)
+            )
+
+
+def test_fit_holds_no_training_kernel():
+    X = np.random.default_rng(0).normal(size=(1500, 3))  # a kernel takes 18 MB
+    tracemalloc.start()
+    KernelBank([Gaussian(), Linear()]).fit(X)
+    of_diagonals = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    KernelBank([Gaussian(), Linear()], normalize=("center", "spherical")).fit(X)
+    of_blocks = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert of_diagonals < 1e6
+    assert of_blocks < 9e6
 
 
 # --- names, views, containers ------------------------------------------------------------------

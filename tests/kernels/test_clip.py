@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from helpers import SAME_FORMULA, assert_same, random_kernels
+from helpers import SAME_FORMULA, assert_same, frozen, random_kernels
 
 from bayesmkl.kernels.checks import indefinite_kernels
-from bayesmkl.kernels.clip import clip_kernels
+from bayesmkl.kernels.clip import fit_clipping
 
 
 def indefinite_stack(rng, n_samples=12):
@@ -22,8 +22,7 @@ def test_recovery_of_the_indefinite_kernels(rng):
     kernels = indefinite_stack(rng)
     assert indefinite_kernels(kernels) == [1, 3]
     assert indefinite_kernels(kernels, known_psd=[True, True, True, False]) == [3]
-    clip_kernels(kernels, [1, 3])
-    assert indefinite_kernels(kernels) == []
+    assert indefinite_kernels(fit_clipping(kernels, [1, 3]).apply(kernels)) == []
 
 
 def test_degenerate_tolerance_forgives_single_precision(rng):
@@ -35,8 +34,7 @@ def test_degenerate_tolerance_forgives_single_precision(rng):
 
 def test_other_formula_clipped_kernel_is_the_projection_on_the_cone(rng):
     before = indefinite_stack(rng)
-    after = before.copy()
-    clip_kernels(after, [1, 3])
+    after = fit_clipping(before, [1, 3]).apply(before)
     for old, new in zip(before, after, strict=True):
         # Moreau: K = K+ - K-, both semidefinite and orthogonal to each other
         rest = new - old
@@ -45,9 +43,13 @@ def test_other_formula_clipped_kernel_is_the_projection_on_the_cone(rng):
 
 
 def test_equivariance_rows_of_training_samples_are_clipped_alike(rng):
-    before = indefinite_stack(rng)
-    after = before.copy()
-    clipping = clip_kernels(after, [1, 3])
-    rows = before[:, 2:7].copy()
-    clipping.apply(rows)
-    assert_same(rows, after[:, 2:7], SAME_FORMULA)
+    kernels = indefinite_stack(rng)
+    clipping = fit_clipping(kernels, [1, 3])
+    assert_same(clipping.apply(kernels[:, 2:7]), clipping.apply(kernels)[:, 2:7], SAME_FORMULA)
+
+
+def test_degenerate_the_given_kernels_stay_as_they_are(rng):
+    kernels = frozen(indefinite_stack(rng))
+    clipped = fit_clipping(kernels, [1, 3]).apply(kernels)
+    np.testing.assert_array_equal(clipped[[0, 2]], kernels[[0, 2]])
+    assert np.abs(clipped[1] - kernels[1]).max() > 0.1

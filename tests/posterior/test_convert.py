@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import xarray
 from arviz_stats.base import array_stats
+from helpers import STANDARD_ERRORS
 from scipy import stats
 from sklearn.exceptions import NotFittedError
 
@@ -17,7 +18,6 @@ from bayesmkl.posterior import load_posterior, sample_posterior, save_posterior,
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.importance import tail_of
-from tests.helpers import STANDARD_ERRORS
 
 MODELS = [
     "binary_model",

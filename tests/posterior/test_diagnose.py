@@ -8,6 +8,7 @@ import types
 import arviz_stats
 import numpy as np
 import pytest
+from helpers import BINARY_PRIORS, binary_problem, random_kernels, regression_problem
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 from scipy import stats
 from sklearn.exceptions import NotFittedError
@@ -26,7 +27,6 @@ from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.mixing import convergence, sampling_section
 from bayesmkl.posterior.predictive_checks import check_section, prior_draws, why_no_prior_draws
 from bayesmkl.posterior.sensitivity import power_scaling
-from tests.helpers import BINARY_PRIORS, binary_problem, random_kernels, regression_problem
 
 SECTIONS = ["loo", "sensitivity", "checks", "calibration"]
 VERDICTS = {"good", "caution", "bad", "skipped"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import STANDARD_ERRORS, binary_problem, random_kernels, regression_problem
 from scipy import stats
 from scipy.special import ndtr
 
@@ -17,7 +18,6 @@ from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.importance import _advice, _log_ray, _Marginal, importance_section, tail_of
 from bayesmkl.posterior.marginal import first_sites, log_marginal, target_of
 from bayesmkl.posterior.psis import good_k, smooth_weights
-from tests.helpers import STANDARD_ERRORS, binary_problem, random_kernels, regression_problem
 
 
 def normal_log_ratios(rng, ratio, n_draws=4000, size=3):

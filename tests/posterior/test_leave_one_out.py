@@ -8,6 +8,7 @@ import warnings
 import arviz_stats
 import numpy as np
 import pytest
+from helpers import binary_problem, random_kernels, regression_problem
 from scipy import stats
 from scipy.special import ndtr
 
@@ -20,7 +21,6 @@ from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_section
 from bayesmkl.posterior.predictive_checks import prior_draws
-from tests.helpers import binary_problem, random_kernels, regression_problem
 
 N_PRIOR, N_DRAWS = 100_000, 4000
 

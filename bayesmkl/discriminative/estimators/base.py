@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import BaseMKL, encode_labels, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_choice, check_number
+from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative.estimators.path import RegularizationPath
 from bayesmkl.kernels.checks import check_kernel_stack, describe_indefinite, indefinite_kernels
-from bayesmkl.kernels.clip import clip_kernels
+from bayesmkl.kernels.clip import fit_clipping
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["BaseDiscriminative", "DiscriminativeClassifier", "DiscriminativeRegressor"]
@@ -37,7 +37,9 @@ class BaseDiscriminative(BaseMKL):
     dual_coef_: np.ndarray
     intercept_: Any
 
-    PATH_PARAMETER = "C"  # what `path` goes through
+    PATH_PARAMETER = (
+        "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
+    )
 
     # ------------------------------------------------------------------------------------------------ hooks
 
@@ -54,18 +56,19 @@ class BaseDiscriminative(BaseMKL):
 
     # ---------------------------------------------------------------------------------------------- fitting
 
-    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> None:
+    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
         """Refuse or clip indefinite kernels: the problems below are convex without them only."""
         policy = check_choice("indefinite", self.indefinite, ("raise", "clip"))
         names = list(self.kernel_names_)
-        check_kernel_stack(stack.kernels, names, known_psd=np.ones(len(names), dtype=bool))
+        check_kernel_stack(stack.kernels, names, known_psd=known_psd, definiteness=False)
         found = indefinite_kernels(stack.kernels, known_psd, SINGLE_PRECISION)
         if found and policy == "raise":
             raise ValueError(
                 f"`X`: not positive semidefinite: {describe_indefinite(stack.kernels, names, found)}. Leave such "
                 'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
             )
-        self.clipping_ = clip_kernels(stack.kernels, found) if found else None
+        self.clipping_ = fit_clipping(stack.kernels, found) if found else None
+        return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
 
     def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
         """Learn all tasks, together or one by one, and store what was found.
@@ -125,30 +128,36 @@ class BaseDiscriminative(BaseMKL):
             what = f"stopped after max_iter={getattr(self, 'max_iter', 1)} steps with {gap}"
             remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
         else:
-            what = f"{unfinished[0].outcome.value}; it ended with {gap}"
-            remedy = "Normalize the kernels, lower `C`, or raise `tol` if this is accurate enough."
+            what = f"stopped with {gap}, where errors of the machines inside hide further progress"
+            simpler = "lower `C`" if self.PATH_PARAMETER == "C" else f"raise `{self.PATH_PARAMETER}`"
+            remedy = f"Normalize the kernels, {simpler}, or raise `tol` if this is accurate enough."
         tol = getattr(self, "tol", None)
         above = "" if tol is None else f", above tol={tol:g}"
-        warnings.warn(f"{type(self).__name__} {what}{above}. {remedy}", ConvergenceWarning, stacklevel=5)
+        warn_user(f"{type(self).__name__} {what}{above}. {remedy}", ConvergenceWarning)
 
     # ----------------------------------------------------------------------------------------------- results
 
     def _row_stack(self, X: Any) -> DenseStack:
         stack = super()._row_stack(X)
-        if self.clipping_ is not None:
-            self.clipping_.apply(stack.kernels)
-        return stack
+        return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
+
+    def _row_blocks(self, X: Any, kernels: np.ndarray) -> Iterator[DenseStack]:
+        for stack in super()._row_blocks(X, kernels):
+            yield (
+                stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels, kernels))
+            )
 
     def _scores(self, X: Any) -> np.ndarray:
-        """Return scores of shape (n_tasks, n_rows)."""
+        """Return scores of shape (n_tasks, n_rows), from the kernels that have a weight."""
         check_is_fitted(self, "kernel_weights_")
-        return self._scores_of(self._row_stack(X))
+        used = np.flatnonzero(np.atleast_2d(self.kernel_weights_).any(axis=0))
+        return np.concatenate([self._scores_of(stack, used) for stack in self._row_blocks(X, used)], axis=1)
 
-    def _scores_of(self, stack: DenseStack) -> np.ndarray:
-        dual = np.atleast_2d(self.dual_coef_)
-        weights = np.broadcast_to(np.atleast_2d(self.kernel_weights_), (len(dual), stack.n_kernels))
-        if self.kernel_weights_.ndim == 1:
-            scores = dual @ self._combine(stack, self.kernel_weights_).T
+    def _scores_of(self, stack: DenseStack, used: Any = slice(None)) -> np.ndarray:
+        """Return the scores of the rows of a stack that holds the kernels at the positions `used`."""
+        dual, weights = np.atleast_2d(self.dual_coef_), np.atleast_2d(self.kernel_weights_)[:, used]
+        if len(weights) == 1:
+            scores = dual @ self._combine(stack, weights[0]).T
         else:
             scores = np.stack([self._combine(stack, w) @ v for w, v in zip(weights, dual, strict=True)])
         return scores + np.atleast_1d(self.intercept_)[:, None]
@@ -180,9 +189,10 @@ class BaseDiscriminative(BaseMKL):
                 f"`{self.PATH_PARAMETER}_values` must hold at least one positive number; got none."
             )
         models: list[Any] = []
-        stack, targets = self._prepare(X, y)
+        prepared = clone(self)  # this one stays as it is
+        stack, targets = prepared._prepare(X, y)
         for value in values:
-            model = _fitted_copy(self).set_params(**{self.PATH_PARAMETER: value})
+            model = _fitted_copy(prepared).set_params(**{self.PATH_PARAMETER: value})
             model._fit_tasks(stack, targets, models[-1].kernel_weights_ if models else None)
             models.append(model)
         return RegularizationPath(self.PATH_PARAMETER, np.array(values), tuple(models))

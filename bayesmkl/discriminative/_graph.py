@@ -1,0 +1,235 @@
+"""Graphs over samples: Laplacians of nearest neighbors through scikit-learn, and checks of given ones.
+
+Sparse where the graph is (most entries of a nearest-neighbor Laplacian are zero), dense where it is not; both
+multiply with ``@``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.validation import check_array
+
+from bayesmkl._estimator import encode_labels
+from bayesmkl._numerics.validation import check_integer
+
+__all__ = ["LabelSplit", "check_laplacian", "knn_laplacian", "split_labels", "squared_kernel_distances"]
+
+# Largest |L - L'| and largest |row sum|, relative to the largest entry; those read from text reach 1e-8.
+EXACT = 1e-8
+# Share of non-zero entries up to which a sparse product beats a dense one (BLAS is about ten times denser work).
+SPARSE = 0.1
+
+
+class LabelSplit(NamedTuple):
+    """Labels of which some are missing.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+        As given.
+    labeled : ndarray of shape (n_labeled,)
+        Positions of samples with a label.
+    classes : ndarray of shape (n_classes,)
+    targets : ndarray of shape (n_tasks, n_labeled)
+        -1 and +1: one task for two classes, one per class (one-versus-rest) for more.
+    """
+
+    labels: np.ndarray
+    labeled: np.ndarray
+    classes: np.ndarray
+    targets: np.ndarray
+
+    def transduce(self, scores: np.ndarray) -> np.ndarray:
+        """Return the given labels, and predicted ones for the others from scores of shape (n_samples, n_tasks)."""
+        codes = scores[:, 0] > 0.0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+        found = self.classes[codes.astype(np.intp)]
+        found[self.labeled] = self.labels[self.labeled]
+        return found
+
+
+def split_labels(y: Any, unlabeled_label: Any) -> LabelSplit:
+    """Find the labeled samples and encode their labels.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+    unlabeled_label : label or None
+        Marks samples without a label; with None all samples have one.
+
+    Raises
+    ------
+    ValueError
+        If fewer than two labels remain beside `unlabeled_label`.
+
+    Examples
+    --------
+    >>> split = split_labels([-1, 0, 1, -1], unlabeled_label=-1)
+    >>> split.labeled, split.classes, split.targets
+    (array([1, 2]), array([0, 1]), array([[-1.,  1.]]))
+    """
+    labels = np.asarray(y)
+    if unlabeled_label is None:
+        return LabelSplit(labels, np.arange(len(labels)), *encode_labels(labels))
+    labeled = np.flatnonzero([label != unlabeled_label for label in labels.tolist()])
+    left = list(dict.fromkeys(labels[labeled].tolist()))
+    if len(left) < 2:
+        raise ValueError(
+            f"`y` must hold at least two labels besides `unlabeled_label`={unlabeled_label!r}; got {left}. If "
+            f"{unlabeled_label!r} is a class, mark unlabeled samples by another label, or use "
+            "`unlabeled_label=None` if there are none."
+        )
+    return LabelSplit(labels, labeled, *encode_labels(labels[labeled]))
+
+
+def knn_laplacian(X: Any, n_neighbors: int = 10, metric: Any = "euclidean") -> Any:
+    r"""Return the Laplacian of the graph that joins each sample with its nearest neighbors.
+
+    .. math:: L = D - W, \qquad W_{ij} = 1 \text{ if } i \text{ is a neighbor of } j \text{ or } j \text{ of } i,
+       \qquad D_{ii} = \sum_j W_{ij}
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Samples, labeled and unlabeled; with ``metric="precomputed"`` the distances among them, of shape (n_samples,
+        n_samples). One-sided distances need not be symmetric: neighbors of a sample are found in its row.
+    n_neighbors : int, default=10
+        Neighbors of each sample, without itself; where there are fewer other samples, all of them.
+    metric : str or callable, default="euclidean"
+        A distance known to :class:`sklearn.neighbors.NearestNeighbors`, or "precomputed".
+
+    Returns
+    -------
+    csr_array or ndarray of shape (n_samples, n_samples)
+        Sparse where at most a tenth of the entries differ from zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative import knn_laplacian
+    >>> knn_laplacian(np.array([[0.0], [1.0], [3.0]]), n_neighbors=1)
+    array([[ 1., -1.,  0.],
+           [-1.,  2., -1.],
+           [ 0., -1.,  1.]])
+    """
+    n_neighbors = check_integer("n_neighbors", n_neighbors, low=1)
+    precomputed = isinstance(metric, str) and metric == "precomputed"
+    X = _check_distances(X) if precomputed else check_array(X, dtype=np.float64, ensure_min_samples=2)
+    n_neighbors = min(n_neighbors, len(X) - 1)
+    neighbors = NearestNeighbors(n_neighbors=n_neighbors, metric=metric).fit(X)
+    directed = scipy.sparse.csr_array(neighbors.kneighbors_graph())  # no sample is its own neighbor
+    weights = directed.maximum(directed.T)
+    return _compact(scipy.sparse.csr_array(scipy.sparse.diags_array(weights.sum(axis=1)) - weights))
+
+
+def squared_kernel_distances(kernel: np.ndarray) -> np.ndarray:
+    r"""Return :math:`k(x, x) + k(z, z) - 2 k(x, z)` for all pairs, the squared distances in the feature space.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n_samples, n_samples)
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_samples)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> squared_kernel_distances(np.array([[1.0, 2.0], [2.0, 4.0]]))
+    array([[0., 1.],
+           [1., 0.]])
+    """
+    diagonal = kernel.diagonal()
+    return np.maximum(diagonal[:, None] + diagonal - (kernel + kernel.T), 0.0)
+
+
+def check_laplacian(laplacian: Any, n_samples: int, name: str = "laplacian") -> Any:
+    """Return a given Laplacian as float64 if it is one: symmetric, with zero row sums, positive semidefinite.
+
+    Parameters
+    ----------
+    laplacian : array-like or sparse matrix of shape (n_samples, n_samples)
+        ``D - W`` of a symmetric graph without negative weights, or a power of it.
+    n_samples : int
+        Number of training samples, labeled and unlabeled.
+    name : str, default="laplacian"
+        The argument that messages blame.
+
+    Returns
+    -------
+    csr_array or ndarray of shape (n_samples, n_samples)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check_laplacian(np.array([[1, -1], [-1, 1]]), 2)
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    >>> check_laplacian(np.array([[0, 1], [1, 0]]), 2)
+    Traceback (most recent call last):
+    ...
+    ValueError: `laplacian` must have zero row sums, as D - W has; the largest is 1. A graph given ...
+    """
+    graph = laplacian if scipy.sparse.issparse(laplacian) else np.asarray(laplacian, dtype=np.float64)
+    if graph.ndim != 2 or graph.shape != (n_samples, n_samples):
+        raise ValueError(
+            f"`{name}` must be of shape (n_samples, n_samples) = ({n_samples}, {n_samples}), with labeled and "
+            f"unlabeled training samples in the order of `X`; got {graph.shape}."
+        )
+    graph = scipy.sparse.csr_array(graph, dtype=np.float64)
+    if not np.isfinite(graph.data).all():
+        raise ValueError(f"`{name}` must be finite; got NaN or infinity.")
+    size = np.abs(graph.data).max(initial=0.0)
+    asymmetry = abs(graph - graph.T).max() if graph.nnz else 0.0
+    if asymmetry > EXACT * size:
+        raise ValueError(
+            f"`{name}` must be symmetric; entries differ from their mirror images by up to {asymmetry:.3g}. "
+            "Symmetrize the graph before its Laplacian is taken: W = np.maximum(W, W.T)."
+        )
+    row_sum = np.abs(graph.sum(axis=1)).max(initial=0.0)
+    if row_sum > EXACT * size * np.sqrt(n_samples):
+        raise ValueError(
+            f"`{name}` must have zero row sums, as D - W has; the largest is {row_sum:.3g}. A graph given by its "
+            "weights W needs np.diag(W.sum(axis=0)) - W; a normalized Laplacian is not used here."
+        )
+    _check_psd(graph, size, name)
+    return _compact(graph)
+
+
+def _check_psd(graph: Any, size: float, name: str) -> None:
+    """Raise for a negative eigenvalue; without negative weights there is none (diagonal dominance)."""
+    off_diagonal = graph - scipy.sparse.diags_array(graph.diagonal())
+    heaviest = off_diagonal.max() if off_diagonal.nnz else 0.0
+    if heaviest <= EXACT * size:
+        return
+    smallest = scipy.linalg.eigvalsh(graph.toarray(), subset_by_index=[0, 0])[0]
+    if smallest < -EXACT * size * graph.shape[0]:
+        raise ValueError(
+            f"`{name}` must be positive semidefinite; its smallest eigenvalue is {smallest:.3g}. Its graph has "
+            f"negative weights, down to {-heaviest:.3g}: edges weigh similarity, zero where there is none."
+        )
+
+
+def _check_distances(distances: Any) -> np.ndarray:
+    distances = np.asarray(distances, dtype=np.float64)
+    if distances.ndim != 2 or distances.shape[0] != distances.shape[1] or len(distances) < 2:
+        raise ValueError(
+            "Distances must be those among all samples, of shape (n_samples, n_samples) with at least two samples; "
+            f"got {distances.shape}."
+        )
+    largest, diagonal = distances.max(), np.abs(distances.diagonal()).max()
+    if not np.isfinite(distances).all() or distances.min() < 0 or diagonal > EXACT * largest:
+        raise ValueError(
+            "Distances must be finite, not negative, and zero between a sample and itself; got values from "
+            f"{distances.min():g} to {largest:g} and a diagonal of up to {diagonal:g}. Are these similarities?"
+        )
+    return distances
+
+
+def _compact(graph: Any) -> Any:
+    return graph if graph.nnz <= SPARSE * graph.shape[0] ** 2 else graph.toarray()

@@ -1,0 +1,107 @@
+r"""Kernel weights from alignments with the target, then one machine on the combined kernel.
+
+With the target matrix :math:`T = \frac1C \sum_{c=1}^C y_c y_c^\top` over the tasks that share weights
+(:math:`yy^\top` for one task) and centered kernels :math:`K^c = HKH`:
+
+* ratio (Qiu and Lane 2009; Wang et al. 2014, eq. 16): :math:`\eta_m \propto \langle K_m, T \rangle / \|K_m\|_F`;
+* convex (He, Chang and Xie 2008; Wang et al. 2014, eq. 17): :math:`\min_{\eta \in \Delta} \|\sum_m \eta_m K_m -
+  T\|_F^2`;
+* align (Cortes, Mohri and Rostamizadeh 2012): :math:`\eta_m \propto \langle K_m^c, T \rangle / \|K_m^c\|_F`;
+* alignf (same): :math:`\max_{\eta \ge 0} \langle K_\eta^c, T \rangle / \|K_\eta^c\|_F`, that is, :math:`\eta \propto
+  \arg\min_{v \ge 0} v^\top M v - 2 v^\top a` with :math:`M_{mh} = \langle K_m^c, K_h^c \rangle`, :math:`a_m = \langle
+  K_m^c, T \rangle`.
+
+Departures: weights sum to one in all four (the paper of align and alignf has length one), so that :math:`C` means
+what it means with uniform weights; a target is divided by its root mean square in `convex`, which changes nothing for
+labels and makes regression targets comparable with kernels of unit diagonal; the machine sees the kernels uncentered.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.simplex import solve_nonnegative_qp, solve_simplex_qp
+from bayesmkl.discriminative._inner import InnerProblem
+from bayesmkl.discriminative._outer import MKLResult
+from bayesmkl.discriminative._two_stage import Selection, shares, train_selected
+from bayesmkl.kernels.alignment import frobenius_gram, frobenius_norms, target_products
+from bayesmkl.kernels.stack import DenseStack
+
+__all__ = ["CENTERED", "METHODS", "WITH_GRAM", "AlignmentOptions", "fit_alignment", "select_by_alignment"]
+
+METHODS = ("ratio", "convex", "align", "alignf")
+CENTERED = ("align", "alignf")
+WITH_GRAM = ("convex", "alignf")
+
+
+class AlignmentOptions(NamedTuple):
+    """Which alignment, and the tolerance of the machine.
+
+    Parameters
+    ----------
+    method : {"ratio", "convex", "align", "alignf"}
+    tol : float
+        Tolerance of the inner solver.
+    """
+
+    method: str = "alignf"
+    tol: float = 1e-3
+
+
+def fit_alignment(
+    stack: DenseStack,
+    targets: np.ndarray,
+    inner: InnerProblem,
+    options: AlignmentOptions,
+    gram: np.ndarray | None = None,
+) -> MKLResult:
+    """Align the kernels with the target, then train one machine per task.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Training kernels.
+    targets : ndarray of shape (n_tasks, n_samples)
+    inner : InnerProblem
+    options : AlignmentOptions
+    gram : ndarray of shape (n_kernels, n_kernels), optional
+        `frobenius_gram` of the stack, of centered kernels for alignf, where the caller has it.
+    """
+    selection = select_by_alignment(stack, targets, options.method, gram)
+    return train_selected(stack, targets, inner, options.tol, selection)
+
+
+def select_by_alignment(
+    stack: DenseStack, targets: np.ndarray, method: str, gram: np.ndarray | None = None
+) -> Selection:
+    """Return the kernel weights of one of the four methods."""
+    center = method in CENTERED
+    products = target_products(stack, targets, center) / len(targets)  # a
+    if method not in WITH_GRAM:
+        norms = frobenius_norms(stack, center)
+        return Selection(shares(np.divide(products, norms, out=np.zeros_like(norms), where=norms > 0.0)))
+    gram = frobenius_gram(stack, center) if gram is None else gram  # M
+    if method == "convex":
+        return nearest_combination(gram, products, targets)
+    return most_aligned(gram, products)
+
+
+def nearest_combination(gram: np.ndarray, products: np.ndarray, targets: np.ndarray) -> Selection:
+    """Minimize the squared distance of a convex combination from the target matrix."""
+    size = float(np.mean(targets**2)) or 1.0  # 1 for labels
+    linear = products / size
+    weights, residual = solve_simplex_qp(gram, linear)
+    squared_target = float(((targets @ targets.T / (size * len(targets))) ** 2).sum())  # ||T||^2
+    distance = float(weights @ gram @ weights - 2.0 * linear @ weights) + squared_target
+    return Selection(weights, (distance,), residual * float(np.abs(linear).max()))
+
+
+def most_aligned(gram: np.ndarray, products: np.ndarray) -> Selection:
+    """Maximize the alignment over conic combinations of centered kernels."""
+    norms = np.sqrt(gram.diagonal())
+    scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+    # in units of each kernel's norm the matrix holds the alignments between kernels
+    relative, _ = solve_nonnegative_qp(gram * scale * scale[:, None], products * scale)
+    return Selection(shares(relative * scale))

@@ -1,0 +1,217 @@
+"""MWUMKL as a scikit-learn estimator that never forms a training kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.warn import warn_user
+from bayesmkl.discriminative._outer import MKLResult
+from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
+from bayesmkl.discriminative.mwumkl import MWUOptions, fit_mwumkl
+from bayesmkl.kernels.columns import BankColumns
+from bayesmkl.kernels.views import refuse_text_columns
+
+__all__ = ["MWUMKLClassifier"]
+
+CHECKED_SAMPLES = 200  # whose kernels are tested for definiteness
+
+
+class MWUMKLClassifier(DiscriminativeClassifier):
+    r"""Multiple kernel learning by multiplicative weights, in memory linear in the number of samples.
+
+    .. math:: \min_{d, w, b}\; \tfrac12 \sum_m \frac{\|w_m\|^2}{d_m}
+       + \tfrac{C}{2} \sum_i \max(0, 1 - y_i f(x_i))^2 , \qquad d \ge 0,\ \sum_m r_m d_m = 1 ,
+
+    with :math:`f(x) = \sum_m \langle w_m, \phi_m(x) \rangle + b` and :math:`r_m` the mean of the diagonal of kernel
+    `m` (one for a bank with unit self-similarities). With a bank, single columns of the kernels are evaluated when
+    the algorithm [1]_ asks for them: it needs :math:`O(PN)` memory for `P` kernels and `N` samples, where other
+    methods need :math:`O(PN^2)`.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    C : float, default=1.0
+        Factor of the squared hinge loss.
+    epsilon : float, default=0.05
+        Accuracy, between 0 and 1. The number of steps grows as its inverse square at worst.
+    stopping : {"gap", "paper"}, default="gap"
+        "gap" stops when the duality gap is at most `epsilon` times the objective. "paper" makes
+        :math:`\lceil 2 \ln N / \epsilon^2 \rceil` steps at a constant rate, after which the distance of the hulls is
+        known up to `epsilon` times its largest possible value.
+    max_iter : int, default=50000
+        Most steps. One step takes two columns of every kernel.
+    cache_mb : float, default=100.0
+        Memory for columns that may be asked for again, in MB. With a bank only.
+    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
+        Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: refuse them, or remove their negative eigenvalues.
+        "clip" evaluates all kernels in full.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples), those
+        marked + only with ``multiclass="one-versus-rest"``.
+    kernel_weights_ : ndarray of shape (n_kernels,) +
+        Weights :math:`d_m`.
+    dual_coef_ : ndarray of shape (n_samples,) *
+        Signed dual coefficients of all training samples.
+    intercept_ : float *
+        The intercept `b`.
+    support_ : ndarray of shape (n_support,)
+        Positions of the samples with a coefficient, in any class.
+    support_fraction_ : float
+        Their share.
+    n_active_kernels_ : int
+        Kernels with a weight above 1e-6 of the largest, in any class.
+    objective_history_ : ndarray of shape (n_iter_,) +
+        Least primal value after every step.
+    duality_gap_ : float +
+        Primal minus dual value, a bound of the distance to the optimum.
+    n_iter_, n_solves_ : int +
+        Steps.
+    outcome_ : Outcome +
+        How the iteration ended.
+    converged_ : bool
+        Whether the accuracy was reached everywhere.
+    n_columns_ : int
+        Columns that were evaluated, in each of the kernels. With a bank only.
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    clipping_ : Clipping or None
+        How indefinite kernels were clipped.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    See Also
+    --------
+    PrimalMKLClassifier : The same problem, solved to high accuracy from kernels in memory.
+
+    Notes
+    -----
+    ``bayesmkl.discriminative.mwumkl`` lists where this departs from the paper. The paper scales kernels to trace
+    one; its `C` is :math:`N` times this one.
+
+    A bank with callables or other kernels that may be indefinite is tested on the kernels among 200 samples, not on
+    whole kernels. Predictions work in blocks of rows.
+    :class:`~bayesmkl.kernels.FromDistance` with a scale to learn takes all distances of the training samples at once.
+
+    References
+    ----------
+    .. [1] J. Moeller, P. Raman, S. Venkatasubramanian and A. Saha (2014), A geometric algorithm for scalable multiple
+       kernel learning, AISTATS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import MWUMKLClassifier
+    >>> from bayesmkl.kernels import Gaussian
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 2))
+    >>> y = np.abs(X[:, 0]) > 0.7                                    # the second column says nothing
+    >>> model = MWUMKLClassifier(KernelBank(Gaussian(width=1), views="each"), C=10.0).fit(X, y)
+    >>> print(model.kernel_weights_.round(2), model.score(X, y) > 0.95, model.n_columns_ < 400)
+    [...] True True
+    """
+
+    n_columns_: int
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        epsilon: float = 0.05,
+        stopping: str = "gap",
+        max_iter: int = 50_000,
+        cache_mb: float = 100.0,
+        multiclass: str = "one-versus-rest",
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.epsilon = epsilon
+        self.stopping = stopping
+        self.max_iter = max_iter
+        self.cache_mb = cache_mb
+        self.multiclass = multiclass
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.verbose = verbose
+
+    def _options(self) -> MWUOptions:
+        epsilon = check_number("epsilon", self.epsilon, low=0.0)
+        if epsilon >= 1.0:
+            raise ValueError(
+                f"`epsilon` must be below 1, a share of the objective; got {epsilon:g}. Try 0.05."
+            )
+        return MWUOptions(
+            C=check_number("C", self.C, low=0.0),
+            epsilon=epsilon,
+            stopping=check_choice("stopping", self.stopping, ("gap", "paper")),
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+        )
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+        """With a bank, return columns that are evaluated on demand."""
+        self._options()
+        cache_mb = check_number("cache_mb", self.cache_mb, low=0.0, inclusive=True)
+        if self._is_precomputed() or self.indefinite == "clip":
+            return super()._fit_stack(X, y, **check_y)
+        refuse_text_columns(X)
+        _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
+        bank = self._new_bank().fit(X)
+        stack = BankColumns(bank, cache_mb)
+        self.kernel_bank_, self.n_kernels_in_ = bank, stack.n_kernels
+        self.kernel_names_ = self._names(bank.kernel_names_)
+        checked = np.linspace(0, len(y) - 1, min(len(y), CHECKED_SAMPLES)).astype(int)
+        self._check_kernels(stack.principal(checked.tolist()), bank.kernels_known_psd_)
+        return stack, y
+
+    def _fit_tasks(self, stack: Any, targets: np.ndarray, start: Any = None) -> None:
+        super()._fit_tasks(stack, targets, start)
+        if isinstance(stack, BankColumns):
+            self.n_columns_ = stack.n_evaluated
+
+    def _learn(self, stack: Any, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        return fit_mwumkl(stack, targets, self._options(), on_step)
+
+    def _warn_unless_converged(self, results: Sequence[MKLResult]) -> None:
+        unfinished = [result for result in results if not result.outcome.converged]
+        if not unfinished:
+            return
+        gap = max(result.duality_gap / result.objective_history[-1] for result in unfinished)
+        if all(result.outcome is Outcome.MAX_ITER for result in unfinished):
+            message = (
+                f"stopped after max_iter={self.max_iter} steps with a relative duality gap of {gap:.1e}, "
+                f'epsilon={self.epsilon:g} (stopping="{self.stopping}"). Increase `max_iter` or `epsilon`.'
+            )
+        else:
+            message = (
+                "met a dual value above a primal one, which only kernels that are not positive semidefinite allow. "
+                'Leave such kernels out, or use `indefinite="clip"`.'
+            )
+        warn_user(f"{type(self).__name__} {message}", ConvergenceWarning)

@@ -1,0 +1,72 @@
+"""What the estimators that optimize kernel weights together with the machine have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bayesmkl._numerics.validation import check_integer, check_number
+from bayesmkl.discriminative._inner import InnerProblem
+from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
+from bayesmkl.discriminative.estimators.base import BaseDiscriminative
+from bayesmkl.discriminative.estimators.path import RegularizationPath
+from bayesmkl.kernels.stack import DenseStack
+
+__all__ = ["EpsilonInsensitiveMixin", "OptimizingMixin"]
+
+
+class OptimizingMixin(BaseDiscriminative):
+    """Parameters are checked before kernels are computed; fits along a grid of `C`."""
+
+    C: float
+    tol: float
+    max_iter: int
+
+    def _inner(self) -> InnerProblem:
+        return Hinge(check_number("C", self.C, low=0.0))
+
+    def _options(self) -> Any:
+        raise NotImplementedError
+
+    def _stopping(self) -> dict[str, Any]:
+        return {
+            "tol": check_number("tol", self.tol, low=0.0),
+            "max_iter": check_integer("max_iter", self.max_iter, low=1),
+        }
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
+        self._inner()
+        self._options()
+        return super()._fit_stack(X, y, **check_y)
+
+    def path(self, X: Any, y: Any, C_values: Sequence[float]) -> RegularizationPath:
+        """Fit at several values of `C`, each from the kernel weights of the one before.
+
+        Kernels are computed once, and a warm start needs fewer machines than a cold one. The optima are the same.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            As in `fit`.
+        y : array-like of shape (n_samples,)
+        C_values : sequence of float
+            In the order of the fits.
+
+        Returns
+        -------
+        RegularizationPath
+            The values and one fitted estimator for each; this one stays unfitted.
+        """
+        return self._path(X, y, C_values)
+
+
+class EpsilonInsensitiveMixin(OptimizingMixin):
+    """Support vector regression instead of classification."""
+
+    epsilon: float
+
+    def _inner(self) -> InnerProblem:
+        epsilon = check_number("epsilon", self.epsilon, low=0.0, inclusive=True)
+        return EpsilonInsensitive(check_number("C", self.C, low=0.0), epsilon)

@@ -1,0 +1,322 @@
+r"""How well kernels agree with a target and with each other, and the Frobenius products behind it.
+
+With :math:`\langle K, K' \rangle_F = \sum_{ij} K_{ij} K'_{ij}` and the centering matrix :math:`H = I - 11^\top/N`:
+
+* polarization of a kernel, :math:`y^\top K y / N^2` (Baram 2005);
+* alignment of two kernels, the cosine :math:`\langle K, K' \rangle_F / (\|K\|_F \|K'\|_F)`, in particular with
+  :math:`K' = yy^\top` (Cristianini et al. 2001), and the same of :math:`HKH` (Cortes, Mohri and Rostamizadeh 2012);
+* the empirical optimal kernel of several kernels, their largest entries within and their smallest between classes
+  (Wang et al. 2014, eq. 8).
+
+All Frobenius products of a stack are one matrix product of its upper triangles, :math:`P^2 N^2 / 2` multiplications.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayesmkl.kernels.stack import DenseStack
+
+__all__ = [
+    "centered_alignment",
+    "empirical_optimal_kernel",
+    "entrywise_bounds",
+    "frobenius_gram",
+    "frobenius_norms",
+    "kernel_alignment",
+    "kernel_polarization",
+    "optimal_entries",
+    "target_products",
+]
+
+# Bytes of upper triangles that one matrix product takes at a time: enough for full speed, little beside a stack.
+CHUNK_BYTES = 2**26
+
+
+def kernel_polarization(kernels: Any, target: Any) -> Any:
+    r"""Return the polarization of one kernel, or of every kernel of a stack.
+
+    .. math:: P(K) = \frac{1}{N^2} \sum_{ij} y_i y_j K_{ij}
+
+    Parameters
+    ----------
+    kernels : array-like of shape (n_samples, n_samples) or (n_samples, n_samples, n_kernels)
+        Training kernels, as `KernelBank` returns them.
+    target : array-like of shape (n_samples,)
+        Labels -1 and +1, or real numbers.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_kernels,)
+
+    References
+    ----------
+    Y. Baram (2005), Learning by kernel polarization, Neural Computation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.array([1.0, 1.0, -1.0])
+    >>> kernel_polarization(np.outer(y, y), y)
+    1.0
+    """
+    stack, single = _stack_of(kernels)
+    y = _numbers("target", target, stack.n_train)
+    values = stack.quadratic(y) / stack.n_train**2
+    return float(values[0]) if single else values
+
+
+def kernel_alignment(kernels: Any, target: Any, center: bool = False) -> Any:
+    r"""Return the alignment of one kernel, or of every kernel of a stack, with a target.
+
+    .. math:: A(K, T) = \frac{\langle K, T \rangle_F}{\|K\|_F \, \|T\|_F}, \qquad T = yy^\top \text{ or a kernel}
+
+    Parameters
+    ----------
+    kernels : array-like of shape (n_samples, n_samples) or (n_samples, n_samples, n_kernels)
+        Training kernels, as `KernelBank` returns them.
+    target : array-like of shape (n_samples,) or (n_samples, n_samples)
+        Labels -1 and +1 or real numbers :math:`y`, or another symmetric matrix :math:`T`.
+    center : bool, default=False
+        Center both, :math:`HKH` and :math:`HTH`.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_kernels,)
+        Between -1 and 1, from 0 up for positive semidefinite kernels; 0 for a kernel or a target of zeros.
+
+    References
+    ----------
+    N. Cristianini, J. Shawe-Taylor, A. Elisseeff and J. Kandola (2001), On kernel-target alignment, NIPS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.array([1.0, 1.0, -1.0, -1.0])
+    >>> kernel_alignment(np.stack([np.outer(y, y), np.eye(4)], axis=-1), y)
+    array([1. , 0.5])
+    """
+    stack, single = _stack_of(kernels)
+    if np.ndim(target) == 1:
+        y = _numbers("target", target, stack.n_train)[None]
+        products = target_products(stack, y, center)
+        length = float(((y - y.mean() if center else y) ** 2).sum())
+    else:
+        matrix = _stack_of(target, "target")[0]
+        _check_size(matrix.n_train, stack.n_train)
+        other = _centered(matrix.kernels[0]) if center else matrix.kernels[0]
+        products, length = stack.frobenius(other), float(np.linalg.norm(other))
+    values = _ratio(products, frobenius_norms(stack, center) * length)
+    return float(values[0]) if single else values
+
+
+def centered_alignment(kernels: Any, target: Any) -> Any:
+    r"""Return the centered alignment of one kernel, or of every kernel of a stack, with a target.
+
+    .. math:: A(HKH, HTH), \qquad H = I - 11^\top/N, \quad T = yy^\top \text{ or a kernel}
+
+    Parameters
+    ----------
+    kernels : array-like of shape (n_samples, n_samples) or (n_samples, n_samples, n_kernels)
+        Training kernels, as `KernelBank` returns them.
+    target : array-like of shape (n_samples,) or (n_samples, n_samples)
+        Labels -1 and +1 or real numbers :math:`y`, or another symmetric matrix :math:`T`.
+
+    Returns
+    -------
+    float, or ndarray of shape (n_kernels,)
+
+    Notes
+    -----
+    Without centering, a constant added to a kernel changes its alignment, and unequal classes align everything with a
+    constant kernel.
+
+    References
+    ----------
+    C. Cortes, M. Mohri and A. Rostamizadeh (2012), Algorithms for learning kernels based on centered alignment, JMLR.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y = np.array([1.0, 1.0, 1.0, -1.0])
+    >>> float(round(centered_alignment(np.outer(y, y) + 5.0, y), 12))
+    1.0
+    """
+    return kernel_alignment(kernels, target, center=True)
+
+
+def empirical_optimal_kernel(kernels: Any, y: Any) -> np.ndarray:
+    r"""Return the entrywise best of several kernels, given the labels.
+
+    .. math:: [K_{opti}]_{ij} = \begin{cases} \max_m [K_m]_{ij} & y_i = y_j \\ \min_m [K_m]_{ij} & y_i \ne y_j
+              \end{cases}
+
+    Parameters
+    ----------
+    kernels : array-like of shape (n_samples, n_samples, n_kernels)
+        Training kernels, as `KernelBank` returns them.
+    y : array-like of shape (n_samples,)
+        Labels of any number of classes.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_samples)
+
+    Notes
+    -----
+    Eq. 8 of Wang et al. (2014). Its polarization is an upper bound for every convex combination of the kernels, which
+    none of them attains in general. The paper calls it a valid kernel; it is indefinite in general, and serves as a
+    target only: no classifier should be trained on it.
+
+    References
+    ----------
+    P. Wang et al. (2014), Empirical optimal kernel for convex multiple kernel learning, WCECS.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernels = np.stack([np.eye(2), np.full((2, 2), 0.5)], axis=-1)
+    >>> empirical_optimal_kernel(kernels, ["a", "b"])
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    stack, _ = _stack_of(kernels)
+    labels = np.asarray(y)
+    _check_size(labels.size, stack.n_train, "y")
+    return optimal_entries(*entrywise_bounds(stack), labels[:, None] == labels)
+
+
+def entrywise_bounds(stack: DenseStack) -> tuple[np.ndarray, np.ndarray]:
+    """Return the smallest and the largest kernel value of every pair, shapes (n_rows, n_train)."""
+    return stack.kernels.min(axis=0), stack.kernels.max(axis=0)
+
+
+def optimal_entries(lowest: np.ndarray, highest: np.ndarray, same_class: np.ndarray) -> np.ndarray:
+    """Return the empirical optimal kernel from `entrywise_bounds` and a boolean matrix of equal classes."""
+    return np.where(same_class, highest, lowest)
+
+
+def target_products(stack: DenseStack, targets: np.ndarray, center: bool = False) -> np.ndarray:
+    r"""Return :math:`\langle K_m, \sum_c y_c y_c^\top \rangle_F` for every kernel, shape (n_kernels,).
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Training kernels.
+    targets : ndarray of shape (n_tasks, n_samples)
+    center : bool, default=False
+        Of the centered kernels, that is, for centered targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> target_products(DenseStack(np.ones((1, 2, 2))), np.array([[1.0, 3.0]]))
+    array([16.])
+    """
+    vectors = targets - targets.mean(axis=1, keepdims=True) if center else targets
+    return np.sum([stack.quadratic(vector) for vector in vectors], axis=0)
+
+
+def frobenius_norms(stack: DenseStack, center: bool = False) -> np.ndarray:
+    """Return the Frobenius norm of every kernel, centered if `center`, shape (n_kernels,)."""
+    return np.array(
+        [np.linalg.norm(_centered(kernel) if center else kernel) for kernel in stack.kernels],
+        dtype=np.float64,
+    )
+
+
+def frobenius_gram(
+    stack: DenseStack, center: bool = False, sample_weights: np.ndarray | None = None
+) -> np.ndarray:
+    r"""Return all Frobenius products of the kernels, :math:`M_{mh} = \langle K_m, K_h \rangle_F`.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Symmetric training kernels; their upper triangles are read.
+    center : bool, default=False
+        Of the centered kernels :math:`HKH`.
+    sample_weights : ndarray of shape (n_samples,), optional
+        Of the kernels :math:`(ww^\top) \circ K_m`.
+
+    Returns
+    -------
+    ndarray of shape (n_kernels, n_kernels)
+
+    Notes
+    -----
+    Upper triangles become rows, with entries off the diagonal times :math:`\sqrt 2`, and their products one matrix
+    product, cut into pieces of `CHUNK_BYTES`. Centering subtracts from the entries, not from the products, where
+    nearly constant kernels would leave only rounding errors.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> frobenius_gram(DenseStack(np.stack([np.eye(2), np.ones((2, 2))])))
+    array([[2., 2.],
+           [2., 4.]])
+    """
+    n_kernels, size = stack.n_kernels, stack.n_train
+    rows_means = stack.kernels.mean(axis=2) if center else None
+    grand_means = rows_means.mean(axis=1) if rows_means is not None else None
+    width = min(max(CHUNK_BYTES // (8 * n_kernels), size), size * (size + 1) // 2)
+    chunk = np.empty((n_kernels, width))
+    gram, filled = np.zeros((n_kernels, n_kernels)), 0
+    for i in range(size):
+        if filled + size - i > width:
+            gram += chunk[:, :filled] @ chunk[:, :filled].T
+            filled = 0
+        piece = chunk[:, filled : filled + size - i]
+        piece[:] = stack.kernels[:, i, i:]
+        if rows_means is not None and grand_means is not None:
+            piece -= (rows_means[:, i] - grand_means)[:, None]
+            piece -= rows_means[:, i:]
+        if sample_weights is not None:
+            piece *= sample_weights[i] * sample_weights[i:]
+        piece[:, 1:] *= np.sqrt(2.0)
+        filled += size - i
+    return gram + chunk[:, :filled] @ chunk[:, :filled].T
+
+
+def _centered(kernel: np.ndarray) -> np.ndarray:
+    means = kernel.mean(axis=1)
+    return kernel - (means - means.mean())[:, None] - means
+
+
+def _ratio(products: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Divide, with 0/0 := 0."""
+    return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
+
+
+def _stack_of(kernels: Any, name: str = "kernels") -> tuple[DenseStack, bool]:
+    """Return a stack, kernels first, and whether it is a single kernel without a third axis."""
+    array = np.asarray(kernels, dtype=np.float64)
+    if array.ndim not in (2, 3) or array.shape[0] != array.shape[1] or array.size == 0:
+        raise ValueError(
+            f"`{name}` must have shape (n_samples, n_samples) or (n_samples, n_samples, n_kernels); "
+            f"got {array.shape}. The axis of the kernels is the last one."
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(f"`{name}` must be finite; got NaN or infinity. Leave out or impute missing values.")
+    first = np.moveaxis(array, -1, 0) if array.ndim == 3 else array[None]
+    return DenseStack(np.ascontiguousarray(first)), array.ndim == 2
+
+
+def _numbers(name: str, values: Any, size: int) -> np.ndarray:
+    array = np.asarray(values)
+    if array.ndim != 1 or array.dtype.kind not in "biuf" or not np.isfinite(array).all():
+        raise ValueError(
+            f"`{name}` must hold finite numbers, one per sample; got {array.dtype} of shape {array.shape}. "
+            "Encode labels as -1 and +1."
+        )
+    _check_size(array.size, size, name)
+    return array.astype(np.float64)
+
+
+def _check_size(found: int, expected: int, name: str = "target") -> None:
+    if found != expected:
+        raise ValueError(
+            f"`{name}` must belong to the {expected} samples of `kernels`; got {found}. Use the training samples."
+        )

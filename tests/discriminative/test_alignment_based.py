@@ -1,0 +1,331 @@
+"""Weights by alignment with the target, against explicit matrices, SLSQP and finite differences."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+from helpers import SAME_FORMULA, assert_same, frozen, random_kernels, random_labels
+from scipy.optimize import minimize
+from sklearn.svm import SVC, SVR
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayesmkl.discriminative._svm import Hinge
+from bayesmkl.discriminative.alignment_based import (
+    METHODS,
+    AlignmentOptions,
+    fit_alignment,
+    select_by_alignment,
+)
+from bayesmkl.discriminative.estimators import alignment as estimators
+from bayesmkl.discriminative.estimators.alignment import AlignmentMKLClassifier, AlignmentMKLRegressor
+from bayesmkl.kernels import Gaussian, KernelBank
+from bayesmkl.kernels.alignment import frobenius_gram
+from bayesmkl.kernels.stack import DenseStack
+
+TIGHT = 1e-9
+MACHINE = 1e-6
+INFORMATIVE = 5  # kernels of a problem, the first of which the labels follow
+
+
+@parametrize_with_checks(
+    [
+        AlignmentMKLClassifier("precomputed", method="convex", multiclass="shared", indefinite="clip"),
+        AlignmentMKLRegressor(method="ratio"),
+    ]
+)
+def test_contract_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tiny data: doubtful kernels
+        check(estimator)
+
+
+@pytest.fixture
+def problem(rng):
+    """Kernels of 45 samples, kernels first, and labels that follow the first kernel."""
+    kernels = frozen(random_kernels(rng, 45, INFORMATIVE))
+    signal = kernels[0] @ rng.normal(size=45) + 0.2 * rng.normal(size=45)
+    return kernels, frozen(np.where(signal > np.median(signal), 1.0, -1.0))
+
+
+def weights_of(kernels, targets, method):
+    return select_by_alignment(DenseStack(kernels), np.atleast_2d(targets), method).kernel_weights
+
+
+def centered(kernels):
+    size = kernels.shape[-1]
+    H = np.eye(size) - 1.0 / size
+    return H @ kernels @ H
+
+
+def cosine(a, b):
+    return (a * b).sum() / (np.linalg.norm(a) * np.linalg.norm(b))
+
+
+@pytest.mark.parametrize(("method", "transform"), [("ratio", np.asarray), ("align", centered)])
+def test_ratio_and_align_are_proportional_to_explicit_alignments(problem, method, transform):
+    kernels, y = problem
+    alignments = np.array([cosine(transform(kernel), transform(np.outer(y, y))) for kernel in kernels])
+    assert_same(weights_of(kernels, y, method), alignments / alignments.sum(), 1e-10)
+
+
+def test_convex_objective_is_the_squared_distance_from_the_target_matrix(problem):
+    kernels, y = problem
+    selection = select_by_alignment(DenseStack(kernels), y[None], "convex")
+    combined = np.einsum("m,mij->ij", selection.kernel_weights, kernels)
+    assert selection.objective_history[0] == pytest.approx(
+        np.linalg.norm(combined - np.outer(y, y)) ** 2, rel=1e-10
+    )
+    assert 0.0 <= selection.duality_gap <= 1e-8 * selection.objective_history[0]
+
+
+def test_convex_agrees_with_slsqp(problem):
+    kernels, y = problem
+    target = np.outer(y, y)
+    found = minimize(
+        lambda w: np.linalg.norm(np.einsum("m,mij->ij", w, kernels) - target) ** 2 / y.size**2,
+        np.full(INFORMATIVE, 1 / INFORMATIVE),
+        bounds=[(0.0, None)] * INFORMATIVE,
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0},
+        options={"ftol": 1e-14},
+    )
+    np.testing.assert_allclose(weights_of(kernels, y, "convex"), found.x, atol=1e-4)
+
+
+def test_alignf_has_the_highest_centered_alignment(rng, problem):
+    """Against SLSQP on the alignment itself, from several starts, and against random weights."""
+    kernels, y = problem
+    target = centered(np.outer(y, y))
+    inside = centered(kernels)
+
+    def alignment(w):
+        return cosine(np.einsum("m,mij->ij", w, inside), target)
+
+    ours = alignment(weights_of(kernels, y, "alignf"))
+    for _ in range(3):
+        found = minimize(
+            lambda w: -alignment(w),
+            rng.dirichlet(np.ones(INFORMATIVE)),
+            bounds=[(0.0, 1.0)] * INFORMATIVE,
+            constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0},
+            options={"ftol": 1e-13},
+        )
+        assert ours == pytest.approx(-found.fun, abs=1e-7)
+    for _ in range(50):
+        assert alignment(rng.dirichlet(np.full(INFORMATIVE, 0.5))) <= ours + 1e-12
+
+
+def test_alignf_satisfies_first_order_conditions_by_finite_differences(problem):
+    kernels, y = problem
+    weights, step = weights_of(kernels, y, "alignf"), 1e-5
+    target, inside = centered(np.outer(y, y)), centered(kernels)
+
+    def alignment(w):
+        return cosine(np.einsum("m,mij->ij", w, inside), target)
+
+    for m in range(INFORMATIVE):
+        direction = np.eye(INFORMATIVE)[m] * step
+        slope = (alignment(weights + direction) - alignment(weights)) / step
+        if weights[m] > 10 * step:
+            slope = (alignment(weights + direction) - alignment(weights - direction)) / (2 * step)
+            assert abs(slope) < 1e-7
+        else:
+            assert slope < 1e-4  # one-sided, of first order only
+
+
+def test_alignf_with_negative_solution_differs_from_the_unconstrained_one(rng):
+    """A kernel that only repeats noise of another one would get a negative weight."""
+    y = random_labels(rng, 30)
+    noise = rng.normal(size=(30, 30))
+    noise = noise @ noise.T / 30
+    kernels = np.stack([np.outer(y, y) + noise, noise])
+    gram = frobenius_gram(DenseStack(kernels), center=True)
+    products = np.array([y @ kernel @ y for kernel in centered(kernels)])
+    assert np.linalg.solve(gram, products)[1] < 0.0
+    assert weights_of(kernels, y, "alignf").tolist() == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_kernel_is_svc_and_svr(rng, method):
+    X = np.moveaxis(random_kernels(rng, 50, 1), 0, -1)
+    y = random_labels(rng, 35)
+    train, test = X[:35, :35], X[35:, :35]
+    model = AlignmentMKLClassifier("precomputed", method=method, C=2.0, tol=TIGHT).fit(train, y)
+    machine = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(train[..., 0], y)
+    assert_same(model.decision_function(test), machine.decision_function(test[..., 0]), MACHINE)
+    target = rng.normal(size=35) + 2.0
+    regressor = AlignmentMKLRegressor("precomputed", method=method, C=2.0, tol=TIGHT).fit(train, target)
+    machine = SVR(kernel="precomputed", C=2.0, epsilon=0.1, tol=TIGHT).fit(train[..., 0], target)
+    assert_same(regressor.predict(test), machine.predict(test[..., 0]), MACHINE)
+
+
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+@pytest.mark.parametrize("method", METHODS)
+def test_identical_kernels_predict_alike_whatever_their_weights(rng, problem, method):
+    kernels, y = problem
+    X = np.repeat(np.moveaxis(kernels[:1], 0, -1), 3, axis=-1)
+    model = AlignmentMKLClassifier("precomputed", method=method, tol=TIGHT).fit(X, y)
+    one = AlignmentMKLClassifier("precomputed", method=method, tol=TIGHT).fit(X[..., :1], y)
+    assert model.kernel_weights_.sum() == pytest.approx(1.0)
+    assert_same(model.decision_function(X), one.decision_function(X[..., :1]), MACHINE)
+    if method in ("ratio", "align"):
+        assert_same(model.kernel_weights_, np.full(3, 1 / 3), SAME_FORMULA)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_label_flip_and_permutations(rng, problem, method):
+    kernels, y = problem
+    weights = weights_of(kernels, y, method)
+    rows, order = rng.permutation(45), rng.permutation(INFORMATIVE)
+    assert_same(weights_of(kernels, -y, method), weights, 1e-10)
+    assert_same(weights_of(kernels[order], y, method), weights[order], 1e-7)
+    assert_same(weights_of(kernels[:, rows][:, :, rows], y[rows], method), weights, 1e-7)
+    stack, options = DenseStack(kernels), AlignmentOptions(method, TIGHT)
+    one = fit_alignment(stack, y[None], Hinge(1.0), options)
+    other = fit_alignment(stack, -y[None], Hinge(1.0), options)
+    assert_same(other.signed_dual, -one.signed_dual, 1e-5)
+
+
+def test_scales_of_kernels(rng, problem):
+    """alignf finds the same combination in any units; ratio and align weigh kernels regardless of their scale."""
+    kernels, y = problem
+    scales = 10.0 ** rng.uniform(-3, 3, size=INFORMATIVE)
+    scaled = kernels * scales[:, None, None]
+    weights = weights_of(kernels, y, "alignf")
+    assert_same(weights_of(scaled, y, "alignf"), weights / scales / (weights / scales).sum(), 1e-7)
+    for method in ("ratio", "align"):
+        assert_same(weights_of(scaled, y, method), weights_of(kernels, y, method), 1e-10)
+
+
+@pytest.mark.parametrize("method", ["ratio", "align", "alignf"])
+def test_a_kernel_of_zeros_gets_no_weight(problem, method):
+    kernels, y = problem
+    weights = weights_of(np.concatenate([np.zeros((1, 45, 45)), kernels]), y, method)
+    assert weights[0] == 0.0
+    assert_same(weights[1:], weights_of(kernels, y, method), 1e-9)
+    assert weights_of(np.zeros((3, 45, 45)), y, method).tolist() == [1 / 3] * 3
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_shared_weights_align_with_the_mean_of_the_targets(rng, method):
+    """The explicit matrix T as the target; convex minimizes the sum of the classes' own objectives."""
+    kernels, y = random_kernels(rng, 30, 3), np.arange(30) % 3
+    targets = np.where(y == np.arange(3)[:, None], 1.0, -1.0)
+    T = targets.T @ targets / 3
+    weights = weights_of(kernels, targets, method)
+    if method in ("ratio", "align"):
+        transform = centered if method == "align" else np.asarray
+        expected = np.array([max(0.0, cosine(transform(kernel), transform(T))) for kernel in kernels])
+        assert_same(weights, expected / expected.sum(), 1e-9)
+        return
+    transform = centered if method == "alignf" else np.asarray
+
+    def objective(w):
+        combined = np.einsum("m,mij->ij", w, transform(kernels))
+        if method == "alignf":
+            return -cosine(combined, transform(T))
+        return sum(np.linalg.norm(combined - np.outer(t, t)) ** 2 for t in targets) / 900
+
+    best = min(objective(w) for w in rng.dirichlet(np.full(3, 0.5), size=4000))
+    assert objective(weights) <= best + 1e-12
+    assert objective(weights) >= best - 0.02 * abs(best)
+
+
+def test_classes_with_own_weights_equal_binary_problems(rng, monkeypatch):
+    kernels, y = random_kernels(rng, 36, 4), np.arange(36) % 3
+    calls = []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return frobenius_gram(*arguments)
+
+    monkeypatch.setattr(estimators, "frobenius_gram", counted)
+    X = np.moveaxis(kernels, 0, -1)
+    model = AlignmentMKLClassifier("precomputed", tol=TIGHT).fit(X, y)
+    assert len(calls) == 1  # the products of the kernels serve all classes
+    for c in range(3):
+        binary = AlignmentMKLClassifier("precomputed", tol=TIGHT).fit(X, y == c)
+        assert_same(model.kernel_weights_[c], binary.kernel_weights_, 1e-10)
+        assert_same(model.decision_function(X)[:, c], binary.decision_function(X), MACHINE)
+    assert not hasattr(model, "_gram")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_regression_targets_in_other_units(rng, method):
+    kernels, y = random_kernels(rng, 30, 3), rng.normal(size=30) + 1.0
+    weights = weights_of(kernels, y, method)
+    assert_same(weights_of(kernels, 100.0 * y, method), weights, 1e-8)
+    shifted = weights_of(kernels, y + 50.0, method)
+    if method in ("align", "alignf"):
+        assert_same(shifted, weights, 1e-8)
+    else:
+        assert np.abs(shifted - weights).max() > 1e-3
+
+
+def test_regressor_finds_the_informative_view(rng):
+    X = rng.uniform(-3, 3, size=(80, 3))
+    y = np.sin(X[:, 2]) + 10.0
+    model = AlignmentMKLRegressor(KernelBank(Gaussian(width=1), views="each"), C=10.0).fit(X, y)
+    assert model.kernel_weights_.argmax() == 2
+    assert model.kernel_weights_[2] > 0.9
+    assert model.score(X, y) > 0.95
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_estimator_has_the_weights_of_the_algorithm(problem, method):
+    kernels, y = problem
+    model = AlignmentMKLClassifier("precomputed", method=method).fit(np.moveaxis(kernels, 0, -1), y)
+    assert_same(model.kernel_weights_, weights_of(kernels, y, method), SAME_FORMULA)
+
+
+def test_fitted_attributes(problem):
+    kernels, y = problem
+    X = np.moveaxis(kernels, 0, -1)
+    model = AlignmentMKLClassifier("precomputed", method="convex", C=5.0).fit(X, y)
+    assert model.duality_gap_ <= 1e-8 * model.objective_history_[0]
+    assert model.n_active_kernels_ == np.count_nonzero(model.kernel_weights_)
+    assert model.converged_
+    assert np.isnan(AlignmentMKLClassifier("precomputed", method="ratio").fit(X, y).duality_gap_)
+    scores = model.combined_kernel(X) @ model.dual_coef_ + model.intercept_
+    assert_same(model.decision_function(X), scores, SAME_FORMULA)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"method": "best"}, "`method` must be one of 'ratio', 'convex', 'align', 'alignf'; got 'best'"),
+        ({"C": -1.0}, "`C` must be a finite number > 0; got -1.0"),
+        ({"tol": 0.0}, "`tol` must be a finite number > 0"),
+        ({"indefinite": "ignore"}, "`indefinite` must be one of"),
+    ],
+)
+def test_bad_parameters_are_named(problem, parameters, message):
+    kernels, y = problem
+    with pytest.raises(ValueError, match=message):
+        AlignmentMKLClassifier("precomputed", **parameters).fit(np.moveaxis(kernels, 0, -1), y)
+
+
+def test_indefinite_kernels_are_named_or_clipped(problem):
+    kernels, y = problem
+    X = np.moveaxis(kernels, 0, -1).copy()
+    X[..., 2] -= 0.9 * np.eye(45)
+    with pytest.raises(ValueError, match=r"not positive semidefinite: third .*clip"):
+        AlignmentMKLClassifier("precomputed", kernel_names=["first", "second", "third", "d", "e"]).fit(X, y)
+    model = AlignmentMKLClassifier("precomputed", indefinite="clip").fit(X, y)
+    assert np.linalg.eigvalsh(model.combined_kernel(X))[0] > -1e-8
+
+
+@pytest.mark.slow
+def test_a_thousand_kernels_take_seconds(rng):
+    kernels = np.empty((1000, 500, 500))
+    points = rng.normal(size=(500, 3))
+    for kernel in kernels:
+        shifted = points * rng.exponential(size=3)
+        kernel[:] = np.exp(-0.5 * ((shifted[:, None] - shifted) ** 2).sum(axis=-1))
+    y = random_labels(rng, 500)
+    start = time.perf_counter()
+    result = fit_alignment(DenseStack(kernels), y[None], Hinge(1.0), AlignmentOptions("alignf"))
+    assert time.perf_counter() - start < 15.0
+    assert result.kernel_weights.sum() == pytest.approx(1.0)

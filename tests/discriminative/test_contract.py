@@ -1,0 +1,300 @@
+"""scikit-learn's contract for every discriminative estimator, on banks and on precomputed stacks; bad input."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from cases import CLASSIFIERS, ESTIMATORS, REGRESSORS, known, quick
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from bayesmkl import KernelBank, load_model, save_model
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.datasets import load_iris, load_wdbc
+from bayesmkl.kernels import Gaussian, Linear
+
+SUPERVISED = [*CLASSIFIERS, *REGRESSORS]
+NOT_PSD = 'passes an indefinite matrix as kernels, which is refused unless `indefinite` is "clip"'
+FEATURES = (
+    "passes features where kernels are needed; OneClassSVM(kernel='precomputed') fails it for the same reason"
+)
+EXPECTED = {"check_positive_only_tag_during_fit": NOT_PSD, "check_estimators_dtypes": NOT_PSD}
+OUTLIERS = {"check_outliers_fit_predict": FEATURES, "check_outliers_train": FEATURES}
+
+quietly = [
+    pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+    pytest.mark.filterwarnings("ignore:The least populated class"),
+]
+pytestmark = quietly
+
+
+def cases_of_scikit_learn():
+    """Its checks of every estimator; those of read-only memory, which all handle alike, for one of them only."""
+    for kernels in (None, "precomputed"):
+        for name in ESTIMATORS:
+            expected = {} if kernels is None else EXPECTED | (OUTLIERS if name.endswith("OneClass") else {})
+            for estimator, check in estimator_checks_generator(quick(name, kernels), legacy=True):
+                check_name = check.func.__name__
+                of_memory = check_name != "check_readonly_memmap_input" and check.keywords.get(
+                    "readonly_memmap"
+                )
+                if of_memory and not name.startswith("Uniform"):
+                    continue
+                reason = expected.get(check_name)
+                yield pytest.param(estimator, check, reason, id=f"{name}-{kernels or 'bank'}-{check_name}")
+
+
+@pytest.mark.parametrize(("estimator", "check", "reason_to_fail"), list(cases_of_scikit_learn()))
+def test_contract_scikit_learn(estimator, check, reason_to_fail):
+    if reason_to_fail is None:
+        check(estimator)
+    else:
+        with pytest.raises((ValueError, AssertionError)):
+            check(estimator)
+
+
+@pytest.fixture(scope="module")
+def wdbc():
+    data = load_wdbc()
+    rows = np.random.default_rng(0).permutation(len(data.target))[:90]
+    X = StandardScaler().fit_transform(data.data[rows][:, [0, 1, 6, 7]])
+    return X, np.where(data.target[rows] == data.target.max(), 1, -1)
+
+
+def labels_for(name, X, y):
+    """The target of a classifier or of a regressor."""
+    return X[:, 1] + 0.5 * y if name in REGRESSORS else y
+
+
+BANK = KernelBank([Gaussian(width=1), Linear()], normalize=None)
+
+
+# ------------------------------------------------------------------------------------------------ equal inputs
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_degenerate_bank_and_stack_agree_through_cross_validation(wdbc, name):
+    X, y = wdbc
+    X, y = X[:60], labels_for(name, X[:60], y[:60])
+    stack = clone(BANK).fit_transform(X)  # no statistics: the same in every fold
+    extra = known(name, {"n_neighbors": 100})  # a graph that does not depend on how neighbors are found
+    method = "predict" if name in REGRESSORS else "decision_function"
+    folds = KFold(3, shuffle=True, random_state=0)
+    whole = cross_val_predict(quick(name, BANK, **extra), X, y, cv=folds, method=method)
+    sliced = cross_val_predict(quick(name, "precomputed", **extra), stack, y, cv=folds, method=method)
+    np.testing.assert_allclose(sliced, whole, atol=1e-6 * np.abs(whole).max())
+    scores = cross_val_score(quick(name, "precomputed", **extra), stack, y, cv=folds)
+    assert np.isfinite(scores).all()
+    assert scores.mean() > (0.5 if name in REGRESSORS else 0.85)
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_contract_grid_search_clone_and_pickle_on_a_stack(wdbc, name):
+    X, y = wdbc
+    X, y = X[:60], labels_for(name, X[:60], y[:60])
+    stack = clone(BANK).fit_transform(X)
+    model = quick(name, "precomputed")
+    parameter = next(key for key in ("C", "reg", "gamma_ambient") if key in model.get_params())
+    grid = GridSearchCV(model, {parameter: [0.01, 3.0]}, cv=KFold(2), error_score="raise").fit(stack, y)
+    best = clone(model).set_params(**grid.best_params_).fit(stack, y)
+    np.testing.assert_allclose(grid.predict(stack), best.predict(stack))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(best)).predict(stack), best.predict(stack))
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_degenerate_frames_equal_arrays_and_keep_names(wdbc, name, frame):
+    X, y = wdbc
+    y = labels_for(name, X, y)
+    columns = ["radius", "texture", "concavity", "points"]
+    table = frame({column: X[:, j] for j, column in enumerate(columns)})
+    views = {"left": ["radius", "texture"], "right": ["concavity", "points"]}
+    positions = {"left": [0, 1], "right": [2, 3]}
+    model = quick(name, KernelBank(Gaussian(width=1), views)).fit(table, y)
+    plain = quick(name, KernelBank(Gaussian(width=1), positions)).fit(X, y)
+    np.testing.assert_array_equal(model.predict(table), plain.predict(X))
+    np.testing.assert_array_equal(model.feature_names_in_, columns)
+    assert list(model.kernel_names_) == ["gaussian(width=1) · left", "gaussian(width=1) · right"]
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(table[columns[::-1]])
+
+
+@pytest.mark.parametrize("name", list(ESTIMATORS))
+def test_saved_models_predict_the_same_also_with_clipped_kernels(wdbc, name, tmp_path):
+    X, y = wdbc
+    stack = indefinite_stack(X[:50])
+    model = quick(name, "precomputed", indefinite="clip").fit(stack, labels_for(name, X[:50], y[:50]))
+    save_model(model, tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops")
+    assert type(loaded) is type(model)
+    np.testing.assert_array_equal(loaded.predict(stack), model.predict(stack))
+    np.testing.assert_array_equal(loaded.kernel_weights_, model.kernel_weights_)
+    assert loaded.outcome_ == model.outcome_
+
+
+def test_contract_grid_search_over_the_bank_in_a_pipeline(wdbc):
+    X, y = wdbc
+    model = make_pipeline(StandardScaler(), quick("SimpleMKLClassifier"))
+    grid = {
+        "simplemklclassifier__kernels__normalize": ["spherical", None],
+        "simplemklclassifier__C": [0.01, 1.0],
+    }
+    search = GridSearchCV(model, grid, cv=2, scoring="roc_auc", error_score="raise").fit(X, y)
+    assert len(set(search.cv_results_["mean_test_score"])) > 2
+
+
+# ---------------------------------------------------------------------------------------------------- attributes
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("multiclass", ["one-versus-rest", "shared"])
+def test_attributes_of_three_classes(name, multiclass):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], np.array(["setosa", "versicolor", "virginica"])[y[::3]]
+    model = quick(name, **known(name, {"multiclass": multiclass})).fit(X, y)
+    own = "multiclass" in model.get_params() and multiclass == "one-versus-rest"
+    assert list(model.classes_) == ["setosa", "versicolor", "virginica"]
+    assert model.kernel_weights_.shape == ((3, 2) if own else (2,))
+    assert (model.kernel_weights_ >= 0.0).all()
+    assert model.dual_coef_.shape in ((3, 50), (3, 2, 50))
+    assert model.intercept_.shape == (3,)
+    scores = model.decision_function(X)
+    assert scores.shape == (50, 3)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[scores.argmax(axis=1)])
+    assert model.score(X, y) > 0.85
+    assert model.combined_kernel(X[:4]).shape == ((3, 4, 50) if own else (4, 50))
+    outcomes = model.outcome_ if own else (model.outcome_,)
+    assert all(isinstance(outcome, Outcome) for outcome in outcomes)
+    assert model.converged_ == all(outcome.converged for outcome in outcomes)
+    assert np.size(model.duality_gap_) == np.size(model.n_iter_) == len(outcomes)
+    histories = model.objective_history_ if own else (model.objective_history_,)
+    assert [max(1, len(history)) for history in histories] == list(np.atleast_1d(model.n_iter_))
+    assert 0.0 < model.support_fraction_ <= 1.0
+    assert (np.diff(model.support_) > 0).all()
+
+
+@pytest.mark.parametrize("name", [name for name in SUPERVISED if name != "LapMKLClassifier"])
+def test_scores_are_the_combined_kernel_times_the_dual(wdbc, name):
+    X, y = wdbc
+    model = quick(name).fit(X[:60], labels_for(name, X[:60], y[:60]))
+    scores = model.combined_kernel(X) @ model.dual_coef_ + model.intercept_
+    found = model.predict(X) if name in REGRESSORS else model.decision_function(X)
+    np.testing.assert_allclose(found, scores, atol=1e-9 * np.abs(scores).max())
+    kept = np.zeros(60, dtype=bool)
+    kept[model.support_] = True
+    assert np.abs(model.dual_coef_[~kept]).max(initial=0.0) <= 1e-7 * np.abs(model.dual_coef_).max()
+    assert model.support_fraction_ == pytest.approx(kept.mean())
+
+
+# ----------------------------------------------------------------------------------------------------- bad input
+
+
+def indefinite_stack(X):
+    """A good kernel, one with negative eigenvalues, and another good one."""
+    stack = clone(BANK).fit_transform(X).copy()
+    sigmoid = np.tanh(X @ X.T - 1.0)
+    assert np.linalg.eigvalsh(sigmoid)[0] < -0.1
+    return np.concatenate([stack[:, :, :1], sigmoid[:, :, None], stack[:, :, 1:]], axis=2)
+
+
+@pytest.mark.parametrize("name", list(ESTIMATORS))
+def test_indefinite_kernels_are_named_or_clipped(wdbc, name):
+    X, y = wdbc
+    y = labels_for(name, X, y)
+    stack = indefinite_stack(X)
+    given = stack.copy()
+    names = ["good", "sigmoid", "linear"]
+    with pytest.raises(
+        ValueError, match=r"`X`: not positive semidefinite: sigmoid \(eigenvalues.*indefinite=\"clip\""
+    ):
+        quick(name, "precomputed", kernel_names=names).fit(stack, y)
+    model = quick(name, "precomputed", kernel_names=names, indefinite="clip").fit(stack, y)
+    values, vectors = np.linalg.eigh(stack[:, :, 1])
+    clipped = stack.copy()
+    clipped[:, :, 1] = vectors * np.maximum(values, 0.0) @ vectors.T
+    expected = quick(name, "precomputed").fit(clipped, y)
+    score = "predict" if name in REGRESSORS else "decision_function"
+    scores = getattr(expected, score)(clipped)
+    np.testing.assert_allclose(getattr(model, score)(stack), scores, atol=1e-5 * np.abs(scores).max())
+    np.testing.assert_allclose(
+        getattr(model, score)(stack[5:9]), scores[5:9], atol=1e-5 * np.abs(scores).max()
+    )
+    np.testing.assert_array_equal(stack, given)  # the caller's array is as it was
+
+
+@pytest.mark.parametrize("name", list(ESTIMATORS))
+@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, "1"])
+def test_prices_must_be_positive(wdbc, name, value):
+    X, y = wdbc
+    parameter = next(key for key in ("C", "reg", "gamma_ambient") if key in ESTIMATORS[name]().get_params())
+    with pytest.raises(ValueError, match=rf"`{parameter}` must be a finite number > 0; got"):
+        quick(name, **{parameter: value}).fit(X, labels_for(name, X, y))
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_one_class_is_refused(wdbc, name):
+    X, _ = wdbc
+    with pytest.raises(ValueError, match=r"`y` must hold at least two classes; got one class only: 3"):
+        quick(name).fit(X, np.full(len(X), 3))
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("missing", [np.nan, None])
+def test_samples_without_labels_are_refused(wdbc, name, missing):
+    X, y = wdbc
+    labels = y.astype(object)
+    labels[[3, 5]] = missing
+    if missing is not None:
+        labels = labels.astype(float)
+    with pytest.raises(
+        ValueError, match=r"`y` must give every sample a label.*; 2 of 90 are missing.*unlabeled_label"
+    ):
+        quick(name).fit(X, labels)
+
+
+@pytest.mark.parametrize("name", list(ESTIMATORS))
+def test_wrong_shapes_say_what_was_expected(wdbc, name):
+    X, y = wdbc
+    y = labels_for(name, X, y)
+    stack = clone(BANK).fit_transform(X)
+    with pytest.raises(
+        ValueError, match=r"training kernels of shape \(n_samples, n_samples, n_kernels\).*got \(90, 4\)"
+    ):
+        quick(name, "precomputed").fit(X, y)
+    model = quick(name, "precomputed").fit(stack, y)
+    with pytest.raises(ValueError, match=r"n_kernels=2\); got \(90, 90, 1\)"):
+        model.predict(stack[:, :, :1])
+    with pytest.raises(ValueError, match=r"kernel\(X_test, X_train\)"):
+        model.predict(stack[:, :7])
+    with pytest.raises(ValueError, match="`kernels` must be a KernelBank"):
+        ESTIMATORS[name](Gaussian()).fit(X, y)
+    with pytest.raises(ValueError, match=r"`kernel_names` must hold 2 different names"):
+        quick(name, "precomputed", kernel_names=["one", "one"]).fit(stack, y)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in ESTIMATORS if "max_iter" in ESTIMATORS[name]().get_params()]
+)
+def test_at_most_one_warning_with_a_number_and_a_remedy(name):
+    X, y = load_iris(return_X_y=True)
+    strict = known(name, {"max_iter": 1, "tol": 1e-9, "epsilon": 1e-6})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = ESTIMATORS[name](KernelBank("paper"), **strict).fit(X, X[:, 0] if name in REGRESSORS else y)
+    unfinished = [warning for warning in caught if issubclass(warning.category, ConvergenceWarning)]
+    assert len(unfinished) == (not model.converged_)
+    if unfinished:
+        message = str(unfinished[0].message)
+        assert message.startswith(name)
+        assert "max_iter=1" in message

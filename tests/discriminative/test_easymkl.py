@@ -1,0 +1,239 @@
+"""EasyMKL: the game against SLSQP and LibSVM's hard margin, weights against explicit sums, both classifiers."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from helpers import SAME_FORMULA, assert_same, frozen, random_kernels, random_labels
+from scipy.optimize import linprog, minimize
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative._svm import Hinge
+from bayesmkl.discriminative.easymkl import KOMD, EasyMKLOptions, fit_easymkl, play
+from bayesmkl.discriminative.estimators.alignment import EasyMKLClassifier
+from bayesmkl.kernels import Gaussian, KernelBank
+from bayesmkl.kernels.stack import DenseStack
+
+TIGHT = 1e-9
+MACHINE = 1e-6
+
+
+@parametrize_with_checks(
+    [
+        EasyMKLClassifier("precomputed", final="komd", multiclass="shared", indefinite="clip", reg=0.9),
+    ]
+)
+def test_contract_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tiny data: doubtful kernels
+        check(estimator)
+
+
+@pytest.fixture
+def problem(rng):
+    kernels, y = frozen(random_kernels(rng, 30, 4)), frozen(random_labels(rng, 30))
+    return kernels, y
+
+
+def objective(g, kernel, y, reg):
+    return (1.0 - reg) * (g * y) @ kernel @ (g * y) + reg * g @ g
+
+
+@pytest.mark.parametrize("reg", [0.02, 0.3, 0.8])
+def test_the_game_agrees_with_slsqp(problem, reg):
+    kernels, y = problem
+    game = play(kernels[0], y, EasyMKLOptions(reg, 1e-7, 20_000))
+    found = minimize(
+        lambda g: 100.0 * objective(g, kernels[0], y, reg),
+        np.where(y > 0, 1.0 / (y > 0).sum(), 1.0 / (y < 0).sum()),
+        jac=lambda g: 200.0 * ((1.0 - reg) * y * (kernels[0] @ (g * y)) + reg * g),
+        bounds=[(0.0, None)] * 30,
+        constraints=[
+            {"type": "eq", "fun": lambda g, side=side: g[side].sum() - 1.0} for side in (y > 0, y < 0)
+        ],
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    assert game.outcome is Outcome.CONVERGED
+    assert game.history[-1] == pytest.approx(found.fun / 100.0, rel=1e-6)
+    np.testing.assert_allclose(game.distribution, found.x, atol=1e-4)
+
+
+@pytest.mark.parametrize("reg", [0.1, 0.5])
+def test_the_game_is_a_hard_margin_machine_on_a_ridged_kernel(problem, reg):
+    """The nearest points of two hulls are the duals of a hard margin machine, up to scale."""
+    kernels, y = problem
+    game = play(kernels[1], y, EasyMKLOptions(reg, 1e-12, 20_000))
+    ridged = (1.0 - reg) * kernels[1] + reg * np.eye(30)
+    machine = SVC(kernel="precomputed", C=1e8, tol=1e-9).fit(ridged, y)
+    alpha = np.zeros(30)
+    alpha[machine.support_] = np.abs(machine.dual_coef_[0])
+    assert_same(game.distribution, 2.0 * alpha / alpha.sum(), 1e-4)
+
+
+@pytest.mark.parametrize("reg", [0.0, 0.1, 1.0])
+def test_the_gap_bounds_the_distance_from_the_minimum(problem, reg):
+    kernels, y = problem
+    exact = play(kernels[0], y, EasyMKLOptions(reg, 1e-10, 5_000)).history[-1]
+    for max_iter in (1, 5, 25, 200):
+        game = play(kernels[0], y, EasyMKLOptions(reg, 0.0, max_iter))
+        assert -1e-8 <= game.history[-1] - exact <= game.gap + 1e-8
+        assert np.all(np.diff(game.history) <= 1e-15)
+        for side in (y > 0, y < 0):
+            assert game.distribution[side].sum() == pytest.approx(1.0)
+            assert game.distribution.min() >= 0.0
+
+
+def test_the_gap_is_that_of_the_best_linear_step(problem):
+    kernels, y = problem
+    game = play(kernels[0], y, EasyMKLOptions(0.3, 0.0, 3))
+    gradient = 2.0 * (0.7 * y * (kernels[0] @ (game.distribution * y)) + 0.3 * game.distribution)
+    sides = np.stack([y > 0, y < 0]).astype(float)
+    corner = linprog(gradient, A_eq=sides, b_eq=np.ones(2), bounds=(0, None))
+    assert game.gap == pytest.approx(gradient @ game.distribution - corner.fun, rel=1e-9)
+
+
+def test_reg_one_compares_the_means_of_the_classes(problem):
+    kernels, y = problem
+    game = play(kernels[0], y, EasyMKLOptions(1.0, 1e-10))
+    assert_same(game.distribution, np.where(y > 0, 1.0 / (y > 0).sum(), 1.0 / (y < 0).sum()), SAME_FORMULA)
+
+
+def test_weights_are_the_parts_of_the_distance(rng, problem):
+    kernels, y = problem
+    scales = 10.0 ** rng.uniform(-2, 2, size=4)
+    scaled = kernels * scales[:, None, None]
+    result = fit_easymkl(DenseStack(scaled), y[None], Hinge(1.0), EasyMKLOptions(0.2, 1e-10))
+    unit = scaled / np.trace(scaled, axis1=1, axis2=2)[:, None, None] * 30
+    game = play(unit.mean(axis=0), y, EasyMKLOptions(0.2, 1e-10))
+    parts = np.array([(game.distribution * y) @ kernel @ (game.distribution * y) for kernel in unit])
+    assert_same(result.kernel_weights * scales, parts / parts.sum(), 1e-7)
+    assert result.objective_history[-1] == pytest.approx(
+        0.8 * parts.mean() + 0.2 * game.distribution @ game.distribution, rel=1e-8
+    )
+
+
+def test_final_machine_is_svc_on_the_combined_kernel(rng):
+    X = np.moveaxis(random_kernels(rng, 55, 3), 0, -1)
+    y = random_labels(rng, 40)
+    train, test = X[:40, :40], X[40:, :40]
+    model = EasyMKLClassifier("precomputed", C=3.0, tol=TIGHT).fit(train, y)
+    machine = SVC(kernel="precomputed", C=3.0, tol=TIGHT).fit(train @ model.kernel_weights_, y)
+    assert_same(
+        model.decision_function(test), machine.decision_function(test @ model.kernel_weights_), MACHINE
+    )
+    one = EasyMKLClassifier("precomputed", C=3.0, tol=TIGHT).fit(train[..., :1], y)
+    machine = SVC(kernel="precomputed", C=3.0, tol=TIGHT).fit(train[..., 0], y)
+    assert_same(one.decision_function(test[..., :1]), machine.decision_function(test[..., 0]), MACHINE)
+
+
+def test_komd_puts_the_threshold_halfway(problem):
+    kernels, y = problem
+    solution = KOMD(0.3).solve(kernels[0], y, 1e-8)
+    g = np.abs(solution.signed_dual)
+    scores = kernels[0] @ solution.signed_dual + solution.intercept
+    above, below = (g * scores)[y > 0].sum(), (g * scores)[y < 0].sum()
+    assert above == pytest.approx(-below, rel=1e-9)
+    assert above > 0.0
+    assert 0.0 <= solution.gap <= 1e-7 * solution.objective
+    # the distance of the two points, once as a norm and once as a difference of scores
+    assert above - below == pytest.approx(solution.signed_dual @ kernels[0] @ solution.signed_dual)
+
+
+def test_komd_estimator_uses_the_same_game(rng):
+    X = np.moveaxis(random_kernels(rng, 40, 3), 0, -1)
+    y = random_labels(rng, 40)
+    model = EasyMKLClassifier("precomputed", final="komd", reg=0.4, tol=1e-8).fit(X, y)
+    solution = KOMD(0.4).solve(X @ model.kernel_weights_, y, 1e-8)
+    assert_same(model.dual_coef_, solution.signed_dual, 1e-5)
+    assert model.dual_coef_[y > 0].sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("final", ["svm", "komd"])
+def test_flips_permutations_and_scales(rng, problem, final):
+    kernels, y = problem
+    X = np.moveaxis(kernels, 0, -1)
+
+    def scores(X, y):
+        model = EasyMKLClassifier("precomputed", final=final, tol=1e-10, max_iter=50_000).fit(X, y)
+        return model.decision_function(X)
+
+    rows, order = rng.permutation(30), rng.permutation(4)
+    expected = scores(X, y)
+    assert_same(scores(X, -y), -expected, 1e-4)
+    assert_same(scores(X[..., order], y), expected, 1e-4)
+    assert_same(scores(X[rows][:, rows], y[rows]), expected[rows], 1e-4)
+    assert_same(scores(X * np.array([1.0, 5.0, 0.1, 1.0]), y), expected, 1e-4)
+
+
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+def test_identical_kernels_and_kernels_of_zeros(problem):
+    kernels, y = problem
+    X = np.moveaxis(kernels[[0, 0, 0]], 0, -1).copy()
+    model = EasyMKLClassifier("precomputed", tol=TIGHT).fit(X, y)
+    assert_same(model.kernel_weights_, np.full(3, 1 / 3), 1e-9)
+    X[..., 1] = 0.0
+    model.fit(X, y)
+    assert model.kernel_weights_[1] == 0.0
+    assert_same(model.kernel_weights_[[0, 2]], [0.5, 0.5], 1e-9)
+    X[:] = 0.0
+    assert model.fit(X, y).kernel_weights_.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_shared_weights_add_up_the_games(rng):
+    kernels, y = random_kernels(rng, 36, 3), np.arange(36) % 3
+    X = np.moveaxis(kernels, 0, -1)
+    unit = kernels / np.trace(kernels, axis1=1, axis2=2)[:, None, None] * 36
+    parts, value = np.zeros(3), 0.0
+    for c in range(3):
+        target = np.where(y == c, 1.0, -1.0)
+        game = play(unit.mean(axis=0), target, EasyMKLOptions(0.1, 1e-9))
+        dual = game.distribution * target
+        parts += [dual @ kernel @ dual for kernel in unit]
+        value += game.history[-1]
+    shared = EasyMKLClassifier("precomputed", multiclass="shared", tol=1e-9).fit(X, y)
+    assert_same(shared.kernel_weights_, parts / parts.sum(), 1e-6)
+    assert shared.objective_history_[-1] == pytest.approx(value, rel=1e-8)
+    separate = EasyMKLClassifier("precomputed", tol=1e-9).fit(X, y)
+    assert separate.kernel_weights_.shape == (3, 3)
+    assert sum(history[-1] for history in separate.objective_history_) == pytest.approx(value, rel=1e-8)
+
+
+def test_informative_view_gets_the_weight(rng):
+    y = random_labels(rng, 80)
+    X = rng.normal(size=(80, 3))
+    X[:, 1] += 2.0 * y
+    model = EasyMKLClassifier(KernelBank(Gaussian(width=1), views="each")).fit(X, y)
+    assert model.kernel_weights_[1] > 0.8
+    assert model.score(X, y) > 0.9
+
+
+def test_too_few_iterations_warn_once_with_the_gap(problem):
+    kernels, y = problem
+    model = EasyMKLClassifier("precomputed", max_iter=2, reg=0.01)
+    with pytest.warns(
+        ConvergenceWarning, match=r"max_iter=2 steps with a relative duality gap of .*e"
+    ) as caught:
+        model.fit(np.moveaxis(kernels, 0, -1), y)
+    assert len(caught) == 1
+    assert not model.converged_
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"reg": 1.5}, "`reg` must lie between 0 and 1; got 1.5"),
+        ({"reg": -0.1}, "`reg` must be a finite number >= 0; got -0.1"),
+        ({"final": "svc"}, "`final` must be one of 'svm', 'komd'; got 'svc'"),
+        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1; got 0"),
+        ({"C": 0}, "`C` must be a finite number > 0; got 0"),
+    ],
+)
+def test_bad_parameters_are_named(problem, parameters, message):
+    kernels, y = problem
+    with pytest.raises(ValueError, match=message):
+        EasyMKLClassifier("precomputed", **parameters).fit(np.moveaxis(kernels, 0, -1), y)

@@ -1,0 +1,292 @@
+"""Uniform weights and the best kernel, against scikit-learn's machines and cross-validation."""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import pytest
+from helpers import SAME_FORMULA, assert_same, frozen, informed_target, random_kernels, random_labels
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_iris
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.svm import SVC, SVR
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
+from bayesmkl.discriminative._two_stage import Selection, shares, train_selected
+from bayesmkl.discriminative.best_kernel import cross_validate_kernel, fit_best_kernel
+from bayesmkl.discriminative.estimators.fixed import (
+    BestKernelClassifier,
+    UniformMKLClassifier,
+    UniformMKLRegressor,
+)
+from bayesmkl.discriminative.uniform import fit_uniform
+from bayesmkl.kernels import Gaussian, KernelBank, Linear
+from bayesmkl.kernels.stack import DenseStack
+
+TIGHT = 1e-9
+MACHINE = 1e-6  # two solutions of LibSVM at tolerance TIGHT, relative to the scores
+
+
+@parametrize_with_checks(
+    [
+        UniformMKLClassifier("precomputed", indefinite="clip"),
+        UniformMKLRegressor(),
+        BestKernelClassifier("precomputed", cv=2, multiclass="shared", indefinite="clip"),
+    ]
+)
+def test_contract_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tiny data: doubtful kernels
+        check(estimator)
+
+
+@pytest.fixture
+def problem(rng):
+    """Training kernels, labels, and kernels of new samples, samples first."""
+    kernels = np.moveaxis(random_kernels(rng, 60, 4), 0, -1)
+    return frozen(kernels[:40, :40]), random_labels(rng, 40), frozen(kernels[40:, :40])
+
+
+def precomputed(model, **parameters):
+    return model(kernels="precomputed", tol=TIGHT, **parameters)
+
+
+def svc(C):
+    return SVC(kernel="precomputed", C=C, tol=TIGHT)
+
+
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_uniform_classifier_is_svc_on_the_mean(problem, C):
+    X, y, Z = problem
+    model = precomputed(UniformMKLClassifier, C=C).fit(X, y)
+    machine = svc(C).fit(X.mean(axis=-1), y)
+    assert_same(model.decision_function(Z), machine.decision_function(Z.mean(axis=-1)), MACHINE)
+    np.testing.assert_array_equal(model.support_, np.sort(machine.support_))
+    assert model.kernel_weights_.tolist() == [0.25] * 4
+    assert_same(model.combined_kernel(Z), Z.mean(axis=-1), SAME_FORMULA)
+
+
+def test_uniform_regressor_is_svr_on_the_mean(rng, problem):
+    X, _, Z = problem
+    y = informed_target(rng, np.moveaxis(X, -1, 0))
+    model = precomputed(UniformMKLRegressor, C=3.0, epsilon=0.2).fit(X, y)
+    machine = SVR(kernel="precomputed", C=3.0, epsilon=0.2, tol=TIGHT).fit(X.mean(axis=-1), y)
+    assert_same(model.predict(Z), machine.predict(Z.mean(axis=-1)), MACHINE)
+
+
+def test_uniform_classifier_of_several_classes_is_one_svc_per_class(rng, problem):
+    X, _, Z = problem
+    y = np.array(["a", "b", "c"])[rng.integers(3, size=40)]
+    model = precomputed(UniformMKLClassifier, C=2.0).fit(X, y)
+    expected = np.stack(
+        [
+            svc(2.0).fit(X.mean(axis=-1), np.where(y == c, 1, -1)).decision_function(Z.mean(axis=-1))
+            for c in "abc"
+        ],
+        axis=1,
+    )
+    assert_same(model.decision_function(Z), expected, MACHINE)
+    np.testing.assert_array_equal(model.predict(Z), np.array(["a", "b", "c"])[expected.argmax(axis=1)])
+    assert model.kernel_weights_.shape == (4,)
+    assert model.dual_coef_.shape == (3, 40)
+
+
+def test_one_kernel_is_svc(problem):
+    X, y, Z = problem
+    machine = svc(1.0).fit(X[..., 0], y)
+    for model in (precomputed(UniformMKLClassifier), precomputed(BestKernelClassifier)):
+        scores = model.fit(X[..., :1], y).decision_function(Z[..., :1])
+        assert_same(scores, machine.decision_function(Z[..., 0]), MACHINE)
+
+
+def test_uniform_fit_reads_the_kernels_once(problem, monkeypatch):
+    """No product of every kernel with the duals: the cost is that of one SVC on the mean."""
+    X, y, _ = problem
+    monkeypatch.delattr(DenseStack, "apply")
+    monkeypatch.delattr(DenseStack, "quadratic")
+    stack = DenseStack(np.ascontiguousarray(np.moveaxis(X, -1, 0)))
+    assert fit_uniform(stack, y[None], Hinge(1.0), TIGHT).n_solves == 1
+
+
+@pytest.mark.slow
+def test_uniform_fit_takes_at_most_a_fifth_longer_than_svc_on_the_mean(rng):
+    stack, y = DenseStack(random_kernels(rng, 500, 60)), random_labels(rng, 500)
+
+    def seconds(function):
+        times = []
+        for _ in range(7):
+            start = time.perf_counter()
+            function()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    ours = seconds(lambda: fit_uniform(stack, y[None], Hinge(1.0), 1e-3))
+    theirs = seconds(lambda: SVC(kernel="precomputed", cache_size=1000).fit(stack.kernels.mean(axis=0), y))
+    assert ours <= 1.2 * theirs
+
+
+def test_label_flip_flips_scores_and_permutations_carry_over(rng, problem):
+    X, y, Z = problem
+    rows, kernels = rng.permutation(40), rng.permutation(4)
+    for model in (precomputed(UniformMKLClassifier, C=3.0), precomputed(BestKernelClassifier, C=3.0)):
+        scores = model.fit(X, y).decision_function(Z)
+        weights = model.kernel_weights_
+        assert_same(model.fit(X, -y).decision_function(Z), -scores, MACHINE)
+        np.testing.assert_array_equal(model.kernel_weights_, weights)
+        permuted = model.fit(X[..., kernels], y)
+        assert_same(permuted.decision_function(Z[..., kernels]), scores, MACHINE)
+        np.testing.assert_array_equal(permuted.kernel_weights_, weights[kernels])
+    model = precomputed(UniformMKLClassifier, C=3.0)
+    moved = model.fit(X[rows][:, rows], y[rows]).decision_function(Z[:, rows])
+    assert_same(moved, model.fit(X, y).decision_function(Z), MACHINE)
+
+
+def test_scaling_kernels_and_C_together_changes_nothing(problem):
+    X, y, Z = problem
+    for model in (UniformMKLClassifier, BestKernelClassifier):
+        one = precomputed(model, C=2.0).fit(X, y).decision_function(Z)
+        other = precomputed(model, C=0.2).fit(10.0 * X, y).decision_function(10.0 * Z)
+        assert_same(other, one, 1e-5)
+
+
+def test_best_kernel_scores_equal_cross_validation_of_svc(problem):
+    X, y, Z = problem
+    folds = StratifiedKFold(4, shuffle=True, random_state=3)
+    model = precomputed(BestKernelClassifier, C=5.0, cv=4, random_state=3).fit(X, y)
+    expected = [cross_val_score(svc(5.0), X[..., m], y, cv=folds).mean() for m in range(4)]
+    assert_same(model.cv_scores_, expected, SAME_FORMULA)
+    assert model.kernel_weights_.argmax() == np.argmax(expected)
+    assert model.n_solves_ == 4 * 4 + 1
+    best = np.argmax(expected)
+    machine = svc(5.0).fit(X[..., best], y)
+    assert_same(model.decision_function(Z), machine.decision_function(Z[..., best]), MACHINE)
+
+
+@pytest.mark.parametrize("multiclass", ["shared", "one-versus-rest"])
+def test_best_kernel_of_several_classes(rng, problem, multiclass):
+    """Shared: accuracy of the highest score; otherwise binary accuracy per class."""
+    X, _, _ = problem
+    y = rng.integers(3, size=40)
+    targets = np.where(y == np.arange(3)[:, None], 1.0, -1.0)
+    model = precomputed(BestKernelClassifier, C=5.0, multiclass=multiclass).fit(X, y)
+    splitter = StratifiedKFold(5, shuffle=True, random_state=0)
+    for c in range(3):
+        expected = []
+        labels = y if multiclass == "shared" else (targets[c] > 0).astype(int)
+        for train, test in splitter.split(X, labels):
+            scores = np.stack(
+                [
+                    svc(5.0).fit(X[train][:, train, 1], t[train]).decision_function(X[test][:, train, 1])
+                    for t in targets
+                ]
+            )
+            if multiclass == "shared":
+                expected.append((scores.argmax(axis=0) == y[test]).mean())
+            else:
+                expected.append(((scores[c] > 0) == (targets[c, test] > 0)).mean())
+        found = model.cv_scores_[1] if multiclass == "shared" else model.cv_scores_[c, 1]
+        assert found == pytest.approx(np.mean(expected))
+    assert model.kernel_weights_.shape == ((4,) if multiclass == "shared" else (3, 4))
+
+
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+def test_best_kernel_takes_the_first_of_equals(problem):
+    X, y, _ = problem
+    for order in ([1, 1, 0], [0, 1, 1]):
+        model = precomputed(BestKernelClassifier).fit(X[..., order], y)
+        assert model.cv_scores_.argmax() == model.kernel_weights_.argmax()
+        twice = [m for m in range(3) if order[m] == 1]
+        assert model.cv_scores_[twice[0]] == model.cv_scores_[twice[1]]
+        assert model.kernel_weights_[twice[1]] == 0.0
+
+
+def test_best_kernel_finds_the_informative_view(rng):
+    y = random_labels(rng, 80)
+    X = rng.normal(size=(80, 3))
+    X[:, 1] += 2.0 * y
+    bank = KernelBank(Gaussian(width=1), views="each")
+    model = BestKernelClassifier(bank).fit(X, y)
+    assert model.kernel_weights_.tolist() == [0.0, 1.0, 0.0]
+    assert model.cv_scores_[1] > 0.9 > model.cv_scores_[[0, 2]].max()
+
+
+def test_a_kernel_of_zeros_is_not_chosen(rng, problem):
+    X, _, _ = problem
+    y = np.sign(X[..., 0] @ rng.normal(size=40))
+    with_zeros = np.concatenate([np.zeros((40, 40, 1)), X], axis=-1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # constant
+        model = precomputed(BestKernelClassifier, C=10.0).fit(with_zeros, y)
+        uniform = precomputed(UniformMKLClassifier, C=5.0).fit(with_zeros, y)
+    assert model.kernel_weights_[0] == 0.0
+    same = precomputed(UniformMKLClassifier, C=4.0).fit(X, y)  # K/5 with C = 5 is K/4 with C = 4
+    assert_same(uniform.dual_coef_, 1.25 * same.dual_coef_, 1e-5)
+
+
+def test_own_folds_and_probabilities(problem):
+    X, y, Z = problem
+    folds = [(np.arange(20, 40), np.arange(20)), (np.arange(20), np.arange(20, 40))]
+    model = precomputed(BestKernelClassifier, cv=folds).fit(X, y)
+    expected = [np.mean([svc(1.0).fit(X[a][:, a, 2], y[a]).score(X[b][:, a, 2], y[b]) for a, b in folds])]
+    assert model.cv_scores_[2] == pytest.approx(expected[0])
+    calibrated = CalibratedClassifierCV(precomputed(UniformMKLClassifier), ensemble=False, cv=3).fit(X, y)
+    assert_same(calibrated.predict_proba(Z).sum(axis=1), np.ones(20), SAME_FORMULA)
+
+
+def test_algorithms_agree_with_their_estimators(problem):
+    X, y, _ = problem
+    stack = DenseStack(np.ascontiguousarray(np.moveaxis(X, -1, 0)))
+    folds = list(StratifiedKFold(5, shuffle=True, random_state=0).split(X, y))
+    result, accuracies = fit_best_kernel(stack, y[None], Hinge(2.0), folds, TIGHT)
+    model = precomputed(BestKernelClassifier, C=2.0).fit(X, y)
+    np.testing.assert_array_equal(accuracies, model.cv_scores_)
+    np.testing.assert_array_equal(result.signed_dual[0], model.dual_coef_)
+    single = cross_validate_kernel(stack.kernels[3], y[None], Hinge(2.0), folds, TIGHT)
+    assert single == accuracies[3]
+
+
+def test_a_class_that_is_alone_in_a_fold_wins_there(rng):
+    kernel, y = random_kernels(rng, 12, 1)[0], np.repeat([1.0, -1.0], [5, 7])
+    folds = [(np.arange(3), np.arange(3, 12)), (np.arange(8, 12), np.arange(8))]
+    accuracy = cross_validate_kernel(kernel, y[None], Hinge(1.0), folds, TIGHT)
+    assert accuracy == pytest.approx((2 / 9 + 3 / 8) / 2)
+
+
+def test_the_second_stage_is_the_machine_on_the_combined_kernel(rng):
+    stack, y = DenseStack(random_kernels(rng, 20, 8)), random_labels(rng, 20)
+    weights = rng.random(8)
+    targets = np.stack([y, rng.normal(size=20)])
+    inner = EpsilonInsensitive(1.0, 0.1)
+    result = train_selected(stack, targets, inner, TIGHT, Selection(weights, n_solves=5))
+    expected = [inner.solve(stack.combine(weights), target, TIGHT) for target in targets]
+    assert result.n_solves == 7
+    assert result.objective_history[0] == pytest.approx(sum(solution.objective for solution in expected))
+    assert_same(result.signed_dual, [solution.signed_dual for solution in expected], MACHINE)
+
+
+def test_shares_of_tiny_and_huge_scores():
+    assert_same(shares(np.array([1e-320, 3e-320])), [0.25, 0.75], 1e-3)  # few digits are left down there
+    assert_same(shares(np.array([1e308, 1e308])), [0.5, 0.5], SAME_FORMULA)
+    assert shares(np.array([-1.0, 0.0])).tolist() == [0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (UniformMKLClassifier(C=0.0), "`C` must be a finite number > 0; got 0.0"),
+        (UniformMKLClassifier(tol=0.0), "`tol` must be a finite number > 0"),
+        (UniformMKLRegressor(epsilon=-0.1), "`epsilon` must be a finite number >= 0; got -0.1"),
+        (UniformMKLRegressor(C=np.nan), "`C` must be a finite number > 0; got nan"),
+        (BestKernelClassifier(cv=1), "`cv` must be a whole number >= 2; got 1"),
+        (BestKernelClassifier(cv=120), "`cv` must not exceed .* cv=120 with classes of at most 100"),
+        (BestKernelClassifier(multiclass="pairs"), "`multiclass` must be one of"),
+    ],
+)
+def test_bad_parameters_are_named(model, message):
+    X, y = load_iris(return_X_y=True)
+    model.set_params(kernels=KernelBank([Gaussian(width=1), Linear()]))
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)

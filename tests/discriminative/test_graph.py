@@ -1,0 +1,172 @@
+"""Graphs against brute force, what a Laplacian must satisfy, and labels of which some are missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial.distance import cdist
+
+from bayesmkl.discriminative._graph import (
+    check_laplacian,
+    knn_laplacian,
+    split_labels,
+    squared_kernel_distances,
+)
+
+
+def dense(laplacian):
+    return laplacian if isinstance(laplacian, np.ndarray) else laplacian.toarray()
+
+
+def brute_force(distances, n_neighbors):
+    """Join every sample with its nearest others, one by one."""
+    n = len(distances)
+    weights = np.zeros((n, n))
+    for i in range(n):
+        others = [j for j in np.argsort(distances[i], kind="stable") if j != i]
+        for j in others[:n_neighbors]:
+            weights[i, j] = weights[j, i] = 1.0
+    return np.diag(weights.sum(axis=1)) - weights
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cityblock"])
+@pytest.mark.parametrize("n_samples", [15, 150])
+def test_neighbors_by_brute_force(rng, metric, n_samples):
+    X = rng.normal(size=(n_samples, 3))
+    laplacian = knn_laplacian(X, 4, metric=metric)
+    expected = brute_force(cdist(X, X, metric), 4)
+    np.testing.assert_array_equal(dense(laplacian), expected)
+    np.testing.assert_array_equal(dense(knn_laplacian(cdist(X, X, metric), 4, "precomputed")), expected)
+    assert scipy.sparse.issparse(laplacian) == (n_samples == 150)
+
+
+def test_one_sided_distances_by_brute_force(rng):
+    distances = rng.uniform(1.0, 2.0, size=(20, 20))
+    np.fill_diagonal(distances, 0.0)
+    assert not np.allclose(distances, distances.T)
+    np.testing.assert_array_equal(
+        dense(knn_laplacian(distances, 3, "precomputed")), brute_force(distances, 3)
+    )
+
+
+def test_smoothness_is_the_sum_over_edges(rng):
+    laplacian = dense(knn_laplacian(rng.normal(size=(30, 2)), 3))
+    scores = rng.normal(size=30)
+    edges = np.argwhere(np.triu(laplacian < 0))
+    assert scores @ laplacian @ scores == pytest.approx(sum((scores[i] - scores[j]) ** 2 for i, j in edges))
+
+
+def test_constants_on_components_cost_nothing(rng):
+    X = np.concatenate([rng.normal(size=(12, 2)) + shift for shift in (0.0, 100.0, 200.0)])
+    laplacian = dense(knn_laplacian(X, 3))
+    eigenvalues = np.linalg.eigvalsh(laplacian)
+    n_components = connected_components(laplacian)[0]
+    assert n_components >= 3
+    assert np.sum(eigenvalues < 1e-10) == n_components
+    assert eigenvalues[0] > -1e-12
+
+
+@pytest.mark.parametrize("n_neighbors", [9, 10, 50])
+def test_more_neighbors_than_samples_give_the_complete_graph(rng, n_neighbors):
+    expected = 10.0 * np.eye(10) - np.ones((10, 10))
+    np.testing.assert_array_equal(knn_laplacian(rng.normal(size=(10, 2)), n_neighbors), expected)
+
+
+def test_equal_samples_are_neighbors_of_each_other_not_of_themselves():
+    laplacian = knn_laplacian(np.repeat([[0.0], [1.0]], 3, axis=0), 2)
+    triangle = 3.0 * np.eye(3) - np.ones((3, 3))
+    np.testing.assert_array_equal(laplacian, np.kron(np.eye(2), triangle))
+
+
+def test_kernel_distances_are_those_of_the_features(rng):
+    features = rng.normal(size=(12, 5))
+    found = squared_kernel_distances(features @ features.T)
+    np.testing.assert_allclose(found, cdist(features, features, "sqeuclidean"), atol=1e-12)
+    assert (np.diagonal(found) == 0.0).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "options", "message"),
+    [
+        (np.zeros((3, 2)), {"n_neighbors": 0}, "`n_neighbors` must be a whole number >= 1"),
+        (np.zeros((3, 2)), {"metric": "precomputed"}, r"Distances .* of shape \(n_samples, n_samples\)"),
+        (-np.ones((3, 3)), {"metric": "precomputed"}, "not negative"),
+        (np.eye(3), {"metric": "precomputed"}, "Are these similarities"),
+        (np.full((3, 3), np.nan), {"metric": "precomputed"}, "Distances must be finite"),
+    ],
+)
+def test_graphs_that_cannot_be(X, options, message):
+    with pytest.raises(ValueError, match=message):
+        knn_laplacian(X, **options)
+
+
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_matrix, scipy.sparse.coo_array, list])
+def test_laplacians_of_any_form_pass_unchanged(rng, form):
+    laplacian = dense(knn_laplacian(rng.normal(size=(25, 2)), 3))
+    np.testing.assert_array_equal(dense(check_laplacian(form(laplacian), 25)), laplacian)
+
+
+def test_large_sparse_laplacians_stay_sparse(rng):
+    laplacian = knn_laplacian(rng.normal(size=(300, 2)), 3)
+    assert scipy.sparse.issparse(check_laplacian(laplacian, 300))
+
+
+def test_powers_and_mild_negative_weights_pass(rng):
+    laplacian = dense(knn_laplacian(rng.normal(size=(15, 2)), 3))
+    squared = laplacian @ laplacian
+    assert (squared - np.diag(np.diagonal(squared))).max() > 0  # an edge of negative weight
+    np.testing.assert_array_equal(check_laplacian(squared, 15), squared)
+
+
+TRIANGLE = 3.0 * np.eye(3) - np.ones((3, 3))
+ASYMMETRIC = np.array([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0], [-1.0, 0.0, 1.0]])
+NEGATIVE_WEIGHTS = np.array([[-1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [0.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize(
+    ("laplacian", "message"),
+    [
+        (np.eye(4), r"must be of shape \(n_samples, n_samples\) = \(3, 3\).*got \(4, 4\)"),
+        (np.full((3, 3), np.nan), "must be finite"),
+        (ASYMMETRIC, "must be symmetric.*Symmetrize"),
+        (np.eye(3), "zero row sums"),
+        (np.diag(TRIANGLE.diagonal()) - TRIANGLE, r"zero row sums.*np.diag\(W.sum"),
+        (NEGATIVE_WEIGHTS, "positive semidefinite.*negative weights, down to -1"),
+    ],
+)
+@pytest.mark.parametrize("form", [np.asarray, scipy.sparse.csr_array])
+def test_matrices_that_are_no_laplacians(form, laplacian, message):
+    with pytest.raises(ValueError, match=f"`graph` .*{message}"):
+        check_laplacian(form(laplacian), 3, "graph")
+
+
+def test_a_vector_is_no_laplacian():
+    with pytest.raises(ValueError, match=r"`laplacian` must be of shape .* got \(3,\)"):
+        check_laplacian(np.zeros(3), 3)
+
+
+def test_labels_are_split_from_marks():
+    split = split_labels(np.array([5, -1, 7, 5, -1, 9]), -1)
+    np.testing.assert_array_equal(split.labeled, [0, 2, 3, 5])
+    np.testing.assert_array_equal(split.classes, [5, 7, 9])
+    np.testing.assert_array_equal(split.targets, [[1, -1, 1, -1], [-1, 1, -1, -1], [-1, -1, -1, 1]])
+    scores = np.eye(3)[[1, 2, 1, 1, 0, 1]]  # those of labeled samples are overruled
+    np.testing.assert_array_equal(split.transduce(scores), [5, 9, 7, 5, 5, 9])
+
+
+def test_text_labels_and_no_mark():
+    split = split_labels(["a", "?", "b"], "?")
+    np.testing.assert_array_equal(split.transduce(np.array([[-1.0], [2.0], [1.0]])), ["a", "b", "b"])
+    everything = split_labels([-1, 1, -1], None)
+    np.testing.assert_array_equal(everything.labeled, [0, 1, 2])
+    np.testing.assert_array_equal(everything.classes, [-1, 1])
+
+
+@pytest.mark.parametrize("y", [[-1, 1, 1, -1], [-1, -1, -1]])
+def test_two_labels_must_remain(y):
+    with pytest.raises(
+        ValueError, match=r"two labels besides `unlabeled_label`=-1.*mark unlabeled samples by"
+    ):
+        split_labels(y, -1)

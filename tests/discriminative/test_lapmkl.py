@@ -1,0 +1,375 @@
+"""LapMKL's two problems against SciPy, finite differences, each other and their degenerate cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import assert_same, random_kernels, random_labels
+from scipy.optimize import approx_fprime, minimize
+from sklearn.svm import SVC
+
+from bayesmkl.discriminative._graph import knn_laplacian
+from bayesmkl.discriminative._outer import fit_at
+from bayesmkl.discriminative._primal import SquaredHinge
+from bayesmkl.discriminative.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
+from bayesmkl.kernels.stack import DenseStack
+
+EXACT = LapMKLOptions(tol=1e-10)
+
+
+def toy(rng, n_samples=18, n_labeled=8, n_kernels=3, gammas=(0.2, 0.3)):
+    """Gaussian kernels of different views, the graph of the first view, and labels of some samples."""
+    X = rng.normal(size=(n_kernels, n_samples, 2))
+    kernels = np.exp(-0.5 * ((X[:, :, None] - X[:, None]) ** 2).sum(axis=-1))
+    labeled = np.sort(rng.choice(n_samples, n_labeled, replace=False))
+    laplacian = knn_laplacian(X[0], 3)
+    laplacian = laplacian if isinstance(laplacian, np.ndarray) else laplacian.toarray()
+    return DenseStack(kernels), Graph(laplacian, labeled, *gammas), random_labels(rng, n_labeled)
+
+
+def loss(scores, y):
+    return 0.5 * (np.maximum(0.0, 1.0 - y * scores) ** 2).sum()
+
+
+def objective_16(stack, graph, y, weights, alphas, intercept):
+    """Eq. (16) with one half, at f_m = K_m alpha_m, term by term."""
+    total, scores = 0.0, np.full(len(y), intercept)
+    for kernel, weight, alpha in zip(stack.kernels, weights, alphas, strict=True):
+        f = kernel @ alpha
+        total += 0.5 * graph.gamma_ambient * weight * (alpha @ f)
+        total += 0.5 * graph.gamma_intrinsic * weight * (f @ graph.laplacian @ f)
+        scores = scores + weight * f[graph.labeled]
+    return total + loss(scores, y)
+
+
+def objective_18(stack, graph, y, weights, alpha, intercept):
+    """Eq. (18): the same with one alpha."""
+    return objective_16(stack, graph, y, weights, [alpha] * stack.n_kernels, intercept)
+
+
+def minimum_by_scipy(stack, graph, y, weights, shared):
+    """Minimize over coefficients and intercept with a general optimizer."""
+    n_vectors = 1 if shared else stack.n_kernels
+
+    def value(z):
+        alphas = z[:-1].reshape(n_vectors, -1)
+        alphas = np.broadcast_to(alphas, (stack.n_kernels, stack.n_train))
+        return objective_16(stack, graph, y, weights, alphas, z[-1])
+
+    def gradient(z):
+        alphas = np.broadcast_to(z[:-1].reshape(n_vectors, -1), (stack.n_kernels, stack.n_train))
+        outputs = [kernel @ alpha for kernel, alpha in zip(stack.kernels, alphas, strict=True)]
+        scores = z[-1] + np.tensordot(weights, outputs, axes=1)[graph.labeled]
+        slack = -y * np.maximum(0.0, 1.0 - y * scores)
+        spread = np.zeros(stack.n_train)
+        spread[graph.labeled] = slack
+        parts = np.stack(
+            [
+                weight
+                * (
+                    graph.gamma_ambient * output
+                    + graph.gamma_intrinsic * kernel @ graph.laplacian @ output
+                    + kernel @ spread
+                )
+                for kernel, weight, output in zip(stack.kernels, weights, outputs, strict=True)
+            ]
+        )
+        parts = parts.sum(axis=0) if shared else parts.ravel()
+        return np.append(parts, slack.sum())
+
+    start = np.zeros(n_vectors * stack.n_train + 1)
+    options = {"maxiter": 20000, "maxfun": 40000, "ftol": 1e-15, "gtol": 1e-9}
+    return minimize(value, start, jac=gradient, method="L-BFGS-B", options=options).fun
+
+
+# ------------------------------------------------------------------------------------------------ given weights
+
+
+@pytest.mark.parametrize("form", [deform, share])
+@pytest.mark.parametrize("gammas", [(0.2, 0.3), (0.3, 0.1), (1.0, 0.0)])
+def test_inner_minimum_is_scipys(rng, form, gammas):
+    stack, graph, y = toy(rng, n_samples=12, n_labeled=6, gammas=gammas)
+    weights = np.array([0.5, 0.2, 0.3])
+    at = form(stack, graph).evaluate(weights, y[None])
+    assert at.objective == pytest.approx(
+        minimum_by_scipy(stack, graph, y, weights, shared=form is share), rel=2e-5
+    )
+    assert at.inner_gap < 1e-9
+
+
+@pytest.mark.parametrize(("form", "objective"), [(deform, objective_16), (share, objective_18)])
+def test_objective_is_attained_at_the_coefficients(rng, form, objective):
+    stack, graph, y = toy(rng)
+    result = fit_lapmkl(form(stack, graph), y[None], EXACT)
+    value = objective(stack, graph, y, result.kernel_weights, result.signed_dual[0], result.intercept[0])
+    assert result.objective_history[-1] == pytest.approx(value, rel=1e-8)
+
+
+@pytest.mark.parametrize(("form", "objective"), [(deform, objective_16), (share, objective_18)])
+def test_coefficients_are_stationary_by_finite_differences(rng, form, objective):
+    stack, graph, y = toy(rng)
+    weights = np.array([0.5, 0.2, 0.3])
+    model = form(stack, graph)
+    at = model.evaluate(weights, y[None])
+    alpha, intercept = model.coefficients(at)[0], at.solutions[0].intercept
+
+    def value(z):
+        return objective(stack, graph, y, weights, z[:-1].reshape(alpha.shape), z[-1])
+
+    z = np.append(alpha.ravel(), intercept)
+    np.testing.assert_allclose(approx_fprime(z, value, 1e-6), 0.0, atol=2e-5)
+    # and a minimum: any direction goes up
+    for _ in range(20):
+        step = 0.1 * rng.normal(size=z.shape)
+        assert value(z + step) >= at.objective - 1e-9
+
+
+@pytest.mark.parametrize("form", [deform, share])
+@pytest.mark.parametrize("n_tasks", [1, 3])
+def test_gradient_in_the_weights_by_finite_differences(rng, form, n_tasks):
+    stack, graph, _ = toy(rng)
+    targets = np.stack([random_labels(rng, 8) for _ in range(n_tasks)])
+    model, weights = form(stack, graph), np.array([0.5, 0.2, 0.3])
+    numeric = [
+        (
+            model.evaluate(weights + step, targets).objective
+            - model.evaluate(weights - step, targets).objective
+        )
+        / 2e-5
+        for step in 1e-5 * np.eye(3)
+    ]
+    np.testing.assert_allclose(model.evaluate(weights, targets).gradient, numeric, rtol=1e-5, atol=1e-7)
+
+
+def test_partial_derivatives_of_18_by_finite_differences(rng):
+    """The gradient of J is that of F at fixed coefficients (envelope)."""
+    stack, graph, y = toy(rng)
+    model, weights = share(stack, graph), np.array([0.5, 0.2, 0.3])
+    at = model.evaluate(weights, y[None])
+    alpha, intercept = model.coefficients(at)[0], at.solutions[0].intercept
+    numeric = approx_fprime(weights, lambda d: objective_18(stack, graph, y, d, alpha, intercept), 1e-7)
+    np.testing.assert_allclose(at.gradient, numeric, rtol=1e-5, atol=1e-6)
+
+
+def test_deformed_kernels_by_the_explicit_formula(rng):
+    """K - K (I / rho + L K)^-1 L K of Sindhwani, Niyogi & Belkin (2005), with inverses."""
+    stack, graph, _ = toy(rng, gammas=(0.2, 0.7))
+    found = deform(stack, graph).stack.kernels
+    for kernel, deformed in zip(stack.kernels, found, strict=True):
+        product = graph.laplacian @ kernel
+        expected = kernel - kernel @ np.linalg.inv(0.2 / 0.7 * np.eye(18) + product) @ product
+        np.testing.assert_allclose(deformed, expected[np.ix_(graph.labeled, graph.labeled)], atol=1e-10)
+        assert np.linalg.eigvalsh(deformed)[0] > -1e-12
+        assert np.linalg.eigvalsh(kernel[np.ix_(graph.labeled, graph.labeled)] - deformed)[0] > -1e-12
+
+
+# ------------------------------------------------------------------------------------------- the optimal weights
+
+
+@pytest.mark.parametrize("p_norm", [1.0, 2.0])
+def test_exact_optimum_is_scipys(rng, p_norm):
+    """SLSQP over the weights, with deformed kernels by explicit inverses."""
+    stack, graph, y = toy(rng, n_labeled=12, gammas=(0.02, 0.02))
+    result = fit_lapmkl(deform(stack, graph), y[None], EXACT._replace(p_norm=p_norm))
+    ratio = graph.gamma_intrinsic / graph.gamma_ambient
+    deformed = np.stack([K @ np.linalg.inv(np.eye(18) + ratio * graph.laplacian @ K) for K in stack.kernels])
+    labeled = DenseStack(np.ascontiguousarray(deformed[:, graph.labeled][:, :, graph.labeled]))
+
+    def value(weights):
+        fit = fit_at(labeled, y[None], SquaredHinge(graph.gamma_ambient), weights, 1e-10)
+        return graph.gamma_ambient * fit.objective
+
+    scipys = minimize(
+        value,
+        np.full(3, 0.3),
+        method="SLSQP",
+        bounds=[(0, 1)] * 3,
+        constraints={"type": "ineq", "fun": lambda d: 1.0 - (np.maximum(d, 0.0) ** p_norm).sum()},
+        options={"ftol": 1e-13, "maxiter": 200},
+    )
+    assert result.objective_history[-1] == pytest.approx(scipys.fun, rel=1e-6)
+    np.testing.assert_allclose(result.kernel_weights, scipys.x, atol=5e-3)
+    assert (result.kernel_weights > 0.01).sum() >= 2  # no vertex
+    assert result.duality_gap <= 1e-9
+
+
+def test_gap_bounds_what_is_lost(rng):
+    stack, graph, y = toy(rng, gammas=(0.02, 0.02))
+    model = deform(stack, graph)
+    best = fit_lapmkl(model, y[None], EXACT).objective_history[-1]
+    for max_iter in (1, 2, 3):
+        early = fit_lapmkl(model, y[None], LapMKLOptions(tol=0.0, max_iter=max_iter))
+        assert -1e-9 <= early.objective_history.min() - best <= early.duality_gap + 1e-9
+
+
+def test_paper_optimum_is_stationary_and_never_below_the_exact_one(rng):
+    gaps = []
+    for _ in range(10):
+        stack, graph, y = toy(rng, gammas=(0.1, 0.5))
+        exact, shared = (fit_lapmkl(form(stack, graph), y[None], EXACT) for form in (deform, share))
+        gaps.append(shared.objective_history[-1] / exact.objective_history[-1] - 1.0)
+        assert np.isnan(shared.duality_gap)
+        at = share(stack, graph).evaluate(shared.kernel_weights, y[None])
+        # no feasible direction descends
+        assert at.gradient @ shared.kernel_weights - at.gradient.min() <= 1e-8
+    assert min(gaps) > -1e-8
+    assert max(gaps) > 1e-3  # a restriction that costs something
+
+
+def test_paper_kernel_is_below_the_deformed_one(rng):
+    stack, graph, _ = toy(rng)
+    weights = np.array([0.5, 0.2, 0.3])
+    shared = share(stack, graph)._effective_kernel(weights)[0]
+    exact = deform(stack, graph).stack.combine(weights) / graph.gamma_ambient
+    assert np.linalg.eigvalsh(exact - shared)[0] > -1e-8
+
+
+def test_only_the_exact_problem_is_convex(rng):
+    """Values at midpoints of random pairs of weights: never above the mean for (16), sometimes for (18)."""
+    above = {deform: 0, share: 0}
+    for _ in range(10):
+        stack, graph, y = toy(rng, n_kernels=2, gammas=(0.05, 0.5))
+        for form in (deform, share):
+            model = form(stack, graph)
+            for _ in range(10):
+                left, right = rng.dirichlet(np.ones(2), size=2)
+                ends = [model.evaluate(d, y[None]).objective for d in (left, right)]
+                middle = model.evaluate(0.5 * (left + right), y[None]).objective
+                above[form] += middle > np.mean(ends) * (1.0 + 1e-7)
+    assert above[deform] == 0
+    assert above[share] >= 10
+
+
+# ---------------------------------------------------------------------------------------------- degenerate cases
+
+
+@pytest.mark.parametrize("form", [deform, share])
+@pytest.mark.parametrize("gammas", ["no price", "no edges"])
+def test_without_the_graph_it_is_supervised_learning_on_labeled_rows(rng, form, gammas):
+    stack, graph, y = toy(rng, gammas=(0.3, 0.0 if gammas == "no price" else 0.4))
+    if gammas == "no edges":
+        graph = graph._replace(laplacian=np.zeros_like(graph.laplacian))
+    weights = np.array([0.5, 0.2, 0.3])
+    at = form(stack, graph).evaluate(weights, y[None])
+    alpha = form(stack, graph).coefficients(at)[0]
+    labeled = DenseStack(np.ascontiguousarray(stack.kernels[:, graph.labeled][:, :, graph.labeled]))
+    supervised = fit_at(labeled, y[None], SquaredHinge(0.3), weights, 1e-10)
+    assert at.objective == pytest.approx(0.3 * supervised.objective, rel=1e-8)
+    assert at.solutions[0].intercept == pytest.approx(supervised.solutions[0].intercept, rel=1e-7)
+    np.testing.assert_allclose(at.gradient, -0.15 * supervised.quadratics, rtol=1e-6)
+    expected = np.zeros(18)
+    expected[graph.labeled] = supervised.solutions[0].signed_dual
+    alphas = alpha if form is deform else alpha[None]
+    for found in alphas:
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("gammas", [(0.2, 0.3), (0.01, 1.0)])
+def test_one_kernel_makes_both_solvers_equal(rng, gammas):
+    stack, graph, y = toy(rng, n_kernels=1, gammas=gammas)
+    exact, shared = (fit_lapmkl(form(stack, graph), y[None], EXACT) for form in (deform, share))
+    assert shared.objective_history[-1] == pytest.approx(exact.objective_history[-1], rel=1e-8)
+    assert shared.intercept[0] == pytest.approx(exact.intercept[0], rel=1e-6)
+    outputs = [stack.kernels[0] @ np.ravel(result.signed_dual) for result in (exact, shared)]
+    np.testing.assert_allclose(outputs[1], outputs[0], atol=1e-6)
+
+
+def test_lapsvm_is_a_machine_of_the_deformed_kernel(rng):
+    """Squared slacks are a ridge on the kernel of a machine without slacks."""
+    stack, graph, y = toy(rng, n_kernels=1, gammas=(0.2, 0.3))
+    result = fit_lapmkl(deform(stack, graph), y[None], EXACT)
+    kernel = stack.kernels[0] @ np.linalg.inv(np.eye(18) + 1.5 * graph.laplacian @ stack.kernels[0])
+    labeled = kernel[np.ix_(graph.labeled, graph.labeled)]
+    machine = SVC(kernel="precomputed", C=1e8, tol=1e-8).fit(labeled + 0.2 * np.eye(8), y)
+    dual = np.zeros(8)
+    dual[machine.support_] = machine.dual_coef_[0]
+    expected = kernel[:, graph.labeled] @ dual + machine.intercept_
+    np.testing.assert_allclose(
+        stack.kernels[0] @ result.signed_dual[0, 0] + result.intercept[0], expected, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("form", [deform, share])
+def test_equal_kernels_do_not_care_about_weights(rng, form):
+    stack, graph, y = toy(rng, n_kernels=1)
+    copies = DenseStack(np.repeat(stack.kernels, 3, axis=0))
+    one = form(stack, graph).evaluate(np.ones(1), y[None]).objective
+    for weights in ([1 / 3, 1 / 3, 1 / 3], [0.7, 0.3, 0.0]):
+        several = form(copies, graph).evaluate(np.array(weights), y[None]).objective
+        assert several == pytest.approx(one, rel=1e-8)
+
+
+@pytest.mark.parametrize("form", [deform, share])
+def test_order_of_samples_and_kernels_does_not_matter(rng, form):
+    stack, graph, y = toy(rng)
+    result = fit_lapmkl(form(stack, graph), y[None], EXACT)
+    samples, kernels = rng.permutation(18), rng.permutation(3)
+    moved = DenseStack(np.ascontiguousarray(stack.kernels[kernels][:, samples][:, :, samples]))
+    place = np.argsort(samples)
+    graph = graph._replace(laplacian=graph.laplacian[samples][:, samples], labeled=place[graph.labeled])
+    again = fit_lapmkl(form(moved, graph), y[None], EXACT)
+    np.testing.assert_allclose(again.kernel_weights, result.kernel_weights[kernels], atol=1e-4)
+    assert again.objective_history[-1] == pytest.approx(result.objective_history[-1], rel=1e-7)
+
+
+@pytest.mark.parametrize("form", [deform, share])
+def test_other_labels_flip_scores(rng, form):
+    stack, graph, y = toy(rng)
+    results = [fit_lapmkl(form(stack, graph), target[None], EXACT) for target in (y, -y)]
+    assert_same(results[1].signed_dual, -results[0].signed_dual, 1e-6)
+    assert results[1].intercept[0] == pytest.approx(-results[0].intercept[0], abs=1e-8)
+
+
+def test_higher_price_gives_smoother_scores(rng):
+    stack, graph, y = toy(rng, n_kernels=1)
+    roughness = []
+    for gamma in (0.0, 0.01, 0.1, 1.0, 10.0):
+        result = fit_lapmkl(deform(stack, graph._replace(gamma_intrinsic=gamma)), y[None], EXACT)
+        scores = stack.kernels[0] @ result.signed_dual[0, 0]
+        roughness.append(scores @ graph.laplacian @ scores)
+    assert (np.diff(roughness) < 0).all()
+
+
+def test_regularizer_bounds_the_roughness_of_the_sum(rng):
+    """Proposition 4."""
+    stack, graph, y = toy(rng)
+    result = fit_lapmkl(deform(stack, graph), y[None], LapMKLOptions(p_norm=2.0))
+    outputs = np.stack([K @ a for K, a in zip(stack.kernels, result.signed_dual[0], strict=True)])
+    total = result.kernel_weights @ outputs
+    parts = sum(d * f @ graph.laplacian @ f for d, f in zip(result.kernel_weights, outputs, strict=True))
+    assert (result.kernel_weights > 0).sum() > 1
+    assert result.kernel_weights.sum() > 1.0  # so that the bound needs that factor
+    assert total @ graph.laplacian @ total <= result.kernel_weights.sum() * parts
+
+
+@pytest.mark.parametrize("form", [deform, share])
+def test_singular_kernels_are_no_problem(rng, form):
+    kernels = random_kernels(rng, 18, 3, kind="rank deficient")
+    _, graph, y = toy(rng)
+    stack = DenseStack(kernels)
+    result = fit_lapmkl(form(stack, graph), y[None], LapMKLOptions(tol=1e-6))
+    assert result.outcome.converged
+    weights = result.kernel_weights
+    expected = minimum_by_scipy(stack, graph, y, weights, shared=form is share)
+    assert result.objective_history[-1] == pytest.approx(expected, rel=1e-4)
+
+
+def test_kernels_the_paper_solver_cannot_use():
+    stack = DenseStack(np.array([[[0.0, 1.0], [1.0, 0.0]]]))
+    graph = Graph(np.zeros((2, 2)), np.arange(2), 1.0, 1.0)
+    with pytest.raises(ValueError, match='not positive semidefinite, which `solver="paper"` needs'):
+        share(stack, graph).evaluate(np.ones(1), np.array([[-1.0, 1.0]]))
+
+
+@pytest.mark.parametrize("form", [deform, share])
+def test_a_start_at_the_optimum_ends_at_once_and_steps_are_reported(rng, form):
+    stack, graph, y = toy(rng, n_labeled=12, gammas=(0.02, 0.02))
+    model, steps = form(stack, graph), []
+    options = LapMKLOptions(tol=1e-5)
+    result = fit_lapmkl(model, y[None], options, on_step=lambda done, status: steps.append((done, status)))
+    assert [done for done, _ in steps] == list(range(1, len(result.objective_history)))
+    assert steps
+    assert steps[-1][1].startswith("gap ")
+    again = fit_lapmkl(model, y[None], options, start=result.kernel_weights)
+    assert len(again.objective_history) == 1
+    assert again.objective_history[0] == pytest.approx(result.objective_history[-1], rel=1e-8)

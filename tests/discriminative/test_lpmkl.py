@@ -1,0 +1,207 @@
+"""lp-norm multiple kernel learning: closed form, descent, degenerate cases, limits, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dual_reference import problem, quadratics
+from helpers import assert_same, informed_target
+from scipy.optimize import minimize
+from sklearn.svm import SVC, SVR
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative import LpMKLClassifier, LpMKLRegressor, SimpleMKLClassifier, UniformMKLClassifier
+from bayesmkl.discriminative._outer import fit_at
+from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
+from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
+from bayesmkl.kernels.stack import DenseStack
+
+NORMS = [1.0, 1.1, 4.0 / 3.0, 2.0, 4.0, 8.0]
+TIGHT = 1e-6
+MACHINE = 2e-3  # scores of two solutions at a gap of TIGHT
+
+
+def samples_first(kernels):
+    return np.moveaxis(kernels, 0, -1)
+
+
+def classifier(**parameters):
+    return LpMKLClassifier("precomputed", **{"tol": TIGHT, **parameters})
+
+
+@pytest.mark.parametrize("p_norm", NORMS)
+def test_objective_never_rises_and_weights_have_norm_one(rng, p_norm):
+    for C in (0.3, 30.0):
+        kernels, y = problem(rng, 50, 8)
+        result = fit_lpmkl(DenseStack(kernels), y[None], Hinge(C), LpMKLOptions(p_norm, 1e-5, 3000))
+        assert result.outcome is Outcome.CONVERGED
+        assert len(result.objective_history) > 2
+        assert np.all(np.diff(result.objective_history) < 0.0)
+        assert np.linalg.norm(result.kernel_weights, p_norm) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("p_norm", NORMS[1:])
+def test_weights_are_a_fixed_point_of_the_dual_form(rng, p_norm):
+    """At the optimum d_m is proportional to S_m^(q/p), the maximizer of d'S over the ball."""
+    kernels, y = problem(rng, 40, 5)
+    result = fit_lpmkl(DenseStack(kernels), y[None], Hinge(2.0), LpMKLOptions(p_norm, 1e-9, 5000))
+    S = quadratics(kernels, result.signed_dual[0])
+    expected = S ** (1.0 / (p_norm - 1.0))
+    expected /= np.linalg.norm(expected, p_norm)
+    assert_same(result.kernel_weights, expected, 5e-3)
+
+
+def test_closed_form_is_the_best_of_all_weights(rng):
+    """Against a general solver over weights on the sphere, for fixed block norms of a machine."""
+    kernels, y = problem(rng, 40, 3)
+    stack, p_norm = DenseStack(kernels), 1.5
+    first = np.full(3, 3.0 ** (-1.0 / p_norm))
+    one_step = fit_lpmkl(stack, y[None], Hinge(2.0), LpMKLOptions(p_norm, 1e-12, 1)).kernel_weights
+    fit = fit_at(stack, y[None], Hinge(2.0), first, 1e-9)
+    squares = first**2 * fit.quadratics  # ||w_m||^2
+
+    found = minimize(
+        lambda d: (squares / d).sum() / squares.sum(),
+        first,
+        bounds=[(1e-6, 1.0)] * 3,
+        constraints={"type": "ineq", "fun": lambda d: 1.0 - (d**p_norm).sum()},
+        options={"ftol": 1e-14},
+    )
+    assert_same(one_step, found.x, 1e-3)
+
+
+def test_p_one_is_simplemkl(rng):
+    kernels, y = problem(rng, 50, 6)
+    train = samples_first(kernels)
+    ours = classifier(p_norm=1.0, tol=1e-5, max_iter=5000, C=3.0).fit(train, y)
+    other = SimpleMKLClassifier("precomputed", tol=1e-5, C=3.0).fit(train, y)
+    assert ours.objective_history_[-1] == pytest.approx(other.objective_history_[-1], rel=2e-5)
+    assert_same(ours.kernel_weights_, other.kernel_weights_, 0.02)
+    assert_same(ours.decision_function(train), other.decision_function(train), 0.02)
+
+
+def test_large_p_is_the_sum_of_all_kernels(rng):
+    kernels, y = problem(rng, 60, 4)
+    train, new = samples_first(kernels[:, :40, :40]), samples_first(kernels[:, 40:, :40])
+    model = classifier(p_norm=1e4, C=0.5).fit(train, y[:40])
+    np.testing.assert_allclose(model.kernel_weights_, 1.0, atol=1e-3)
+    uniform = UniformMKLClassifier("precomputed", C=2.0, tol=1e-8).fit(train, y[:40])  # the mean: C times P
+    assert_same(model.decision_function(new), uniform.decision_function(new), MACHINE)
+
+
+@pytest.mark.parametrize("p_norm", [1.0, 2.0])
+def test_one_kernel_is_the_machine(rng, p_norm):
+    kernels, y = problem(rng, 60, 2)
+    train, new = kernels[0, :40, :40], kernels[0, 40:, :40]
+    model = classifier(p_norm=p_norm, C=2.0).fit(train, y[:40])
+    machine = SVC(kernel="precomputed", C=2.0, tol=1e-8).fit(train, y[:40])
+    assert_same(model.decision_function(new), machine.decision_function(new), MACHINE)
+    target = informed_target(rng, kernels)
+    regressor = LpMKLRegressor("precomputed", p_norm=p_norm, C=2.0, epsilon=0.3, tol=1e-7).fit(
+        train, target[:40]
+    )
+    machine = SVR(kernel="precomputed", C=2.0, epsilon=0.3, tol=1e-8).fit(train, target[:40])
+    assert_same(regressor.predict(new), machine.predict(new), MACHINE)
+
+
+def test_identical_kernels_share_their_weight(rng):
+    kernels, y = problem(rng, 60, 2)
+    stack = DenseStack(kernels[[0, 0, 1]])
+    result = fit_lpmkl(stack, y[None], Hinge(1.0), LpMKLOptions(2.0, TIGHT))
+    assert result.kernel_weights[0] == pytest.approx(result.kernel_weights[1])
+
+
+@pytest.mark.parametrize("p_norm", [1.0, 1.5, 4.0])
+def test_zero_kernel_has_no_weight(rng, p_norm):
+    kernels, y = problem(rng, 40, 3)
+    kernels[1] = 0.0
+    result = fit_lpmkl(DenseStack(kernels), y[None], Hinge(1.0), LpMKLOptions(p_norm, 1e-5, 5000))
+    assert result.kernel_weights[1] == 0.0
+    without = fit_lpmkl(DenseStack(kernels[[0, 2]]), y[None], Hinge(1.0), LpMKLOptions(p_norm, 1e-5, 5000))
+    assert_same(result.kernel_weights[[0, 2]], without.kernel_weights, 0.01)
+
+
+@pytest.mark.parametrize("p_norm", [1.1, 2.0])
+def test_equivariance(rng, p_norm):
+    kernels, y = problem(rng, 60, 5)
+    train, new = samples_first(kernels[:, :40, :40]), samples_first(kernels[:, 40:, :40])
+    model = classifier(p_norm=p_norm, C=2.0).fit(train, y[:40])
+    scores = model.decision_function(new)
+    order, rows = rng.permutation(5), rng.permutation(40)
+    permuted = classifier(p_norm=p_norm, C=2.0).fit(train[..., order], y[:40])
+    np.testing.assert_allclose(permuted.kernel_weights_, model.kernel_weights_[order], atol=2e-3)
+    shuffled = classifier(p_norm=p_norm, C=2.0).fit(train[rows][:, rows], -y[:40][rows])
+    assert_same(shuffled.decision_function(new[:, rows]), -scores, MACHINE)
+    scaled = classifier(p_norm=p_norm, C=2e-3).fit(1e3 * train, y[:40])
+    assert_same(scaled.decision_function(1e3 * new), scores, MACHINE)
+    np.testing.assert_allclose(scaled.kernel_weights_, model.kernel_weights_, atol=2e-3)
+
+
+@pytest.mark.parametrize("inner", [Hinge(2.0), EpsilonInsensitive(2.0, 0.1)], ids=str)
+def test_shared_tasks_minimize_the_sum(rng, inner):
+    kernels, y = problem(rng, 40, 3)
+    targets = np.array([y, -y, problem(rng, 40, 2)[1]])
+    if isinstance(inner, EpsilonInsensitive):
+        targets = np.array([informed_target(rng, kernels) for _ in range(3)])
+    stack = DenseStack(kernels)
+    result = fit_lpmkl(stack, targets, inner, LpMKLOptions(2.0, TIGHT))
+
+    def objective(d):
+        fits = fit_at(stack, targets, inner, np.maximum(d, 0.0), 1e-7)
+        return fits.objective / result.objective_history[
+            -1
+        ], -0.5 * fits.quadratics / result.objective_history[-1]
+
+    found = minimize(
+        objective,
+        np.full(3, 0.5),
+        jac=True,
+        bounds=[(0.0, 1.0)] * 3,
+        constraints={"type": "ineq", "fun": lambda d: 1.0 - d @ d, "jac": lambda d: -2.0 * d},
+        options={"ftol": 1e-12},
+    )
+    assert found.fun == pytest.approx(1.0, rel=1e-5)
+
+
+@pytest.mark.parametrize("p_norm", [1.0, 4.0 / 3.0])
+def test_warm_starts_find_the_same_optima_with_fewer_machines(rng, p_norm):
+    kernels, y = problem(rng, 60, 8)
+    train, grid = samples_first(kernels), [0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
+    path = classifier(p_norm=p_norm, tol=1e-3, max_iter=5000).path(train, y, C_values=grid)
+    cold = [classifier(p_norm=p_norm, tol=1e-3, max_iter=5000, C=C).fit(train, y) for C in grid]
+    for warm, model in zip(path.models, cold, strict=True):
+        assert warm.objective_history_[-1] == pytest.approx(model.objective_history_[-1], rel=2e-3)
+    assert sum(model.n_solves_ for model in path.models) < 0.9 * sum(model.n_solves_ for model in cold)
+
+
+def test_a_start_without_a_kernel_finds_it_again(rng):
+    kernels, y = problem(rng, 50, 4)
+    stack, options = DenseStack(kernels), LpMKLOptions(1.0, 1e-4, 5000)
+    cold = fit_lpmkl(stack, y[None], Hinge(2.0), options)
+    warm = fit_lpmkl(stack, y[None], Hinge(2.0), options, start=np.array([0.0, 0.0, 1.0, 0.0]))
+    assert warm.outcome is Outcome.CONVERGED
+    assert warm.objective_history[-1] == pytest.approx(cold.objective_history[-1], rel=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"p_norm": 0.5}, "`p_norm` must be a finite number >= 1; got 0.5"),
+        ({"p_norm": np.inf}, "`p_norm` must be a finite number >= 1"),
+        ({"C": 0.0}, "`C` must be a finite number > 0"),
+        ({"max_iter": 1.5}, "`max_iter` must be a whole number >= 1"),
+    ],
+)
+def test_bad_parameters_are_named(rng, parameters, message):
+    kernels, y = problem(rng, 20, 2)
+    with pytest.raises(ValueError, match=message):
+        classifier(**parameters).fit(samples_first(kernels), y)
+
+
+def test_p_one_reports_the_gap_it_has(rng):
+    kernels, y = problem(rng, 60, 12)
+    with pytest.warns(match="stopped after max_iter=20 steps with a relative duality gap of"):
+        model = classifier(p_norm=1.0, max_iter=20).fit(samples_first(kernels), y)
+    assert model.duality_gap_ > TIGHT * model.objective_history_[-1]
+    best = SimpleMKLClassifier("precomputed", tol=1e-6).fit(samples_first(kernels), y).objective_history_[-1]
+    assert model.objective_history_[-1] - model.duality_gap_ <= best <= model.objective_history_[-1]

@@ -1,0 +1,323 @@
+"""OBMKL: the empirical optimal kernel, its three uses, against explicit matrices, SLSQP and fixed points."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from helpers import SAME_FORMULA, assert_same, frozen, random_kernels, random_labels
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative._inner import InnerSolution
+from bayesmkl.discriminative._svm import Hinge
+from bayesmkl.discriminative.alignment_based import select_by_alignment
+from bayesmkl.discriminative.estimators import alignment as estimators
+from bayesmkl.discriminative.estimators.alignment import OBMKLClassifier
+from bayesmkl.discriminative.obmkl import (
+    METHODS,
+    OBMKLOptions,
+    Problem,
+    alternate,
+    fit_obmkl,
+    optimal_kernel,
+    select_weighted,
+)
+from bayesmkl.kernels import Gaussian, KernelBank
+from bayesmkl.kernels.alignment import empirical_optimal_kernel, frobenius_gram
+from bayesmkl.kernels.stack import DenseStack
+
+TIGHT = 1e-9
+FIXED = 1e-7  # of the alternation: LibSVM's rounding moves weights by 1e-8
+MACHINE = 1e-6
+UNIFORM = np.full(4, 0.25)
+
+
+@parametrize_with_checks(
+    [
+        OBMKLClassifier(method="aqp", max_iter=2),
+    ]
+)
+def test_contract_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # tiny data: doubtful kernels
+        check(estimator)
+
+
+@pytest.fixture
+def problem(rng):
+    """Four kernels of 40 samples, kernels first, and labels that follow the first of them."""
+    kernels = frozen(random_kernels(rng, 40, 4))
+    signal = kernels[0] @ rng.normal(size=40)
+    return kernels, frozen(np.where(signal > np.median(signal), 1.0, -1.0))
+
+
+def fit(kernels, y, method, C=1.0):
+    stack = DenseStack(np.ascontiguousarray(kernels))
+    return fit_obmkl(stack, np.atleast_2d(y), Hinge(C), OBMKLOptions(method, FIXED))
+
+
+def nearest_by_slsqp(kernels, target, pairs):
+    """Minimize the distance with every squared difference weighted by `pairs`."""
+    size = kernels.shape[-1]
+    found = minimize(
+        lambda w: (pairs * (np.einsum("m,mij->ij", w, kernels) - target) ** 2).sum() / size**2,
+        np.full(len(kernels), 1 / len(kernels)),
+        bounds=[(0.0, None)] * len(kernels),
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1.0},
+        options={"ftol": 1e-15, "maxiter": 300},
+    )
+    return found.x
+
+
+def test_qp_objective_is_the_squared_distance_from_the_optimal_kernel(problem):
+    kernels, y = problem
+    result = fit(kernels, y, "qp")
+    target = empirical_optimal_kernel(np.moveaxis(kernels, 0, -1), y)
+    combined = np.einsum("m,mij->ij", result.kernel_weights, kernels)
+    assert result.objective_history[0] == pytest.approx(np.linalg.norm(combined - target) ** 2, rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["smooth", "rank deficient", "duplicated", "badly scaled"])
+def test_qp_satisfies_its_optimality_conditions_to_1e_8(rng, kind):
+    for _ in range(5):
+        kernels, y = random_kernels(rng, 25, 12, kind), random_labels(rng, 25)
+        result = fit(kernels, y, "qp")
+        target = empirical_optimal_kernel(np.moveaxis(kernels, 0, -1), y)
+        combined = np.einsum("m,mij->ij", result.kernel_weights, kernels)
+        gradient = 2.0 * np.einsum("mij,ij->m", kernels, combined - target)
+        scale = np.abs(np.einsum("mij,ij->m", kernels, target)).max()
+        assert gradient @ result.kernel_weights - gradient.min() <= 1e-8 * scale
+        assert result.duality_gap <= 1e-8 * scale
+        assert result.kernel_weights.sum() == pytest.approx(1.0)
+
+
+def test_qp_agrees_with_slsqp(problem):
+    kernels, y = problem
+    target = empirical_optimal_kernel(np.moveaxis(kernels, 0, -1), y)
+    expected = nearest_by_slsqp(kernels, target, np.ones((40, 40)))
+    np.testing.assert_allclose(fit(kernels, y, "qp").kernel_weights, expected, atol=1e-5)
+
+
+def test_ratio_is_proportional_to_explicit_alignments(rng):
+    kernels, y = random_kernels(rng, 20, 5, "rank deficient"), random_labels(rng, 20)
+    kernels[3] = np.outer(y, y) * 1e-3  # small everywhere: K_opti has nothing of it
+    kernels[4] *= np.outer(y, y) * -1.0  # negative where K_opti is large: clipped
+    target = empirical_optimal_kernel(np.moveaxis(kernels, 0, -1), y)
+    alignments = np.array([(k * target).sum() / np.linalg.norm(k) for k in kernels])
+    assert alignments[4] < 0.0
+    expected = np.maximum(alignments, 0.0)
+    assert_same(fit(kernels, y, "ratio").kernel_weights, expected / expected.sum(), 1e-10)
+
+
+def test_aqp_ends_where_weights_and_duals_reproduce_each_other(problem):
+    """Independent of the algorithm: SVC for (15), SLSQP on explicit matrices for (14)."""
+    kernels, y = problem
+    result = fit(kernels, y, "aqp", C=2.0)
+    assert result.outcome is Outcome.CONVERGED
+    weights = result.kernel_weights
+    machine = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(np.einsum("m,mij->ij", weights, kernels), y)
+    alpha = np.zeros(40)
+    alpha[machine.support_] = np.abs(machine.dual_coef_[0])
+    target = empirical_optimal_kernel(np.moveaxis(kernels, 0, -1), y)
+    expected = nearest_by_slsqp(kernels, target, np.outer(alpha**2, alpha**2) / alpha.max() ** 4)
+    np.testing.assert_allclose(weights, expected, atol=1e-4)
+    assert_same(np.abs(result.signed_dual[0]), alpha, 1e-5)
+    assert np.abs(weights - fit(kernels, y, "qp").kernel_weights).max() > 1e-3
+
+
+def test_aqp_with_equal_duals_is_qp_and_ignores_their_scale(rng, problem):
+    kernels, y = problem
+    stack, targets = DenseStack(kernels), y[None]
+    known = Problem(stack, targets, Hinge(1.0), optimal_kernel(stack, targets))
+    qp = fit(kernels, y, "qp").kernel_weights
+    assert_same(select_weighted(known, [np.full(40, 7.0)], UNIFORM), qp, 1e-8)
+    alpha = rng.random(40) * (rng.random(40) < 0.5)
+    weights = select_weighted(known, [alpha], UNIFORM)
+    assert_same(select_weighted(known, [1e5 * alpha], UNIFORM), weights, 1e-8)
+    assert_same(select_weighted(known, [alpha, alpha], UNIFORM), weights, 1e-8)
+    some = np.flatnonzero(alpha)
+    sliced = kernels[:, some][:, :, some]
+    assert_same(
+        weights,
+        select_weighted(
+            Problem(DenseStack(sliced), targets[:, some], Hinge(1.0), known.optimal[np.ix_(some, some)]),
+            [alpha[some]],
+            UNIFORM,
+        ),
+        1e-8,
+    )
+    np.testing.assert_array_equal(select_weighted(known, [np.zeros(40)], UNIFORM), UNIFORM)
+
+
+class Swinging:
+    """A machine whose duals favor one half of the samples when the first kernel leads, else the other half."""
+
+    def __init__(self, kernels):
+        self.kernels = kernels
+
+    def solve(self, kernel, target, tol):
+        weight = np.linalg.lstsq(self.kernels.reshape(len(self.kernels), -1).T, kernel.ravel(), rcond=None)[
+            0
+        ][0]
+        half = np.arange(len(target)) < len(target) // 2
+        return InnerSolution(np.where(half == (weight > 0.5), 1.0, 0.02), 0.0, weight, 0.0)
+
+
+def test_alternation_that_swings_is_damped(rng):
+    """Undamped it would visit the same two sets of weights for ever."""
+    size = 20
+    half = np.arange(size) < size // 2
+    kernels = np.stack([np.outer(half, half), np.outer(~half, ~half)]).astype(float)
+    optimal = np.zeros((size, size))  # whichever half counts, its kernel should have no weight
+    stack = DenseStack(kernels)
+    seen = []
+    known = Problem(stack, np.ones((1, size)), Swinging(kernels), optimal)
+    selection = alternate(
+        known, np.array([1.0, 0.0]), OBMKLOptions("aqp", 1e-9, 40), lambda *step: seen.append(step)
+    )
+    first = np.array(selection.objective_history)
+    assert first[:3].tolist() == pytest.approx([1.0, 0.0, 1.0], abs=1e-3)  # it swings ...
+    assert np.abs(np.diff(first[-5:])).max() < 1e-3  # ... less and less,
+    assert selection.kernel_weights[0] == pytest.approx(0.5, abs=1e-3)  # about where the duals change
+    assert selection.outcome is Outcome.MAX_ITER  # and there is no fixed point
+    assert [n for n, _ in seen] == list(range(1, 41))
+
+
+def test_too_few_alternations_warn(problem):
+    kernels, y = problem
+    model = OBMKLClassifier("precomputed", method="aqp", tol=1e-9, max_iter=1)
+    with pytest.warns(ConvergenceWarning, match="OBMKLClassifier stopped after max_iter=1 steps"):
+        model.fit(np.moveaxis(kernels, 0, -1), y)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_kernel_is_svc(rng, method):
+    X = np.moveaxis(random_kernels(rng, 50, 1), 0, -1)
+    y = random_labels(rng, 35)
+    model = OBMKLClassifier("precomputed", method=method, C=2.0, tol=TIGHT).fit(X[:35, :35], y)
+    machine = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(X[:35, :35, 0], y)
+    assert_same(model.decision_function(X[35:, :35]), machine.decision_function(X[35:, :35, 0]), MACHINE)
+
+
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+@pytest.mark.parametrize("method", METHODS)
+def test_identical_kernels_predict_alike_whatever_their_weights(problem, method):
+    kernels, y = problem
+    X = np.repeat(np.moveaxis(kernels[:1], 0, -1), 3, axis=-1)
+    model = OBMKLClassifier("precomputed", method=method, tol=TIGHT).fit(X, y)
+    one = OBMKLClassifier("precomputed", method=method, tol=TIGHT).fit(X[..., :1], y)
+    assert_same(model.decision_function(X), one.decision_function(X[..., :1]), MACHINE)
+    if method == "ratio":
+        assert_same(model.kernel_weights_, np.full(3, 1 / 3), SAME_FORMULA)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_flips_permutations_and_joint_scales(rng, problem, method):
+    kernels, y = problem
+    one = fit(kernels, y, method, C=3.0)
+    rows, order = rng.permutation(40), rng.permutation(4)
+    flipped = fit(kernels, -y, method, C=3.0)
+    assert_same(flipped.kernel_weights, one.kernel_weights, 1e-6)
+    assert_same(flipped.signed_dual, -one.signed_dual, 1e-5)
+    moved = fit(kernels[:, rows][:, :, rows], y[rows], method, C=3.0)
+    assert_same(moved.kernel_weights, one.kernel_weights, 1e-6)
+    assert_same(moved.signed_dual[0], one.signed_dual[0, rows], 1e-5)
+    assert_same(fit(kernels[order], y, method, C=3.0).kernel_weights, one.kernel_weights[order], 1e-6)
+    scaled = fit(10.0 * kernels, y, method, C=0.3)
+    assert_same(scaled.kernel_weights, one.kernel_weights, 1e-6)
+    assert_same(scaled.signed_dual, 0.1 * one.signed_dual, 1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+def test_kernels_of_zeros(problem):
+    """Ratio gives them nothing; qp may shrink the others with them, in which they have no say."""
+    kernels, y = problem
+    with_zeros = np.concatenate([np.zeros((1, 40, 40)), kernels])
+    assert fit(with_zeros, y, "ratio").kernel_weights[0] == 0.0
+    assert fit(np.zeros((3, 40, 40)), y, "ratio").kernel_weights.tolist() == [1 / 3] * 3
+    for method in ("qp", "aqp"):
+        result = fit(with_zeros, y, method)
+        without = np.einsum("m,mij->ij", result.kernel_weights[1:], kernels)
+        expected = Hinge(1.0).solve(without, y, TIGHT)
+        assert_same(result.signed_dual[0], expected.signed_dual, 1e-5)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_shared_weights_use_equality_of_classes(rng, monkeypatch, method):
+    kernels, y = random_kernels(rng, 36, 3), np.arange(36) % 3
+    X = np.moveaxis(kernels, 0, -1)
+    targets = np.where(y == np.arange(3)[:, None], 1.0, -1.0)
+    target = empirical_optimal_kernel(X, y)
+    np.testing.assert_array_equal(optimal_kernel(DenseStack(kernels), targets), target)
+    model = OBMKLClassifier("precomputed", method=method, multiclass="shared", tol=FIXED, C=2.0).fit(X, y)
+    if method == "ratio":
+        alignments = np.array([(k * target).sum() / np.linalg.norm(k) for k in kernels])
+        expected = alignments / alignments.sum()
+    else:
+        pairs = np.ones((36, 36))
+        if method == "aqp":
+            squares = model.dual_coef_**2
+            pairs = np.einsum("ci,cj->ij", squares, squares) / squares.max() ** 2
+        expected = nearest_by_slsqp(kernels, target, pairs)
+    np.testing.assert_allclose(model.kernel_weights_, expected, atol=1e-4)
+    assert model.dual_coef_.shape == (3, 36)
+
+
+def test_classes_with_own_weights_equal_binary_problems(rng, monkeypatch):
+    kernels, y = random_kernels(rng, 36, 4), np.arange(36) % 3
+    calls = []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return frobenius_gram(*arguments)
+
+    monkeypatch.setattr(estimators, "frobenius_gram", counted)
+    X = np.moveaxis(kernels, 0, -1)
+    model = OBMKLClassifier("precomputed", tol=TIGHT).fit(X, y)
+    assert len(calls) == 1
+    for c in range(3):
+        binary = OBMKLClassifier("precomputed", tol=TIGHT).fit(X, y == c)
+        assert_same(model.kernel_weights_[c], binary.kernel_weights_, 1e-9)
+        assert_same(model.decision_function(X)[:, c], binary.decision_function(X), MACHINE)
+
+
+def test_qp_and_convex_alignment_agree_for_the_ideal_target(rng):
+    """With kernels -1 and 1 off and on the classes, K_opti is yy' itself and both solve one problem."""
+    y = random_labels(rng, 20)
+    noise = np.where(rng.random((20, 20)) < 0.5, -1.0, 1.0)
+    kernels = np.stack([np.outer(y, y), np.outer(noise[0], noise[0]), np.outer(noise[1], noise[1])])
+    convex = select_by_alignment(DenseStack(kernels), y[None], "convex")
+    result = fit(kernels, y, "qp")
+    assert_same(result.kernel_weights, convex.kernel_weights, 1e-9)
+    assert result.kernel_weights[0] == pytest.approx(1.0)
+
+
+def test_informative_view_gets_the_weight(rng):
+    y = random_labels(rng, 80)
+    X = rng.normal(size=(80, 3))
+    X[:, 1] += 3.0 * y
+    bank = KernelBank(Gaussian(width=1), views="each")
+    for method in METHODS:
+        model = OBMKLClassifier(bank, method=method).fit(X, y)
+        assert model.kernel_weights_.argmax() == 1
+        assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"method": "align"}, "`method` must be one of 'ratio', 'qp', 'aqp'; got 'align'"),
+        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1; got 0"),
+        ({"C": -2}, "`C` must be a finite number > 0; got -2"),
+        ({"tol": np.inf}, "`tol` must be a finite number > 0; got inf"),
+    ],
+)
+def test_bad_parameters_are_named(problem, parameters, message):
+    kernels, y = problem
+    with pytest.raises(ValueError, match=message):
+        OBMKLClassifier("precomputed", **parameters).fit(np.moveaxis(kernels, 0, -1), y)

@@ -1,0 +1,155 @@
+"""Values, gradients and certificates over kernel weights, against differences, SciPy and closed forms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import random_kernels, random_labels
+from scipy.optimize import approx_fprime, minimize
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative._outer import (
+    dual_norm,
+    fit_at,
+    lp_weights,
+    outer_gap,
+    result_of,
+)
+from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
+from bayesmkl.kernels.stack import DenseStack
+
+EXACT = 1e-9
+NORMS = [1.0, 1.1, 4.0 / 3.0, 2.0, 4.0]
+
+
+def problem(rng, n_samples=30, n_kernels=3, n_tasks=1):
+    stack = DenseStack(random_kernels(rng, n_samples, n_kernels))
+    return stack, np.array([random_labels(rng, n_samples) for _ in range(n_tasks)])
+
+
+def value(stack, targets, inner, weights):
+    return fit_at(stack, targets, inner, weights, EXACT).objective
+
+
+@pytest.mark.parametrize("n_tasks", [1, 3])
+@pytest.mark.parametrize("inner", [Hinge(0.3), Hinge(10.0), EpsilonInsensitive(1.0, 0.1)], ids=str)
+def test_finite_difference_gradient_is_half_the_negative_quadratic_forms(rng, inner, n_tasks):
+    stack, targets = problem(rng, n_tasks=n_tasks)
+    if isinstance(inner, EpsilonInsensitive):
+        targets = rng.normal(size=targets.shape)
+    weights = rng.uniform(0.2, 1.0, size=3)
+    fit = fit_at(stack, targets, inner, weights, EXACT)
+    numerical = approx_fprime(weights, lambda d: value(stack, targets, inner, d), 1e-5)
+    np.testing.assert_allclose(-0.5 * fit.quadratics, numerical, rtol=2e-3, atol=1e-4)
+    by_hand = sum(
+        np.einsum("i,mij,j->m", solution.signed_dual, stack.kernels, solution.signed_dual)
+        for solution in fit.solutions
+    )
+    np.testing.assert_allclose(fit.quadratics, by_hand, rtol=1e-11)
+    assert fit.objective == pytest.approx(sum(solution.objective for solution in fit.solutions))
+
+
+def test_objective_is_convex_in_the_weights(rng):
+    stack, targets = problem(rng)
+    for _ in range(10):
+        one, other = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3))
+        middle = value(stack, targets, Hinge(3.0), 0.5 * (one + other))
+        ends = [value(stack, targets, Hinge(3.0), weights) for weights in (one, other)]
+        assert middle <= 0.5 * sum(ends) + 1e-7
+
+
+@pytest.mark.parametrize("p_norm", NORMS)
+def test_other_library_gap_is_zero_at_the_optimum_and_bounds_the_distance_elsewhere(rng, p_norm):
+    stack, targets = problem(rng, n_tasks=2)
+    inner = Hinge(2.0)
+
+    def with_gradient(d):
+        fit = fit_at(stack, targets, inner, np.maximum(d, 0.0), EXACT)
+        return fit.objective, -0.5 * fit.quadratics
+
+    uniform = np.full(3, 3.0 ** (-1.0 / p_norm))
+    best = minimize(
+        with_gradient,
+        uniform,
+        jac=True,
+        bounds=[(0.0, 1.0)] * 3,
+        constraints={"type": "ineq", "fun": lambda d: 1.0 - (np.maximum(d, 0.0) ** p_norm).sum()},
+        method="SLSQP",
+        options={"ftol": 1e-11},
+    )
+    at_best = fit_at(stack, targets, inner, best.x, EXACT)
+    # SLSQP keeps to the constraint up to its own tolerance
+    assert 0.0 <= outer_gap(at_best, p_norm) + 1e-6 <= 1e-4 * best.fun
+    for _ in range(5):
+        weights = rng.dirichlet(np.ones(3))
+        weights /= (weights**p_norm).sum() ** (1.0 / p_norm)
+        fit = fit_at(stack, targets, inner, weights, EXACT)
+        assert outer_gap(fit, p_norm) >= fit.objective - best.fun - 1e-6
+    loose = fit_at(stack, targets, inner, uniform, 0.1)
+    assert loose.inner_gap > 1e-3  # and part of the certificate
+    assert outer_gap(loose, p_norm) >= loose.objective + loose.inner_gap - best.fun - 1e-6
+
+
+def test_degenerate_one_kernel_has_no_outer_gap(rng):
+    stack, targets = problem(rng, n_kernels=1)
+    fit = fit_at(stack, targets, Hinge(1.0), np.ones(1), 1e-2)
+    for p_norm in NORMS:
+        assert outer_gap(fit, p_norm) == pytest.approx(fit.inner_gap, rel=1e-12)
+
+
+def test_combined_kernel_of_the_caller_is_used(rng):
+    stack, targets = problem(rng)
+    weights = np.array([0.2, 0.3, 0.5])
+    plain = fit_at(stack, targets, Hinge(1.0), weights, EXACT)
+    given = fit_at(stack, targets, Hinge(1.0), weights, EXACT, combined=stack.combine(weights))
+    other = fit_at(stack, targets, Hinge(1.0), weights, EXACT, combined=stack.kernels[0])
+    np.testing.assert_array_equal(given.solutions[0].signed_dual, plain.solutions[0].signed_dual)
+    assert other.objective != plain.objective
+
+
+@pytest.mark.parametrize("p_norm", [*NORMS, np.inf])
+def test_other_library_dual_norm_is_the_largest_product_on_the_ball(rng, p_norm):
+    values = rng.uniform(0.0, 3.0, size=5)
+    order = np.inf if p_norm == 1.0 else 1.0 if np.isinf(p_norm) else p_norm / (p_norm - 1.0)
+    assert dual_norm(values, p_norm) == pytest.approx(np.linalg.norm(values, order), rel=1e-12)
+    assert dual_norm(1e200 * values, p_norm) == pytest.approx(1e200 * dual_norm(values, p_norm), rel=1e-12)
+    assert dual_norm(np.zeros(3), p_norm) == 0.0
+    for _ in range(20):
+        point = np.abs(rng.normal(size=5))
+        point /= np.linalg.norm(point, p_norm)
+        assert point @ values <= dual_norm(values, p_norm) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("p_norm", NORMS)
+def test_other_library_closed_form_weights_minimize_the_block_norms(rng, p_norm):
+    norms = rng.uniform(0.1, 2.0, size=4)
+    weights = lp_weights(norms, p_norm)
+    assert (weights**p_norm).sum() == pytest.approx(1.0, rel=1e-12)
+    found = minimize(
+        lambda d: (norms**2 / d).sum(),
+        np.full(4, 4.0 ** (-1.0 / p_norm)),
+        bounds=[(1e-6, 1.0)] * 4,
+        constraints={"type": "ineq", "fun": lambda d: 1.0 - (d**p_norm).sum()},
+        options={"ftol": 1e-14, "maxiter": 500},
+    )
+    np.testing.assert_allclose(weights, found.x, atol=2e-4)
+    assert (norms**2 / weights).sum() == pytest.approx(found.fun, rel=1e-7)
+    np.testing.assert_allclose(lp_weights(1e-150 * norms, p_norm), weights, rtol=1e-12)
+
+
+def test_degenerate_closed_form_weights():
+    np.testing.assert_array_equal(lp_weights(np.array([0.3, 2.0]), np.inf), [1.0, 1.0])
+    np.testing.assert_allclose(lp_weights(np.zeros(4), 2.0), 0.5)
+    np.testing.assert_allclose(lp_weights(np.array([0.0, 2.0]), 1.0), [0.0, 1.0])
+
+
+def test_result_collects_all_tasks(rng):
+    stack, targets = problem(rng, n_tasks=2)
+    fit = fit_at(stack, targets, Hinge(1.0), np.ones(3) / 3.0, EXACT)
+    result = result_of(fit, [3.0, 2.0], Outcome.CONVERGED, 7, outer_gap(fit, 1.0))
+    assert result.signed_dual.shape == (2, 30)
+    np.testing.assert_array_equal(result.signed_dual[1], fit.solutions[1].signed_dual)
+    np.testing.assert_array_equal(result.intercept, [solution.intercept for solution in fit.solutions])
+    np.testing.assert_array_equal(result.objective_history, [3.0, 2.0])
+    assert (result.n_solves, result.duality_gap) == (7, outer_gap(fit, 1.0))
+    assert np.isnan(result_of(fit, [3.0], Outcome.CONVERGED, 1).duality_gap)

@@ -1,0 +1,410 @@
+"""PrimalMKL: the optimum by all schemes and solvers, its certificate, and its estimators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime, minimize
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayesmkl import KernelBank
+from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
+from bayesmkl.datasets import load_iris, make_multiview
+from bayesmkl.discriminative import PrimalMKLClassifier, PrimalMKLOneClass, PrimalMKLRegressor
+from bayesmkl.discriminative._outer import dual_norm, fit_at
+from bayesmkl.discriminative._primal import Huber, OneClass, Squared, SquaredHinge
+from bayesmkl.discriminative._primal_outer import PrimalMKLOptions
+from bayesmkl.discriminative._primal_steps import state_at
+from bayesmkl.discriminative.primalmkl import _update_weights, fit_primalmkl
+from bayesmkl.kernels import Gaussian
+from bayesmkl.kernels.stack import DenseStack
+
+N = 60
+WIDTHS = (0.3, 1.0, 3.0, 9.0)
+SOLVERS = ("newton", "truncated", "pcg")
+SCHEMES = ("spg", "closed", "paper")
+
+
+@pytest.fixture
+def X(rng):
+    return rng.normal(size=(N, 3))
+
+
+@pytest.fixture
+def stack(X):
+    """Gaussian kernels of four widths, and one of each feature."""
+    views = [X, X, X, X, *(X[:, [j]] for j in range(3))]
+    widths = (*WIDTHS, 1.0, 1.0, 1.0)
+    return DenseStack(
+        np.stack(
+            [
+                np.exp(-((V[:, None] - V[None]) ** 2).sum(axis=-1) / (2.0 * w**2))
+                for V, w in zip(views, widths, strict=True)
+            ]
+        )
+    )
+
+
+@pytest.fixture
+def labels(rng, X):
+    return np.where(X[:, 0] ** 2 + X[:, 1] + 0.5 * rng.normal(size=N) > 0.5, 1.0, -1.0)
+
+
+@pytest.fixture
+def target(rng, X):
+    return np.sin(2.0 * X[:, 0]) + 0.3 * rng.normal(size=N)
+
+
+def fit(stack, targets, inner, p_norm=1.0, weights="spg", tol=1e-6, **options):
+    targets = np.atleast_2d(targets)
+    return fit_primalmkl(stack, targets, inner, PrimalMKLOptions(p_norm, weights, tol, 3000), **options)
+
+
+def objective_of(kernel, labels, reg, v, b):
+    """Equation (10)."""
+    scores = kernel @ v + b
+    return 0.5 * reg * v @ kernel @ v + 0.5 * np.square(np.maximum(0.0, 1.0 - labels * scores)).sum()
+
+
+# ----------------------------------------------------------------------------------------- the same optimum
+
+
+@pytest.mark.parametrize("p_norm", [1.0, 4.0 / 3.0, 2.0, 8.0])
+@pytest.mark.parametrize("reg", [1.0, 0.1, 0.01])
+def test_optimum_equals_a_general_solver_of_the_dual(rng, reg, p_norm):
+    kernels = np.stack([root @ root.T for root in rng.normal(size=(3, 14, 4))])
+    labels = np.where(rng.random(14) < 0.5, 1.0, -1.0)
+    labels[:2] = -1.0, 1.0
+    result = fit(DenseStack(kernels), labels, SquaredHinge(reg), p_norm, tol=1e-7).result
+
+    # max 1'a - |a|²/2 - ||(v'K_m v)||_q / (2 reg) over v = y a, a >= 0, sum v = 0; the norm as a bound t for p = 1
+    def penalty(z):
+        quadratics = np.einsum("mij,i,j->m", kernels, z[:14], z[:14])
+        return 0.5 / reg * (z[14] if p_norm == 1.0 else dual_norm(quadratics, p_norm))
+
+    constraints = [{"type": "eq", "fun": lambda z: z[:14].sum()}]
+    if p_norm == 1.0:
+        constraints.append(
+            {"type": "ineq", "fun": lambda z: z[14] - np.einsum("mij,i,j->m", kernels, z[:14], z[:14])}
+        )
+    found = minimize(
+        lambda z: 0.5 * z[:14] @ z[:14] - labels @ z[:14] + penalty(z),
+        np.append(0.1 * labels - 0.1 * labels.mean(), 100.0),
+        bounds=[(0.0, None) if y > 0 else (None, 0.0) for y in labels] + [(0.0, None)],
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 2000},
+    )
+    assert result.objective_history[-1] == pytest.approx(-found.fun, rel=2e-6)
+    assert result.duality_gap <= 1e-7 * result.objective_history[-1]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize(("weights", "tol"), [("spg", 1e-5), ("closed", 1e-3), ("paper", 1e-3)])
+@pytest.mark.parametrize("p_norm", [1.0, 2.0])
+def test_schemes_and_solvers_reach_the_same_optimum(stack, labels, solver, weights, tol, p_norm):
+    best = fit(stack, labels, SquaredHinge(0.5), p_norm, tol=1e-9).result.objective_history[-1]
+    found = fit(stack, labels, SquaredHinge(0.5, solver), p_norm, weights, tol)
+    result = found.result
+    assert result.outcome.converged
+    assert best * (1.0 - 1e-8) <= result.objective_history[-1] <= best * (1.0 + tol)
+    assert np.diff(result.objective_history).max(initial=0.0) <= 1e-9 * best  # never rises
+    assert found.weights_history.shape == (len(result.objective_history), stack.n_kernels)
+    np.testing.assert_array_equal(found.weights_history[-1], result.kernel_weights)
+    norms = (found.weights_history**p_norm).sum(axis=1) ** (1.0 / p_norm)
+    assert norms.max() <= 1.0 + 1e-9
+    assert found.weights_history.min() >= 0.0
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_tolerance_of_zero_ends_where_rounding_does(stack, labels, solver):
+    few = stack.select([1, 2])
+    found = fit_primalmkl(
+        few, labels[None], SquaredHinge(0.5, solver), PrimalMKLOptions(1.0, "spg", 0.0, 50)
+    ).result
+    assert found.duality_gap <= 1e-6 * found.objective_history[-1]
+
+
+@pytest.mark.parametrize("weights", SCHEMES)
+def test_the_gap_bounds_the_distance_from_the_optimum(stack, labels, weights):
+    result = fit(stack, labels, SquaredHinge(0.5), 1.0, weights, 1e-2).result
+    v, b = result.signed_dual[0], result.intercept[0]
+    primal = objective_of(stack.combine(result.kernel_weights), labels, 0.5, v, b)
+    # the dual of the problem over all weights, in the paper's scale
+    worst = stack.quadratic(v).max()
+    dual = 0.5 * (v @ labels - 0.25 * v @ v - 0.5 * worst)
+    best = fit(stack, labels, SquaredHinge(0.5), tol=1e-8).result.objective_history[-1]
+    assert dual <= best * (1.0 + 1e-7)
+    assert primal >= best * (1.0 - 1e-7)
+    # of all dual values that were met, the largest one counts
+    assert primal - best * (1.0 + 1e-7) <= result.duality_gap <= (primal - dual) * (1.0 + 1e-9)
+    assert result.objective_history[-1] == pytest.approx(primal, rel=1e-8)
+    assert result.duality_gap <= 1e-2 * primal
+
+
+def test_gradients_in_the_weights_are_finite_differences(rng, stack, labels):
+    weights = rng.dirichlet(np.ones(stack.n_kernels))
+    inner = SquaredHinge(0.2)
+
+    def value(d):
+        return fit_at(stack, labels[None], inner, d, 1e-12).objective
+
+    fitted = fit_at(stack, labels[None], inner, weights, 1e-12)
+    np.testing.assert_allclose(
+        approx_fprime(weights, value, 1e-6), -0.5 * fitted.quadratics, rtol=1e-4, atol=1e-5
+    )
+    midpoint = 0.5 * (weights + rng.dirichlet(np.ones(stack.n_kernels)))
+    other = 2.0 * midpoint - weights
+    assert value(midpoint) <= 0.5 * (value(weights) + value(other))  # convex
+
+
+@pytest.mark.parametrize("p_norm", [1.0, 2.0])
+def test_algorithm_4_minimizes_over_the_weights_at_fixed_coefficients(rng, stack, labels, p_norm):
+    inner = SquaredHinge(0.3)
+    problem = inner.problem(labels)
+    alpha = 0.2 * labels + 0.05 * rng.normal(size=N)
+    cache = stack.apply(alpha)
+    start = np.full(stack.n_kernels, stack.n_kernels ** (-1.0 / p_norm))
+    state = state_at(problem, alpha, start @ cache)
+
+    def value(d):
+        return objective_of(stack.combine(d), labels, 0.3, alpha, state.intercept)
+
+    found = _update_weights([problem], [state], [cache], start, PrimalMKLOptions(p_norm))
+    constraint = {"type": "ineq", "fun": lambda d: 1.0 - (np.maximum(d, 0.0) ** p_norm).sum()}
+    if p_norm == 1.0:
+        constraint = {"type": "eq", "fun": lambda d: d.sum() - 1.0}
+    exact = minimize(
+        value, start, bounds=[(0, 1)] * stack.n_kernels, constraints=[constraint], options={"ftol": 1e-12}
+    )
+    assert value(found) <= exact.fun * (1.0 + 1e-4)
+    project = project_simplex if p_norm == 1.0 else lambda d: project_lp_ball(d, p_norm)
+    np.testing.assert_allclose(project(found), found, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "inner", [Squared(0.3), Huber(0.3, 0.2), OneClass(0.3)], ids=lambda i: type(i).__name__
+)
+@pytest.mark.parametrize("weights", SCHEMES)
+def test_other_losses_reach_the_minimum_over_the_simplex(stack, target, inner, weights):
+    few = stack.select([0, 1, 4]).rows(slice(0, 40))
+    few, target = DenseStack(few.kernels[:, :, :40]), target[:40]
+    result = fit(few, target, inner, 1.0, weights, 1e-4).result
+
+    def value(free):
+        d = np.array([free[0], free[1], 1.0 - free.sum()])
+        return inner.reg * fit_at(few, target[None], inner, np.maximum(d, 0.0), 1e-10).objective
+
+    grid = [np.array([a, b]) for a in np.linspace(0, 1, 9) for b in np.linspace(0, 1.0 - a, 9)]
+    values = [value(point) for point in grid]
+    assert result.outcome.converged
+    found = result.objective_history[-1]
+    assert found <= min(values) + 1.01e-4 * abs(found)
+    assert found >= min(values) - 2e-2 * abs(found)  # the grid is coarse
+    assert np.diff(result.objective_history).max(initial=-1.0) <= 1e-9 * abs(found)
+
+
+# -------------------------------------------------------------------------------------------- degenerate cases
+
+
+@pytest.mark.parametrize("weights", SCHEMES)
+def test_one_kernel_is_its_machine(stack, labels, weights):
+    one = stack.select([1])
+    result = fit(one, labels, SquaredHinge(0.1), 1.0, weights, 1e-9).result
+    alone = SquaredHinge(0.1).solve(one.kernels[0], labels, 1e-10)
+    np.testing.assert_allclose(result.kernel_weights, [1.0])
+    np.testing.assert_allclose(result.signed_dual[0], alone.signed_dual, atol=1e-6)
+
+
+@pytest.mark.parametrize("weights", SCHEMES)
+def test_equal_kernels_make_the_weights_irrelevant(stack, labels, weights):
+    same = DenseStack(np.repeat(stack.kernels[1:2], 3, axis=0))
+    result = fit(same, labels, SquaredHinge(0.1), 1.0, weights, 1e-8, start=np.array([0.7, 0.2, 0.1])).result
+    alone = SquaredHinge(0.1).solve(stack.kernels[1], labels, 1e-10)
+    np.testing.assert_allclose(
+        same.combine(result.kernel_weights) @ result.signed_dual[0],
+        stack.kernels[1] @ alone.signed_dual,
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("weights", SCHEMES)
+def test_a_kernel_without_weight_at_the_start_can_get_one(stack, labels, weights):
+    best = fit(stack, labels, SquaredHinge(0.5), tol=1e-8).result
+    start = np.eye(stack.n_kernels)[best.kernel_weights.argmin()]
+    found = fit(stack, labels, SquaredHinge(0.5), 1.0, weights, 1e-3, start=start).result
+    assert found.outcome.converged
+    assert found.objective_history[-1] <= best.objective_history[-1] * (1.0 + 1e-3)
+
+
+def test_a_zero_kernel_gets_no_weight(stack, labels):
+    kernels = np.concatenate([stack.kernels[:2], np.zeros((1, N, N))])
+    for weights in ("spg", "closed"):
+        result = fit(DenseStack(kernels), labels, SquaredHinge(0.1), 1.0, weights, 1e-5).result
+        assert result.kernel_weights[2] == 0.0
+    without = fit(stack.select([0, 1]), labels, SquaredHinge(0.1), tol=1e-8).result
+    assert result.objective_history[-1] == pytest.approx(without.objective_history[-1], rel=1e-5)
+
+
+def test_a_large_norm_tends_to_the_sum_of_the_kernels(stack, labels):
+    result = fit(stack, labels, SquaredHinge(0.1), p_norm=500.0).result
+    np.testing.assert_allclose(result.kernel_weights, 1.0, atol=0.02)
+
+
+def test_scaling_kernels_and_regularization_leaves_the_scores(stack, labels):
+    plain = fit(stack, labels, SquaredHinge(0.1), tol=1e-7).result
+    scaled = fit(DenseStack(50.0 * stack.kernels), labels, SquaredHinge(5.0), tol=1e-7).result
+    np.testing.assert_allclose(scaled.kernel_weights, plain.kernel_weights, atol=1e-3)
+    scores = stack.combine(plain.kernel_weights) @ plain.signed_dual[0]
+    scaled_scores = 50.0 * stack.combine(scaled.kernel_weights) @ scaled.signed_dual[0]
+    np.testing.assert_allclose(scaled_scores, scores, atol=2e-3)
+    assert scaled.objective_history[-1] == pytest.approx(plain.objective_history[-1], rel=1e-6)
+
+
+def test_permutations_of_samples_and_kernels_are_followed(rng, stack, labels):
+    rows, kernels = rng.permutation(N), rng.permutation(stack.n_kernels)
+    plain = fit(stack, labels, SquaredHinge(0.2)).result
+    moved = fit(
+        DenseStack(stack.kernels[kernels][:, rows][:, :, rows]), labels[rows], SquaredHinge(0.2)
+    ).result
+    np.testing.assert_allclose(moved.kernel_weights, plain.kernel_weights[kernels], atol=1e-4)
+    np.testing.assert_allclose(moved.signed_dual[0], plain.signed_dual[0][rows], atol=1e-3)
+
+
+def test_several_tasks_share_weights_through_the_sum_of_their_objectives(stack, X, labels):
+    second = np.where(X[:, 2] > 0.2, 1.0, -1.0)
+    result = fit(stack, np.stack([labels, second]), SquaredHinge(0.3)).result
+    alone = [
+        0.3 * fit_at(stack, y[None], SquaredHinge(0.3), result.kernel_weights, 1e-10).objective
+        for y in (labels, second)
+    ]
+    assert result.objective_history[-1] == pytest.approx(sum(alone), rel=1e-8)
+    twice = fit(stack, np.stack([labels, labels]), SquaredHinge(0.3), tol=1e-7).result
+    once = fit(stack, labels, SquaredHinge(0.3), tol=1e-7).result
+    np.testing.assert_allclose(twice.kernel_weights, once.kernel_weights, atol=1e-3)
+    paper = fit(stack, np.stack([labels, second]), SquaredHinge(0.3), 1.0, "paper", 1e-3).result
+    assert paper.objective_history[-1] == pytest.approx(result.objective_history[-1], rel=1e-3)
+
+
+# --------------------------------------------------------------------------------------------------- estimators
+
+
+SMALL = KernelBank([Gaussian(width=w) for w in (2, 5, 20)])
+
+
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+@parametrize_with_checks(
+    [
+        PrimalMKLClassifier(SMALL, max_basis=3),
+        PrimalMKLOneClass(SMALL, contamination=0.1),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_informative_views_get_the_weight():
+    data = make_multiview(n_samples=200, random_state=0)
+    bank = KernelBank([Gaussian(width=2)], views=data.views)
+    model = PrimalMKLClassifier(bank, reg=0.5).fit(data.data, data.target)
+    assert model.kernel_weights_[data.kernel_weights == 0.0].sum() < 0.1
+    assert model.kernel_weights_.argmax() == data.kernel_weights.argmax()
+    assert model.score(data.data, data.target) > 0.8
+
+
+def test_classes_have_weights_of_their_own_or_share_them():
+    X, y = load_iris(return_X_y=True)
+    bank = KernelBank([Gaussian(width=0.5), Gaussian(width=2)], views="each")
+    own = PrimalMKLClassifier(bank, reg=0.1).fit(X, y)
+    assert own.kernel_weights_.shape == (3, 8)
+    assert len(own.weights_history_) == 3
+    for c, history in enumerate(own.weights_history_):
+        np.testing.assert_array_equal(history[-1], own.kernel_weights_[c])
+        binary = PrimalMKLClassifier(bank, reg=0.1).fit(X, y == own.classes_[c])
+        np.testing.assert_allclose(binary.decision_function(X), own.decision_function(X)[:, c], atol=1e-10)
+    shared = PrimalMKLClassifier(bank, reg=0.1, multiclass="shared").fit(X, y)
+    assert shared.kernel_weights_.shape == (8,)
+    assert shared.weights_history_.shape == (shared.n_iter_, 8)
+    assert own.objective_history_[0][-1] > 0
+    total = sum(history[-1] for history in own.objective_history_)
+    assert total <= shared.objective_history_[-1] * (1 + 1e-3)  # sharing is a constraint
+    assert min(own.score(X, y), shared.score(X, y)) > 0.95
+
+
+def test_a_path_gives_what_single_fits_give(X, labels):
+    bank = KernelBank([Gaussian(width=w) for w in WIDTHS])
+    model = PrimalMKLClassifier(bank, tol=1e-6)
+    path = model.path(X, labels, [1.0, 0.3, 0.1])
+    assert path.parameter == "reg"
+    for reg, warm in zip((1.0, 0.3, 0.1), path.models, strict=True):
+        cold = PrimalMKLClassifier(bank, reg=reg, tol=1e-6).fit(X, labels)
+        assert warm.objective_history_[-1] == pytest.approx(cold.objective_history_[-1], rel=2e-6)
+        np.testing.assert_allclose(warm.decision_function(X), cold.decision_function(X), atol=5e-3)
+        np.testing.assert_array_equal(warm.weights_history_[-1], warm.kernel_weights_)
+
+
+def test_huber_ignores_outliers_that_the_squared_loss_follows(rng):
+    X = rng.uniform(-2.0, 2.0, size=(120, 2))
+    truth = np.sin(2.0 * X[:, 0])
+    y = truth + 0.05 * rng.normal(size=120)
+    y[::10] += 20.0
+    bank = KernelBank([Gaussian(width=1)], views="each")
+    errors = {}
+    for loss in ("squared", "huber"):
+        model = PrimalMKLRegressor(bank, reg=0.1, loss=loss, delta=0.1).fit(X, y)
+        errors[loss] = np.abs(model.predict(X) - truth).mean()
+        assert model.duality_gap_ <= 1e-3 * model.objective_history_[-1]
+    assert errors["huber"] < 0.1
+    assert errors["squared"] > 10.0 * errors["huber"]
+
+
+def test_one_class_finds_what_lies_outside(rng):
+    X = rng.normal(size=(150, 4))
+    bank = KernelBank([Gaussian(width=1.5)], views={"left": [0, 1], "right": [2, 3]})
+    model = PrimalMKLOneClass(bank, reg=0.1).fit(X)
+    # without a share, outside are the samples with a coefficient
+    np.testing.assert_array_equal(np.flatnonzero(model.predict(X) == -1), model.support_)
+    np.testing.assert_allclose(model.decision_function(X), model.score_samples(X) - model.offset_)
+    assert np.linalg.norm(model.kernel_weights_) == pytest.approx(1.0)
+    assert model.objective_history_[-1] == pytest.approx(
+        -0.05 * model.dual_coef_ @ (model.combined_kernel(X) + 0.1 * np.eye(150)) @ model.dual_coef_, rel=1e-3
+    )
+    assert (model.predict(X + np.array([8.0, 0.0, 0.0, 0.0])) == -1).mean() > 0.95
+    for share in (0.05, 0.2):
+        shared = PrimalMKLOneClass(bank, reg=0.1, contamination=share).fit(X)
+        assert (shared.predict(X) == -1).sum() == pytest.approx(share * 150, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"p_norm": 0.5}, "`p_norm` must be a finite number >= 1; got 0.5"),
+        ({"reg": 0.0}, "`reg` must be a finite number > 0; got 0"),
+        ({"weights": "newton"}, "`weights` must be one of 'spg', 'closed', 'paper'"),
+        ({"solver": "cg"}, "`solver` must be one of 'newton', 'truncated', 'pcg'"),
+        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
+        ({"max_basis": 0}, "`max_basis` must be a whole number >= 1"),
+        ({"max_basis": 3, "weights": "paper"}, '`weights` must be "spg" where `max_basis` is given'),
+        ({"max_basis": 3, "solver": "pcg"}, '`solver` must be "newton" where `max_basis` is given'),
+    ],
+)
+def test_bad_parameters_are_named(X, labels, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        PrimalMKLClassifier(**parameters).fit(X, labels)
+
+
+def test_bad_parameters_of_the_others_are_named(X, target):
+    with pytest.raises(ValueError, match="`loss` must be one of 'squared', 'huber'"):
+        PrimalMKLRegressor(loss="hinge").fit(X, target)
+    with pytest.raises(ValueError, match="`delta` must be a finite number > 0"):
+        PrimalMKLRegressor(loss="huber", delta=-1.0).fit(X, target)
+    with pytest.raises(ValueError, match="`contamination` must be"):
+        PrimalMKLOneClass(contamination=0.7).fit(X)
+
+
+def test_too_few_updates_warn_with_the_gap(X, labels):
+    model = PrimalMKLClassifier(KernelBank([Gaussian(width=w) for w in WIDTHS]), max_iter=1, tol=1e-6)
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=1 steps with a relative duality gap of \d"):
+        model.fit(X, labels)
+    assert not model.converged_

@@ -1,0 +1,238 @@
+"""SimpleMKL: degenerate cases, descent, equivariance, differences, warm starts, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dual_reference import problem
+from helpers import assert_same, informed_target
+from scipy.optimize import minimize_scalar
+from sklearn.svm import SVC, SVR
+
+from bayesmkl.discriminative import SimpleMKLClassifier, SimpleMKLRegressor
+from bayesmkl.discriminative._outer import fit_at
+from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
+from bayesmkl.discriminative.simplemkl import SOLVERS, SimpleMKLOptions, fit_simplemkl, reduced_gradient
+from bayesmkl.kernels.stack import DenseStack
+
+TIGHT = 1e-6
+MACHINE = 2e-3  # scores of two solutions at a gap of TIGHT
+
+
+def samples_first(kernels):
+    return np.moveaxis(kernels, 0, -1)
+
+
+def classifier(**parameters):
+    return SimpleMKLClassifier("precomputed", **{"tol": TIGHT, **parameters})
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("C", [0.1, 10.0])
+def test_one_kernel_is_svc(rng, solver, C):
+    kernels, y = problem(rng, 60, 2)
+    train, new = kernels[0, :40, :40], kernels[0, 40:, :40]
+    model = classifier(C=C, solver=solver).fit(train, y[:40])
+    machine = SVC(kernel="precomputed", C=C, tol=1e-8).fit(train, y[:40])
+    assert model.kernel_weights_.tolist() == [1.0]
+    assert_same(model.decision_function(new), machine.decision_function(new), MACHINE)
+
+
+def test_one_kernel_is_svr(rng):
+    kernels, _ = problem(rng, 60, 2)
+    y = informed_target(rng, kernels)
+    train, new = kernels[0, :40, :40], kernels[0, 40:, :40]
+    model = SimpleMKLRegressor("precomputed", C=2.0, epsilon=0.2, tol=1e-7).fit(train, y[:40])
+    machine = SVR(kernel="precomputed", C=2.0, epsilon=0.2, tol=1e-8).fit(train, y[:40])
+    assert_same(model.predict(new), machine.predict(new), MACHINE)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("inner", [Hinge(2.0), EpsilonInsensitive(2.0, 0.1)], ids=str)
+def test_two_kernels_are_a_line_search(rng, solver, inner):
+    kernels, y = problem(rng, 40, 2)
+    target = y if isinstance(inner, Hinge) else informed_target(rng, kernels)
+    stack = DenseStack(kernels)
+
+    def objective(t):
+        return fit_at(stack, target[None], inner, np.array([t, 1.0 - t]), 1e-8).objective
+
+    best = minimize_scalar(objective, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7})
+    result = fit_simplemkl(stack, target[None], inner, SimpleMKLOptions(solver, TIGHT))
+    assert result.objective_history[-1] == pytest.approx(best.fun, rel=1e-5)
+    assert result.kernel_weights[0] == pytest.approx(best.x, abs=0.01)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_tasks_that_share_weights_add_their_objectives(rng, solver):
+    kernels, y = problem(rng, 40, 2)
+    stack, targets = DenseStack(kernels), np.array([y, problem(rng, 40, 2)[1], -y])
+
+    def objective(t):
+        weights = np.array([t, 1.0 - t])
+        return sum(fit_at(stack, target[None], Hinge(2.0), weights, 1e-8).objective for target in targets)
+
+    best = minimize_scalar(objective, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7})
+    result = fit_simplemkl(stack, targets, Hinge(2.0), SimpleMKLOptions(solver, TIGHT))
+    assert result.objective_history[-1] == pytest.approx(best.fun, rel=1e-5)
+    assert result.signed_dual.shape == (3, 40)
+
+
+def test_reduced_gradient_never_rises(rng):
+    for C in (0.3, 3.0, 100.0):
+        kernels, y = problem(rng, 50, 10)
+        result = fit_simplemkl(
+            DenseStack(kernels), y[None], Hinge(C), SimpleMKLOptions("reduced-gradient", 1e-5)
+        )
+        assert result.outcome.converged
+        assert np.all(np.diff(result.objective_history) <= 0.0)
+        assert len(result.objective_history) > 3
+
+
+def test_reduced_gradient_is_a_feasible_descent_direction(rng):
+    kernels, y = problem(rng, 40, 8)
+    weights = rng.dirichlet(np.ones(8))
+    weights[[1, 4]] = 0.0
+    weights /= weights.sum()
+    fit = fit_at(DenseStack(kernels), y[None], Hinge(1.0), weights, 1e-9)
+    direction = reduced_gradient(weights, -0.5 * fit.quadratics)
+    assert abs(direction.sum()) < 1e-10 * np.abs(direction).max()
+    assert np.all(direction[weights == 0.0] >= 0.0)
+    ahead = fit_at(DenseStack(kernels), y[None], Hinge(1.0), weights + 1e-6 * direction, 1e-9)
+    difference = (ahead.objective - fit.objective) / 1e-6
+    assert difference < 0.0
+    assert difference == pytest.approx(-0.5 * fit.quadratics @ direction, rel=1e-2)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_identical_kernels_are_one_kernel(rng, solver):
+    kernels, y = problem(rng, 60, 2)
+    train, new = kernels[0, :40, :40], kernels[0, 40:, :40]
+    with pytest.warns(match="duplicate"):
+        model = classifier(solver=solver).fit(np.stack([train] * 3, axis=-1), y[:40])
+    machine = SVC(kernel="precomputed", tol=1e-8).fit(train, y[:40])
+    assert model.kernel_weights_.sum() == pytest.approx(1.0)
+    assert_same(
+        model.decision_function(np.stack([new] * 3, axis=-1)), machine.decision_function(new), MACHINE
+    )
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_zero_kernel_gets_no_weight(rng, solver):
+    kernels, y = problem(rng, 40, 3)
+    kernels[1] = 0.0
+    result = fit_simplemkl(DenseStack(kernels), y[None], Hinge(1.0), SimpleMKLOptions(solver, TIGHT))
+    assert result.kernel_weights[1] == 0.0
+    without = fit_simplemkl(DenseStack(kernels[[0, 2]]), y[None], Hinge(1.0), SimpleMKLOptions(solver, TIGHT))
+    assert_same(result.kernel_weights[[0, 2]], without.kernel_weights, 0.01)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_equivariance(rng, solver):
+    kernels, y = problem(rng, 60, 5)
+    train, new = samples_first(kernels[:, :40, :40]), samples_first(kernels[:, 40:, :40])
+    model = classifier(solver=solver, C=2.0).fit(train, y[:40])
+    scores = model.decision_function(new)
+    flipped = classifier(solver=solver, C=2.0).fit(train, -y[:40])
+    assert_same(flipped.decision_function(new), -scores, MACHINE)
+    order = rng.permutation(5)
+    permuted = classifier(solver=solver, C=2.0).fit(train[..., order], y[:40])
+    np.testing.assert_allclose(permuted.kernel_weights_, model.kernel_weights_[order], atol=0.01)
+    assert_same(permuted.decision_function(new[..., order]), scores, MACHINE)
+    rows = rng.permutation(40)
+    shuffled = classifier(solver=solver, C=2.0).fit(train[rows][:, rows], y[:40][rows])
+    assert_same(shuffled.decision_function(new[:, rows]), scores, MACHINE)
+    scaled = classifier(solver=solver, C=2.0 / 7e5).fit(7e5 * train, y[:40])
+    assert_same(scaled.decision_function(7e5 * new), scores, MACHINE)
+    assert_same(scaled.combined_kernel(7e5 * new) / 7e5, model.combined_kernel(new), 0.01)
+
+
+def test_noise_kernels_are_left_out(rng):
+    X = rng.normal(size=(120, 10))
+    y = np.where(X[:, 3] + X[:, 7] ** 2 > 1.0, "yes", "no")
+    kernels = np.exp(-0.5 * (X[:, None] - X[None]) ** 2)
+    model = classifier(tol=1e-3, C=3.0).fit(kernels, y)
+    assert model.kernel_weights_[[3, 7]].sum() > 0.7
+    assert model.n_active_kernels_ < 10
+
+
+@pytest.mark.parametrize(("solver", "n_kernels", "tol"), [("spg", 15, 1e-4), ("reduced-gradient", 8, 1e-3)])
+def test_warm_starts_find_the_same_optima_with_fewer_machines(rng, solver, n_kernels, tol):
+    grid, n_warm, n_cold = [0.3, 1.0, 3.0, 10.0, 30.0], 0, 0
+    for _ in range(3):
+        kernels, y = problem(rng, 50, n_kernels)
+        path = classifier(tol=tol, solver=solver).path(samples_first(kernels), y, C_values=grid)
+        cold = [classifier(tol=tol, solver=solver, C=C).fit(samples_first(kernels), y) for C in grid]
+        for warm, model in zip(path.models, cold, strict=True):
+            assert warm.objective_history_[-1] == pytest.approx(model.objective_history_[-1], rel=2 * tol)
+        n_warm += sum(model.n_solves_ for model in path.models)
+        n_cold += sum(model.n_solves_ for model in cold)
+    assert n_warm < 0.95 * n_cold
+
+
+def test_several_classes_have_weights_of_their_own_or_shared_ones(rng):
+    X = rng.normal(size=(90, 4))
+    y = np.digitize(X[:, 1], [-0.5, 0.5])
+    kernels = np.exp(-0.5 * (X[:, None] - X[None]) ** 2)
+    own = classifier(tol=1e-4).fit(kernels, y)
+    shared = classifier(tol=1e-4, multiclass="shared").fit(kernels, y)
+    assert own.kernel_weights_.shape == (3, 4)
+    assert shared.kernel_weights_.shape == (4,)
+    for c in range(3):
+        alone = classifier(tol=1e-4).fit(kernels, y == c)
+        assert_same(own.kernel_weights_[c], alone.kernel_weights_, 0.05)
+    assert shared.objective_history_[-1] >= sum(history[-1] for history in own.objective_history_) * (
+        1 - 1e-4
+    )
+    assert min(own.score(kernels, y), shared.score(kernels, y)) > 0.85
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": 0.0}, "`C` must be a finite number > 0"),
+        ({"C": -1.0}, "`C` must be a finite number > 0"),
+        ({"tol": 0.0}, "`tol` must be a finite number > 0"),
+        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
+        ({"solver": "newton"}, "`solver` must be one of 'spg', 'reduced-gradient'"),
+        ({"multiclass": "ovo"}, "`multiclass` must be one of"),
+    ],
+)
+def test_bad_parameters_are_named(rng, parameters, message):
+    kernels, y = problem(rng, 20, 2)
+    with pytest.raises(ValueError, match=message):
+        classifier(**parameters).fit(samples_first(kernels), y)
+
+
+def test_bad_data_is_named(rng):
+    kernels, y = problem(rng, 20, 2)
+    with pytest.raises(ValueError, match="at least two classes"):
+        classifier().fit(samples_first(kernels), np.ones(20))
+    kernels[1] -= np.eye(20)
+    with pytest.raises(ValueError, match="not positive semidefinite"):
+        classifier().fit(samples_first(kernels), y)
+    with pytest.raises(ValueError, match="`epsilon` must be a finite number >= 0"):
+        SimpleMKLRegressor("precomputed", epsilon=-0.1).fit(samples_first(kernels), y)
+
+
+def test_an_iteration_limit_is_one_warning_with_the_gap(rng):
+    kernels, y = problem(rng, 40, 6)
+    with pytest.warns(match="relative duality gap of .* above tol=1e-06. Increase `max_iter`") as caught:
+        model = classifier(max_iter=2).fit(samples_first(kernels), y)
+    assert len(caught) == 1
+    assert not model.converged_
+
+
+def test_progress_is_reported(rng):
+    kernels, y = problem(rng, 40, 6)
+    for solver in SOLVERS:
+        seen = []
+        result = fit_simplemkl(
+            DenseStack(kernels),
+            y[None],
+            Hinge(1.0),
+            SimpleMKLOptions(solver),
+            on_step=lambda n, status, seen=seen: seen.append((n, status)),
+        )
+        assert [n for n, _ in seen] == list(range(1, len(result.objective_history)))
+        assert "relative gap" in seen[-1][1]

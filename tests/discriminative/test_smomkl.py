@@ -1,0 +1,141 @@
+"""The problem of SMO-MKL: descent, the paper's map at the fixed point, degenerate cases, scaling, bad input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from dual_reference import primal, problem, quadratics, squared_norm
+from helpers import assert_same
+from scipy.optimize import minimize, minimize_scalar
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative import SMOMKLClassifier
+from bayesmkl.discriminative._outer import fit_at
+from bayesmkl.discriminative._svm import Hinge, solve_svm
+from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
+from bayesmkl.discriminative.smomkl import SMOMKLOptions, fit_smomkl
+from bayesmkl.kernels.stack import DenseStack
+
+NORMS = [1.1, 4.0 / 3.0, 2.0, 4.0]
+
+
+def samples_first(kernels):
+    return np.moveaxis(kernels, 0, -1)
+
+
+def classifier(**parameters):
+    return SMOMKLClassifier("precomputed", **{"tol": 1e-6, **parameters})
+
+
+def weights_of_dual(S, p_norm, reg):
+    """Map of the paper from quadratic forms of a dual optimum to weights."""
+    q = p_norm / (p_norm - 1.0)
+    return (S**q).sum() ** (1.0 / q - 1.0 / p_norm) * S ** (q / p_norm) / (2.0 * reg)
+
+
+@pytest.mark.parametrize("p_norm", NORMS)
+@pytest.mark.parametrize("reg", [0.01, 1.0, 100.0])
+def test_descends_to_where_primal_and_dual_meet(rng, p_norm, reg):
+    kernels, y = problem(rng, 40, 5)
+    result = fit_smomkl(DenseStack(kernels), y[None], Hinge(2.0), SMOMKLOptions(p_norm, reg, 1e-6, 3000))
+    assert result.outcome is Outcome.CONVERGED
+    assert np.all(np.diff(result.objective_history) < 0.0)
+    S = quadratics(kernels, result.signed_dual[0])
+    assert_same(result.kernel_weights, weights_of_dual(S, p_norm, reg), 0.02)
+    value = np.abs(result.signed_dual).sum() - squared_norm(p_norm / (p_norm - 1.0), reg)(S)[0]
+    upper = primal(kernels, y, 2.0, result) + 0.5 * reg * np.linalg.norm(result.kernel_weights, p_norm) ** 2
+    assert 0.0 <= upper - value + 1e-9 * upper <= 2e-6 * upper
+
+
+def test_weights_minimize_the_objective_of_fixed_blocks(rng):
+    """One closed-form step against a general solver."""
+    kernels, y = problem(rng, 40, 3)
+    stack, p_norm, reg = DenseStack(kernels), 1.5, 0.3
+    first = np.full(3, 3.0 ** (-1.0 / p_norm))
+    one_step = fit_smomkl(stack, y[None], Hinge(2.0), SMOMKLOptions(p_norm, reg, 1e-12, 1)).kernel_weights
+    squares = first**2 * fit_at(stack, y[None], Hinge(2.0), first, 1e-9).quadratics
+    found = minimize(
+        lambda d: 0.5 * (squares / d).sum() + 0.5 * reg * np.linalg.norm(d, p_norm) ** 2,
+        first,
+        bounds=[(1e-6, None)] * 3,
+        options={"ftol": 1e-14, "gtol": 1e-10},
+    )
+    assert_same(one_step, found.x, 1e-3)
+
+
+def test_one_kernel_is_a_machine_at_the_best_scale(rng):
+    kernels, y = problem(rng, 40, 2)
+    result = fit_smomkl(DenseStack(kernels[:1]), y[None], Hinge(2.0), SMOMKLOptions(2.0, 0.5, 1e-7))
+    best = minimize_scalar(
+        lambda d: solve_svm(d * kernels[0], y, 2.0, 1e-8).objective + 0.25 * d**2,
+        bounds=(1e-3, 50.0),
+        method="bounded",
+    )
+    assert result.objective_history[-1] == pytest.approx(best.fun, rel=1e-6)
+    assert result.kernel_weights[0] == pytest.approx(best.x, rel=5e-3)
+
+
+def test_penalty_is_a_bound_at_another_C(rng):
+    kernels, y = problem(rng, 50, 4)
+    result = fit_smomkl(DenseStack(kernels), y[None], Hinge(2.0), SMOMKLOptions(2.0, 0.1, 1e-7))
+    norm = np.linalg.norm(result.kernel_weights)
+    bound = fit_lpmkl(DenseStack(kernels), y[None], Hinge(2.0 * norm), LpMKLOptions(2.0, 1e-7))
+    assert_same(result.kernel_weights / norm, bound.kernel_weights, 5e-3)
+    assert_same(norm * result.signed_dual, bound.signed_dual, 0.02)
+
+
+def test_identical_and_zero_kernels(rng):
+    kernels, y = problem(rng, 40, 2)
+    stack = DenseStack(np.stack([kernels[0], kernels[0], kernels[1], np.zeros((40, 40))]))
+    weights = fit_smomkl(stack, y[None], Hinge(1.0), SMOMKLOptions(1.5, 1.0, 1e-6)).kernel_weights
+    assert weights[0] == pytest.approx(weights[1])
+    assert weights[3] == 0.0
+
+
+def test_equivariance(rng):
+    kernels, y = problem(rng, 60, 5)
+    train, new = samples_first(kernels[:, :40, :40]), samples_first(kernels[:, 40:, :40])
+    model = classifier(C=2.0, reg_weights=0.3).fit(train, y[:40])
+    scores = model.decision_function(new)
+    order, rows = rng.permutation(5), rng.permutation(40)
+    other = classifier(C=2.0, reg_weights=0.3).fit(train[rows][:, rows][..., order], -y[:40][rows])
+    assert_same(other.decision_function(new[:, rows][..., order]), -scores, 2e-3)
+    assert_same(other.kernel_weights_, model.kernel_weights_[order], 5e-3)
+    scaled = classifier(C=2.0, reg_weights=0.3 * 100.0).fit(10.0 * train, y[:40])  # weights a tenth as large
+    assert_same(scaled.decision_function(10.0 * new), scores, 2e-3)
+    assert_same(10.0 * scaled.kernel_weights_, model.kernel_weights_, 5e-3)
+
+
+def test_several_classes(rng):
+    X = rng.normal(size=(90, 4))
+    y = np.digitize(X[:, 1], [-0.5, 0.5])
+    kernels = np.exp(-0.5 * (X[:, None] - X[None]) ** 2)
+    shared = classifier(multiclass="shared", tol=1e-4, p_norm=1.2).fit(kernels, y)
+    own = classifier(tol=1e-4, p_norm=1.2).fit(kernels, y)
+    assert shared.kernel_weights_.argmax() == 1
+    assert own.kernel_weights_.argmax(axis=1).tolist() == [1, 1, 1]
+    assert min(shared.score(kernels, y), own.score(kernels, y)) > 0.85
+
+
+def test_warm_start_needs_fewer_machines(rng):
+    kernels, y = problem(rng, 60, 8)
+    train, grid = samples_first(kernels), [0.3, 1.0, 3.0, 10.0]
+    path = classifier(tol=1e-4, p_norm=1.3).path(train, y, C_values=grid)
+    cold = [classifier(tol=1e-4, p_norm=1.3, C=C).fit(train, y) for C in grid]
+    for warm, model in zip(path.models, cold, strict=True):
+        assert warm.objective_history_[-1] == pytest.approx(model.objective_history_[-1], rel=2e-4)
+    assert sum(model.n_solves_ for model in path.models) < sum(model.n_solves_ for model in cold)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"p_norm": 1.0}, "`p_norm` must be a finite number > 1; got 1.0"),
+        ({"reg_weights": 0.0}, "`reg_weights` must be a finite number > 0"),
+        ({"C": 0.0}, "`C` must be a finite number > 0"),
+    ],
+)
+def test_bad_parameters_are_named(rng, parameters, message):
+    kernels, y = problem(rng, 20, 2)
+    with pytest.raises(ValueError, match=message):
+        classifier(**parameters).fit(samples_first(kernels), y)

@@ -1,0 +1,258 @@
+"""The machines behind all methods, against SciPy, LibSVM's own classifier and optimality conditions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import assert_same, random_kernels, random_labels
+from scipy.optimize import minimize
+from sklearn.svm import SVC, SVR
+
+from bayesmkl.discriminative import _svm
+from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge, solve_svm, solve_svr
+
+KINDS = ["smooth", "rank deficient", "near identity"]
+
+
+def problem(rng, n_samples=25, kind="smooth"):
+    return random_kernels(rng, n_samples, 1, kind)[0], random_labels(rng, n_samples)
+
+
+def dual_by_scipy(kernel, y, bounds, linear):
+    """Maximize p'a - v'Kv/2 over the box and y'a = 0."""
+    form = y[:, None] * y * kernel
+    found = minimize(
+        lambda a: 0.5 * a @ form @ a - linear @ a,
+        np.zeros(len(y)),
+        jac=lambda a: form @ a - linear,
+        bounds=[(0.0, c) for c in bounds],
+        constraints={"type": "eq", "fun": lambda a: y @ a, "jac": lambda a: y},
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 2000},
+    )
+    return found.x, -found.fun
+
+
+def assert_optimal(kernel, y, bounds, linear, solution, tol):
+    """Box, equality, and y f - p of the right sign for every sample."""
+    alpha = solution.signed_dual * y
+    margin = y * (kernel @ solution.signed_dual + solution.intercept) - linear
+    assert alpha.min() >= 0.0
+    assert (alpha <= bounds * (1.0 + 1e-12)).all()
+    assert abs(solution.signed_dual.sum()) <= 1e-9 * max(1.0, bounds.sum())
+    inside = 1e-8 * bounds
+    assert margin[alpha <= inside].min(initial=np.inf) >= -tol
+    assert margin[alpha >= bounds - inside].max(initial=-np.inf) <= tol
+    assert np.abs(margin[(alpha > inside) & (alpha < bounds - inside)]).max(initial=0.0) <= tol
+    slack = np.maximum(0.0, -margin)
+    norm = solution.signed_dual @ kernel @ solution.signed_dual
+    assert solution.gap == pytest.approx(norm + bounds @ slack - linear @ alpha, abs=1e-8)
+    assert solution.gap >= -1e-9
+
+
+# ------------------------------------------------------------------------------------------------ classification
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("C", [0.05, 1.0, 50.0])
+def test_other_library_margins_of_one_equal_libsvm_and_the_regression_identity(rng, kind, C):
+    kernel, y = problem(rng, kind=kind)
+    direct = solve_svm(kernel, y, C, tol=1e-8)
+    through = solve_svm(kernel, y, C, tol=1e-8, linear=np.ones(25))
+    fitted = SVC(kernel="precomputed", C=C, tol=1e-8).fit(kernel, y)
+    np.testing.assert_allclose(
+        kernel @ direct.signed_dual + direct.intercept, fitted.decision_function(kernel), atol=1e-5
+    )  # ours is the more accurate one: LibSVM keeps the kernel in single precision
+    ours = solve_svm(kernel, y, C, tol=1e-3)  # at ordinary tolerances it is LibSVM's, to the last digits
+    fitted = SVC(kernel="precomputed", C=C, tol=1e-3).fit(kernel, y)
+    np.testing.assert_allclose(
+        kernel @ ours.signed_dual + ours.intercept, fitted.decision_function(kernel), atol=1e-9
+    )
+    assert through.objective == pytest.approx(direct.objective, rel=1e-7)
+    np.testing.assert_allclose(kernel @ through.signed_dual, kernel @ direct.signed_dual, atol=1e-4)
+    assert_optimal(kernel, y, np.full(25, C), np.ones(25), direct, 1e-5)
+    assert_optimal(kernel, y, np.full(25, C), np.ones(25), through, 1e-5)
+    assert Hinge(C).solve(kernel, y, 1e-8).objective == direct.objective
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("low", [0.2, -1.5])
+def test_other_library_any_linear_term_and_any_bounds(rng, kind, low):
+    kernel, y = problem(rng, 20, kind)
+    bounds, linear = rng.uniform(0.1, 5.0, size=20), rng.uniform(low, 3.0, size=20)
+    solution = solve_svm(kernel, y, bounds, tol=1e-8, linear=linear)
+    alpha, value = dual_by_scipy(kernel, y, bounds, linear)
+    assert_optimal(kernel, y, bounds, linear, solution, 1e-5)
+    assert solution.objective == pytest.approx(value, rel=1e-6, abs=1e-8)
+    np.testing.assert_allclose(kernel @ solution.signed_dual, kernel @ (y * alpha), atol=1e-3)
+    assert solution.gap <= 1e-5 * max(1.0, value)
+
+
+def test_other_library_bounds_of_their_own_with_margins_of_one(rng):
+    kernel, y = problem(rng, 20)
+    bounds = rng.uniform(0.1, 5.0, size=20)
+    solution = solve_svm(kernel, y, bounds, tol=1e-8)
+    assert solution.objective == pytest.approx(dual_by_scipy(kernel, y, bounds, np.ones(20))[1], rel=1e-7)
+    assert_optimal(kernel, y, bounds, np.ones(20), solution, 1e-5)
+
+
+def test_degenerate_negative_linear_term_alone_has_no_support(rng):
+    kernel, y = problem(rng)
+    solution = solve_svm(kernel, y, 1.0, tol=1e-8, linear=np.full(25, -2.0))
+    np.testing.assert_allclose(solution.signed_dual, 0.0, atol=1e-12)
+    assert solution.objective == pytest.approx(0.0, abs=1e-12)
+    assert abs(solution.intercept) <= 2.0 + 1e-6
+    assert solution.gap == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("linear", [None, 1.0])
+def test_intercept_without_free_support_vectors_lies_between_the_conditions(rng, linear):
+    y = np.array([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0])
+    kernel = np.eye(6) + 0.1 * np.outer(y, y)
+    solution = solve_svm(kernel, y, 0.1, tol=1e-8, linear=None if linear is None else np.full(6, linear))
+    np.testing.assert_allclose(solution.signed_dual * y, 0.1, rtol=1e-12)  # all at the bound
+    assert_optimal(kernel, y, np.full(6, 0.1), np.ones(6), solution, 1e-5)
+    assert solution.intercept == pytest.approx(0.0, abs=1e-6)
+    assert solution.gap == pytest.approx(0.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e4])
+@pytest.mark.parametrize("with_linear", [False, True])
+def test_equivariance_kernel_times_s_and_bounds_over_s(rng, scale, with_linear):
+    kernel, y = problem(rng)
+    linear = rng.uniform(-1.0, 3.0, size=25) if with_linear else None
+    plain = solve_svm(kernel, y, 2.0, tol=1e-8, linear=linear)
+    scaled = solve_svm(scale * kernel, y, 2.0 / scale, tol=1e-8, linear=linear)
+    assert scale * scaled.objective == pytest.approx(plain.objective, rel=1e-6)
+    scores = kernel @ plain.signed_dual + plain.intercept
+    np.testing.assert_allclose(scale * kernel @ scaled.signed_dual + scaled.intercept, scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e5])
+def test_equivariance_margins_and_bounds_times_s(rng, size):
+    """The dual, and with it the scores, grow by the same factor; the tube grows with the margins."""
+    kernel, y = problem(rng)
+    linear, bounds = rng.uniform(-1.0, 3.0, size=25), rng.uniform(0.5, 2.0, size=25)
+    plain = solve_svm(kernel, y, bounds, tol=1e-9, linear=linear)
+    large = solve_svm(kernel, y, size * bounds, tol=1e-9 * max(size, 1.0), linear=size * linear)
+    assert large.objective == pytest.approx(size**2 * plain.objective, rel=1e-4)
+    assert_optimal(kernel, y, size * bounds, size * linear, large, 1e-5 * max(size, 1.0))
+
+
+def test_equivariance_flipped_labels_flip_dual_and_intercept(rng):
+    kernel, y = problem(rng)
+    linear = rng.uniform(-1.0, 3.0, size=25)
+    one, other = (solve_svm(kernel, sign * y, 2.0, tol=1e-9, linear=linear) for sign in (1.0, -1.0))
+    np.testing.assert_allclose(
+        kernel @ other.signed_dual + other.intercept, -(kernel @ one.signed_dual + one.intercept), atol=1e-5
+    )
+
+
+def test_tube_that_is_too_narrow_is_widened(rng, monkeypatch):
+    kernel, y = problem(rng)
+    linear = rng.uniform(-1.0, 3.0, size=25)
+    expected = solve_svm(kernel, y, 20.0, tol=1e-8, linear=linear)
+    tubes = []
+
+    class Recorded(SVR):
+        def fit(self, *args, **kwargs):
+            tubes.append(self.epsilon)
+            return super().fit(*args, **kwargs)
+
+    monkeypatch.setattr(_svm, "SVR", Recorded)
+    monkeypatch.setattr(_svm, "TUBE", 1e-3)
+    solution = solve_svm(kernel, y, 20.0, tol=1e-8, linear=linear)
+    assert len(tubes) > 1
+    assert_optimal(kernel, y, np.full(25, 20.0), linear, solution, 1e-5)
+    assert solution.objective == pytest.approx(expected.objective, rel=1e-7)
+
+
+def test_tube_is_wide_enough_for_overshooting_scores(rng):
+    """One sample far inside its class, where f is large: its score must not leave the tube on the far side."""
+    X = np.append(rng.normal(size=20), 500.0)
+    y = np.where(X > 0, 1.0, -1.0)
+    kernel, linear = np.outer(X, X), rng.uniform(0.5, 1.5, size=21)
+    solution = solve_svm(kernel, y, 10.0, tol=1e-6, linear=linear)
+    scores = kernel @ solution.signed_dual + solution.intercept
+    assert scores[-1] > 100.0
+    assert_optimal(kernel, y, np.full(21, 10.0), linear, solution, 1e-4)
+
+
+# ---------------------------------------------------------------------------------------------------- regression
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("epsilon", [0.0, 0.2])
+def test_other_library_regression_against_its_dual(rng, kind, epsilon):
+    kernel, _ = problem(rng, 20, kind)
+    target, C = rng.normal(size=20), 3.0
+    found = minimize(
+        lambda v: 0.5 * v[:20] @ kernel @ v[:20] - target @ v[:20] + epsilon * v[20:].sum(),
+        np.zeros(40),
+        bounds=[(-C, C)] * 20 + [(0.0, C)] * 20,
+        constraints=[
+            {"type": "eq", "fun": lambda v: v[:20].sum()},
+            {"type": "ineq", "fun": lambda v: v[20:] - v[:20]},
+            {"type": "ineq", "fun": lambda v: v[20:] + v[:20]},
+        ],
+        options={"ftol": 1e-13, "maxiter": 2000},
+    )
+    solution = solve_svr(kernel, target, C, epsilon, tol=1e-8)
+    assert solution.objective == pytest.approx(-found.fun, rel=1e-5, abs=1e-7)
+    assert solution.objective >= -found.fun - 1e-6
+    assert EpsilonInsensitive(C, epsilon).solve(kernel, target, 1e-8).objective == solution.objective
+    residuals = np.abs(target - kernel @ solution.signed_dual - solution.intercept)
+    assert solution.signed_dual.sum() == pytest.approx(0.0, abs=1e-9)
+    assert np.abs(solution.signed_dual).max() <= C * (1.0 + 1e-12)
+    assert residuals[np.abs(solution.signed_dual) < 1e-9].max(initial=0.0) <= epsilon + 1e-6
+    assert residuals[np.abs(solution.signed_dual) > C - 1e-9].min(initial=np.inf) >= epsilon - 1e-6
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+def test_regression_gap_bounds_the_distance_to_the_optimum(rng, tol):
+    kernel, _ = problem(rng, 40)
+    target = kernel @ rng.normal(size=40) + 0.1 * rng.normal(size=40)
+    best = solve_svr(kernel, target, 5.0, 0.05, tol=1e-9)
+    solution = solve_svr(kernel, target, 5.0, 0.05, tol=tol)
+    assert best.gap == pytest.approx(0.0, abs=1e-5)
+    assert best.objective - solution.objective <= solution.gap + 1e-9
+    residuals = np.abs(target - kernel @ solution.signed_dual - solution.intercept)
+    primal = 0.5 * solution.signed_dual @ kernel @ solution.signed_dual
+    primal += 5.0 * np.maximum(0.0, residuals - 0.05).sum()
+    assert primal == pytest.approx(solution.objective + solution.gap, rel=1e-9)
+    assert primal >= best.objective - 1e-9
+
+
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+def test_classification_gap_bounds_the_distance_to_the_optimum(rng, tol):
+    kernel, y = problem(rng, 40)
+    best, solution = solve_svm(kernel, y, 5.0, 1e-9), solve_svm(kernel, y, 5.0, tol)
+    assert best.gap == pytest.approx(0.0, abs=1e-5)
+    assert 0.0 <= best.objective - solution.objective + 1e-9 <= solution.gap + 2e-9
+
+
+# ------------------------------------------------------------------------------------------------- double precision
+
+
+@pytest.mark.parametrize("with_margins", [False, True])
+def test_certificate_tight_tolerances_reach_double_precision(rng, monkeypatch, with_margins):
+    kernel, y = 30.0 * random_kernels(rng, 40, 1)[0], random_labels(rng, 40)
+    bounds = rng.uniform(20.0, 50.0, 40)
+    linear = rng.uniform(0.5, 1.5, 40) if with_margins else None
+    fine = solve_svm(kernel, y, bounds, 1e-6, linear)
+    monkeypatch.setattr(_svm, "POLISHED_BELOW", 0.0)
+    coarse = solve_svm(kernel, y, bounds, 1e-6, linear)
+    assert fine.gap <= 1e-8 * fine.objective
+    assert fine.gap < 0.1 * coarse.gap
+    assert_same(kernel @ fine.signed_dual, kernel @ coarse.signed_dual, 1e-3)
+    assert (fine.signed_dual * y >= 0.0).all()
+    assert (fine.signed_dual * y <= bounds).all()
+
+
+def test_degenerate_systems_without_a_solution_leave_the_machine_as_it_is(rng):
+    half = rng.normal(size=(10, 1))
+    points = np.concatenate([half, half])  # every sample twice: the system is singular
+    kernel, y = points @ points.T, np.tile(np.where(half[:, 0] > 0, 1.0, -1.0), 2)
+    fine, coarse = solve_svm(kernel, y, 5.0, 1e-6), solve_svm(kernel, y, 5.0, 1e-3)
+    assert fine.gap <= coarse.gap
+    assert fine.objective == pytest.approx(coarse.objective, rel=1e-3)
