@@ -19,6 +19,8 @@ __all__ = ["DenseStack"]
 AXPY_READS = 3  # adding kernels one by one moves three numbers per entry, the product of all of them one
 GATHER_COST = 6  # gathering the entries of a few samples pays below this fraction of all rows
 GATHERED = 2**17  # entries gathered at once, so that they stay in cache
+GATED = 2**18  # entries gated at once, likewise
+GATED_KERNELS = 16  # of this many kernels
 
 
 class DenseStack(NamedTuple):
@@ -94,7 +96,7 @@ class DenseStack(NamedTuple):
         train_gates : array of shape (n_kernels, n_train)
         """
         if is_numpy(self.kernels):
-            return np.einsum("mij,mi,mj->ij", self.kernels, row_gates, train_gates)
+            return _add_gated(self.kernels, row_gates, train_gates)
         return _combine_gated_on_jax(self.kernels, row_gates, train_gates)
 
     def apply(self, vector: Any) -> Any:
@@ -109,10 +111,12 @@ class DenseStack(NamedTuple):
         -------
         array of shape (n_kernels, n_rows), (n_kernels, n_rows, q) or (n_kernels, n_rows)
         """
+        if vector.ndim == 3 and is_numpy(vector):
+            # OpenBLAS's product reads memory at half the rate of this one
+            return np.vecdot(self.kernels, vector[..., 0][:, None])
         if vector.ndim == 3:
             return (self.kernels @ vector)[..., 0]
-        if vector.ndim == 1 and is_numpy(vector):
-            # OpenBLAS's product reads memory at half the rate of this one
+        if vector.ndim == 1 and is_numpy(vector):  # likewise
             return np.vecdot(self._tall, vector).reshape(self.n_kernels, self.n_rows)
         return (self._tall @ vector).reshape(self.n_kernels, self.n_rows, *vector.shape[1:])
 
@@ -191,6 +195,31 @@ def _add_up(wide: np.ndarray, weights: np.ndarray, active: np.ndarray) -> np.nda
     for m in active:
         daxpy(wide[m], total, a=weights[m])
     return total
+
+
+def _add_gated(kernels: np.ndarray, row_gates: np.ndarray, train_gates: np.ndarray) -> np.ndarray:
+    """Add gated kernels in blocks that stay in cache, up to twice as fast as einsum over all three factors."""
+    if kernels.size <= GATED or len(kernels) == 1:
+        return np.einsum("mij,mi,mj->ij", kernels, row_gates, train_gates)
+    combined = np.zeros((kernels.shape[1], 1, kernels.shape[2]))
+    used = np.flatnonzero(row_gates.any(axis=1) & train_gates.any(axis=1))
+    for first in range(0, len(used), GATED_KERNELS):
+        part = used[first : first + GATED_KERNELS]
+        step = max(1, min(len(combined), GATED // (len(part) * kernels.shape[2])))
+        columns = np.repeat(train_gates[part, None], step, axis=1)  # equal shapes multiply fastest
+        by_row = np.ascontiguousarray(row_gates[part].T)[:, None]
+        gated = np.empty_like(columns)
+        for start in range(0, len(combined), step):
+            rows = slice(start, start + step)
+            size = len(by_row[rows])
+            for k, m in enumerate(part):
+                np.multiply(kernels[m, rows], columns[k, :size], out=gated[k, :size])
+            factors = by_row[rows], gated[:, :size].transpose(1, 0, 2)
+            if first == 0:
+                np.matmul(*factors, out=combined[rows])
+            else:
+                combined[rows] += np.matmul(*factors)
+    return combined[:, 0]
 
 
 def _quadratic_on(kernels: np.ndarray, vector: np.ndarray, support: np.ndarray) -> np.ndarray:

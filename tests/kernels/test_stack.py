@@ -158,3 +158,14 @@ def test_quadratic_of_sparse_vectors_against_einsum(rng, n_support):
     vector[rng.permutation(30)[:n_support]] = rng.normal(size=n_support)
     expected = np.einsum("i,mij,j->m", vector, kernels, vector)
     assert np.allclose(stack.quadratic(vector), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("shape", [(3, 400, 300), (20, 150, 130), (2, 3, 140000)], ids=str)
+def test_combine_gated_in_blocks_against_einsum(rng, shape):
+    """Stacks above the size of a block, more kernels than one block takes, rows longer than a block."""
+    kernels, stack = make(rng, np, shape)
+    rows, columns = rng.normal(size=shape[:2]), rng.normal(size=shape[::2])
+    rows[0], rows[1, 0] = 0.0, 0.0
+    expected = np.einsum("mi,mij,mj->ij", rows, kernels, columns)
+    assert_same(stack.combine_gated(frozen(rows), frozen(columns)), expected, SAME_FORMULA)
+    assert not stack.combine_gated(np.zeros_like(rows), frozen(columns)).any()

@@ -1,0 +1,193 @@
+r"""LD-MKL: machines of single kernels vote where their gates expect them to be right.
+
+Algorithm 3 of Moeller, Swaminathan and Venkatasubramanian (2016). Gates are the softmax of regressions of success;
+every kernel's machine is trained again on the samples where its gate is above :math:`1/m`, and
+
+.. math:: \bar f_i(x) = \sum_j \alpha_{ij} y_j g_i(x_j)\, \kappa_i(x_j, x), \qquad
+   f(x) = \sum_i g_i(x) \tanh \bar f_i(x)
+
+(their eqs. 6 and 7). No kernel matrix is needed, nor a last machine on all kernels together.
+
+What the paper leaves open, as options:
+
+* Eq. 6 has no bias although LibSVM's machines have one. ``bias="keep"`` adds it, ``"drop"`` leaves it out as printed,
+  ``"refit"`` (default) averages :math:`y_k - \bar f_i(x_k)` over the free support vectors; where there are none, it
+  keeps LibSVM's.
+* Gates on support vectors break the balance :math:`\sum_j \alpha_j y_j = 0` and move the scores. ``sv_gate="none"``
+  (default) votes with the machines as they are trained, ``"paper"`` is eq. 6.
+* Values in (0, 1) make a flat softmax, :math:`(1, 0) \to (.73, .27)`: it can be taken at ``outputs / temperature``.
+* "Above :math:`1/m`" is empty for one kernel and for identical ones: the threshold itself counts as above.
+* Samples above the threshold may be of one class, or fewer than two: then the first machine is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import softmax
+
+from bayesmkl.discriminative._machines import Machine, OneKernel, one_class, scores
+from bayesmkl.discriminative._success import Folds, SuccessOptions, fit_success, gate_outputs
+
+__all__ = ["BIAS", "SV_GATE", "LDMKLOptions", "LDMKLResult", "fit_ldmkl", "ldmkl_gates", "ldmkl_scores"]
+
+SV_GATE = ("none", "paper")
+BIAS = ("refit", "keep", "drop")
+SLACK = 1e-12  # below the threshold: rounding of equal gates
+FREE = 1e-8  # of C: duals that are this far from both bounds are free
+
+
+class LDMKLOptions(NamedTuple):
+    """What the paper leaves open; see the text of this file.
+
+    Parameters
+    ----------
+    sv_gate : {"none", "paper"}
+    bias : {"refit", "keep", "drop"}
+    temperature : float
+        Of the softmax, above 0; 1 is the paper's.
+    threshold : float or None
+        Least gate of the samples that a machine is trained on again; None is :math:`1/m`, 0 keeps all of them.
+    success : SuccessOptions
+        Machines of the single kernels.
+    """
+
+    sv_gate: str = "none"
+    bias: str = "refit"
+    temperature: float = 1.0
+    threshold: float | None = None
+    success: SuccessOptions = SuccessOptions()
+
+
+class LDMKLResult(NamedTuple):
+    """A fitted LD-MKL.
+
+    Parameters
+    ----------
+    machines : tuple of Machine
+        The voters, one per kernel, with gates on their support vectors where asked for.
+    gate_machines : tuple of Machine
+        Regressions of success, one per kernel.
+    gates : ndarray of shape (n_kernels, n_train)
+        At the training samples; they sum to one.
+    success : ndarray of shape (n_kernels, n_train)
+        1 where the first machine of a kernel is right, 0 elsewhere.
+    n_selected : ndarray of shape (n_kernels,)
+        Samples above the threshold.
+    retrained : ndarray of bool of shape (n_kernels,)
+        False where the first machine was kept.
+    """
+
+    machines: tuple[Machine, ...]
+    gate_machines: tuple[Machine, ...]
+    gates: np.ndarray
+    success: np.ndarray
+    n_selected: np.ndarray
+    retrained: np.ndarray
+
+    @property
+    def support(self) -> np.ndarray:
+        """Positions of the samples that support any of the voters."""
+        return np.unique(np.concatenate([machine.support for machine in self.machines]))
+
+
+def fit_ldmkl(
+    kernels: Sequence[OneKernel],
+    target: np.ndarray,
+    options: LDMKLOptions = LDMKLOptions(),  # noqa: B008
+    gate_kernels: Sequence[OneKernel] | None = None,
+    folds: Folds | None = None,
+    rng: np.random.Generator | None = None,
+) -> LDMKLResult:
+    """Learn gates from the success of single kernels, and train each machine again where its gate is open.
+
+    Parameters
+    ----------
+    kernels : sequence of OneKernel
+        Precomputed or native ones.
+    target : ndarray of shape (n_train,)
+        Labels -1 and +1.
+    options : LDMKLOptions
+    gate_kernels, folds, rng
+        As in `fit_success`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative._native import native_kernel
+    >>> from bayesmkl.kernels import Gaussian, Linear
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = np.where(X[:, 0] * (X[:, 1] > 0) > 0.2, 1.0, -1.0)
+    >>> kernels = [native_kernel(Linear(), X), native_kernel(Gaussian(width=1.0), X)]
+    >>> result = fit_ldmkl(kernels, y)
+    >>> result.n_selected, result.retrained
+    (array([ 3, 57]), array([ True,  True]))
+    >>> rows = [kernel.rows(X[:5]) for kernel in kernels]
+    >>> y[:5], ldmkl_scores(kernels, result, rows, ldmkl_gates(kernels, result, rows)).round(1)
+    (array([-1.,  1., -1.,  1., -1.]), array([-0.1,  0.3, -0.2,  0.9, -0.2]))
+    """
+    first = fit_success(kernels, target, options.success, gate_kernels, folds, rng)  # lines 1 to 3
+    gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
+    threshold = 1.0 / len(kernels) if options.threshold is None else options.threshold
+    selected = gates >= threshold - SLACK
+    retrained = np.array([_is_trainable(target[chosen]) for chosen in selected])
+    voters = []
+    for m, kernel in enumerate(kernels):
+        subset = None if selected[m].all() else np.flatnonzero(selected[m])
+        machine = first.machines[m]
+        if retrained[m] and subset is not None:
+            machine = kernel.classify(target, options.success.C, options.success.tol, subset)  # line 6
+        voters.append(_voter(kernel, machine, target, gates[m], options))  # line 7
+    return LDMKLResult(
+        tuple(voters), first.gate_machines, gates, first.success, selected.sum(axis=1), retrained
+    )
+
+
+def ldmkl_gates(
+    gate_kernels: Sequence[OneKernel],
+    result: LDMKLResult,
+    rows: Sequence[np.ndarray],
+    temperature: float = 1.0,
+) -> np.ndarray:
+    """Return the gates at rows of the gate kernels, shape (n_kernels, n_rows); they sum to one."""
+    return softmax(gate_outputs(gate_kernels, result.gate_machines, rows) / temperature, axis=0)
+
+
+def ldmkl_scores(
+    kernels: Sequence[OneKernel], result: LDMKLResult, rows: Sequence[np.ndarray], row_gates: np.ndarray
+) -> np.ndarray:
+    """Return the gated vote at rows (eq. 7), shape (n_rows,), strictly between -1 and 1.
+
+    Parameters
+    ----------
+    kernels : sequence of OneKernel
+    result : LDMKLResult
+    rows : sequence of ndarray
+        One per kernel.
+    row_gates : ndarray of shape (n_kernels, n_rows)
+    """
+    votes = [scores(*three) for three in zip(kernels, result.machines, rows, strict=True)]
+    return (row_gates * np.tanh(np.stack(votes))).sum(axis=0)
+
+
+def _is_trainable(target: np.ndarray) -> bool:
+    return len(target) > 1 and not one_class(target)
+
+
+def _voter(
+    kernel: OneKernel, machine: Machine, target: np.ndarray, gates: np.ndarray, options: LDMKLOptions
+) -> Machine:
+    """Gate the support vectors (eq. 6) and set the bias that they leave."""
+    voter = machine
+    if options.sv_gate == "paper":
+        voter = voter._replace(coef=machine.coef * gates[machine.support])
+    if options.bias == "drop":
+        return voter._replace(intercept=0.0)
+    alpha, C = np.abs(machine.coef), options.success.C
+    free = machine.support[(alpha > FREE * C) & (alpha < (1.0 - FREE) * C)]
+    if options.bias == "keep" or free.size == 0:
+        return voter
+    without = scores(kernel, voter._replace(intercept=0.0), kernel.training_rows[free])
+    return voter._replace(intercept=float(np.mean(target[free] - without)))

@@ -1,0 +1,363 @@
+"""C-LMKL against lp-norm multiple kernel learning, SciPy, LibSVM, finite differences and its degenerate cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.svm import SVC
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative._clustering import ClusterOptions, kernel_kmeans
+from bayesmkl.discriminative._gating import combine_components
+from bayesmkl.discriminative._machines import GatedKernel, precomputed_kernels
+from bayesmkl.discriminative._outer import fit_at
+from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge, solve_svm
+from bayesmkl.discriminative.clmkl import (
+    CLMKLOptions,
+    ClusteredStack,
+    clmkl_components,
+    clmkl_scores,
+    clustered_gap,
+    fit_clmkl,
+    update_weights,
+)
+from bayesmkl.kernels import Gaussian
+from bayesmkl.kernels.stack import DenseStack
+from tests.helpers import assert_same, informed_target, random_kernels, random_labels
+
+NORMS = [1.0, 1.1, 4.0 / 3.0, 2.0, 4.0]
+TIGHT = CLMKLOptions(tol=1e-5, max_iter=3000)
+TIGHTEST = CLMKLOptions(tol=1e-8, max_iter=5000)
+
+
+def problem(rng, n_samples=40, n_kernels=3, n_clusters=2):
+    stack = DenseStack(random_kernels(rng, n_samples, n_kernels))
+    memberships = rng.dirichlet(np.ones(n_clusters), size=n_samples).T
+    return ClusteredStack(stack, memberships, memberships), random_labels(rng, n_samples)
+
+
+def without_clusters(stack):
+    ones = np.ones((1, stack.n_train))
+    return ClusteredStack(stack, ones, ones)
+
+
+def lp_mkl(kernels, y, C, p, n_iter=400):
+    """lp-norm multiple kernel learning by alternation, written out: weights and combined machine."""
+    weights = np.full(len(kernels), len(kernels) ** (-1.0 / p))
+    for _ in range(n_iter):
+        kernel = sum(w * k for w, k in zip(weights, kernels, strict=True))
+        machine = SVC(kernel="precomputed", C=C, tol=1e-7).fit(kernel, y)
+        v = np.zeros(len(y))
+        v[machine.support_] = machine.dual_coef_[0]
+        norms = np.array([w * np.sqrt(v @ k @ v) for w, k in zip(weights, kernels, strict=True)])
+        weights = norms ** (2.0 / (p + 1.0))
+        weights /= (weights**p).sum() ** (1.0 / p)
+    return weights, kernel @ v + machine.intercept_
+
+
+def lq(values, p):
+    """The norm that is dual to p."""
+    return values.max() if p == 1.0 else (values ** (p / (p - 1.0))).sum() ** ((p - 1.0) / p)
+
+
+@pytest.mark.parametrize("p", [1.1, 2.0, 4.0])
+def test_one_cluster_is_lp_mkl(rng, p):
+    clustered, y = problem(rng, 30)
+    one = without_clusters(clustered.stack)
+    result = fit_clmkl(one, y[None], Hinge(1.0), TIGHTEST._replace(p_norm=p))
+    weights, scores = lp_mkl(clustered.stack.kernels, y, 1.0, p, 100)
+    assert_same(result.kernel_weights[0], weights, 1e-3)
+    assert_same(clmkl_scores(one, result)[0], scores, 2e-3)
+
+
+@pytest.mark.parametrize("p", [1.1, 2.0])
+def test_uniform_memberships_are_lp_mkl_on_smaller_kernels(rng, p):
+    clustered, y = problem(rng, 30)
+    kernels = clustered.stack.kernels
+    clusters = kernel_kmeans(kernels.mean(axis=0), ClusterOptions(3, tau=0.0), rng)
+    memberships = clusters.memberships(kernels.mean(axis=0))
+    uniform = ClusteredStack(clustered.stack, memberships, memberships)
+    result = fit_clmkl(uniform, y[None], Hinge(1.0), TIGHTEST._replace(p_norm=p))
+    weights, scores = lp_mkl(kernels / 3.0, y, 1.0, p, 100)
+    for of_cluster in result.kernel_weights:
+        assert_same(of_cluster, weights, 1e-3)
+    assert_same(clmkl_scores(uniform, result)[0], scores, 2e-3)
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_gap_monotone_and_on_the_sphere(rng, p):
+    clustered, y = problem(rng, 50, 4, 3)
+    result = fit_clmkl(clustered, y[None], Hinge(2.0), CLMKLOptions(p, tol=1e-4, max_iter=2000))
+    assert result.outcome is Outcome.CONVERGED
+    assert 0.0 <= result.duality_gap <= 1.0001e-4 * result.objective_history[-1]
+    assert np.all(np.diff(result.objective_history) <= 0.0)
+    np.testing.assert_allclose((result.kernel_weights**p).sum(axis=1), 1.0, rtol=1e-10)
+    assert result.n_solves >= len(result.objective_history)
+
+
+@pytest.mark.parametrize("p", NORMS)
+def test_every_closed_form_step_lowers_the_exact_objective(rng, p):
+    clustered, y = problem(rng)
+    weights, values = np.full((2, 3), 3.0 ** (-1.0 / p)), []
+    for _ in range(8):
+        fit = fit_at(clustered, y[None], Hinge(1.0), weights, 1e-7)
+        values.append(fit.objective)
+        weights = update_weights(fit, p)
+    assert np.all(np.diff(values) <= 1e-7 * values[0])
+
+
+@pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 4.0])
+def test_dual_value_against_scipy(rng, p):
+    clustered, y = problem(rng, 10, 2, 2)
+    kernels = [
+        [np.outer(c, c) * kernel for kernel in clustered.stack.kernels] for c in clustered.train_memberships
+    ]
+
+    def negative_dual(parameters):  # with one bound per cluster instead of the norm where that is a maximum
+        alpha, bounds = parameters[:10], parameters[10:]
+        v = alpha * y
+        if p == 1.0:
+            return 0.5 * bounds.sum() - alpha.sum()
+        penalties = [lq(np.array([v @ k @ v for k in of_cluster]), p) for of_cluster in kernels]
+        return 0.5 * sum(penalties) - alpha.sum()
+
+    constraints = [{"type": "eq", "fun": lambda a: a[:10] @ y}]
+    if p == 1.0:
+        for r, of_cluster in enumerate(kernels):
+            for k in of_cluster:
+                constraints.append(
+                    {"type": "ineq", "fun": lambda a, r=r, k=k: a[10 + r] - (a[:10] * y) @ k @ (a[:10] * y)}
+                )
+    start = np.concatenate([0.1 + 0.1 * (y < 0) * (y > 0).sum() / (y < 0).sum(), np.ones(2)])
+    reference = minimize(
+        negative_dual,
+        start,
+        bounds=[(0.0, 1.0)] * 10 + [(0.0, None)] * 2,
+        constraints=constraints,
+        method="SLSQP",
+        options={"ftol": 1e-12, "maxiter": 500},
+    )
+    result = fit_clmkl(clustered, y[None], Hinge(1.0), TIGHT._replace(p_norm=p))
+    assert reference.success
+    np.testing.assert_allclose(result.objective_history[-1], -reference.fun, rtol=3e-5)
+    alpha = result.signed_dual[0] * y
+    np.testing.assert_allclose(
+        negative_dual(np.concatenate([alpha, reference.x[10:]])), reference.fun, rtol=2e-2
+    )
+
+
+def test_gap_bounds_the_distance_to_the_optimum(rng):
+    clustered, y = problem(rng)
+    best = fit_clmkl(clustered, y[None], Hinge(1.0), TIGHT._replace(p_norm=2.0)).objective_history[-1]
+    for _ in range(5):
+        weights = rng.uniform(0.05, 1.0, size=(2, 3))
+        weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+        fit = fit_at(clustered, y[None], Hinge(1.0), weights, 1e-6)
+        assert fit.objective - best <= clustered_gap(fit, 2.0)
+        assert fit.objective >= best * (1.0 - 2e-5)
+
+
+def test_quadratics_are_slopes_by_finite_differences(rng):
+    clustered, y = problem(rng, 20)
+    weights, step = rng.uniform(0.3, 1.0, size=(2, 3)), 1e-4
+    slopes = -0.5 * fit_at(clustered, y[None], Hinge(1.0), weights, 1e-9).quadratics
+    for r in range(2):
+        for m in range(3):
+            moves = np.zeros((2, 3))
+            moves[r, m] = step
+            ahead, behind = (
+                fit_at(clustered, y[None], Hinge(1.0), weights + sign * moves, 1e-9).objective
+                for sign in (1.0, -1.0)
+            )
+            np.testing.assert_allclose((ahead - behind) / (2.0 * step), slopes[r, m], rtol=1e-3)
+
+
+def test_closed_form_is_the_minimum_over_weights(rng):
+    clustered, y = problem(rng)
+    fit = fit_at(clustered, y[None], Hinge(1.0), rng.uniform(0.3, 1.0, size=(2, 3)), 1e-6)
+    squares = fit.kernel_weights**2 * fit.quadratics
+    for p in (1.0, 1.5, 3.0):
+        best = (squares / update_weights(fit, p)).sum()
+        others = rng.uniform(0.01, 1.0, size=(3000, 2, 3))
+        others /= (others**p).sum(axis=2, keepdims=True) ** (1.0 / p)
+        values = (squares / others).sum(axis=(1, 2))
+        assert best <= values.min()
+        assert values.min() <= 1.1 * best
+
+
+def test_hard_clusters_split_the_kernel(rng):
+    clustered, y = problem(rng, 30)
+    sides = np.eye(2)[:, np.arange(30) % 2]
+    hard = ClusteredStack(clustered.stack, sides, sides)
+    result = fit_clmkl(hard, y[None], Hinge(1.0), CLMKLOptions(2.0))
+    kernel = hard.combine(result.kernel_weights)
+    assert np.all(kernel[::2, 1::2] == 0.0)
+    for r in range(2):
+        own = clustered.stack.combine(result.kernel_weights[r])[r::2, r::2]
+        assert_same(kernel[r::2, r::2], own, 1e-14)
+    assert np.isscalar(result.intercept[0])
+    solution = solve_svm(kernel, y, 1.0, 1e-5)
+    assert_same(clmkl_scores(hard, result)[0], kernel @ solution.signed_dual + solution.intercept, 1e-2)
+
+
+def test_hard_clusters_get_the_kernels_that_tell_there(rng):
+    X = rng.normal(size=(80, 3))
+    side = np.arange(80) % 2
+    y = np.where(X[np.arange(80), side] > 0.0, 1.0, -1.0)  # feature 0 on one side, 1 on the other, 2 on none
+    stack, sides = DenseStack(np.stack([np.outer(x, x) for x in X.T])), np.eye(2)[:, side]
+    result = fit_clmkl(ClusteredStack(stack, sides, sides), y[None], Hinge(10.0), TIGHT._replace(p_norm=1.0))
+    np.testing.assert_array_equal(result.kernel_weights.argmax(axis=1), [0, 1])
+    assert result.kernel_weights.max(axis=1).min() > 0.75
+
+
+def test_one_kernel_has_weight_one(rng):
+    clustered, y = problem(rng, n_kernels=1)
+    result = fit_clmkl(clustered, y[None], Hinge(1.0), CLMKLOptions(1.5))
+    np.testing.assert_allclose(result.kernel_weights, 1.0)
+    assert len(result.objective_history) == 1
+    gating = clustered.train_memberships.T @ clustered.train_memberships
+    machine = SVC(kernel="precomputed").fit(gating * clustered.stack.kernels[0], y)
+    assert_same(
+        clmkl_scores(clustered, result)[0],
+        machine.decision_function(gating * clustered.stack.kernels[0]),
+        1e-2,
+    )
+
+
+def test_infinite_norm_takes_all_kernels_fully(rng):
+    clustered, y = problem(rng)
+    result = fit_clmkl(clustered, y[None], Hinge(1.0), CLMKLOptions(np.inf))
+    np.testing.assert_array_equal(result.kernel_weights, np.ones((2, 3)))
+    assert result.outcome is Outcome.CONVERGED
+
+
+def test_scores_of_new_rows_are_sums_over_features(rng):
+    X, new = rng.normal(size=(30, 2)), rng.normal(size=(6, 2))
+    y = random_labels(rng, 30)
+    c, c_new = rng.dirichlet(np.ones(2), size=30).T, rng.dirichlet(np.ones(2), size=6).T
+    stack = DenseStack(np.stack([np.outer(x, x) for x in X.T]))
+    result = fit_clmkl(ClusteredStack(stack, c, c), y[None], Hinge(1.0), CLMKLOptions(2.0))
+    rows = ClusteredStack(
+        DenseStack(np.stack([np.outer(z, x) for z, x in zip(new.T, X.T, strict=True)])), c_new, c
+    )
+    v = result.signed_dual[0]
+    w = result.kernel_weights * np.array([[(v * of_r) @ X[:, m] for m in range(2)] for of_r in c])
+    expected = np.einsum("ri,rm,im->i", c_new, w, new) + result.intercept[0]
+    assert_same(clmkl_scores(rows, result)[0], expected, 1e-12)
+
+
+def test_gates_give_the_combined_kernel(rng):
+    clustered, _ = problem(rng, 25, 3, 4)
+    weights, rows = rng.uniform(size=(4, 3)), rng.dirichlet(np.ones(4), size=25).T
+    components, of_rows = (clmkl_components(weights, c) for c in (clustered.train_memberships, rows))
+    assert components.shape == (4, 3, 25)
+    combined = clustered._replace(row_memberships=rows).combine(weights)
+    assert_same(combine_components(clustered.stack, of_rows, components), combined, 1e-12)
+    gated = GatedKernel(precomputed_kernels(clustered.stack), components)
+    assert_same(gated.dense(), clustered.combine(weights), 1e-12)
+    v = rng.normal(size=25)
+    assert_same((weights * clustered.quadratic(v)).sum(), v @ gated.dense() @ v, 1e-11)
+
+
+def test_kernels_and_samples_in_another_order(rng):
+    clustered, y = problem(rng)
+    kernels, samples = rng.permutation(3), rng.permutation(40)
+    stack = DenseStack(np.ascontiguousarray(clustered.stack.kernels[kernels][:, samples][:, :, samples]))
+    memberships = clustered.train_memberships[::-1][:, samples]
+    options = TIGHT._replace(p_norm=1.5)
+    one = fit_clmkl(clustered, y[None], Hinge(1.0), options)
+    moved = ClusteredStack(stack, memberships, memberships)
+    other = fit_clmkl(moved, y[None, samples], Hinge(1.0), options)
+    assert_same(other.kernel_weights, one.kernel_weights[::-1][:, kernels], 1e-2)
+    assert_same(clmkl_scores(moved, other)[0], clmkl_scores(clustered, one)[0, samples], 1e-2)
+
+
+def test_flipped_labels_and_scaled_kernels(rng):
+    clustered, y = problem(rng)
+    options = TIGHT._replace(p_norm=2.0)
+    one = fit_clmkl(clustered, y[None], Hinge(1.0), options)
+    flipped = fit_clmkl(clustered, -y[None], Hinge(1.0), options)
+    assert_same(clmkl_scores(clustered, flipped), -clmkl_scores(clustered, one), 1e-2)
+    larger = clustered._replace(stack=DenseStack(5.0 * clustered.stack.kernels))
+    scaled = fit_clmkl(larger, y[None], Hinge(0.2), options)
+    assert_same(scaled.kernel_weights, one.kernel_weights, 1e-2)
+    assert_same(clmkl_scores(larger, scaled), clmkl_scores(clustered, one), 1e-2)
+    np.testing.assert_allclose(5.0 * scaled.objective_history[-1], one.objective_history[-1], rtol=1e-4)
+
+
+def test_identical_kernels_share_evenly(rng):
+    clustered, y = problem(rng, n_kernels=1)
+    twice = clustered._replace(stack=DenseStack(np.repeat(clustered.stack.kernels, 2, axis=0)))
+    one = fit_clmkl(clustered, y[None], Hinge(1.0), CLMKLOptions(1.0))
+    two = fit_clmkl(twice, y[None], Hinge(1.0), CLMKLOptions(1.0))
+    np.testing.assert_allclose(two.kernel_weights, 0.5)
+    assert_same(clmkl_scores(twice, two), clmkl_scores(clustered, one), 1e-6)
+
+
+def test_kernels_of_zeros_and_clusters_of_nobody(rng):
+    clustered, y = problem(rng)
+    kernels = clustered.stack.kernels.copy()
+    kernels[1] = 0.0
+    memberships = np.vstack([np.ones(40), np.zeros(40)])
+    stack = DenseStack(kernels)
+    result = fit_clmkl(
+        ClusteredStack(stack, memberships, memberships), y[None], Hinge(1.0), CLMKLOptions(1.5)
+    )
+    assert result.outcome is Outcome.CONVERGED
+    assert result.kernel_weights[0, 1] == 0.0
+    np.testing.assert_allclose(result.kernel_weights[1], 3.0 ** (-1.0 / 1.5))
+
+
+def test_tasks_share_weights(rng):
+    clustered, y = problem(rng)
+    options = TIGHT._replace(p_norm=2.0)
+    one = fit_clmkl(clustered, y[None], Hinge(1.0), options)
+    both = fit_clmkl(clustered, np.stack([y, -y]), Hinge(1.0), options)
+    assert_same(both.kernel_weights, one.kernel_weights, 1e-2)
+    np.testing.assert_allclose(both.objective_history[-1], 2.0 * one.objective_history[-1], rtol=1e-4)
+    assert both.signed_dual.shape == (2, 40)
+
+
+def test_regression_reaches_its_gap(rng):
+    clustered, _ = problem(rng)
+    target = informed_target(rng, clustered.stack.kernels)
+    result = fit_clmkl(clustered, target[None], EpsilonInsensitive(1.0, 0.1), CLMKLOptions(1.5, 1e-4))
+    assert result.outcome is Outcome.CONVERGED
+    assert result.duality_gap <= 1e-4 * result.objective_history[-1]
+
+
+def test_start_and_limit(rng):
+    clustered, y = problem(rng)
+    steps = []
+    cold = fit_clmkl(
+        clustered,
+        y[None],
+        Hinge(1.0),
+        CLMKLOptions(1.2, 1e-4),
+        on_step=lambda n, text: steps.append((n, text)),
+    )
+    assert [n for n, _ in steps] == list(range(1, len(cold.objective_history) + 1))
+    assert "relative gap" in steps[-1][1]
+    warm = fit_clmkl(clustered, y[None], Hinge(1.0), CLMKLOptions(1.2, 1e-4), start=3.0 * cold.kernel_weights)
+    assert len(warm.objective_history) < len(cold.objective_history) / 2
+    short = fit_clmkl(clustered, y[None], Hinge(1.0), CLMKLOptions(1.2, 1e-4, max_iter=2))
+    assert short.outcome is Outcome.MAX_ITER
+    assert short.duality_gap > 1e-4 * short.objective_history[-1]
+
+
+@pytest.mark.parametrize("p", [1.0, 1.1])
+def test_longer_steps_need_fewer_machines(rng, p):
+    X = rng.normal(size=(40, 3))
+    widths = 2.0 ** np.arange(-2, 5)
+    stack = DenseStack(np.stack([Gaussian(width=width)(X, X) for width in widths]))
+    memberships = rng.dirichlet(np.ones(2), size=40).T
+    clustered, y = ClusteredStack(stack, memberships, memberships), random_labels(rng, 40)
+    options = CLMKLOptions(p, tol=1e-3, max_iter=1000)
+    result = fit_clmkl(clustered, y[None], Hinge(10.0), options)
+    assert result.outcome is Outcome.CONVERGED
+    fit, n_plain = fit_at(clustered, y[None], Hinge(10.0), np.full((2, 7), 7.0 ** (-1.0 / p)), 1e-5), 1
+    while clustered_gap(fit, p) > 1e-3 * fit.objective:
+        fit, n_plain = fit_at(clustered, y[None], Hinge(10.0), update_weights(fit, p), 1e-5), n_plain + 1
+    assert result.n_solves < 0.6 * n_plain
+    np.testing.assert_allclose(result.objective_history[-1], fit.objective, rtol=2e-3)

@@ -1,0 +1,191 @@
+"""Gates: chain rules against finite differences, limits, the unified view, and errors in gatings of users."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+from helpers import SAME_FORMULA, assert_same, frozen, random_kernels
+
+from bayesmkl.discriminative._gating import (
+    check_gating,
+    combine_components,
+    gates_of_components,
+    gating_matrix,
+)
+from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
+from bayesmkl.kernels.stack import DenseStack
+
+N_KERNELS, N_SAMPLES, N_FEATURES, N_GROUPS = 4, 25, 3, 5
+GATINGS = {
+    "softmax": SoftmaxGating(init_scale=1.0),
+    "sigmoid": SigmoidGating(init_scale=1.0),
+    "gaussian": GaussianGating(width=1.5),
+    "group": GroupGating(N_GROUPS, init_scale=1.0),
+}
+EVERY = pytest.mark.parametrize("name", GATINGS)
+
+
+def make(rng, name):
+    """Return a gating, features and parameters that are no special case."""
+    gating = GATINGS[name]
+    features = rng.normal(size=(N_SAMPLES, N_FEATURES))
+    if name == "group":
+        features = rng.integers(N_GROUPS, size=(N_SAMPLES, 1)).astype(float)
+    parameters = gating.init(features, N_KERNELS, rng)
+    return gating, frozen(features), frozen(parameters + 0.3 * rng.normal(size=parameters.shape))
+
+
+def differences(function, at, step=1e-6):
+    """Return central differences of a number by every coordinate."""
+    steps = step * np.eye(at.size)
+    return np.array([(function(at + move) - function(at - move)) / (2 * step) for move in steps])
+
+
+@EVERY
+def test_pullback_against_finite_differences(rng, name):
+    gating, features, parameters = make(rng, name)
+    slopes = frozen(rng.normal(size=(N_KERNELS, N_SAMPLES)))
+    found = gating.pullback(parameters, features, slopes)
+    expected = differences(lambda at: float((slopes * gating.gates(at, features)).sum()), parameters)
+    assert found.shape == parameters.shape
+    assert_same(found, expected, 1e-7)
+
+
+@EVERY
+def test_gates_of_rows_do_not_depend_on_other_rows(rng, name):
+    gating, features, parameters = make(rng, name)
+    gates = gating.gates(parameters, features)
+    assert_same(gating.gates(parameters, features[3:5]), gates[:, 3:5], SAME_FORMULA)
+    if name != "sigmoid":
+        np.testing.assert_allclose(gates.sum(axis=0), 1.0, rtol=1e-12)
+
+
+def test_softmax_gates_against_scipy_also_for_huge_scores(rng):
+    features, rows = rng.normal(size=(6, 2)), 1e4 * rng.normal(size=(3, 3))
+    expected = scipy.special.softmax(rows[:, :1] + rows[:, 1:] @ features.T, axis=0)
+    np.testing.assert_allclose(SoftmaxGating().gates(rows.ravel(), features), expected, atol=1e-12)
+    steep = SigmoidGating().gates(np.array([0.0, 1e5]), np.array([[-1.0], [0.0], [1.0]]))
+    np.testing.assert_array_equal(steep, [[0.0, 0.5, 1.0]])
+
+
+def test_softmax_does_not_notice_a_shift_of_all_kernels(rng):
+    gating, features, parameters = make(rng, "softmax")
+    rows = parameters.reshape(N_KERNELS, -1)
+    shifted = (rows + rng.normal(size=rows.shape[1])).ravel()
+    assert_same(gating.gates(shifted, features), gating.gates(parameters, features), SAME_FORMULA)
+    pulled = gating.pullback(parameters, features, rng.normal(size=(N_KERNELS, N_SAMPLES)))
+    np.testing.assert_allclose(pulled.reshape(N_KERNELS, -1).sum(axis=0), 0.0, atol=1e-13)
+
+
+@pytest.mark.parametrize("width", [0.0, 1e-9, -1e-3])
+def test_narrow_gaussian_gates_choose_the_nearest_center(rng, width):
+    features, centers = rng.normal(size=(N_SAMPLES, 2)), rng.normal(size=(3, 2))
+    parameters = np.column_stack([np.full(3, width), centers]).ravel()
+    nearest = ((features[None] - centers[:, None]) ** 2).sum(axis=2).argmin(axis=0)
+    np.testing.assert_allclose(GaussianGating().gates(parameters, features), np.eye(3)[:, nearest], atol=1e-9)
+    pulled = GaussianGating().pullback(parameters, features, rng.normal(size=(3, N_SAMPLES)))
+    assert np.isfinite(pulled).all()
+
+
+def test_wide_gaussian_gates_are_equal(rng):
+    features = rng.normal(size=(N_SAMPLES, 2))
+    parameters = np.column_stack([np.full(3, 1e6), rng.normal(size=(3, 2))]).ravel()
+    np.testing.assert_allclose(GaussianGating().gates(parameters, features), 1 / 3, rtol=1e-9)
+
+
+def test_group_gates_are_softmax_gates_of_indicators(rng):
+    gating, features, parameters = make(rng, "group")
+    indicators = np.eye(N_GROUPS)[features[:, 0].astype(int)]
+    rows = np.column_stack([np.zeros(N_KERNELS), parameters.reshape(N_GROUPS, N_KERNELS).T])
+    slopes = rng.normal(size=(N_KERNELS, N_SAMPLES))
+    assert_same(
+        gating.gates(parameters, features), SoftmaxGating().gates(rows.ravel(), indicators), SAME_FORMULA
+    )
+    expected = SoftmaxGating().pullback(rows.ravel(), indicators, slopes).reshape(N_KERNELS, -1)[:, 1:].T
+    assert_same(gating.pullback(parameters, features, slopes), expected.ravel(), SAME_FORMULA)
+
+
+@pytest.mark.parametrize(
+    "features", [[[0.0], [3.0]], [[-1.0]], [[0.5]], [[0.0, 1.0]], [[np.nan]], [0.0, 1.0]]
+)
+def test_group_gating_refuses_what_is_no_group(features):
+    with pytest.raises(ValueError, match=r"one column of group numbers 0 to 2; got .* of shape"):
+        GroupGating(3).gates(np.zeros(6), np.array(features))
+
+
+def test_starts_are_where_they_say(rng):
+    features = frozen(rng.normal(size=(6, 2)))
+    for gating in (SoftmaxGating(0.1), SigmoidGating(0.1)):
+        start = gating.init(features, 50, rng)
+        assert start.shape == (150,)
+        assert 0.09 < np.abs(start).max() <= 0.1
+    start = GaussianGating(2.0).init(features, 6, rng).reshape(6, 3)
+    np.testing.assert_array_equal(start[:, 0], 2.0)
+    np.testing.assert_array_equal(np.sort(start[:, 1:], axis=0), np.sort(features, axis=0))
+    more = GaussianGating().init(features, 9, rng).reshape(9, 3)[:, 1:]
+    assert all((features == center).all(axis=1).any() for center in more)
+
+
+def test_combined_kernel_is_the_sum_of_gating_matrices_times_kernels(rng):
+    kernels = random_kernels(rng, 12, 3)
+    train, rows = rng.random((2, 3, 12)), rng.random((2, 3, 5))
+    stack, query = DenseStack(frozen(kernels)), DenseStack(frozen(kernels[:, :5]))
+    square = combine_components(stack, train, train)
+    assert_same(square, sum(gating_matrix(train, train, m) * kernels[m] for m in range(3)), SAME_FORMULA)
+    assert np.linalg.eigvalsh(square).min() > -1e-12
+    expected = np.einsum("rmi,mij,rmj->ij", rows, kernels[:, :5], train)
+    assert_same(combine_components(query, rows, train), expected, SAME_FORMULA)
+    by_matrix = sum(gating_matrix(rows, train, m) * kernels[m, :5] for m in range(3))
+    assert_same(by_matrix, expected, SAME_FORMULA)
+
+
+def test_gates_are_roots_of_the_diagonal_of_gating_matrices(rng):
+    components = rng.random((3, 2, 7))
+    expected = np.column_stack([np.sqrt(np.diag(gating_matrix(components, components, m))) for m in range(2)])
+    assert_same(gates_of_components(components), expected, SAME_FORMULA)
+    assert_same(gates_of_components(components[:1]), components[0].T, SAME_FORMULA)
+
+
+@EVERY
+def test_check_accepts_the_gatings_of_the_package(rng, name):
+    gating, features, _ = make(rng, name)
+    check_gating(gating, features, N_KERNELS, rng)
+
+
+class Wrong:
+    """A softmax gating, one method of which can be replaced."""
+
+    def __init__(self, **replaced):
+        self._replaced = replaced
+
+    def __getattr__(self, method):
+        return self._replaced.get(method, getattr(SoftmaxGating(), method))
+
+
+@pytest.mark.parametrize(
+    ("method", "replacement", "message"),
+    [
+        ("init", lambda features, n, rng: np.zeros((n, 4)), r"`gating.init` must .* got shape \(4, 4\)"),
+        ("init", lambda features, n, rng: np.full(16, np.nan), "`gating.init` must return a flat array"),
+        ("gates", lambda v, features: np.ones((len(features), 4)), r"\(4, 25\); got .* of shape \(25, 4\)"),
+        ("gates", lambda v, features: np.full((4, 25), -0.5), "between 0 and 1 .* from -0.5 to -0.5"),
+        ("gates", lambda v, features: np.full((4, 25), np.nan), "between 0 and 1 .* from nan"),
+        ("gates", lambda v, features: np.full((4, 25), 0.1 + v[0] ** 2), "between 0 and 1 .* from 100"),
+        ("pullback", lambda v, features, s: np.zeros(3), r"must return shape \(16,\).* got \(3,\)"),
+        (
+            "pullback",
+            lambda v, features, s: -SoftmaxGating().pullback(v, features, s),
+            "must be the derivative of `gating.gates`",
+        ),
+        (
+            "pullback",
+            lambda v, features, s: 1.01 * SoftmaxGating().pullback(v, features, s),
+            "must be the derivative of `gating.gates`",
+        ),
+    ],
+)
+def test_check_names_what_is_wrong(rng, method, replacement, message):
+    features = rng.normal(size=(N_SAMPLES, N_FEATURES))
+    with pytest.raises(ValueError, match=message):
+        check_gating(Wrong(**{method: replacement}), features, N_KERNELS, rng)

@@ -1,0 +1,269 @@
+"""LD-MKL against its steps written with scikit-learn, its options, fallbacks and degenerate cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC, SVR
+
+from bayesmkl import KernelBank
+from bayesmkl.discriminative._machines import PrecomputedKernel, precomputed_kernels, scores
+from bayesmkl.discriminative._native import native_kernel, native_kernels
+from bayesmkl.discriminative._success import SuccessOptions
+from bayesmkl.discriminative.ldmkl import BIAS, SV_GATE, LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
+from bayesmkl.kernels import Gaussian, Linear, Polynomial
+from bayesmkl.kernels.stack import DenseStack
+from tests.helpers import assert_same
+
+TIGHT = SuccessOptions(tol=1e-4)
+FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
+GAUSSIANS = [Gaussian(gamma=0.3), Gaussian(gamma=1.0)]
+SETTINGS = [
+    {"kernel": "rbf", "gamma": 0.3},
+    {"kernel": "poly", "gamma": 1.0, "coef0": 1.0, "degree": 2},
+    {"kernel": "linear"},
+]
+
+
+def toy(rng, n_samples=60, n_new=12):
+    X = rng.normal(size=(n_samples + n_new, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=len(X)) > 0.0, 1.0, -1.0)
+    return X[:n_samples], y[:n_samples], X[n_samples:]
+
+
+def score(kernels, result, new, temperature=1.0):
+    rows = [kernel.rows(new) for kernel in kernels]
+    return ldmkl_scores(kernels, result, rows, ldmkl_gates(kernels, result, rows, temperature))
+
+
+def softmax(values):
+    return np.exp(values) / np.exp(values).sum(axis=0)
+
+
+def reference(X, y, new, options, folds):
+    """Algorithm 3 sample by sample, with decisions as they are documented."""
+    train_raw, new_raw = [], []
+    for setting in SETTINGS:
+        machine = SVC(**setting, tol=1e-4)
+        right = np.empty(len(y))
+        for train, validation in [(np.arange(len(y)),) * 2] if folds is None else folds:
+            right[validation] = machine.fit(X[train], y[train]).predict(X[validation]) == y[validation]
+        gate = SVR(**setting, tol=1e-4).fit(X, right)
+        train_raw.append(gate.predict(X))
+        new_raw.append(gate.predict(new))
+    train_gates = softmax(np.stack(train_raw) / options.temperature)
+    new_gates = softmax(np.stack(new_raw) / options.temperature)
+    total = np.zeros(len(new))
+    for setting, function, g, g_new in zip(SETTINGS, FUNCTIONS, train_gates, new_gates, strict=True):
+        kept = np.flatnonzero(g >= 1.0 / 3.0)
+        machine = SVC(**setting, tol=1e-4).fit(X[kept], y[kept])
+        support = kept[machine.support_]
+        coef = machine.dual_coef_[0] * (g[support] if options.sv_gate == "paper" else 1.0)
+        free = support[np.abs(machine.dual_coef_[0]) < 1.0 - 1e-6]
+        without = function(X[free], X[support]) @ coef
+        refitted = (y[free] - without).mean()
+        bias = {"keep": machine.intercept_[0], "drop": 0.0, "refit": refitted}[options.bias]
+        total += g_new * np.tanh(function(new, X[support]) @ coef + bias)
+    return total
+
+
+@pytest.mark.parametrize("sv_gate", SV_GATE)
+@pytest.mark.parametrize("bias", BIAS)
+@pytest.mark.parametrize(("temperature", "targets"), [(1.0, "train"), (0.3, "cv")])
+def test_algorithm_written_with_scikit_learn(rng, sv_gate, bias, temperature, targets):
+    X, y, new = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
+    folds = None if targets == "train" else list(StratifiedKFold(3).split(X, y))
+    options = LDMKLOptions(sv_gate, bias, temperature, success=TIGHT)
+    result = fit_ldmkl(kernels, y, options, folds=folds)
+    assert result.retrained.all()
+    assert result.n_selected.min() < 60
+    assert_same(score(kernels, result, new, temperature), reference(X, y, new, options, folds), 1e-4)
+
+
+@pytest.mark.parametrize(("functions", "tol", "same"), [(FUNCTIONS, 1e-5, 1e-4), (GAUSSIANS, 1e-8, 1e-6)])
+@pytest.mark.parametrize("sv_gate", SV_GATE)
+def test_native_and_precomputed_agree(rng, functions, tol, same, sv_gate):
+    X, y, new = toy(rng)
+    bank = KernelBank(functions).fit(X)
+    native, dense = native_kernels(bank), precomputed_kernels(DenseStack(bank.train_stack()))
+    options = LDMKLOptions(sv_gate, success=SuccessOptions(tol=tol))
+    one, other = fit_ldmkl(native, y, options), fit_ldmkl(dense, y, options)
+    rows = list(bank.row_stack(new))
+    expected = ldmkl_scores(dense, other, rows, ldmkl_gates(dense, other, rows))
+    assert_same(score(native, one, new), expected, same)
+    np.testing.assert_array_equal(one.n_selected, other.n_selected)
+
+
+@pytest.mark.parametrize("bias", ["keep", "refit"])
+@pytest.mark.parametrize("n_kernels", [1, 3])
+def test_one_kernel_or_identical_ones_vote_like_the_machine(rng, bias, n_kernels):
+    X, y, new = toy(rng)
+    kernels = [native_kernel(Gaussian(gamma=0.3), X)] * n_kernels
+    result = fit_ldmkl(kernels, y, LDMKLOptions(bias=bias, success=TIGHT))
+    np.testing.assert_allclose(result.gates, 1.0 / n_kernels, rtol=1e-12)
+    np.testing.assert_array_equal(result.n_selected, 60)
+    assert result.retrained.all()
+    expected = np.tanh(SVC(gamma=0.3, tol=1e-4).fit(X, y).decision_function(new))
+    assert_same(score(kernels, result, new), expected, 1e-5)
+
+
+def test_gates_sum_to_one_and_scores_stay_inside(rng):
+    X, y, new = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
+    result = fit_ldmkl(kernels, y, LDMKLOptions(success=SuccessOptions(C=10.0)))
+    rows = [kernel.rows(3.0 * new) for kernel in kernels]
+    gates = ldmkl_gates(kernels, result, rows)
+    np.testing.assert_allclose(gates.sum(axis=0), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(result.gates.sum(axis=0), 1.0, rtol=1e-12)
+    assert gates.min() > 0.0
+    found = ldmkl_scores(kernels, result, rows, gates)
+    assert np.all(np.abs(found) < 1.0)
+    assert np.abs(found).max() > 0.5
+
+
+def test_the_same_shift_of_all_regressions_changes_nothing(rng):
+    X, y, new = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    result = fit_ldmkl(kernels, y)
+    moved = result._replace(
+        gate_machines=tuple(m._replace(intercept=m.intercept + 700.0) for m in result.gate_machines)
+    )
+    assert_same(score(kernels, moved, new), score(kernels, result, new), 1e-10)
+    one = result._replace(
+        gate_machines=(result.gate_machines[0]._replace(intercept=700.0), *result.gate_machines[1:])
+    )
+    alone = np.tanh(scores(kernels[0], result.machines[0], kernels[0].rows(new)))
+    assert_same(score(kernels, one, new), alone, 1e-10)
+
+
+def test_refitted_biases_center_the_free_support_vectors(rng):
+    X, y, _ = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    for sv_gate in SV_GATE:
+        refit = fit_ldmkl(kernels, y, LDMKLOptions(sv_gate, "refit", success=TIGHT))
+        keep = fit_ldmkl(kernels, y, LDMKLOptions(sv_gate, "keep", success=TIGHT))
+        plain = fit_ldmkl(kernels, y, LDMKLOptions("none", "keep", success=TIGHT))
+        for kernel, one, other, bare in zip(
+            kernels, refit.machines, keep.machines, plain.machines, strict=True
+        ):
+            free = bare.support[np.abs(bare.coef) < 1.0 - 1e-6]
+            assert free.size > 0
+            residual = y[free] - scores(kernel, one, kernel.training_rows[free])
+            assert abs(residual.mean()) < 1e-9
+            if sv_gate == "none":
+                assert one.intercept == pytest.approx(other.intercept, abs=1e-5)
+            else:
+                assert abs(one.intercept - other.intercept) > 1e-4
+
+
+def test_without_free_support_vectors_the_bias_stays(rng):
+    X = toy(rng)[0]
+    kernels = [native_kernel(Gaussian(gamma=0.1), X)] * 2
+    options = LDMKLOptions(success=SuccessOptions(C=1e-3, tol=1e-4))
+    balanced = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)  # all duals are at C
+    result = fit_ldmkl(kernels, balanced, options)
+    machine = SVC(gamma=0.1, C=1e-3, tol=1e-4).fit(X, balanced)
+    assert np.all(np.abs(machine.dual_coef_) == 1e-3)
+    assert result.machines[0].intercept == pytest.approx(machine.intercept_[0], abs=1e-9)
+
+
+def test_gated_machines_have_gated_coefficients(rng):
+    X, y, _ = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    plain = fit_ldmkl(kernels, y, LDMKLOptions("none", "drop"))
+    gated = fit_ldmkl(kernels, y, LDMKLOptions("paper", "drop"))
+    for m in range(3):
+        expected = plain.machines[m].coef * plain.gates[m, plain.machines[m].support]
+        np.testing.assert_array_equal(gated.machines[m].coef, expected)
+        assert gated.machines[m].intercept == plain.machines[m].intercept == 0.0
+
+
+def test_threshold_is_the_mean_of_exponentials(rng):
+    X, y, _ = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    for temperature in (0.2, 1.0, 5.0):
+        result = fit_ldmkl(kernels, y, LDMKLOptions(temperature=temperature))
+        raw = np.stack(
+            [scores(kernel, machine) for kernel, machine in zip(kernels, result.gate_machines, strict=True)]
+        )
+        level = temperature * np.log(np.exp(raw / temperature).mean(axis=0))
+        np.testing.assert_array_equal(result.n_selected, (raw >= level - 1e-12).sum(axis=1))
+
+
+def test_temperature_from_hard_to_uniform(rng):
+    X, y, new = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    rows = [kernel.rows(new) for kernel in kernels]
+    result = fit_ldmkl(kernels, y, LDMKLOptions(temperature=1e6))
+    np.testing.assert_allclose(ldmkl_gates(kernels, result, rows, 1e6), 1.0 / 3.0, atol=1e-5)
+    hard = ldmkl_gates(kernels, result, rows, 1e-9)
+    np.testing.assert_allclose(np.sort(hard, axis=0)[-1], 1.0)
+
+
+def test_a_threshold_of_zero_keeps_the_first_machines(rng):
+    X, y, _ = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
+    result = fit_ldmkl(kernels, y, LDMKLOptions(bias="keep", threshold=0.0, success=TIGHT))
+    np.testing.assert_array_equal(result.n_selected, 60)
+    for setting, kernel, machine in zip(SETTINGS, kernels, result.machines, strict=True):
+        first = SVC(**setting, tol=1e-4).fit(X, y)
+        assert_same(scores(kernel, machine), first.decision_function(X), 1e-5)
+
+
+@pytest.mark.parametrize("make", ["nothing", "one class"])
+def test_fallback_to_the_first_machine(rng, make):
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] > np.quantile(X[:, 0], 1.0 / 3.0), 1.0, -1.0)
+    useful, empty = PrecomputedKernel(Gaussian(gamma=0.3)(X, X)), PrecomputedKernel(np.zeros((60, 60)))
+    # a kernel of zeros says +1, right for that class alone; the gates see the labels
+    labels = PrecomputedKernel(10.0 * np.outer(y, y))
+    threshold = 0.999 if make == "nothing" else 0.45
+    result = fit_ldmkl([useful, empty], y, LDMKLOptions(bias="keep", threshold=threshold), [labels, labels])
+    np.testing.assert_array_equal(result.success[1], y > 0)
+    if make == "nothing":
+        np.testing.assert_array_equal(result.n_selected, 0)
+        np.testing.assert_array_equal(result.retrained, False)
+    else:
+        np.testing.assert_array_equal(result.gates[1] >= 0.45, y > 0)
+        np.testing.assert_array_equal(result.n_selected, [60, 40])
+        np.testing.assert_array_equal(result.retrained, [True, False])
+    np.testing.assert_allclose(scores(empty, result.machines[1]), 1.0, rtol=1e-6)
+    assert np.isfinite(
+        ldmkl_scores([useful, empty], result, [useful.kernel, empty.kernel], result.gates)
+    ).all()
+
+
+def test_support_is_that_of_any_voter(rng):
+    X, y, _ = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    result = fit_ldmkl(kernels, y)
+    expected = set().union(*(set(machine.support) for machine in result.machines))
+    assert set(result.support) == expected
+    assert np.all(np.diff(result.support) > 0)
+
+
+def test_flipped_labels_and_kernels_in_another_order(rng):
+    X, y, new = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    options = LDMKLOptions(success=TIGHT)
+    expected = score(kernels, fit_ldmkl(kernels, y, options), new)
+    assert_same(score(kernels, fit_ldmkl(kernels, -y, options), new), -expected, 1e-4)
+    turned = kernels[::-1]
+    assert_same(score(turned, fit_ldmkl(turned, y, options), new), expected, 1e-4)
+
+
+def test_gated_support_without_bias_hurts_unequal_classes(rng):
+    accuracies = {}
+    for _ in range(5):
+        X = rng.normal(size=(400, 2))
+        y = np.where(X[:, 0] + 0.3 * rng.normal(size=400) > 1.0, 1.0, -1.0)  # one in six
+        train, test = slice(0, 200), slice(200, 400)
+        kernels = [native_kernel(Gaussian(gamma=1.0), X[train]), native_kernel(Polynomial(2), X[train])]
+        for sv_gate, bias in (("none", "refit"), ("paper", "drop")):
+            result = fit_ldmkl(kernels, y[train], LDMKLOptions(sv_gate, bias))
+            right = np.mean((score(kernels, result, X[test]) > 0.0) == (y[test] > 0.0))
+            accuracies.setdefault(sv_gate, []).append(right)
+    assert np.mean(accuracies["none"]) > np.mean(accuracies["paper"]) + 0.05
+    assert np.mean(accuracies["none"]) > 0.88

@@ -1,0 +1,341 @@
+"""LMKL: gradients, degenerate cases, other libraries, equivariance and recovery."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from helpers import SAME_FORMULA, assert_same, frozen, informed_target, random_kernels, random_labels
+from sklearn.svm import SVC, SVR
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative._gating import check_gating, combine_components, gating_matrix
+from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
+from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
+from bayesmkl.discriminative.lmkl import SOLVERS, LMKLOptions, fit_lmkl, gate_slopes, predict_lmkl
+from bayesmkl.kernels.stack import DenseStack
+
+N_GROUPS = 4
+GATINGS = {
+    "softmax": SoftmaxGating(init_scale=1.0),
+    "sigmoid": SigmoidGating(init_scale=1.0),
+    "gaussian": GaussianGating(width=2.0),
+    "group": GroupGating(N_GROUPS, init_scale=1.0),
+}
+INNERS = {"classification": Hinge(2.0), "regression": EpsilonInsensitive(2.0, 0.2)}
+EVERY_GATING = pytest.mark.parametrize("gating", GATINGS)
+EVERY_INNER = pytest.mark.parametrize("inner", INNERS)
+EVERY_SOLVER = pytest.mark.parametrize("solver", SOLVERS)
+TIGHT = LMKLOptions(max_iter=3, inner_tol=1e-9)  # few exact steps: rounding has no time to grow
+
+
+class Started(NamedTuple):
+    """A gating that starts at given parameters."""
+
+    gating: object
+    start: np.ndarray
+
+    def init(self, features, n_kernels, rng):
+        return self.start
+
+    def gates(self, parameters, features):
+        return self.gating.gates(parameters, features)
+
+    def pullback(self, parameters, features, slopes):
+        return self.gating.pullback(parameters, features, slopes)
+
+
+class Problem(NamedTuple):
+    stack: DenseStack
+    target: np.ndarray
+    features: np.ndarray
+    inner: object
+    gating: object
+
+    def fit(self, options=TIGHT, seed=0, **replaced):
+        return fit_lmkl(*self._replace(**replaced), options, rng=np.random.default_rng(seed))
+
+    def predict(self, result):
+        return predict_lmkl(result, self.stack, self.features)
+
+
+def make(rng, gating="softmax", inner="classification", n_samples=40, n_kernels=3):
+    kernels = random_kernels(rng, n_samples, n_kernels)
+    target = random_labels(rng, n_samples) if inner == "classification" else informed_target(rng, kernels)
+    features = rng.normal(size=(n_samples, 2))
+    if gating == "group":
+        features = rng.integers(N_GROUPS, size=(n_samples, 1)).astype(float)
+    return Problem(
+        DenseStack(frozen(kernels)), frozen(target), frozen(features), INNERS[inner], GATINGS[gating]
+    )
+
+
+def objective_at(problem, parameters, tol=1e-9):
+    """Return J and the signed dual of the machine on the combined kernel, built by einsum."""
+    gates = problem.gating.gates(parameters, problem.features)
+    kernel = np.einsum("mi,mij,mj->ij", gates, problem.stack.kernels, gates)
+    solution = problem.inner.solve(kernel, problem.target, tol)
+    return solution.objective, solution.signed_dual, gates
+
+
+def regions(rng, n_samples):
+    """Two linear kernels, each of which decides on one side of zero of a third variable."""
+    a, b, side = rng.normal(size=(3, n_samples))
+    return a, b, side[:, None], np.where(np.where(side > 0, a, b) > 0, 1.0, -1.0)
+
+
+@EVERY_INNER
+@EVERY_GATING
+def test_gradient_against_finite_differences(rng, gating, inner):
+    problem = make(rng, gating, inner)
+    at = problem.gating.init(problem.features, 3, rng)
+    _, signed_dual, gates = objective_at(problem, at)
+    slopes = gate_slopes(problem.stack, gates, signed_dual)
+    found = problem.gating.pullback(at, problem.features, slopes)
+    step = 1e-4
+    moves = step * np.eye(at.size)
+    expected = np.array(
+        [objective_at(problem, at + move)[0] - objective_at(problem, at - move)[0] for move in moves]
+    )
+    assert_same(found, expected / (2 * step), 1e-4)
+
+
+def test_gradient_against_the_published_double_sum(rng):
+    """Sums over all pairs of samples and of kernels, as the authors write them for the softmax."""
+    problem = make(rng, n_samples=12)
+    at = problem.gating.init(problem.features, 3, rng)
+    _, v, gates = objective_at(problem, at)
+    affine = np.column_stack([np.ones(12), problem.features])
+    expected = np.zeros((3, 3))
+    for m in range(3):
+        for h in range(3):
+            for i in range(12):
+                for j in range(12):
+                    term = v[i] * v[j] * gates[h, i] * problem.stack.kernels[h, i, j] * gates[h, j]
+                    lean = affine[i] * ((m == h) - gates[m, i]) + affine[j] * ((m == h) - gates[m, j])
+                    expected[m] -= 0.5 * term * lean
+    found = problem.gating.pullback(at, problem.features, gate_slopes(problem.stack, gates, v))
+    assert_same(found, expected.ravel(), SAME_FORMULA)
+    np.testing.assert_allclose(found.reshape(3, 3).sum(axis=0), 0.0, atol=1e-12 * np.abs(found).max())
+
+
+@pytest.mark.parametrize("n_support", [0, 3, 29, 30])
+def test_slopes_of_sparse_duals_against_einsum(rng, n_support):
+    kernels, gates, v = random_kernels(rng, 30, 3), rng.random((3, 30)), np.zeros(30)
+    v[rng.permutation(30)[:n_support]] = rng.normal(size=n_support)
+    expected = -np.einsum("i,mij,j,mj->mi", v, kernels, v, gates)
+    np.testing.assert_allclose(gate_slopes(DenseStack(frozen(kernels)), gates, v), expected, atol=1e-13)
+
+
+@EVERY_SOLVER
+@EVERY_INNER
+@EVERY_GATING
+def test_objective_never_rises_over_accepted_steps(rng, gating, inner, solver):
+    problem = make(rng, gating, inner)
+    result = problem.fit(LMKLOptions(solver=solver, max_iter=8))
+    history = result.objective_history
+    assert len(history) > 1
+    assert np.all(np.diff(history) <= 0.0)
+    assert history[-1] < 0.99 * history[0]
+    exact, _, gates = objective_at(problem, result.parameters)
+    np.testing.assert_allclose(history[-1], exact, rtol=1e-3)
+    assert_same(result.gates, gates, SAME_FORMULA)
+    assert 0.0 <= result.inner_gap <= 1e-2 * exact
+
+
+def test_one_kernel_under_softmax_is_the_support_vector_classifier(rng):
+    problem = make(rng, n_kernels=1)
+    result = problem.fit(LMKLOptions(inner_tol=1e-6))
+    machine = SVC(kernel="precomputed", C=2.0, tol=1e-6).fit(problem.stack.kernels[0], problem.target)
+    assert_same(problem.predict(result), machine.decision_function(problem.stack.kernels[0]), 1e-5)
+    np.testing.assert_array_equal(np.flatnonzero(result.signed_dual), np.sort(machine.support_))
+    assert result.outcome is Outcome.CONVERGED
+    assert result.n_solves == 1
+
+
+def test_one_kernel_under_softmax_is_support_vector_regression(rng):
+    problem = make(rng, inner="regression", n_kernels=1)
+    result = problem.fit(LMKLOptions(inner_tol=1e-6))
+    machine = SVR(kernel="precomputed", C=2.0, epsilon=0.2, tol=1e-6)
+    expected = machine.fit(problem.stack.kernels[0], problem.target).predict(problem.stack.kernels[0])
+    assert_same(problem.predict(result), expected, 1e-5)
+
+
+@pytest.mark.parametrize(("gating", "share"), [("softmax", 1 / 9), ("sigmoid", 1 / 4), ("group", 1 / 9)])
+def test_start_at_zero_is_a_machine_on_the_sum_of_kernels(rng, gating, share):
+    problem = make(rng, gating)
+    zero = GATINGS[gating]._replace(init_scale=0.0)
+    result = problem.fit(LMKLOptions(max_iter=1, inner_tol=1e-9), gating=zero)
+    kernel = share * problem.stack.kernels.sum(axis=0)
+    machine = SVC(kernel="precomputed", C=2.0, tol=1e-9).fit(kernel, problem.target)
+    v = np.zeros(40)
+    v[machine.support_] = machine.dual_coef_[0]
+    np.testing.assert_allclose(result.objective_history[0], np.abs(v).sum() - 0.5 * v @ kernel @ v, rtol=1e-7)
+
+
+def test_identical_kernels_and_equal_gates_stay_at_one_kernel_over_their_number(rng):
+    problem = make(rng, n_kernels=1)
+    three = DenseStack(np.repeat(problem.stack.kernels, 3, axis=0))
+    options = LMKLOptions(inner_tol=1e-7)
+    result = problem.fit(options, stack=three, gating=SoftmaxGating(init_scale=0.0))
+    third = DenseStack(problem.stack.kernels / 3)
+    alone = problem.fit(options, stack=third)
+    expected = predict_lmkl(alone, third, problem.features)
+    assert_same(predict_lmkl(result, three, problem.features), expected, 1e-5)
+    np.testing.assert_allclose(result.gates, 1 / 3, atol=1e-9)
+    assert result.outcome is Outcome.CONVERGED
+
+
+@EVERY_SOLVER
+def test_permuting_kernels_permutes_gates(rng, solver):
+    problem, order = make(rng), np.array([2, 0, 1])
+    start = problem.gating.init(problem.features, 3, rng)
+    options = TIGHT._replace(solver=solver)
+    first = problem.fit(options, gating=Started(problem.gating, start))
+    moved = start.reshape(3, -1)[order].ravel()
+    stack = DenseStack(problem.stack.kernels[order])
+    second = problem.fit(options, stack=stack, gating=Started(problem.gating, moved))
+    assert_same(second.gates, first.gates[order], 1e-5)
+    assert_same(predict_lmkl(second, stack, problem.features), problem.predict(first), 1e-5)
+
+
+@EVERY_INNER
+def test_permuting_samples_permutes_everything(rng, inner):
+    problem, order = make(rng, inner=inner), rng.permutation(40)
+    first = problem.fit()
+    second = problem.fit(
+        stack=DenseStack(problem.stack.kernels[:, order][:, :, order]),
+        target=problem.target[order],
+        features=problem.features[order],
+    )
+    assert_same(second.gates, first.gates[:, order], 1e-5)
+    assert_same(second.signed_dual, first.signed_dual[order], 1e-4)
+
+
+@EVERY_GATING
+def test_flipped_labels_flip_scores(rng, gating):
+    problem = make(rng, gating)
+    flipped = problem.fit(target=-problem.target)
+    assert_same(problem.predict(flipped), -problem.predict(problem.fit()), 1e-5)
+
+
+@EVERY_SOLVER
+def test_scaling_kernels_up_and_losses_down_changes_nothing(rng, solver):
+    problem, options = make(rng), TIGHT._replace(solver=solver)
+    scaled = problem._replace(stack=DenseStack(8.0 * problem.stack.kernels), inner=Hinge(2.0 / 8.0))
+    first, second = problem.fit(options), scaled.fit(options)
+    assert_same(second.gates, first.gates, 1e-5)
+    assert_same(scaled.predict(second), problem.predict(first), 1e-5)
+    assert_same(8.0 * second.objective_history, first.objective_history, 1e-6)
+
+
+@EVERY_GATING
+def test_scores_come_from_the_combined_kernel(rng, gating):
+    problem = make(rng, gating)
+    result = problem.fit()
+    train = result.gates[None]
+    part = slice(5, 12)
+    rows = problem.gating.gates(result.parameters, problem.features[part])[None]
+    kernel = sum(gating_matrix(rows, train, m) * problem.stack.kernels[m, part] for m in range(3))
+    assert_same(combine_components(problem.stack.rows(part), rows, train), kernel, SAME_FORMULA)
+    found = predict_lmkl(result, problem.stack.rows(part), problem.features[part])
+    assert_same(found, kernel @ result.signed_dual + result.intercept, SAME_FORMULA)
+
+
+@EVERY_SOLVER
+def test_each_region_gets_the_kernel_it_needs_and_no_global_kernel_does_as_well(rng, solver):
+    a, b, features, target = regions(rng, 150)
+    test_a, test_b, test_features, truth = regions(rng, 400)
+    stack = DenseStack(np.stack([np.outer(a, a), np.outer(b, b)]))
+    query = DenseStack(np.stack([np.outer(test_a, a), np.outer(test_b, b)]))
+    problem = Problem(stack, target, features, Hinge(1.0), SoftmaxGating())
+    result = problem.fit(LMKLOptions(solver=solver))
+    localized = np.mean(np.sign(predict_lmkl(result, query, test_features)) == truth)
+    best = 0.0  # of all global weights, chosen with the test labels
+    for weight in np.linspace(0.0, 1.0, 21):
+        weights = np.array([weight, 1.0 - weight])
+        machine = SVC(kernel="precomputed", C=1.0).fit(stack.combine(weights), target)
+        best = max(best, machine.score(query.combine(weights), truth))
+    assert localized > 0.9
+    assert best < 0.82
+    side = features[:, 0]
+    assert result.gates[0, side > 0.5].min() > 0.8
+    assert result.gates[0, side < -0.5].max() < 0.2
+
+
+def test_groups_learn_which_kernel_they_need(rng):
+    a, b, features, target = regions(rng, 150)
+    stack = DenseStack(np.stack([np.outer(a, a), np.outer(b, b)]))
+    problem = Problem(stack, target, (features > 0).astype(float), Hinge(1.0), GroupGating(2))
+    result = problem.fit(LMKLOptions())
+    assert np.mean(np.sign(problem.predict(result)) == target) > 0.97
+    right = result.gates[0] == result.gates[0].max()
+    np.testing.assert_array_equal(right, features[:, 0] > 0)
+    assert len(np.unique(result.gates[0])) == 2
+
+
+def test_regression_follows_two_regimes(rng):
+    a, b, side = rng.normal(size=(3, 160))
+    target = np.where(side > 0, 2.0 * a, -1.5 * b) + 0.05 * rng.normal(size=160)
+    stack = DenseStack(np.stack([np.outer(a, a), np.outer(b, b)]))
+    problem = Problem(stack, target, side[:, None], EpsilonInsensitive(10.0, 0.05), SoftmaxGating())
+    result = problem.fit(LMKLOptions())
+    residual = np.mean((problem.predict(result) - target) ** 2)
+    mean_kernel = stack.combine(np.array([0.5, 0.5]))
+    machine = SVR(kernel="precomputed", C=10.0, epsilon=0.05).fit(mean_kernel, target)
+    assert residual < 0.15 * np.mean((machine.predict(mean_kernel) - target) ** 2)
+
+
+@EVERY_GATING
+def test_end_is_a_local_minimum(rng, gating):
+    problem = make(rng, gating)
+    result = problem.fit(LMKLOptions(tol=1e-9, max_iter=400, inner_tol=1e-8))
+    ends = [
+        objective_at(problem, result.parameters + 1e-2 * rng.normal(size=result.parameters.shape), 1e-6)[0]
+        for _ in range(20)
+    ]
+    assert min(ends) > result.objective_history[-1] * (1.0 - 1e-4)
+
+
+def test_lowest_of_several_starts_is_kept(rng):
+    problem = make(rng, "gaussian")
+    steps = []
+    result = fit_lmkl(
+        *problem,
+        LMKLOptions(n_init=4),
+        rng=np.random.default_rng(3),
+        on_step=lambda n, status: steps.append((n, status)),
+    )
+    assert result.start_objectives.shape == (4,)
+    assert np.ptp(result.start_objectives) > 1e-3 * result.start_objectives.min()
+    assert result.objective_history[-1] == result.start_objectives.min()
+    assert [n for n, _ in steps] == list(range(1, len(steps) + 1))
+    assert steps[-1][1].startswith("start 4 of 4, objective ")
+    first = problem.fit(LMKLOptions(), seed=3)
+    assert first.objective_history[-1] == result.start_objectives[0]
+    assert result.n_solves > first.n_solves
+
+
+def test_a_gating_of_a_user_is_learned(rng):
+    class Fading:
+        """Gates that fade with the distance from the origin, at a rate per kernel."""
+
+        def init(self, features, n_kernels, rng):
+            return rng.normal(size=n_kernels)
+
+        def gates(self, parameters, features):
+            return np.exp(-np.outer(np.exp(parameters), (features**2).sum(axis=1)))
+
+        def pullback(self, parameters, features, slopes):
+            by_rate = -(slopes * self.gates(parameters, features)) @ (features**2).sum(axis=1)
+            return by_rate * np.exp(parameters)
+
+    problem = make(rng)._replace(gating=Fading())
+    check_gating(problem.gating, problem.features, 3, rng)
+    result = problem.fit(LMKLOptions(tol=1e-4))
+    assert np.all(np.diff(result.objective_history) <= 0.0)
+    assert result.objective_history[-1] < 0.99 * result.objective_history[0]
+    np.testing.assert_allclose(
+        result.objective_history[-1], objective_at(problem, result.parameters)[0], rtol=1e-3
+    )

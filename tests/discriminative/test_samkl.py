@@ -1,0 +1,580 @@
+"""SAMKL: convex step against general solvers, alternation against the model, rules against enumeration."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.svm import SVC
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.datasets._corruption import CORRUPTIONS, make_corrupted
+from bayesmkl.discriminative._inner import InnerSolution
+from bayesmkl.discriminative._outer import fit_at, outer_gap
+from bayesmkl.discriminative._patterns import RULES, infer_switches, switch_gates, update_margins
+from bayesmkl.discriminative._svm import Hinge, solve_svm
+from bayesmkl.discriminative._switched_weights import WeightsOptions, WeightsStep, solve_weights
+from bayesmkl.discriminative.samkl import (
+    SAMKLOptions,
+    check_options,
+    fit_samkl,
+    initial_support,
+    update_switches,
+)
+from bayesmkl.kernels.stack import DenseStack
+from tests.helpers import random_kernels, random_labels
+
+TIGHT = 1e-6  # duality gap, relative, of the fits that are compared to numbers
+
+
+def problem(n_samples=60, n_new=30, corruption="kernels", seed=0, fraction=0.3):
+    """Training and cross kernels, labels of both; four views of which one tells nothing."""
+    sample = make_corrupted(
+        n_samples + n_new,
+        corruption=corruption,
+        fraction=fraction,
+        separations=(1.5, 1.0, 1.0, 0.0),
+        random_state=seed,
+    )
+    kernels = np.ascontiguousarray(sample.kernels.transpose(2, 0, 1))
+    train, new = kernels[:, :n_samples, :n_samples].copy(), kernels[:, n_samples:, :n_samples].copy()
+    y = sample.target.astype(float)
+    return DenseStack(train), DenseStack(new), y[:n_samples], y[n_samples:]
+
+
+def switched_problem(rng, n_kernels=3, n_samples=14):
+    """A convex step with switches and margins that no alternation has touched."""
+    kernels, target = random_kernels(rng, n_samples, n_kernels), random_labels(rng, n_samples)
+    switches = rng.random((n_kernels, n_samples)) < 0.7
+    switches[rng.integers(n_kernels, size=n_samples), np.arange(n_samples)] = True
+    return DenseStack(kernels), target, switches, rng.uniform(0.2, 1.0, size=n_samples)
+
+
+def masked(stack, switches):
+    return stack.kernels * switches[:, :, None] * switches[:, None, :]
+
+
+def solve_in_general(stack, target, switches, margins, C):
+    """Eq. 13 as min t/2 - tau'beta with t >= S_p(beta) for all p, by sequential quadratic programming."""
+    n_samples = len(target)
+    quadratics = masked(stack, switches) * np.outer(target, target)
+    constraints = [
+        {
+            "type": "ineq",
+            "fun": lambda x, Q=Q: x[-1] - x[:-1] @ Q @ x[:-1],
+            "jac": lambda x, Q=Q: np.append(-2.0 * Q @ x[:-1], 1.0),
+        }
+        for Q in quadratics
+    ]
+    constraints.append(
+        {"type": "eq", "fun": lambda x: target @ x[:-1], "jac": lambda x: np.append(target, 0.0)}
+    )
+    gradient = np.append(-margins, 0.5)
+    result = minimize(
+        lambda x: gradient @ x,
+        np.zeros(n_samples + 1),
+        jac=lambda x: gradient,
+        bounds=[*zip(np.zeros(n_samples), C / margins, strict=True), (0.0, None)],
+        constraints=constraints,
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    assert result.success
+    return -result.fun
+
+
+def equal(n_kernels):
+    return np.full(n_kernels, 1.0 / n_kernels)
+
+
+def everything_on(stack):
+    return np.ones((stack.n_kernels, stack.n_train), dtype=bool), np.ones(stack.n_train)
+
+
+# The convex step, eq. 13
+
+
+@pytest.mark.parametrize("C", [0.3, 5.0])
+def test_other_solver_convex_step_with_switches_and_margins(rng, C):
+    stack, target, switches, margins = switched_problem(rng)
+    step = solve_weights(stack, target, switches, margins, WeightsOptions(C, TIGHT), equal(3))
+    expected = solve_in_general(stack, target, switches, margins, C)
+    assert step.objective == pytest.approx(expected, rel=1e-5)
+    assert step.outcome is Outcome.CONVERGED
+    assert 0.0 <= step.gap <= TIGHT * step.objective
+
+
+def test_other_solver_weights_of_samples_alone_solve_another_problem(rng):
+    stack, target, switches, margins = switched_problem(rng)
+    step = solve_weights(stack, target, switches, margins, WeightsOptions(5.0, TIGHT), equal(3))
+    kernel = np.tensordot(step.kernel_weights, masked(stack, switches), axes=1)
+    machine = SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(kernel, target, sample_weight=5.0 / margins)
+    beta = np.zeros(len(target))
+    beta[machine.support_] = machine.dual_coef_[0] * target[machine.support_]
+    quadratics = np.array([(beta * target) @ K @ (beta * target) for K in masked(stack, switches)])
+    assert margins @ beta - 0.5 * step.kernel_weights @ quadratics < 0.9 * step.objective
+    assert beta.sum() - 0.5 * step.kernel_weights @ quadratics > 1.1 * step.objective
+
+
+def test_finite_difference_gradient_of_the_convex_step(rng):
+    stack, target, switches, margins = switched_problem(rng, n_samples=20)
+    weights, C = np.array([0.5, 0.3, 0.2]), 2.0
+
+    def value(weights):
+        kernel = np.tensordot(weights, masked(stack, switches), axes=1)
+        return solve_svm(kernel, target, C / margins, 1e-10, margins).objective
+
+    step = solve_weights(stack, target, switches, margins, WeightsOptions(C, 1e-8, max_iter=0), weights)
+    np.testing.assert_array_equal(step.kernel_weights, weights)
+    for m, unit in enumerate(1e-5 * np.eye(3)):
+        difference = (value(weights + unit) - value(weights - unit)) / 2e-5
+        assert difference == pytest.approx(-0.5 * step.quadratics[m], rel=1e-3)
+
+
+def test_duality_gap_counts_what_the_machine_lacks(rng):
+    stack, target, switches, margins = switched_problem(rng, n_kernels=1)
+    C = 2.0
+    step = solve_weights(stack, target, switches, margins, WeightsOptions(C, 0.2), np.ones(1))
+    v, f = step.solution.signed_dual, step.products[0] * switches[0] + step.solution.intercept
+    quadratic = v @ masked(stack, switches)[0] @ v
+    primal = 0.5 * quadratic + (C / margins * np.maximum(0.0, margins - target * f)).sum()
+    dual = margins @ (v * target) - 0.5 * quadratic
+    assert step.objective == pytest.approx(dual, rel=1e-12)
+    assert step.gap == pytest.approx(primal - dual, rel=1e-6)
+    assert step.gap > 0.0
+
+
+def test_duality_primal_value_of_the_model_equals_the_objective():
+    stack, _, y, _ = problem()
+    C, options = 3.0, SAMKLOptions(3.0, 1, gap_tol=TIGHT)
+    result = fit_samkl(stack, y, options)
+    contributions = result.kernel_weights[:, None] * (masked_products(stack, result))
+    f = (result.switches * contributions).sum(axis=0) + result.intercept
+    active = result.kernel_weights > 0.0
+    regularizer = 0.5 * (result.norms[active] ** 2 / result.kernel_weights[active]).sum()
+    primal = regularizer + C * np.maximum(0.0, 1.0 - y * f / result.margins).sum()  # eq. 11
+    assert primal == pytest.approx(result.objective_history.min(), rel=10 * TIGHT)
+
+
+def masked_products(stack, result):
+    """``K_p (v o h_p)``, one kernel at a time."""
+    rows = zip(stack.kernels, result.switches, strict=True)
+    return np.array([K @ (result.signed_dual * h) for K, h in rows])
+
+
+# Degenerate cases of the alternation
+
+
+def test_degenerate_no_budget_is_multiple_kernel_learning_on_the_simplex(rng):
+    kernels, target = random_kernels(rng, 14, 3), random_labels(rng, 14)
+    stack, C = DenseStack(kernels), 2.0
+    result = fit_samkl(stack, target, SAMKLOptions(C, 0, gap_tol=TIGHT))
+    assert result.switches.all()
+    np.testing.assert_array_equal(result.margins, 1.0)
+    expected = solve_in_general(stack, target, *everything_on(stack), C)
+    assert result.objective_history.tolist() == pytest.approx([expected, expected], rel=1e-5)
+    fit = fit_at(stack, target[None], Hinge(C), result.kernel_weights, tol=1e-9)
+    assert fit.objective == pytest.approx(expected, rel=1e-5)
+    assert outer_gap(fit, 1.0) < 1e-5 * expected
+
+
+@pytest.mark.parametrize("max_switches", [0, 1, 2])
+def test_degenerate_initial_switches_are_a_choice_of_kernels(max_switches):
+    stack, new, y, _ = problem()
+    chosen = np.array([True, False, True, True])
+    options = SAMKLOptions(1.0, max_switches, chosen, gap_tol=1e-6)
+    result = fit_samkl(stack, y, options)
+    alone = fit_samkl(stack.select(chosen), y, options._replace(initial_switches=None))
+    np.testing.assert_allclose(result.kernel_weights[chosen], alone.kernel_weights, atol=1e-8)
+    np.testing.assert_array_equal(result.switches[chosen], alone.switches)
+    assert not result.switches[1].any()
+    assert result.kernel_weights[1] == 0.0
+    assert not result.patterns[:, 1].any()
+    scores = infer_switches(new, result).scores
+    np.testing.assert_allclose(scores, infer_switches(new.select(chosen), alone).scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("max_switches", [0, 1])
+def test_degenerate_one_kernel_is_a_support_vector_machine(max_switches):
+    stack, new, y, _ = problem()
+    only, cross = stack.select([1]), new.select([1])
+    result = fit_samkl(only, y, SAMKLOptions(2.0, max_switches, gap_tol=TIGHT))
+    machine = SVC(C=2.0, kernel="precomputed", tol=1e-9).fit(only.kernels[0], y)
+    assert result.switches.all()  # the guard keeps the only kernel
+    for rule, normalize in product(RULES, (False, True)):
+        scores = infer_switches(cross, result, rule, normalize).scores
+        np.testing.assert_allclose(scores, machine.decision_function(cross.kernels[0]), atol=1e-4)
+
+
+def test_duplicated_kernel_shares_the_weight_and_leaves_the_scores():
+    stack, new, y, _ = problem()
+    options = SAMKLOptions(1.0, 0, gap_tol=1e-8)
+    twice = [0, 1, 2, 3, 0]
+    once, both = fit_samkl(stack, y, options), fit_samkl(stack.select(twice), y, options)
+    assert once.kernel_weights[0] > 0.05
+    assert both.kernel_weights[[0, 4]].sum() == pytest.approx(once.kernel_weights[0], rel=1e-3)
+    expected = infer_switches(new, once).scores
+    np.testing.assert_allclose(infer_switches(new.select(twice), both).scores, expected, atol=1e-4)
+
+
+def test_zero_kernel_gets_no_influence():
+    stack, new, y, _ = problem()
+    padded = DenseStack(np.concatenate([stack.kernels, np.zeros((1, 60, 60))]))
+    cross = DenseStack(np.concatenate([new.kernels, np.zeros((1, 30, 60))]))
+    options = SAMKLOptions(1.0, 0, gap_tol=TIGHT)
+    plain, result = fit_samkl(stack, y, options), fit_samkl(padded, y, options)
+    assert result.kernel_weights[4] < 1e-6
+    expected = infer_switches(new, plain).scores
+    np.testing.assert_allclose(infer_switches(cross, result).scores, expected, atol=2e-3)
+    # every sample can do without it, if not without another one
+    switched = fit_samkl(padded, y, options._replace(max_switches=1))
+    np.testing.assert_array_equal((~switched.switches).sum(axis=0), 1)
+
+
+# What every fit must satisfy
+
+
+@pytest.mark.parametrize("corruption", CORRUPTIONS)
+@pytest.mark.parametrize(("max_switches", "C"), [(1, 1.0), (2, 10.0), (4, 0.3)])
+def test_constraints_of_the_model_hold(corruption, max_switches, C):
+    stack, _, y, _ = problem(corruption=corruption)
+    result = fit_samkl(stack, y, SAMKLOptions(C, max_switches, gap_tol=1e-4))
+    beta, tau = result.signed_dual * y, result.margins
+    assert abs(result.signed_dual.sum()) < 1e-8 * np.abs(beta).sum()  # sum_i beta_i y_i = 0
+    assert (beta >= 0.0).all()
+    assert (beta <= C / tau * (1 + 1e-9)).all()
+    assert ((~result.switches).sum(axis=0) <= max_switches).all()
+    assert result.kernel_weights.sum() == pytest.approx(1.0)
+    assert (result.kernel_weights >= 0.0).all()
+    assert ((tau > 0.0) & (tau <= 1.0)).all()
+    assert result.duality_gap <= 1e-4 * result.objective_history.min() * (1 + 1e-9)
+    assert (~result.switches).any()  # else there is nothing to see here
+
+
+def test_margins_are_one_where_no_active_kernel_is_off(rng):
+    norms = rng.exponential(size=12) * (rng.random(12) < 0.5)
+    switches = rng.random((12, 500)) < 0.8
+    switches[:, :3] = norms[:, None] == 0.0  # nothing active is on
+    margins = update_margins(switches, norms)
+    active_off = (~switches & (norms > 0.0)[:, None]).any(axis=0)
+    np.testing.assert_array_equal(margins == 1.0, ~active_off)
+    assert 10 < active_off.sum() < 490
+    some = norms @ switches > 0.01 * norms.sum()
+    np.testing.assert_allclose(margins[some], (norms @ switches / norms.sum())[some], rtol=1e-12)
+    assert margins.min() == 1e-3
+    np.testing.assert_array_equal(update_margins(switches, np.zeros(12)), 1.0)
+
+
+@pytest.mark.parametrize("max_switches", [1, 2, 4])
+def test_integer_step_keeps_the_slack_with_fewer_kernels(max_switches):
+    stack, _, y, _ = problem()
+    switches, margins = everything_on(stack)
+    step = solve_weights(stack, y, switches, margins, WeightsOptions(1.0, 1e-4), equal(4))
+    n_changed = 0
+    for _ in range(3):
+        new = update_switches(step, y, switches, margins, np.ones(4, dtype=bool), max_switches)
+        G = step.kernel_weights[:, None] * np.array(
+            [K @ (step.solution.signed_dual * h) for K, h in zip(stack.kernels, switches, strict=True)]
+        )
+        before = y * ((G * switches).sum(axis=0) + step.solution.intercept)
+        after = y * ((G * new).sum(axis=0) + step.solution.intercept)
+        slack = np.maximum(0.0, 1.0 - before / margins)
+        assert (after / margins >= 1.0 - slack - 1e-6).all()  # eq. 15
+        assert (new.sum(axis=0) <= switches.sum(axis=0)).all()
+        assert (step.norms @ new > 0.0).all()
+        n_changed += np.sum(new != switches)
+        switches, margins = new, update_margins(new, step.norms)
+        step = solve_weights(stack, y, switches, margins, WeightsOptions(1.0, 1e-4), step.kernel_weights)
+    assert n_changed > 50
+
+
+def test_all_kernels_off_are_not_a_choice():
+    # the intercept alone serves all samples: nothing has to be on, so that all may be off
+    solution = InnerSolution(np.array([1.0, 1.0, 1.0]), 5.0, 1.0, 0.0)
+    products = np.array([[0.0, 1.0, -9.0], [0.5, -1.0, -9.0], [0.0, 0.0, 0.0]])
+    step = WeightsStep(np.array([0.5, 0.5, 0.0]), solution, products, np.array([4.0, 4.0, 0.0]))
+    previous = np.array([[True, True, False], [True, True, False], [True, True, True]])
+    on = np.array([True, True, True])
+    switches = update_switches(step, np.ones(3), previous, np.ones(3), on, 3)
+    # the kernel that helps most stays; the third sample had no active one and can bear none: back to all
+    np.testing.assert_array_equal(switches, [[0, 1, 1], [1, 0, 1], [0, 0, 1]])
+
+
+# The alternation
+
+
+def two_halves(n_half=10, seed=0):
+    """Two kernels, each of which knows one half of the samples and misleads about the other."""
+    rng = np.random.default_rng(seed)
+    target = np.resize([1.0, 1.0, -1.0, -1.0], 2 * n_half)
+    first = np.arange(2 * n_half) < n_half
+    told = target * np.stack([np.where(first, 1.0, -0.5), np.where(first, -0.5, 1.0)])
+    told += 0.1 * rng.normal(size=told.shape)
+    return DenseStack(told[:, :, None] * told[:, None, :]), target, first
+
+
+def test_recovery_of_the_kernel_that_knows_each_sample():
+    stack, target, first = two_halves()
+    result = fit_samkl(stack, target, SAMKLOptions(10.0, 1, tol=1e-2))
+    np.testing.assert_array_equal(result.switches, [first, ~first])
+    assert result.outcome is Outcome.CONVERGED
+    assert (np.sign(infer_switches(stack, result).scores) == target).all()
+    plain = fit_samkl(stack, target, SAMKLOptions(10.0, 0))
+    assert result.objective_history.min() < 0.2 * plain.objective_history.min()
+
+
+def alternate_as_printed(stack, y, C, max_switches, n_iter):
+    """Algorithm 1 sample by sample, eq. 15 by enumeration and eq. 16 by its double sums."""
+    kernels, n_samples = stack.kernels, stack.n_train
+    H, tau = np.ones((n_samples, stack.n_kernels)), np.ones(n_samples)
+    patterns = [np.array(h) for h in product((0.0, 1.0), repeat=stack.n_kernels)]
+    history = []
+    for _ in range(n_iter):
+        start = equal(stack.n_kernels)
+        step = solve_weights(stack, y, H.T > 0.5, tau, WeightsOptions(C, TIGHT), start)
+        history.append(step.objective)
+        gamma, b = step.kernel_weights, step.solution.intercept
+        beta_y = step.solution.signed_dual  # alpha y / tau
+        lengths = np.array(
+            [
+                gamma[p] * np.sqrt(np.sum(np.outer(beta_y * h, beta_y * h) * kernels[p]))
+                for p, h in enumerate(H.T)
+            ]
+        )
+        new = H.copy()
+        for i in range(n_samples):
+            g = np.array([gamma[p] * np.sum(beta_y * h * kernels[p, :, i]) for p, h in enumerate(H.T)])
+            xi = max(0.0, 1.0 - y[i] / tau[i] * (H[i] @ g + b))
+            feasible = [
+                h
+                for h in patterns
+                if y[i] * (h @ g + b) >= tau[i] * (1.0 - xi) - 1e-8
+                and np.sum(h == 0.0) <= max_switches
+                and h @ lengths > 0.0
+            ]
+            everything = np.ones_like(H[i])
+            new[i] = min(feasible, key=lambda h: (h.sum(), -y[i] * (h @ g)), default=everything)
+        H, tau = new, np.maximum(1e-3, new @ lengths / lengths.sum())
+    return history
+
+
+@pytest.mark.parametrize(
+    ("seed", "C", "max_switches"), [(0, 2.0, 1), (0, 2.0, 2), (1, 0.5, 3), (2, 10.0, 2), (2, 10.0, 3)]
+)
+def test_alternation_follows_the_algorithm_as_printed(seed, C, max_switches):
+    stack, _, y, _ = problem(n_samples=40, seed=seed)
+    options = SAMKLOptions(C, max_switches, gap_tol=TIGHT, max_iter=6)
+    history = fit_samkl(stack, y, options).objective_history
+    assert len(history) > 2
+    expected = alternate_as_printed(stack, y, C, max_switches, len(history))
+    np.testing.assert_allclose(history, expected, rtol=1e-5)
+
+
+def test_best_solution_is_kept_where_the_alternation_ends_higher():
+    rises = 0
+    for seed in range(6):
+        stack, _, y, _ = problem(seed=seed)
+        result = fit_samkl(stack, y, SAMKLOptions(1.0, 2, gap_tol=1e-4))
+        history = result.objective_history
+        rises += history[-1] > history.min()
+        # everything that is returned belongs to one solution of eq. 13, the best one
+        step = solve_weights(
+            stack, y, result.switches, result.margins, WeightsOptions(1.0, 1e-4), result.kernel_weights
+        )
+        assert step.objective == pytest.approx(history.min(), rel=2e-4)
+        np.testing.assert_allclose(result.norms, step.norms, rtol=0.05, atol=1e-3 * step.norms.max())
+    assert rises >= 2
+
+
+def test_every_way_to_end():
+    stack, _, y, _ = problem()
+    short = fit_samkl(stack, y, SAMKLOptions(1.0, 2, max_iter=2))
+    assert short.outcome is Outcome.MAX_ITER
+    assert len(short.objective_history) == 2
+    seen = []
+    long = fit_samkl(stack, y, SAMKLOptions(1.0, 2), on_step=lambda n, status: seen.append((n, status)))
+    assert long.outcome is Outcome.CONVERGED
+    assert [n for n, _ in seen] == list(range(1, len(long.objective_history) + 1))
+    assert seen[0][1].startswith("objective")
+    assert long.n_solves >= len(long.objective_history)
+    rough = fit_samkl(stack, y, SAMKLOptions(1.0, 2, tol=1e6, gap_tol=1e-9, max_iter_weights=1))
+    assert rough.outcome is Outcome.MAX_ITER  # the alternation ended, its convex steps did not
+    loose = fit_samkl(stack, y, SAMKLOptions(1.0, 2, tol=1e6))
+    np.testing.assert_allclose(loose.objective_history, long.objective_history[:2])
+
+
+def test_warm_start_from_the_optimum_needs_one_machine_each():
+    stack, _, y, _ = problem()
+    options = SAMKLOptions(1.0, 0, gap_tol=1e-3)
+    cold = fit_samkl(stack, y, options)
+    warm = fit_samkl(stack, y, options, start=cold.kernel_weights)
+    assert warm.n_solves <= 4 < cold.n_solves
+    # weights of kernels that are off are no start
+    other = options._replace(initial_switches=np.array([True, True, False, False]), gap_tol=1e9)
+    for start, expected in [([0, 0, 0, 1], [0.5, 0.5, 0, 0]), ([0.3, 0.1, 0.6, 0], [0.75, 0.25, 0, 0])]:
+        found = fit_samkl(stack, y, other, start=np.array(start)).kernel_weights
+        np.testing.assert_allclose(found, expected, atol=1e-15)
+
+
+def test_support_of_the_simplex_solution_as_initial_switches():
+    stack, _, y, _ = problem()
+    noise = np.eye(60)[None]  # says nothing about any other sample
+    padded = DenseStack(np.concatenate([stack.kernels, noise, noise]))
+    options = SAMKLOptions(1.0, 1, gap_tol=1e-6)
+    support = initial_support(padded, y, options)
+    weights = fit_samkl(padded, y, options._replace(max_switches=0)).kernel_weights
+    np.testing.assert_array_equal(support, weights > 0.0)
+    assert support[0]
+    assert not support.all()
+    result = fit_samkl(padded, y, options._replace(initial_switches=support))
+    assert ((result.switches != support[:, None]).sum(axis=0) <= 1).all()
+
+
+# Equivariance: the same answer for the same question
+
+
+@pytest.mark.parametrize("max_switches", [0, 2])
+def test_scaled_kernels_with_smaller_prices_leave_the_scores(max_switches):
+    stack, new, y, _ = problem()
+    options = SAMKLOptions(1.0, max_switches, gap_tol=TIGHT)
+    result = fit_samkl(stack, y, options)
+    scale = 2.0**20
+    scaled = fit_samkl(DenseStack(scale * stack.kernels), y, options._replace(C=1.0 / scale))
+    np.testing.assert_array_equal(scaled.switches, result.switches)
+    np.testing.assert_allclose(scale * scaled.objective_history, result.objective_history, rtol=1e-5)
+    scores = infer_switches(DenseStack(scale * new.kernels), scaled).scores
+    np.testing.assert_allclose(scores, infer_switches(new, result).scores, atol=2e-3)
+
+
+def test_flipped_labels_flip_the_scores():
+    stack, new, y, _ = problem()
+    options = SAMKLOptions(1.0, 2, gap_tol=TIGHT)
+    result, flipped = fit_samkl(stack, y, options), fit_samkl(stack, -y, options)
+    np.testing.assert_array_equal(flipped.switches, result.switches)
+    scores = infer_switches(new, result).scores
+    np.testing.assert_allclose(infer_switches(new, flipped).scores, -scores, atol=2e-3)
+
+
+def test_permuted_kernels_and_samples_leave_the_scores(rng):
+    stack, new, y, _ = problem()
+    options = SAMKLOptions(1.0, 2, gap_tol=TIGHT)
+    result = fit_samkl(stack, y, options)
+    # of several kernels without weight, it is a matter of order which one is switched off
+    assert (result.kernel_weights > 0.0).sum() >= 3
+    kernels, samples = rng.permutation(4), rng.permutation(60)
+    permuted = DenseStack(stack.kernels[kernels][:, samples][:, :, samples].copy())
+    other = fit_samkl(permuted, y[samples], options)
+    np.testing.assert_array_equal(other.switches, result.switches[kernels][:, samples])
+    np.testing.assert_allclose(other.kernel_weights, result.kernel_weights[kernels], atol=1e-3)
+    scores = infer_switches(DenseStack(new.kernels[kernels][:, :, samples].copy()), other).scores
+    np.testing.assert_allclose(scores, infer_switches(new, result).scores, atol=2e-3)
+
+
+# Prediction
+
+
+def enumerate_scores(new, result):
+    """``s_h(x)`` of every pattern, straight from eq. 17."""
+    patterns = {tuple(column) for column in result.switches.T}
+    scores = {}
+    for h in patterns:
+        total = np.full(new.n_rows, result.intercept)
+        for p, on in enumerate(h):
+            if on:
+                for j, v in enumerate(result.signed_dual):
+                    total += result.kernel_weights[p] * v * result.switches[p, j] * new.kernels[p, :, j]
+        scores[h] = total
+    return scores
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_brute_force_prediction_over_labels_and_patterns(normalize):
+    stack, new, y, _ = problem(corruption="features")
+    result = fit_samkl(stack, y, SAMKLOptions(1.0, 2, gap_tol=1e-3))
+    scores = enumerate_scores(new, result)
+    assert len(scores) > 3
+    if normalize:
+        share = {h: max(1e-3, np.array(h) @ result.norms / result.norms.sum()) for h in scores}
+        scores = {h: s / share[h] for h, s in scores.items()}
+    surest = infer_switches(new, result, "surest", normalize)
+    class_score = infer_switches(new, result, "one-versus-rest", normalize)
+    differing = 0
+    for i in range(new.n_rows):
+        label, best = max(product((-1.0, 1.0), scores), key=lambda pair: pair[0] * scores[pair[1]][i])
+        assert np.sign(surest.scores[i]) == label
+        assert surest.scores[i] == pytest.approx(scores[best][i], abs=1e-10)
+        assert scores[tuple(surest.switches[:, i])][i] == pytest.approx(surest.scores[i], abs=1e-10)
+        largest = max(s[i] for s in scores.values())
+        assert class_score.scores[i] == pytest.approx(largest, abs=1e-10)
+        assert scores[tuple(class_score.switches[:, i])][i] == pytest.approx(largest, abs=1e-10)
+        differing += np.sign(largest) != label
+    assert differing > 0  # the two rules are not the same
+
+
+def test_equal_evidence_for_both_labels_is_positive():
+    stack, target, _ = two_halves(n_half=2)
+    result = fit_samkl(stack, target, SAMKLOptions(10.0, 1))._replace(
+        kernel_weights=np.array([0.5, 0.5]),
+        switches=np.array([[True, False, True, False], [False, True, False, True]]),
+        signed_dual=np.array([1.0, -1.0, 0.0, 0.0]),
+        intercept=0.0,
+        norms=np.array([1.0, 1.0]),
+    )
+    cross = np.zeros((2, 1, 4))
+    cross[0, 0, 0] = cross[1, 0, 1] = 3.0  # the first kernel says 1.5, the second one -1.5
+    inference = infer_switches(DenseStack(cross), result)
+    assert inference.scores.tolist() == [1.5]
+    np.testing.assert_array_equal(inference.switches, [[True], [False]])
+
+
+def test_patterns_without_active_kernels_are_passed_over():
+    stack, target, _ = two_halves()
+    result = fit_samkl(stack, target, SAMKLOptions(10.0, 1))
+    switches = result.switches.copy()
+    switches[:, 0] = False
+    empty = result._replace(switches=switches, intercept=100.0)
+    chosen = infer_switches(stack, empty, normalize=True).switches
+    assert chosen.any(axis=0).all()
+
+
+def test_gates_reproduce_the_combined_kernel_and_the_scores():
+    stack, new, y, _ = problem()
+    result = fit_samkl(stack, y, SAMKLOptions(1.0, 2))
+    gates = switch_gates(result.kernel_weights, result.switches)
+    combined = sum(stack.combine_gated(g, g) for g in gates)
+    expected = np.tensordot(result.kernel_weights, masked(stack, result.switches), axes=1)
+    np.testing.assert_allclose(combined, expected, atol=1e-12)
+    inference = infer_switches(new, result)
+    row_gates = switch_gates(result.kernel_weights, inference.switches)
+    cross = new.combine_gated(row_gates[0], gates[0])
+    np.testing.assert_allclose(
+        cross @ result.signed_dual + result.intercept, inference.scores, rtol=1e-9, atol=1e-9
+    )
+
+
+def test_unknown_rule_is_refused_by_name():
+    stack, target, _ = two_halves()
+    result = fit_samkl(stack, target, SAMKLOptions(10.0, 1))
+    with pytest.raises(ValueError, match="`rule` must be one of 'surest', 'one-versus-rest'; got 'binary'"):
+        infer_switches(stack, result, "binary")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"C": 0.0}, "`C` must be a finite number > 0; got 0.0"),
+        ({"gap_tol": -1.0}, "`gap_tol` must be a finite number > 0"),
+        ({"tol": np.nan}, "`tol` must be a finite number >= 0"),
+        ({"max_switches": -1}, "`max_switches` must be a whole number >= 0"),
+        ({"max_switches": 4}, "`max_switches` must be at most the number of kernels, 3; got 4"),
+        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
+        ({"initial_switches": np.zeros(3, dtype=bool)}, "`initial_switches` must be None or 3 booleans"),
+        ({"initial_switches": np.ones(2, dtype=bool)}, "`initial_switches` must be None or 3 booleans"),
+    ],
+)
+def test_bad_options_are_refused_by_name(changes, message):
+    check_options(SAMKLOptions(), 3)
+    with pytest.raises(ValueError, match=message):
+        check_options(SAMKLOptions()._replace(**changes), 3)

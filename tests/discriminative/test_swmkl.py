@@ -1,0 +1,280 @@
+"""SwMKL against its steps written with scikit-learn, eigenvalues, and its degenerate cases."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import eigvalsh
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC, SVR
+
+from bayesmkl import KernelBank
+from bayesmkl.discriminative._gating import combine_components
+from bayesmkl.discriminative._machines import PrecomputedKernel, precomputed_kernels
+from bayesmkl.discriminative._native import native_kernel, native_kernels
+from bayesmkl.discriminative._success import SuccessOptions
+from bayesmkl.discriminative._svm import solve_svm
+from bayesmkl.discriminative.swmkl import (
+    PSD,
+    SwMKLOptions,
+    fit_swmkl,
+    smallest_eigenvalue,
+    swmkl_gates,
+    swmkl_kernel,
+    swmkl_scores,
+)
+from bayesmkl.kernels import Gaussian, Linear, Polynomial
+from bayesmkl.kernels.stack import DenseStack
+from tests.helpers import assert_same, random_kernels
+
+TIGHT = SuccessOptions(tol=1e-4)
+FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
+GAUSSIANS = [Gaussian(gamma=0.3), Gaussian(gamma=1.0)]
+
+
+def toy(rng, n_samples=60, n_new=12):
+    X = rng.normal(size=(n_samples + n_new, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=len(X)) > 0.0, 1.0, -1.0)
+    return X[:n_samples], y[:n_samples], X[n_samples:]
+
+
+def combined_of(stack, train_gates, row_gates, normalize):
+    """The kernel of the paper, term by term, with Z or with the product of lengths."""
+    gating = row_gates[:, :, None] * train_gates[:, None, :]
+    if normalize == "paper":
+        norm = gating.sum(axis=0)
+    else:
+        norm = np.outer(np.linalg.norm(row_gates, axis=0), np.linalg.norm(train_gates, axis=0))
+    return (gating * stack).sum(axis=0) / norm
+
+
+def score(kernels, result, rows, options):
+    gates = swmkl_gates(kernels, result, rows, options)
+    return swmkl_scores(kernels, result, rows, gates, options.psd)
+
+
+@pytest.mark.parametrize("psd", ["unit-norm", "paper"])
+@pytest.mark.parametrize("targets", ["train", "cv"])
+def test_all_steps_written_with_scikit_learn(rng, psd, targets):
+    X, y, new = toy(rng)
+    bank = KernelBank(FUNCTIONS, normalize=None).fit(X)
+    kernels = native_kernels(bank)
+    folds = None if targets == "train" else list(StratifiedKFold(3).split(X, y))
+    options = SwMKLOptions(psd, success=TIGHT._replace(gate_C=2.0, gate_epsilon=0.05))
+    result = fit_swmkl(kernels, y, options, folds=folds)
+
+    settings = [{"kernel": "rbf", "gamma": 0.3}, {"kernel": "poly", "gamma": 1.0, "coef0": 1.0, "degree": 2}]
+    settings.append({"kernel": "linear"})
+    train_gates, new_gates = [], []
+    for setting in settings:
+        machine = SVC(**setting, tol=1e-4)
+        if folds is None:
+            right = (machine.fit(X, y).predict(X) == y).astype(float)
+        else:
+            right = np.empty(len(y))
+            for train, validation in folds:
+                right[validation] = machine.fit(X[train], y[train]).predict(X[validation]) == y[validation]
+        gate = SVR(**setting, C=2.0, epsilon=0.05, tol=1e-4).fit(X, right)
+        train_gates.append(np.clip(gate.predict(X), 1e-3, 1.0))
+        new_gates.append(np.clip(gate.predict(new), 1e-3, 1.0))
+    train_gates, new_gates = np.stack(train_gates), np.stack(new_gates)
+    kernel = combined_of(bank.train_stack(), train_gates, train_gates, psd)
+    machine = SVC(kernel="precomputed", tol=1e-4).fit(kernel, y)
+    expected = machine.decision_function(combined_of(bank.row_stack(new), train_gates, new_gates, psd))
+
+    found = score(kernels, result, [native.rows(new) for native in kernels], options)
+    assert_same(found, expected, 1e-4)
+    np.testing.assert_array_equal(result.support, np.sort(machine.support_))
+
+
+@pytest.mark.parametrize("psd", PSD)
+@pytest.mark.parametrize(("functions", "tol", "same"), [(FUNCTIONS, 1e-5, 1e-4), (GAUSSIANS, 1e-8, 1e-6)])
+def test_native_and_precomputed_agree(rng, psd, functions, tol, same):
+    X, y, new = toy(rng)
+    bank = KernelBank(functions).fit(X)
+    options = SwMKLOptions(psd, success=SuccessOptions(tol=tol))
+    native, dense = native_kernels(bank), precomputed_kernels(DenseStack(bank.train_stack()))
+    one, other = fit_swmkl(native, y, options), fit_swmkl(dense, y, options)
+    assert_same(one.gates, other.gates, same)
+    found = score(native, one, [kernel.rows(new) for kernel in native], options)
+    assert_same(found, score(dense, other, list(bank.row_stack(new)), options), same)
+
+
+@pytest.mark.parametrize("psd", PSD)
+def test_one_kernel_is_its_machine(rng, psd):
+    X, y, new = toy(rng)
+    kernel = native_kernel(Gaussian(gamma=0.3), X)
+    options = SwMKLOptions(psd, success=SuccessOptions(tol=1e-8))
+    result = fit_swmkl([kernel], y, options)
+    expected = SVC(gamma=0.3, tol=1e-8).fit(X, y).decision_function(new)
+    assert_same(score([kernel], result, [kernel.rows(new)], options), expected, 1e-5)
+
+
+@pytest.mark.parametrize("psd", ["unit-norm", "paper"])
+def test_identical_kernels_change_nothing(rng, psd):
+    X, y, new = toy(rng)
+    kernel = native_kernel(Gaussian(gamma=0.3), X)
+    options = SwMKLOptions(psd, success=TIGHT)
+    rows = kernel.rows(new)
+    three = fit_swmkl([kernel] * 3, y, options)
+    one = fit_swmkl([kernel], y, options)
+    assert_same(score([kernel] * 3, three, [rows] * 3, options), score([kernel], one, [rows], options), 1e-5)
+    gates, of_rows = (
+        np.repeat(rng.uniform(0.1, 1.0, (1, 60)), 3, 0),
+        np.repeat(rng.uniform(0.1, 1.0, (1, 12)), 3, 0),
+    )
+    if psd == "unit-norm":
+        gates, of_rows = gates / np.linalg.norm(gates, axis=0), of_rows / np.linalg.norm(of_rows, axis=0)
+    found = swmkl_kernel([kernel] * 3, gates, [rows] * 3, of_rows, psd)
+    assert_same(found, Gaussian(gamma=0.3)(new, X), 1e-12)
+
+
+def test_constant_gates_give_the_mean_kernel(rng):
+    X, y, new = toy(rng)
+    kernels = [native_kernel(Gaussian(gamma=gamma), X) for gamma in (0.5, 5.0, 50.0)]
+    options = SwMKLOptions("paper", success=TIGHT._replace(C=100.0))
+    result = fit_swmkl(kernels, y, options)
+    if np.all(result.success.success == 1.0):  # flexible kernels are right everywhere
+        np.testing.assert_allclose(np.ptp(result.gates), 0.0, atol=1e-9)
+    rows = [kernel.rows(new) for kernel in kernels]
+    mean = np.mean([Gaussian(gamma=gamma)(new, X) for gamma in (0.5, 5.0, 50.0)], axis=0)
+    for psd, gate in (("paper", 0.37), ("unit-norm", 1.0 / np.sqrt(3.0))):
+        found = swmkl_kernel(kernels, np.full((3, 60), gate), rows, np.full((3, 12), gate), psd)
+        assert_same(found, mean, 1e-12)
+
+
+@pytest.mark.parametrize("psd", ["unit-norm", "paper"])
+def test_symmetric_with_the_weighted_diagonal(rng, psd):
+    stack = random_kernels(rng, 25, 4, "badly scaled")
+    raw = rng.uniform(1e-3, 1.0, size=(4, 25))
+    gates = raw / np.linalg.norm(raw, axis=0) if psd == "unit-norm" else raw
+    kernel = swmkl_kernel(precomputed_kernels(DenseStack(stack)), gates, list(stack), gates, psd)
+    assert_same(kernel, kernel.T, 1e-13)
+    diagonal = stack.diagonal(axis1=1, axis2=2)
+    assert_same(kernel.diagonal(), (raw**2 * diagonal).sum(axis=0) / (raw**2).sum(axis=0), 1e-12)
+    assert_same(kernel, combined_of(stack, raw, raw, psd), 1e-12)
+    if psd == "unit-norm":
+        assert_same(kernel, combine_components(DenseStack(stack), gates[None], gates[None]), 1e-12)
+
+
+def test_the_paper_is_indefinite_and_unit_norm_is_not(rng):
+    lowest = {"paper": [], "unit-norm": []}
+    for _ in range(60):
+        stack = random_kernels(rng, 30, 3)
+        raw = rng.uniform(1e-3, 1.0, size=(3, 30))
+        kernels = precomputed_kernels(DenseStack(stack))
+        for psd, gates in (("paper", raw), ("unit-norm", raw / np.linalg.norm(raw, axis=0))):
+            lowest[psd].append(eigvalsh(swmkl_kernel(kernels, gates, list(stack), gates, psd))[0])
+    assert np.all(np.array(lowest["paper"]) < -1e-3)
+    assert np.all(np.array(lowest["unit-norm"]) > -1e-12)
+
+
+def test_the_smallest_eigenvalue_is_reported(rng):
+    X, y, _ = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    result = fit_swmkl(kernels, y, SwMKLOptions("paper"))
+    rows = [kernel.training_rows for kernel in kernels]
+    kernel = swmkl_kernel(kernels, result.gates, rows, result.gates, "paper")
+    np.testing.assert_allclose(result.smallest_eigenvalue, eigvalsh(kernel)[0], rtol=1e-9)
+    assert result.smallest_eigenvalue < 0.0
+    assert np.isnan(fit_swmkl(kernels, y).smallest_eigenvalue)
+
+
+@pytest.mark.parametrize("negative", [True, False])
+def test_smallest_eigenvalue_of_a_large_matrix(rng, negative):
+    root = rng.normal(size=(700, 900))
+    kernel = root @ root.T / 900.0
+    if negative:
+        kernel -= 2.0 * np.outer(root[:, 0], root[:, 0]) / 700.0
+    exact, found = eigvalsh(kernel)[0], smallest_eigenvalue(kernel)
+    assert exact - 1e-9 <= found <= exact + 0.02
+    assert (found < 0.0) == negative
+    np.testing.assert_allclose(smallest_eigenvalue(np.eye(600)), 1.0)
+
+
+def test_clipped_kernels_treat_rows_as_training_rows(rng):
+    X, y, _ = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    options = SwMKLOptions("clip", success=TIGHT._replace(gate_C=100.0, gate_epsilon=0.01))
+    gate = native_kernel(Gaussian(gamma=5.0), X)
+    result = fit_swmkl(kernels, y, options, [gate] * 3, list(StratifiedKFold(3).split(X, y)))
+    rows = [kernel.training_rows for kernel in kernels]
+    kernel = swmkl_kernel(kernels, result.gates, rows, result.gates, "clip")
+    values, vectors = np.linalg.eigh(kernel)
+    assert values[0] < -1e-6
+    clipped = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    solution = solve_svm(clipped, y, 1.0, 1e-4)
+    found = swmkl_scores(kernels, result, rows, result.gates, "clip")
+    assert_same(found, clipped @ solution.signed_dual + solution.intercept, 1e-3)
+    np.testing.assert_allclose(result.smallest_eigenvalue, values[0], rtol=1e-9)
+
+
+def test_gates_stay_between_their_limits(rng):
+    X, y, new = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    options = SwMKLOptions("paper", lowest_gate=0.5, success=SuccessOptions(gate_C=10.0, gate_epsilon=0.01))
+    result = fit_swmkl(kernels, y, options)
+    outputs = result.success.outputs
+    assert outputs.max() > 1.0
+    assert outputs.min() < 0.5
+    np.testing.assert_array_equal(result.gates, np.clip(outputs, 0.5, 1.0))
+    far = [kernel.rows(10.0 * new) for kernel in kernels]
+    of_rows = swmkl_gates(kernels, result, far, options)
+    assert of_rows.min() >= 0.5
+    assert of_rows.max() <= 1.0
+    unit = swmkl_gates(kernels, result, far, options._replace(psd="unit-norm"))
+    assert_same(unit, of_rows / np.sqrt((of_rows**2).sum(axis=0)), 1e-13)
+
+
+def test_the_last_machine_can_read_columns(rng):
+    X, y, new = toy(rng)
+    kernels = native_kernels(KernelBank(GAUSSIANS).fit(X))
+    read = []
+
+    def solve(gated, target):
+        blocks = [gated.columns(np.arange(first, first + 20))[0] for first in range(0, 60, 20)]
+        read.append(gated.diagonal()[0])
+        return solve_svm(np.hstack(blocks), target, 1.0, 1e-7)
+
+    options = SwMKLOptions(success=SuccessOptions(tol=1e-8))
+    one, other = fit_swmkl(kernels, y, options, solve=solve), fit_swmkl(kernels, y, options)
+    rows = [kernel.rows(new) for kernel in kernels]
+    assert_same(score(kernels, one, rows, options), score(kernels, other, rows, options), 1e-6)
+    assert_same(read[0], np.ones(60), 1e-12)
+
+
+def test_gates_may_see_features_of_their_own(rng):
+    X, y, new = toy(rng)
+    stack = KernelBank(FUNCTIONS).fit(X)
+    kernels = precomputed_kernels(DenseStack(stack.train_stack()))
+    gate = native_kernel(Gaussian(gamma=1.0), X)
+    result = fit_swmkl(kernels, y, SwMKLOptions(success=TIGHT), [gate] * 3)
+    gates = swmkl_gates([gate] * 3, result, [gate.rows(new)] * 3, SwMKLOptions(success=TIGHT))
+    right = result.success.success
+    raw = [SVR(gamma=1.0, tol=1e-4).fit(X, s).predict(new) for s in right]
+    raw = np.clip(np.stack(raw), 1e-3, 1.0)
+    assert_same(gates, raw / np.linalg.norm(raw, axis=0), 1e-5)
+    assert swmkl_scores(kernels, result, list(stack.row_stack(new)), gates).shape == (12,)
+
+
+def test_flipped_labels_and_kernels_in_another_order(rng):
+    X, y, new = toy(rng)
+    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
+    options = SwMKLOptions(success=TIGHT)
+    rows = [kernel.rows(new) for kernel in kernels]
+    expected = score(kernels, fit_swmkl(kernels, y, options), rows, options)
+    assert_same(score(kernels, fit_swmkl(kernels, -y, options), rows, options), -expected, 1e-4)
+    turned = kernels[::-1]
+    assert_same(score(turned, fit_swmkl(turned, y, options), rows[::-1], options), expected, 1e-4)
+
+
+def test_a_kernel_that_fails_on_one_side_is_closed_there(rng):
+    X = rng.normal(size=(120, 2))
+    left = X[:, 0] < 0.0
+    y = np.where(X[:, 1] > 0.0, 1.0, -1.0)
+    noise = np.where(left, X[:, 1], rng.permutation(X[:, 1]))  # tells nothing on the right
+    kernels = [PrecomputedKernel(np.outer(z, z)) for z in (X[:, 1], noise)]
+    gate = native_kernel(Gaussian(width=1.0), X)
+    result = fit_swmkl(kernels, y, SwMKLOptions("paper"), [gate, gate])
+    assert result.gates[1, left].mean() > result.gates[1, ~left].mean() + 0.2
+    assert result.gates[0].min() > 0.8
