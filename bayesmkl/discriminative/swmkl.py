@@ -11,9 +11,8 @@ Departures:
 * Regressions leave (0, 1), and :math:`Z` can then be zero or negative: gates are clipped to ``[lowest_gate, 1]``.
 * Division by :math:`Z` makes the kernel indefinite, not only its terms: ``psd="unit-norm"`` divides by
   :math:`\|g(x)\|\,\|g(x')\|` instead. That is :math:`\sum_i \hat g_i \kappa_i \hat g_i` with gates of unit length,
-  positive semidefinite, and with the same diagonal. ``psd="paper"`` keeps :math:`Z`; ``psd="clip"`` too, and removes
-  the negative eigenvalues, on new rows by the same projection :math:`\Pi` as on training rows (Chen et al. 2009): the
-  dual is :math:`\Pi v`, the rows stay as they are.
+  positive semidefinite, and with the same diagonal. ``psd="paper"`` keeps :math:`Z`, and reports the smallest
+  eigenvalue.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from bayesmkl.discriminative._inner import InnerSolution
 from bayesmkl.discriminative._machines import GatedKernel, OneKernel, row_blocks
 from bayesmkl.discriminative._success import Folds, Success, SuccessOptions, fit_success, gate_outputs
 from bayesmkl.discriminative._svm import solve_svm
-from bayesmkl.kernels.clip import clip_kernels
 
 __all__ = [
     "PSD",
@@ -41,7 +39,7 @@ __all__ = [
     "swmkl_scores",
 ]
 
-PSD = ("unit-norm", "paper", "clip")
+PSD = ("unit-norm", "paper")
 EXACT = 500  # samples up to which all eigenvalues are computed
 LANCZOS_STEPS = 80
 
@@ -51,7 +49,7 @@ class SwMKLOptions(NamedTuple):
 
     Parameters
     ----------
-    psd : {"unit-norm", "paper", "clip"}
+    psd : {"unit-norm", "paper"}
     lowest_gate : float
         Gates below this are raised to it.
     success : SuccessOptions
@@ -115,8 +113,8 @@ def fit_swmkl(
     gate_kernels, folds, rng
         As in `fit_success`.
     solve : callable, optional
-        Trains the last machine from single columns of the gated kernel, so that no kernel matrix is formed; not with
-        ``psd="clip"``, which needs all of it. By default the matrix is formed for LibSVM.
+        Trains the last machine from single columns of the gated kernel, so that no kernel matrix is formed. By
+        default the matrix is formed for LibSVM.
 
     Examples
     --------
@@ -136,13 +134,13 @@ def fit_swmkl(
     gates = _gates_from(success.outputs, options)
     gated = GatedKernel(tuple(kernels), gates[None], options.psd != "unit-norm")
     smallest = np.nan
-    if solve is not None and options.psd != "clip":
+    if solve is not None:
         solution = solve(gated, target)
     else:
         kernel = gated.dense()
         if options.psd != "unit-norm":
             smallest = smallest_eigenvalue(kernel)
-        solution = _solve_dense(kernel, target, options)  # line 4
+        solution = solve_svm(kernel, target, options.success.C, options.success.tol)  # line 4
     return SwMKLResult(solution.signed_dual, solution.intercept, gates, success, solution.objective, smallest)
 
 
@@ -172,8 +170,7 @@ def swmkl_kernel(
     rows : sequence of ndarray
         One per kernel.
     row_gates : ndarray of shape (n_kernels, n_rows)
-    psd : {"unit-norm", "paper", "clip"}
-        The last is as "paper": rows are not clipped, the dual is.
+    psd : {"unit-norm", "paper"}
     """
     return GatedKernel(tuple(kernels), train_gates[None], psd != "unit-norm").block(rows, row_gates[None])
 
@@ -228,13 +225,3 @@ def _gates_from(outputs: np.ndarray, options: SwMKLOptions) -> np.ndarray:
     """Clip the regressions; with unit norm, divide by the length over the kernels."""
     gates = np.clip(outputs, options.lowest_gate, 1.0)
     return gates / np.linalg.norm(gates, axis=0) if options.psd == "unit-norm" else gates
-
-
-def _solve_dense(kernel: np.ndarray, target: np.ndarray, options: SwMKLOptions) -> InnerSolution:
-    """Train the last machine on the matrix; a clipped one is overwritten, and so is its dual."""
-    C, tol = options.success.C, options.success.tol
-    if options.psd != "clip":
-        return solve_svm(kernel, target, C, tol)
-    clipping = clip_kernels(kernel[None], [0])
-    solution = solve_svm(kernel, target, C, tol)
-    return solution._replace(signed_dual=clipping.projections[0] @ solution.signed_dual)

@@ -192,23 +192,6 @@ def test_smallest_eigenvalue_of_a_large_matrix(rng, negative):
     np.testing.assert_allclose(smallest_eigenvalue(np.eye(600)), 1.0)
 
 
-def test_clipped_kernels_treat_rows_as_training_rows(rng):
-    X, y, _ = toy(rng)
-    kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
-    options = SwMKLOptions("clip", success=TIGHT._replace(gate_C=100.0, gate_epsilon=0.01))
-    gate = native_kernel(Gaussian(gamma=5.0), X)
-    result = fit_swmkl(kernels, y, options, [gate] * 3, list(StratifiedKFold(3).split(X, y)))
-    rows = [kernel.training_rows for kernel in kernels]
-    kernel = swmkl_kernel(kernels, result.gates, rows, result.gates, "clip")
-    values, vectors = np.linalg.eigh(kernel)
-    assert values[0] < -1e-6
-    clipped = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    solution = solve_svm(clipped, y, 1.0, 1e-4)
-    found = swmkl_scores(kernels, result, rows, result.gates, "clip")
-    assert_same(found, clipped @ solution.signed_dual + solution.intercept, 1e-3)
-    np.testing.assert_allclose(result.smallest_eigenvalue, values[0], rtol=1e-9)
-
-
 def test_gates_stay_between_their_limits(rng):
     X, y, new = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))

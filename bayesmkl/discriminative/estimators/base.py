@@ -2,49 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import BaseMKL, encode_labels, step_progress
-from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._estimator import encode_labels, step_progress
 from bayesmkl._numerics.validation import check_choice, check_number
-from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._outer import MKLResult
+from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
 from bayesmkl.discriminative.estimators.path import RegularizationPath
-from bayesmkl.kernels.checks import check_kernel_stack, describe_indefinite, indefinite_kernels
-from bayesmkl.kernels.clip import fit_clipping
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = [
     "BaseDiscriminative",
     "DiscriminativeClassifier",
     "DiscriminativeRegressor",
+    "OnStep",
     "refuse_missing_labels",
 ]
 
-OnStep = Callable[[int, str], None] | None
 MULTICLASS = ("one-versus-rest", "shared")
-SINGLE_PRECISION = 1e-6  # of the Frobenius norm: what float32 leaves of a zero eigenvalue
-ACTIVE = 1e-6  # of the largest weight: kernels above it count as active
-SUPPORT = 1e-8  # of the largest coefficient: samples above it count as support
 
 
-class BaseDiscriminative(BaseMKL):
+class BaseDiscriminative(CheckedKernels):
     """Kernel weights and a signed dual per task, found by `_learn` and stored here."""
 
-    indefinite: str
     kernel_weights_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: Any
-
-    PATH_PARAMETER = (
-        "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
-    )
 
     # ------------------------------------------------------------------------------------------------ hooks
 
@@ -60,20 +48,6 @@ class BaseDiscriminative(BaseMKL):
         return False
 
     # ---------------------------------------------------------------------------------------------- fitting
-
-    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
-        """Refuse or clip indefinite kernels: the problems below are convex without them only."""
-        policy = check_choice("indefinite", self.indefinite, ("raise", "clip"))
-        names = list(self.kernel_names_)
-        check_kernel_stack(stack.kernels, names, known_psd=known_psd, definiteness=False)
-        found = indefinite_kernels(stack.kernels, known_psd, SINGLE_PRECISION)
-        if found and policy == "raise":
-            raise ValueError(
-                f"`X`: not positive semidefinite: {describe_indefinite(stack.kernels, names, found)}. Leave such "
-                'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
-            )
-        self.clipping_ = fit_clipping(stack.kernels, found) if found else None
-        return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
 
     def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
         """Learn all tasks, together or one by one, and store what was found.
@@ -117,40 +91,7 @@ class BaseDiscriminative(BaseMKL):
         self.converged_ = all(result.outcome.converged for result in results)
         self._warn_unless_converged(results)
 
-    def _warn_unless_converged(self, results: Sequence[MKLResult]) -> None:
-        """Issue one ConvergenceWarning with the largest gap."""
-        unfinished = [result for result in results if not result.outcome.converged]
-        if not unfinished or getattr(self, "tol", 0.0) == 0.0:
-            return
-        scales = [max(abs(float(result.objective_history[-1])), 1e-300) for result in unfinished]
-        gaps = [result.duality_gap / scale for result, scale in zip(unfinished, scales, strict=True)]
-        gap = (
-            f"a relative duality gap of {np.nanmax(gaps):.1e}"
-            if np.isfinite(gaps).any()
-            else "no certificate"
-        )
-        if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
-            what = f"stopped after max_iter={getattr(self, 'max_iter', 1)} steps with {gap}"
-            remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
-        else:
-            what = f"stopped with {gap}, where errors of the machines inside hide further progress"
-            simpler = "lower `C`" if self.PATH_PARAMETER == "C" else f"raise `{self.PATH_PARAMETER}`"
-            remedy = f"Normalize the kernels, {simpler}, or raise `tol` if this is accurate enough."
-        tol = getattr(self, "tol", None)
-        above = "" if tol is None else f", above tol={tol:g}"
-        warn_user(f"{type(self).__name__} {what}{above}. {remedy}", ConvergenceWarning)
-
     # ----------------------------------------------------------------------------------------------- results
-
-    def _row_stack(self, X: Any) -> DenseStack:
-        stack = super()._row_stack(X)
-        return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
-
-    def _row_blocks(self, X: Any, kernels: np.ndarray) -> Iterator[DenseStack]:
-        for stack in super()._row_blocks(X, kernels):
-            yield (
-                stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels, kernels))
-            )
 
     def _scores(self, X: Any) -> np.ndarray:
         """Return scores of shape (n_tasks, n_rows), from the kernels that have a weight."""
@@ -185,6 +126,42 @@ class BaseDiscriminative(BaseMKL):
         if self.kernel_weights_.ndim == 1:
             return self._combine(stack, self.kernel_weights_)
         return np.stack([self._combine(stack, weights) for weights in self.kernel_weights_])
+
+    def gates(self, X: Any) -> np.ndarray:
+        r"""Return the same gates for every row: :math:`\sqrt{d_m}`, the root of the kernel weights.
+
+        In the notation of localized methods, whose gates depend on the sample.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_kernels)
+            Or (n_classes, n_rows, n_kernels) where every class has kernel weights of its own.
+        """
+        n_rows = len(self._validate_rows(X))
+        return np.repeat(np.sqrt(self.kernel_weights_)[..., None, :], n_rows, axis=-2)
+
+    def gating_matrix(self, X: Any, Z: Any, kernel: int | str) -> np.ndarray:
+        """Return the weight of one kernel for all pairs of rows.
+
+        Parameters
+        ----------
+        X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            Samples, as in `gates`.
+        kernel : int or str
+            Position or name.
+
+        Returns
+        -------
+        ndarray of shape (n_rows_X, n_rows_Z)
+            Or with a leading axis of length n_classes where every class has kernel weights of its own.
+        """
+        position = self._position(kernel)
+        return self.gates(X)[..., [position]] * np.swapaxes(self.gates(Z)[..., [position]], -1, -2)
 
     def _path(self, X: Any, y: Any, values: Sequence[float]) -> RegularizationPath:
         """Fit at every value in turn, each from the kernel weights of the one before."""

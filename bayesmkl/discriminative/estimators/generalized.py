@@ -198,6 +198,31 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
         self._refuse_entries(stack, stack.kernels < 0.0, "nonnegative")
         return combine_product(stack, kernel_weights)
 
+    def gates(self, X: Any) -> np.ndarray:
+        r"""Return the same gates for every row, :math:`\sqrt{d_m}`; a product of kernels has none.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_kernels)
+            Or (n_classes, n_rows, n_kernels) where every class has kernel weights of its own.
+
+        Raises
+        ------
+        ValueError
+            With ``combination="product"``.
+        """
+        if self.combination == "product":
+            raise ValueError(
+                '`combination` must be "sum" for gates: a product of kernels is no weighted sum of them; '
+                'got "product". Look at `kernel_weights_`.'
+            )
+        return super().gates(X)
+
 
 class SMOMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
     r"""Multiple kernel learning with the squared lp norm of the weights as a penalty.

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_choice, check_integer, check_number
@@ -16,11 +15,8 @@ from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
 from bayesmkl.discriminative.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.kernels.columns import BankColumns
-from bayesmkl.kernels.views import refuse_text_columns
 
 __all__ = ["MWUMKLClassifier"]
-
-CHECKED_SAMPLES = 200  # whose kernels are tested for definiteness
 
 
 class MWUMKLClassifier(DiscriminativeClassifier):
@@ -181,15 +177,7 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         cache_mb = check_number("cache_mb", self.cache_mb, low=0.0, inclusive=True)
         if self._is_precomputed() or self.indefinite == "clip":
             return super()._fit_stack(X, y, **check_y)
-        refuse_text_columns(X)
-        _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
-        bank = self._new_bank().fit(X)
-        stack = BankColumns(bank, cache_mb)
-        self.kernel_bank_, self.n_kernels_in_ = bank, stack.n_kernels
-        self.kernel_names_ = self._names(bank.kernel_names_)
-        checked = np.linspace(0, len(y) - 1, min(len(y), CHECKED_SAMPLES)).astype(int)
-        self._check_kernels(stack.principal(checked.tolist()), bank.kernels_known_psd_)
-        return stack, y
+        return self._fit_columns(X, y, cache_mb, **check_y)
 
     def _fit_tasks(self, stack: Any, targets: np.ndarray, start: Any = None) -> None:
         super()._fit_tasks(stack, targets, start)

@@ -1,0 +1,114 @@
+"""Training kernels that were checked, clipped where asked for, or evaluated column by column; rows to predict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from bayesmkl._estimator import BaseMKL
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.validation import check_choice
+from bayesmkl._numerics.warn import warn_user
+from bayesmkl.kernels.checks import check_kernel_stack, describe_indefinite, indefinite_kernels
+from bayesmkl.kernels.clip import fit_clipping
+from bayesmkl.kernels.columns import BankColumns
+from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.views import refuse_text_columns
+
+__all__ = ["ACTIVE", "SUPPORT", "CheckedKernels", "OnStep"]
+
+OnStep = Callable[[int, str], None] | None
+SINGLE_PRECISION = 1e-6  # of the Frobenius norm: what float32 leaves of a zero eigenvalue
+CHECKED_SAMPLES = 200  # whose kernels are checked where whole kernels are never formed
+ACTIVE = 1e-6  # of the largest weight: kernels above it count as active
+SUPPORT = 1e-8  # of the largest coefficient: samples above it count as support
+
+
+class CheckedKernels(BaseMKL):
+    """From `X` to kernels that a discriminative method can be trained on."""
+
+    indefinite: str
+    clipping_: Any
+
+    PATH_PARAMETER = (
+        "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
+    )
+
+    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
+        """Refuse or clip indefinite kernels: the problems below are convex without them only."""
+        policy = check_choice("indefinite", self.indefinite, ("raise", "clip"))
+        names = list(self.kernel_names_)
+        check_kernel_stack(stack.kernels, names, known_psd=known_psd, definiteness=False)
+        found = indefinite_kernels(stack.kernels, known_psd, SINGLE_PRECISION)
+        if found and policy == "raise":
+            raise ValueError(
+                f"`X`: not positive semidefinite: {describe_indefinite(stack.kernels, names, found)}. Leave such "
+                'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
+            )
+        self.clipping_ = fit_clipping(stack.kernels, found) if found else None
+        return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
+
+    def _fit_columns(self, X: Any, y: Any, cache_mb: float, **check_y: Any) -> tuple[BankColumns, np.ndarray]:
+        """Validate training data and fit the bank as `_fit_stack` does, but form no training kernel.
+
+        Kernels among some of the samples stand for all where they are checked.
+        """
+        refuse_text_columns(X)
+        _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
+        bank = self._new_bank().fit(X)
+        stack = BankColumns(bank, cache_mb)
+        self.kernel_bank_, self.n_kernels_in_ = bank, stack.n_kernels
+        self.kernel_names_ = self._names(bank.kernel_names_)
+        checked = np.linspace(0, len(y) - 1, min(len(y), CHECKED_SAMPLES)).astype(int)
+        self._check_kernels(stack.principal(checked.tolist()), bank.kernels_known_psd_)
+        return stack, y
+
+    def _warn_unless_converged(self, results: Sequence[Any]) -> None:
+        """Issue one ConvergenceWarning with the largest gap."""
+        unfinished = [result for result in results if not result.outcome.converged]
+        if not unfinished or getattr(self, "tol", 0.0) == 0.0:
+            return
+        scales = [max(abs(float(result.objective_history[-1])), 1e-300) for result in unfinished]
+        gaps = [result.duality_gap / scale for result, scale in zip(unfinished, scales, strict=True)]
+        gap = (
+            f"a relative duality gap of {np.nanmax(gaps):.1e}"
+            if np.isfinite(gaps).any()
+            else "no certificate"
+        )
+        if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
+            what = f"stopped after max_iter={getattr(self, 'max_iter', 1)} steps with {gap}"
+            remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
+        else:
+            what = f"stopped with {gap}, where errors of the machines inside hide further progress"
+            simpler = "lower `C`" if self.PATH_PARAMETER == "C" else f"raise `{self.PATH_PARAMETER}`"
+            remedy = f"Normalize the kernels, {simpler}, or raise `tol` if this is accurate enough."
+        tol = getattr(self, "tol", None)
+        above = "" if tol is None else f", above tol={tol:g}"
+        warn_user(f"{type(self).__name__} {what}{above}. {remedy}", ConvergenceWarning)
+
+    def _row_stack(self, X: Any) -> DenseStack:
+        stack = super()._row_stack(X)
+        return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
+
+    def _row_blocks(self, X: Any, kernels: np.ndarray) -> Iterator[DenseStack]:
+        for stack in super()._row_blocks(X, kernels):
+            yield (
+                stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels, kernels))
+            )
+
+    def _position(self, kernel: int | str) -> int:
+        """Return the position of a kernel that is given by position or name."""
+        if isinstance(kernel, str):
+            found = np.flatnonzero(self.kernel_names_ == kernel)
+            if found.size:
+                return int(found[0])
+        elif isinstance(kernel, int | np.integer) and -self.n_kernels_in_ <= kernel < self.n_kernels_in_:
+            return int(kernel) % self.n_kernels_in_
+        raise ValueError(
+            f"`kernel` must be a position from 0 to {self.n_kernels_in_ - 1} or one of {list(self.kernel_names_)}; "
+            f"got {kernel!r}."
+        )
