@@ -2,10 +2,12 @@
 #   PYTHON   the interpreter that makes the environment    make test PYTHON=python3.12 VENV=.venv312
 #   FAST     any value: the short form of the benchmarks   make bench FAST=1
 #   COVERAGE empty: tests without measuring their coverage make test COVERAGE=
+#   JOBS     processes that share the tests                make test JOBS=1
 
 PYTHON ?= python3
 VENV ?= .venv
 COVERAGE ?= --cov --cov-report=term
+JOBS ?= auto
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install -qq
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -21,7 +23,7 @@ demo: $(VENV)/.base  ## fit BEMKL to real data, print what it found, save the pl
 	$(BIN)/bayesmkl demo --out demo/
 
 test: $(VENV)/.test  ## unit tests, docstring examples and coverage
-	$(BIN)/python -m pytest $(COVERAGE)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal $(COVERAGE)
 
 slow: $(VENV)/.test  ## the longer studies that `make test` leaves out
 	$(BIN)/python -m pytest -m slow

@@ -28,9 +28,15 @@ from bayesmkl.discriminative import (
     AlignmentMKLClassifier,
     AlignmentMKLRegressor,
     BestKernelClassifier,
+    CLMKLClassifier,
     EasyMKLClassifier,
+    GaussianGating,
     GMKLClassifier,
+    GroupGating,
     LapMKLClassifier,
+    LDMKLClassifier,
+    LMKLClassifier,
+    LMKLRegressor,
     LpMKLClassifier,
     LpMKLRegressor,
     MWUMKLClassifier,
@@ -38,12 +44,24 @@ from bayesmkl.discriminative import (
     PrimalMKLClassifier,
     PrimalMKLOneClass,
     PrimalMKLRegressor,
+    SAMKLClassifier,
+    SigmoidGating,
     SimpleMKLClassifier,
     SimpleMKLRegressor,
     SMOMKLClassifier,
+    SoftmaxGating,
+    SwMKLClassifier,
     UniformMKLClassifier,
     UniformMKLRegressor,
 )
+from bayesmkl.discriminative._clustering import Clusters
+from bayesmkl.discriminative._machines import Machine
+from bayesmkl.discriminative._outer import MKLResult
+from bayesmkl.discriminative._patterns import SAMKLResult
+from bayesmkl.discriminative._success import Success
+from bayesmkl.discriminative.ldmkl import LDMKLResult
+from bayesmkl.discriminative.lmkl import LMKLResult
+from bayesmkl.discriminative.swmkl import SwMKLResult
 from bayesmkl.kernels import (
     Cosine,
     FromDistance,
@@ -96,7 +114,10 @@ OWN_TYPES: tuple[type, ...] = (
     Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, UniformMKLClassifier, UniformMKLRegressor,
     BestKernelClassifier, AlignmentMKLClassifier, AlignmentMKLRegressor, OBMKLClassifier, EasyMKLClassifier,
     SimpleMKLClassifier, SimpleMKLRegressor, LpMKLClassifier, LpMKLRegressor, GMKLClassifier, SMOMKLClassifier,
-    MWUMKLClassifier, PrimalMKLClassifier, PrimalMKLRegressor, PrimalMKLOneClass, LapMKLClassifier,
+    MWUMKLClassifier, PrimalMKLClassifier, PrimalMKLRegressor, PrimalMKLOneClass, LapMKLClassifier, LMKLClassifier,
+    LMKLRegressor, CLMKLClassifier, SwMKLClassifier, LDMKLClassifier, SAMKLClassifier, LMKLResult, SoftmaxGating,
+    SigmoidGating, GaussianGating, GroupGating, MKLResult, Clusters, SwMKLResult, LDMKLResult, Machine, Success,
+    SAMKLResult,
 )  # fmt: skip
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
 GP_TYPES: tuple[type, ...] = (

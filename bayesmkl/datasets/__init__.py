@@ -6,6 +6,7 @@ size.
 """
 
 from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
+from bayesmkl.datasets._corruption import make_corrupted
 from bayesmkl.datasets._fetch import fetch
 from bayesmkl.datasets._multiview import make_multiview
 from bayesmkl.datasets._names import list_datasets
@@ -19,6 +20,7 @@ __all__ = [
     "load_iris",
     "load_wdbc",
     "load_wine",
+    "make_corrupted",
     "make_multiview",
     "make_ringnorm",
     "make_twonorm",

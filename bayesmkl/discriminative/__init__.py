@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayesmkl.discriminative._gating import Gating, check_gating
 from bayesmkl.discriminative._graph import knn_laplacian
 from bayesmkl.discriminative.estimators.alignment import (
     AlignmentMKLClassifier,
@@ -9,6 +10,7 @@ from bayesmkl.discriminative.estimators.alignment import (
     EasyMKLClassifier,
     OBMKLClassifier,
 )
+from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
 from bayesmkl.discriminative.estimators.fixed import (
     BestKernelClassifier,
     UniformMKLClassifier,
@@ -16,6 +18,7 @@ from bayesmkl.discriminative.estimators.fixed import (
 )
 from bayesmkl.discriminative.estimators.generalized import GMKLClassifier, SMOMKLClassifier
 from bayesmkl.discriminative.estimators.laplacian import LapMKLClassifier
+from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier, LMKLRegressor
 from bayesmkl.discriminative.estimators.mwumkl import MWUMKLClassifier
 from bayesmkl.discriminative.estimators.optimized import (
     LpMKLClassifier,
@@ -29,16 +32,26 @@ from bayesmkl.discriminative.estimators.primal import (
     PrimalMKLOneClass,
     PrimalMKLRegressor,
 )
+from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
+from bayesmkl.discriminative.estimators.votes import LDMKLClassifier, SwMKLClassifier
+from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
 from bayesmkl.discriminative.glks import GLKSOptions, GLKSResult, glks_transduce
 
 __all__ = [
     "AlignmentMKLClassifier",
     "AlignmentMKLRegressor",
     "BestKernelClassifier",
+    "CLMKLClassifier",
     "EasyMKLClassifier",
     "GLKSOptions",
     "GLKSResult",
     "GMKLClassifier",
+    "Gating",
+    "GaussianGating",
+    "GroupGating",
+    "LDMKLClassifier",
+    "LMKLClassifier",
+    "LMKLRegressor",
     "LapMKLClassifier",
     "LpMKLClassifier",
     "LpMKLRegressor",
@@ -48,11 +61,16 @@ __all__ = [
     "PrimalMKLOneClass",
     "PrimalMKLRegressor",
     "RegularizationPath",
+    "SAMKLClassifier",
     "SMOMKLClassifier",
+    "SigmoidGating",
     "SimpleMKLClassifier",
     "SimpleMKLRegressor",
+    "SoftmaxGating",
+    "SwMKLClassifier",
     "UniformMKLClassifier",
     "UniformMKLRegressor",
+    "check_gating",
     "glks_transduce",
     "knn_laplacian",
 ]

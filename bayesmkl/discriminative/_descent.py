@@ -25,6 +25,7 @@ SOLVERS = ("lbfgs", "armijo", "paper")
 SHORTEST = 1e-3  # the original search tries no shorter move
 FINEST = 1e-8  # nor does the spectral one
 SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
+TRIALS = 10  # of a quasi-Newton step; where as many find nothing better, rounding or noise is in the way
 GROWTH = 10.0  # a spectral step moves at most this many times as far as the one before
 
 
@@ -138,7 +139,13 @@ def _quasi_newton(evaluate: Evaluate, start: Any, max_iter: int, accept: Accept)
         if settled:
             raise StopIteration
 
-    limits = {"maxiter": max_iter, "maxfun": np.iinfo(np.int32).max, "ftol": 0.0, "gtol": 0.0}
+    limits = {
+        "maxiter": max_iter,
+        "maxfun": np.iinfo(np.int32).max,
+        "maxls": TRIALS,
+        "ftol": 0.0,
+        "gtol": 0.0,
+    }
     minimize(objective, start.parameters, jac=True, method="L-BFGS-B", callback=callback, options=limits)
     if settled:
         return Outcome.CONVERGED

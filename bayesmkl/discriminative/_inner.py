@@ -10,7 +10,7 @@ times this form with :math:`C = 1/\lambda`; the signed dual :math:`v` is the sam
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -39,9 +39,13 @@ class InnerSolution(NamedTuple):
 
 
 class InnerProblem(Protocol):
-    """A loss that can be minimized over the functions of one kernel."""
+    """A loss that can be minimized over the functions of one kernel.
 
-    def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
+    Problems with an attribute ``by_columns = True`` take the kernel as an object with `columns` and `diagonal`, as
+    those of a stack of one, in the place of a matrix.
+    """
+
+    def solve(self, kernel: Any, target: np.ndarray, tol: float) -> InnerSolution:
         """Solve for a kernel of shape (n_samples, n_samples) and a target of shape (n_samples,).
 
         `tol` is the largest violation of the optimality conditions, in units of the scores.

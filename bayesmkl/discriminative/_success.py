@@ -12,7 +12,7 @@ is up to the methods.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -61,12 +61,15 @@ class Success(NamedTuple):
         Regressions of the successes, one per kernel.
     outputs : ndarray of shape (n_kernels, n_train)
         Values of the regressions at the training samples.
+    n_solves : int
+        Machines that were trained.
     """
 
     machines: tuple[Machine, ...]
     success: np.ndarray
     gate_machines: tuple[Machine, ...]
     outputs: np.ndarray
+    n_solves: int
 
 
 def fit_success(
@@ -76,6 +79,8 @@ def fit_success(
     gate_kernels: Sequence[OneKernel] | None = None,
     folds: Folds | None = None,
     rng: np.random.Generator | None = None,
+    *,
+    on_step: Callable[[int, str], None] | None = None,
 ) -> Success:
     """Train one classifier and one regression per kernel.
 
@@ -92,6 +97,8 @@ def fit_success(
         the classifiers at their own training samples (the paper).
     rng : Generator, optional
         Draws the samples of ``options.gate_subsample``, the same for all kernels; seeded with 0 by default.
+    on_step : callable, optional
+        Called with the number of finished steps, two per kernel, and a status.
 
     Examples
     --------
@@ -103,20 +110,27 @@ def fit_success(
     array([[1., 1., 1., 1.],
            [1., 1., 0., 1.]])
     """
-    machines = tuple(kernel.classify(target, options.C, options.tol) for kernel in kernels)
-    if folds is None:
-        outputs = [scores(kernel, machine) for kernel, machine in zip(kernels, machines, strict=True)]
-    else:
-        outputs = [_validated(kernel, target, options, folds) for kernel in kernels]
-    success = ((np.stack(outputs) > 0.0) == (target > 0.0)).astype(np.float64)
+    machines, outputs = [], []
+    for m, kernel in enumerate(kernels):  # line 1
+        machines.append(kernel.classify(target, options.C, options.tol))
+        outputs.append(
+            scores(kernel, machines[m]) if folds is None else _validated(kernel, target, options, folds)
+        )
+        if on_step is not None:
+            on_step(m + 1, "classifiers")
+    success = ((np.stack(outputs) > 0.0) == (target > 0.0)).astype(np.float64)  # line 2
 
     gate_kernels = kernels if gate_kernels is None else gate_kernels
     subset = _subsample(len(target), options.gate_subsample, rng)
-    gate_machines = tuple(
-        kernel.regress(s, options.gate_C, options.gate_epsilon, options.tol, subset)
-        for kernel, s in zip(gate_kernels, success, strict=True)
-    )
-    return Success(machines, success, gate_machines, gate_outputs(gate_kernels, gate_machines))
+    gate_machines = []
+    for m, kernel in enumerate(gate_kernels):  # line 3
+        machine = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol, subset)
+        gate_machines.append(machine)
+        if on_step is not None:
+            on_step(len(kernels) + m + 1, "gates")
+    n_solves = len(kernels) * (2 + (0 if folds is None else len(folds)))
+    fitted = gate_outputs(gate_kernels, gate_machines)
+    return Success(tuple(machines), success, tuple(gate_machines), fitted, n_solves)
 
 
 def gate_outputs(

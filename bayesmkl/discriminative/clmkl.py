@@ -25,14 +25,15 @@ their objectives. Machines are solved as accurately as the present gap needs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative._by_columns import GatedColumns, takes_columns
 from bayesmkl.discriminative._inner import InnerProblem
 from bayesmkl.discriminative._outer import MKLResult, WeightedFit, dual_norm, lp_weights, result_of
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.columns import BankColumns
 
 __all__ = [
     "CLMKLOptions",
@@ -77,8 +78,9 @@ class ClusteredStack(NamedTuple):
 
     Parameters
     ----------
-    stack : DenseStack
-        :math:`K_m`, of shape (n_kernels, n_rows, n_train).
+    stack : DenseStack or BankColumns
+        :math:`K_m`, of shape (n_kernels, n_rows, n_train); columns of a bank for machines that are trained from
+        columns, which take no `combine`.
     row_memberships : ndarray of shape (n_clusters, n_rows)
     train_memberships : ndarray of shape (n_clusters, n_train)
         The same array for training kernels.
@@ -86,6 +88,7 @@ class ClusteredStack(NamedTuple):
     Examples
     --------
     >>> import numpy as np
+    >>> from bayesmkl.kernels.stack import DenseStack
     >>> hard = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     >>> clustered = ClusteredStack(DenseStack(np.ones((2, 3, 3))), hard, hard)
     >>> clustered.combine(np.array([[1.0, 0.0], [0.5, 1.5]]))
@@ -94,7 +97,7 @@ class ClusteredStack(NamedTuple):
            [0., 0., 2.]])
     """
 
-    stack: DenseStack
+    stack: Any
     row_memberships: np.ndarray
     train_memberships: np.ndarray
 
@@ -112,8 +115,18 @@ class ClusteredStack(NamedTuple):
 
     def quadratic(self, vector: np.ndarray) -> np.ndarray:
         """Return :math:`S_{rm}`, (n_clusters, n_kernels), for a vector of shape (n_train,)."""
-        parts = [self.stack.quadratic(vector * of_train) for of_train in self.train_memberships]
-        return np.maximum(np.stack(parts), 0.0)  # rounding
+        vectors = vector * self.train_memberships
+        if isinstance(self.stack, BankColumns):  # every row is evaluated once
+            parts = self.stack.quadratic(vectors.T).T
+        else:
+            parts = np.stack([self.stack.quadratic(one) for one in vectors])
+        return np.maximum(parts, 0.0)  # rounding
+
+    def kernel_for(self, inner: InnerProblem, kernel_weights: np.ndarray) -> Any:
+        r"""Return the training kernel :math:`K(\beta)` in the form that `inner` takes."""
+        if takes_columns(inner):
+            return GatedColumns(self.stack, clmkl_components(kernel_weights, self.train_memberships))
+        return self.combine(kernel_weights)
 
 
 def fit_clmkl(
@@ -148,6 +161,7 @@ def fit_clmkl(
     --------
     >>> import numpy as np
     >>> from bayesmkl.discriminative._svm import Hinge
+    >>> from bayesmkl.kernels.stack import DenseStack
     >>> rng = np.random.default_rng(0)
     >>> X, left = rng.normal(size=(40, 2)), np.arange(40) % 2 == 0
     >>> y = np.where(np.where(left, X[:, 0], X[:, 1]) > 0.0, 1.0, -1.0)     # which feature tells depends on the side
@@ -174,6 +188,9 @@ def fit_clmkl(
             outcome = Outcome.NOT_FINITE
             break
         new, relaxation = _step(evaluate, fit, options, relaxation)
+        if evaluate.settled(new, fit):
+            outcome = Outcome.CONVERGED
+            break
         if evaluate.exhausted(new, gap) or new.objective > _primal(fit):
             outcome = Outcome.NOT_IMPROVING  # the inner solver is at its end, or a kernel is indefinite
             break
@@ -219,11 +236,12 @@ class _Machines:
         self.n_solves = 0
         self._clustered, self._targets, self._inner, self._options = clustered, targets, inner, options
         self._scale = float(targets.std(axis=1).max()) or 1.0
-        self._tol = FIRST_TOL
+        self._by_columns = takes_columns(inner)
+        self._tol = LAST_TOL if self._by_columns else FIRST_TOL
 
     def __call__(self, kernel_weights: np.ndarray, below: float = np.inf) -> WeightedFit:
         """Solve until the inner gaps are a small share, and the primal value is not above `below`."""
-        kernel = self._clustered.combine(kernel_weights)
+        kernel = self._clustered.kernel_for(self._inner, kernel_weights)
         while True:
             fit = self._solve(kernel, kernel_weights)
             outer = clustered_gap(fit, self._options.p_norm) - fit.inner_gap
@@ -233,9 +251,13 @@ class _Machines:
                 return fit
             self._tol = max(LAST_TOL, 0.1 * self._tol)
 
+    def settled(self, new: WeightedFit, fit: WeightedFit) -> bool:
+        """Whether a step after `fit` changes nothing that machines of a fixed accuracy can show."""
+        return self._by_columns and _primal(new) >= _primal(fit)
+
     def exhausted(self, fit: WeightedFit, gap: float) -> bool:
         """Whether the inner gaps are most of `gap`, and cannot become smaller."""
-        return self._tol <= LAST_TOL and fit.inner_gap > 0.5 * gap
+        return not self._by_columns and self._tol <= LAST_TOL and fit.inner_gap > 0.5 * gap
 
     def _solve(self, kernel: np.ndarray, kernel_weights: np.ndarray) -> WeightedFit:
         solve = self._inner.solve

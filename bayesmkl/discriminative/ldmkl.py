@@ -13,6 +13,7 @@ What the paper leaves open, as options:
 * Eq. 6 has no bias although LibSVM's machines have one. ``bias="keep"`` adds it, ``"drop"`` leaves it out as printed,
   ``"refit"`` (default) averages :math:`y_k - \bar f_i(x_k)` over the free support vectors; where there are none, it
   keeps LibSVM's.
+  With the squared hinge loss every support vector is free, with margin :math:`1 - \alpha_k / C` instead of one.
 * Gates on support vectors break the balance :math:`\sum_j \alpha_j y_j = 0` and move the scores. ``sv_gate="none"``
   (default) votes with the machines as they are trained, ``"paper"`` is eq. 6.
 * Values in (0, 1) make a flat softmax, :math:`(1, 0) \to (.73, .27)`: it can be taken at ``outputs / temperature``.
@@ -22,7 +23,7 @@ What the paper leaves open, as options:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -52,6 +53,8 @@ class LDMKLOptions(NamedTuple):
         Least gate of the samples that a machine is trained on again; None is :math:`1/m`, 0 keeps all of them.
     success : SuccessOptions
         Machines of the single kernels.
+    squared_hinge : bool
+        Whether their loss is the squared hinge; it decides which support vectors are free.
     """
 
     sv_gate: str = "none"
@@ -59,6 +62,7 @@ class LDMKLOptions(NamedTuple):
     temperature: float = 1.0
     threshold: float | None = None
     success: SuccessOptions = SuccessOptions()
+    squared_hinge: bool = False
 
 
 class LDMKLResult(NamedTuple):
@@ -78,6 +82,8 @@ class LDMKLResult(NamedTuple):
         Samples above the threshold.
     retrained : ndarray of bool of shape (n_kernels,)
         False where the first machine was kept.
+    n_solves : int
+        Machines that were trained.
     """
 
     machines: tuple[Machine, ...]
@@ -86,6 +92,7 @@ class LDMKLResult(NamedTuple):
     success: np.ndarray
     n_selected: np.ndarray
     retrained: np.ndarray
+    n_solves: int
 
     @property
     def support(self) -> np.ndarray:
@@ -100,6 +107,8 @@ def fit_ldmkl(
     gate_kernels: Sequence[OneKernel] | None = None,
     folds: Folds | None = None,
     rng: np.random.Generator | None = None,
+    *,
+    on_step: Callable[[int, str], None] | None = None,
 ) -> LDMKLResult:
     """Learn gates from the success of single kernels, and train each machine again where its gate is open.
 
@@ -112,6 +121,8 @@ def fit_ldmkl(
     options : LDMKLOptions
     gate_kernels, folds, rng
         As in `fit_success`.
+    on_step : callable, optional
+        Called with the number of finished steps, three per kernel, and a status.
 
     Examples
     --------
@@ -128,20 +139,26 @@ def fit_ldmkl(
     >>> y[:5], ldmkl_scores(kernels, result, rows, ldmkl_gates(kernels, result, rows)).round(1)
     (array([-1.,  1., -1.,  1., -1.]), array([-0.1,  0.3, -0.2,  0.9, -0.2]))
     """
-    first = fit_success(kernels, target, options.success, gate_kernels, folds, rng)  # lines 1 to 3
+    first = fit_success(  # lines 1 to 3
+        kernels, target, options.success, gate_kernels, folds, rng, on_step=on_step
+    )
     gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
     threshold = 1.0 / len(kernels) if options.threshold is None else options.threshold
     selected = gates >= threshold - SLACK
     retrained = np.array([_is_trainable(target[chosen]) for chosen in selected])
-    voters = []
+    voters, n_solves = [], first.n_solves
     for m, kernel in enumerate(kernels):
         subset = None if selected[m].all() else np.flatnonzero(selected[m])
         machine = first.machines[m]
         if retrained[m] and subset is not None:
             machine = kernel.classify(target, options.success.C, options.success.tol, subset)  # line 6
+            n_solves += 1
         voters.append(_voter(kernel, machine, target, gates[m], options))  # line 7
+        if on_step is not None:
+            on_step(2 * len(kernels) + m + 1, "voters")
+    n_selected = selected.sum(axis=1)
     return LDMKLResult(
-        tuple(voters), first.gate_machines, gates, first.success, selected.sum(axis=1), retrained
+        tuple(voters), first.gate_machines, gates, first.success, n_selected, retrained, n_solves
     )
 
 
@@ -186,8 +203,12 @@ def _voter(
     if options.bias == "drop":
         return voter._replace(intercept=0.0)
     alpha, C = np.abs(machine.coef), options.success.C
-    free = machine.support[(alpha > FREE * C) & (alpha < (1.0 - FREE) * C)]
-    if options.bias == "keep" or free.size == 0:
+    free = alpha > FREE * C
+    if not options.squared_hinge:
+        free &= alpha < (1.0 - FREE) * C
+    if options.bias == "keep" or not free.any():
         return voter
-    without = scores(kernel, voter._replace(intercept=0.0), kernel.training_rows[free])
-    return voter._replace(intercept=float(np.mean(target[free] - without)))
+    margins = 1.0 - alpha[free] / C if options.squared_hinge else 1.0
+    at = machine.support[free]
+    without = scores(kernel, voter._replace(intercept=0.0), kernel.training_rows[at])
+    return voter._replace(intercept=float(np.mean(target[at] * margins - without)))

@@ -37,6 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative._by_columns import KernelStack, localized_kernel, takes_columns
 from bayesmkl.discriminative._descent import SOLVERS, Descent, descend
 from bayesmkl.discriminative._gating import Gating
 from bayesmkl.discriminative._inner import InnerProblem, InnerSolution
@@ -122,7 +123,7 @@ class GatedFit(NamedTuple):
 
 
 def fit_lmkl(
-    stack: DenseStack,
+    stack: KernelStack,
     target: np.ndarray,
     gate_features: np.ndarray,
     inner: InnerProblem,
@@ -136,8 +137,8 @@ def fit_lmkl(
 
     Parameters
     ----------
-    stack : DenseStack
-        Training kernels.
+    stack : DenseStack or BankColumns
+        Training kernels; columns of a bank only for an `inner` that is solved from columns.
     target : ndarray of shape (n_train,)
         Labels -1 and +1, or a real target where `inner` takes one.
     gate_features : ndarray of shape (n_train, n_features)
@@ -176,6 +177,9 @@ def fit_lmkl(
         descents.append(descend(evaluate, first, options.solver, options.tol, options.max_iter, report))
     best = min(descents, key=lambda descent: descent.end.objective)
     end: GatedFit = best.end
+    outcome = best.outcome
+    if outcome is Outcome.NOT_IMPROVING and end.solution.gap > options.tol * abs(end.objective):
+        outcome = Outcome.CONVERGED if takes_columns(inner) else outcome
     return LMKLResult(
         gating=gating,
         parameters=end.parameters,
@@ -209,19 +213,19 @@ def predict_lmkl(result: LMKLResult, stack: DenseStack, gate_features: np.ndarra
     return (gates * products).sum(axis=0) + result.intercept
 
 
-def gate_slopes(stack: DenseStack, gates: np.ndarray, signed_dual: np.ndarray) -> np.ndarray:
+def gate_slopes(stack: KernelStack, gates: np.ndarray, signed_dual: np.ndarray) -> np.ndarray:
     r"""Return :math:`\partial J / \partial \eta_m(x_i) = -v_i [K_m (v \circ \eta_m)]_i`, shape (n_kernels, n_train).
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : DenseStack or BankColumns
         Symmetric kernels.
     gates : ndarray of shape (n_kernels, n_train)
     signed_dual : ndarray of shape (n_train,)
     """
     gated = (gates * signed_dual)[..., None]
     support = np.flatnonzero(signed_dual)
-    if len(support) * COPY_COST > len(signed_dual):
+    if isinstance(stack, DenseStack) and len(support) * COPY_COST > len(signed_dual):
         return -signed_dual * stack.apply(gated)
     slopes = np.zeros_like(gates)
     slopes[:, support] = -signed_dual[support] * stack.rows(support).apply(gated)
@@ -233,7 +237,7 @@ class _Evaluator:
 
     def __init__(
         self,
-        stack: DenseStack,
+        stack: KernelStack,
         target: np.ndarray,
         gate_features: np.ndarray,
         inner: InnerProblem,
@@ -247,7 +251,7 @@ class _Evaluator:
 
     def __call__(self, parameters: np.ndarray) -> GatedFit:
         gates = self._gating.gates(parameters, self._features)
-        kernel = self._stack.combine_gated(gates, gates)  # lines 2 and 3
+        kernel = localized_kernel(self._stack, gates[None], self._inner)  # lines 2 and 3
         solution = self._inner.solve(kernel, self._target, self._tol)  # line 4
         self.n_solves += 1
         slopes = gate_slopes(self._stack, gates, solution.signed_dual)

@@ -42,6 +42,7 @@ from bayesmkl.kernels.stack import DenseStack
 __all__ = [
     "SAMKLOptions",
     "check_options",
+    "check_switch_options",
     "fit_samkl",
     "initial_support",
     "update_switches",
@@ -255,29 +256,43 @@ def initial_support(stack: DenseStack, target: np.ndarray, options: SAMKLOptions
     return step.kernel_weights > 0.0
 
 
-def check_options(options: SAMKLOptions, n_kernels: int) -> None:
-    """Refuse options that make no sense for `n_kernels` kernels.
+def check_options(options: SAMKLOptions) -> None:
+    """Refuse numbers that make no sense for any kernels.
 
     Examples
     --------
-    >>> check_options(SAMKLOptions(max_switches=5), n_kernels=3)
+    >>> check_options(SAMKLOptions(C=-1.0))
     Traceback (most recent call last):
     ...
-    ValueError: `max_switches` must be at most the number of kernels, 3; got 5. ...
+    ValueError: `C` must be a finite number > 0; got -1.0.
     """
     for name in ("C", "gap_tol"):
         check_number(name, getattr(options, name), low=0.0)
     check_number("tol", options.tol, low=0.0, inclusive=True)
     for name, low in (("max_switches", 0), ("max_iter", 1), ("max_iter_weights", 1)):
         check_integer(name, getattr(options, name), low=low)
+
+
+def check_switch_options(options: SAMKLOptions, n_kernels: int) -> None:
+    """Refuse a budget or initial switches that make no sense for `n_kernels` kernels.
+
+    Examples
+    --------
+    >>> check_switch_options(SAMKLOptions(max_switches=5), n_kernels=3)
+    Traceback (most recent call last):
+    ...
+    ValueError: `max_switches` must be at most the number of kernels, 3; got 5. ...
+    """
     if options.max_switches > n_kernels:
         raise ValueError(
             f"`max_switches` must be at most the number of kernels, {n_kernels}; got {options.max_switches}. "
             "Pass 0 to keep all samples on the initial kernels."
         )
-    initial = options.initial_switches
-    if initial is not None and (np.shape(initial) != (n_kernels,) or not np.any(initial)):
+    if options.initial_switches is None:
+        return
+    initial = np.asarray(options.initial_switches)
+    if initial.shape != (n_kernels,) or not np.isin(initial, (0, 1)).all() or not initial.any():
         raise ValueError(
             f"`initial_switches` must be None or {n_kernels} booleans, one per kernel, at least one of them true; "
-            f"got {initial!r}. None switches all kernels on."
+            f"got {options.initial_switches!r}. None switches all kernels on."
         )

@@ -74,8 +74,12 @@ class SwMKLResult(NamedTuple):
         The machines of the single kernels, and the regressions.
     objective : float
         Dual value of the last machine.
+    gap : float
+        Its primal minus its dual value; NaN with ``psd="paper"``, where the kernel is indefinite and there is no such
+        bound.
     smallest_eigenvalue : float
-        Of the combined kernel, from above; NaN with ``psd="unit-norm"``, where none is negative.
+        Of the combined kernel, from above; NaN with ``psd="unit-norm"``, where none is negative, and where the kernel
+        is not formed.
     """
 
     signed_dual: np.ndarray
@@ -83,6 +87,7 @@ class SwMKLResult(NamedTuple):
     gates: np.ndarray
     success: Success
     objective: float
+    gap: float
     smallest_eigenvalue: float
 
     @property
@@ -100,6 +105,7 @@ def fit_swmkl(
     rng: np.random.Generator | None = None,
     *,
     solve: Callable[[GatedKernel, np.ndarray], InnerSolution] | None = None,
+    on_step: Callable[[int, str], None] | None = None,
 ) -> SwMKLResult:
     """Learn gates from the success of single kernels, then one machine on the gated kernel.
 
@@ -115,6 +121,8 @@ def fit_swmkl(
     solve : callable, optional
         Trains the last machine from single columns of the gated kernel, so that no kernel matrix is formed. By
         default the matrix is formed for LibSVM.
+    on_step : callable, optional
+        Called with the number of finished steps, two per kernel and the last machine, and a status.
 
     Examples
     --------
@@ -130,7 +138,9 @@ def fit_swmkl(
     >>> y[:5], swmkl_scores(kernels, result, rows, gates).round(1)
     (array([-1.,  1., -1.,  1., -1.]), array([-1.1, -0.1, -1.8,  1.3, -2.8]))
     """
-    success = fit_success(kernels, target, options.success, gate_kernels, folds, rng)  # lines 1 to 3
+    success = fit_success(  # lines 1 to 3
+        kernels, target, options.success, gate_kernels, folds, rng, on_step=on_step
+    )
     gates = _gates_from(success.outputs, options)
     gated = GatedKernel(tuple(kernels), gates[None], options.psd != "unit-norm")
     smallest = np.nan
@@ -141,7 +151,12 @@ def fit_swmkl(
         if options.psd != "unit-norm":
             smallest = smallest_eigenvalue(kernel)
         solution = solve_svm(kernel, target, options.success.C, options.success.tol)  # line 4
-    return SwMKLResult(solution.signed_dual, solution.intercept, gates, success, solution.objective, smallest)
+    if on_step is not None:
+        on_step(2 * len(kernels) + 1, "last machine")
+    gap = solution.gap if options.psd == "unit-norm" else np.nan
+    return SwMKLResult(
+        solution.signed_dual, solution.intercept, gates, success, solution.objective, gap, smallest
+    )
 
 
 def swmkl_gates(

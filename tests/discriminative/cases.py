@@ -11,14 +11,19 @@ from sklearn.svm import SVC, SVR
 
 import bayesmkl.discriminative
 from bayesmkl import KernelBank
+from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.kernels import Gaussian, Linear
 
-ESTIMATORS = {
+EVERY = {
     name: getattr(bayesmkl.discriminative, name)
     for name in bayesmkl.discriminative.__all__
     if inspect.isclass(getattr(bayesmkl.discriminative, name))
     and name.endswith(("Classifier", "Regressor", "OneClass"))
 }
+LOCALIZED = {name: cls for name, cls in EVERY.items() if issubclass(cls, BaseLocalized)}
+ESTIMATORS = {
+    name: cls for name, cls in EVERY.items() if name not in LOCALIZED
+}  # one set of weights for all samples
 CLASSIFIERS = [name for name, cls in ESTIMATORS.items() if is_classifier(cls())]
 REGRESSORS = [name for name, cls in ESTIMATORS.items() if is_regressor(cls())]
 QUICK: dict[str, Any] = {"max_iter": 10, "tol": 0.05, "epsilon": 0.2, "cv": 2}  # where it has the parameter
@@ -30,12 +35,12 @@ def bank():
 
 def known(name, parameters):
     """Return those of `parameters` that the estimator has."""
-    return {key: value for key, value in parameters.items() if key in ESTIMATORS[name]().get_params()}
+    return {key: value for key, value in parameters.items() if key in EVERY[name]().get_params()}
 
 
 def quick(name, kernels=None, **parameters):
     """Return an estimator that stops early, for checks of the interface."""
-    return ESTIMATORS[name](bank() if kernels is None else kernels, **known(name, QUICK) | parameters)
+    return EVERY[name](bank() if kernels is None else kernels, **known(name, QUICK) | parameters)
 
 
 # --------------------------------------------------------------------------------------------------- references

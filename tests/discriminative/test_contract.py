@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from cases import CLASSIFIERS, ESTIMATORS, REGRESSORS, known, quick
+from cases import CLASSIFIERS, ESTIMATORS, EVERY, LOCALIZED, REGRESSORS, known, quick
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
@@ -23,6 +23,7 @@ from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
 
 SUPERVISED = [*CLASSIFIERS, *REGRESSORS]
+EVERY_CLASSIFIER = [*CLASSIFIERS, *(name for name in LOCALIZED if name.endswith("Classifier"))]
 NOT_PSD = 'passes an indefinite matrix as kernels, which is refused unless `indefinite` is "clip"'
 FEATURES = (
     "passes features where kernels are needed; OneClassSVM(kernel='precomputed') fails it for the same reason"
@@ -35,6 +36,8 @@ ON_STACKS = [
     "LapMKLClassifier",
     "MWUMKLClassifier",
     "PrimalMKLOneClass",
+    "LDMKLClassifier",
+    "SAMKLClassifier",
 ]
 OUTLIERS = {"check_outliers_fit_predict": FEATURES, "check_outliers_train": FEATURES}
 
@@ -50,7 +53,7 @@ pytestmark = quietly
 def cases_of_scikit_learn():
     """Its checks of every estimator; those of read-only memory, which all handle alike, for one of them only."""
     for kernels in (None, "precomputed"):
-        for name in ESTIMATORS if kernels is None else ON_STACKS:
+        for name in EVERY if kernels is None else ON_STACKS:
             expected = {} if kernels is None else EXPECTED | (OUTLIERS if name.endswith("OneClass") else {})
             for estimator, check in estimator_checks_generator(quick(name, kernels), legacy=True):
                 check_name = check.func.__name__
@@ -82,7 +85,7 @@ def wdbc():
 
 def labels_for(name, X, y):
     """The target of a classifier or of a regressor."""
-    return X[:, 1] + 0.5 * y if name in REGRESSORS else y
+    return X[:, 1] + 0.5 * y if name.endswith("Regressor") else y
 
 
 BANK = KernelBank([Gaussian(width=1), Linear()], normalize=None)
@@ -120,7 +123,7 @@ def test_contract_grid_search_clone_and_pickle_on_a_stack(wdbc, name):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(best)).predict(stack), best.predict(stack))
 
 
-@pytest.mark.parametrize("name", SUPERVISED)
+@pytest.mark.parametrize("name", [*SUPERVISED, *LOCALIZED])
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_degenerate_frames_equal_arrays_and_keep_names(wdbc, name, frame):
     X, y = wdbc
@@ -241,23 +244,23 @@ def test_indefinite_kernels_are_named_or_clipped(wdbc, name):
     np.testing.assert_array_equal(stack, given)  # the caller's array is as it was
 
 
-@pytest.mark.parametrize("name", list(ESTIMATORS))
+@pytest.mark.parametrize("name", list(EVERY))
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, "1"])
 def test_prices_must_be_positive(wdbc, name, value):
     X, y = wdbc
-    parameter = next(key for key in ("C", "reg", "gamma_ambient") if key in ESTIMATORS[name]().get_params())
+    parameter = next(key for key in ("C", "reg", "gamma_ambient") if key in EVERY[name]().get_params())
     with pytest.raises(ValueError, match=rf"`{parameter}` must be a finite number > 0; got"):
         quick(name, **{parameter: value}).fit(X, labels_for(name, X, y))
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", EVERY_CLASSIFIER)
 def test_one_class_is_refused(wdbc, name):
     X, _ = wdbc
     with pytest.raises(ValueError, match=r"`y` must hold at least two classes; got one class only: 3"):
         quick(name).fit(X, np.full(len(X), 3))
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", EVERY_CLASSIFIER)
 @pytest.mark.parametrize("missing", [np.nan, None])
 def test_samples_without_labels_are_refused(wdbc, name, missing):
     X, y = wdbc
@@ -291,15 +294,14 @@ def test_wrong_shapes_say_what_was_expected(wdbc, name):
         quick(name, "precomputed", kernel_names=["one", "one"]).fit(stack, y)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in ESTIMATORS if "max_iter" in ESTIMATORS[name]().get_params()]
-)
+@pytest.mark.parametrize("name", [name for name in EVERY if "max_iter" in EVERY[name]().get_params()])
 def test_at_most_one_warning_with_a_number_and_a_remedy(name):
     X, y = load_iris(return_X_y=True)
     strict = known(name, {"max_iter": 1, "tol": 1e-9, "epsilon": 1e-6})
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = ESTIMATORS[name](KernelBank("paper"), **strict).fit(X, X[:, 0] if name in REGRESSORS else y)
+        target = X[:, 0] if name.endswith("Regressor") else y
+        model = EVERY[name](KernelBank("paper"), **strict).fit(X, target)
     unfinished = [warning for warning in caught if issubclass(warning.category, ConvergenceWarning)]
     assert len(unfinished) == (not model.converged_)
     if unfinished:

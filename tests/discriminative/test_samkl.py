@@ -19,6 +19,7 @@ from bayesmkl.discriminative._switched_weights import WeightsOptions, WeightsSte
 from bayesmkl.discriminative.samkl import (
     SAMKLOptions,
     check_options,
+    check_switch_options,
     fit_samkl,
     initial_support,
     update_switches,
@@ -568,13 +569,25 @@ def test_unknown_rule_is_refused_by_name():
         ({"gap_tol": -1.0}, "`gap_tol` must be a finite number > 0"),
         ({"tol": np.nan}, "`tol` must be a finite number >= 0"),
         ({"max_switches": -1}, "`max_switches` must be a whole number >= 0"),
-        ({"max_switches": 4}, "`max_switches` must be at most the number of kernels, 3; got 4"),
         ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-        ({"initial_switches": np.zeros(3, dtype=bool)}, "`initial_switches` must be None or 3 booleans"),
-        ({"initial_switches": np.ones(2, dtype=bool)}, "`initial_switches` must be None or 3 booleans"),
     ],
 )
-def test_bad_options_are_refused_by_name(changes, message):
-    check_options(SAMKLOptions(), 3)
+def test_bad_numbers_are_refused_by_name(changes, message):
+    check_options(SAMKLOptions())
     with pytest.raises(ValueError, match=message):
-        check_options(SAMKLOptions()._replace(**changes), 3)
+        check_options(SAMKLOptions()._replace(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_switches": 4}, "`max_switches` must be at most the number of kernels, 3; got 4"),
+        ({"initial_switches": np.zeros(3, dtype=bool)}, "`initial_switches` must be None or 3 booleans"),
+        ({"initial_switches": np.ones(2, dtype=bool)}, "`initial_switches` must be None or 3 booleans"),
+        ({"initial_switches": [0.5, 1.0, 1.0]}, "`initial_switches` must be None or 3 booleans"),
+    ],
+)
+def test_switches_that_do_not_fit_the_kernels_are_refused_by_name(changes, message):
+    check_switch_options(SAMKLOptions(max_switches=3, initial_switches=[0, 1, 1]), 3)
+    with pytest.raises(ValueError, match=message):
+        check_switch_options(SAMKLOptions()._replace(**changes), 3)

@@ -17,6 +17,7 @@ from bayesmkl.discriminative.estimators.path import RegularizationPath
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = [
+    "ALL_LABELED",
     "BaseDiscriminative",
     "DiscriminativeClassifier",
     "DiscriminativeRegressor",
@@ -24,6 +25,9 @@ __all__ = [
     "refuse_missing_labels",
 ]
 
+ALL_LABELED = (
+    "Leave these samples out, or use LapMKLClassifier, which learns from unlabeled samples (`unlabeled_label`)."
+)
 MULTICLASS = ("one-versus-rest", "shared")
 
 
@@ -127,22 +131,23 @@ class BaseDiscriminative(CheckedKernels):
             return self._combine(stack, self.kernel_weights_)
         return np.stack([self._combine(stack, weights) for weights in self.kernel_weights_])
 
-    def gates(self, X: Any) -> np.ndarray:
+    def gates(self, X: Any = None) -> np.ndarray:
         r"""Return the same gates for every row: :math:`\sqrt{d_m}`, the root of the kernel weights.
 
         In the notation of localized methods, whose gates depend on the sample.
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
 
         Returns
         -------
         ndarray of shape (n_rows, n_kernels)
             Or (n_classes, n_rows, n_kernels) where every class has kernel weights of its own.
         """
-        n_rows = len(self._validate_rows(X))
+        check_is_fitted(self, "kernel_weights_")
+        n_rows = self.dual_coef_.shape[-1] if X is None else len(self._validate_rows(X))
         return np.repeat(np.sqrt(self.kernel_weights_)[..., None, :], n_rows, axis=-2)
 
     def gating_matrix(self, X: Any, Z: Any, kernel: int | str) -> np.ndarray:
@@ -151,7 +156,7 @@ class BaseDiscriminative(CheckedKernels):
         Parameters
         ----------
         X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            Samples, as in `gates`.
+            Samples, as in `gates`; None is for the training samples.
         kernel : int or str
             Position or name.
 
@@ -202,12 +207,7 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
 
     def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
         self._shares_weights()
-        refuse_missing_labels(
-            y,
-            "a label",
-            "Leave these samples out, or use LapMKLClassifier, which learns from unlabeled samples "
-            "(`unlabeled_label`).",
-        )
+        refuse_missing_labels(y, "a label", ALL_LABELED)
         stack, y = self._fit_stack(X, y)
         self.classes_, targets = encode_labels(y)
         return stack, targets

@@ -57,15 +57,23 @@ class CheckedKernels(BaseMKL):
 
         Kernels among some of the samples stand for all where they are checked.
         """
+        y = self._fit_bank(X, y, **check_y)
+        stack = BankColumns(self.kernel_bank_, cache_mb)
+        self._check_among_some(stack)
+        return stack, y
+
+    def _fit_bank(self, X: Any, y: Any, **check_y: Any) -> np.ndarray:
+        """Validate training data and fit the bank; return y."""
         refuse_text_columns(X)
         _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
         bank = self._new_bank().fit(X)
-        stack = BankColumns(bank, cache_mb)
-        self.kernel_bank_, self.n_kernels_in_ = bank, stack.n_kernels
+        self.kernel_bank_, self.n_kernels_in_ = bank, bank.n_kernels_
         self.kernel_names_ = self._names(bank.kernel_names_)
-        checked = np.linspace(0, len(y) - 1, min(len(y), CHECKED_SAMPLES)).astype(int)
-        self._check_kernels(stack.principal(checked.tolist()), bank.kernels_known_psd_)
-        return stack, y
+        return y
+
+    def _check_among_some(self, stack: BankColumns) -> None:
+        checked = np.linspace(0, stack.n_train - 1, min(stack.n_train, CHECKED_SAMPLES)).astype(int)
+        self._check_kernels(stack.principal(checked.tolist()), stack.bank.kernels_known_psd_)
 
     def _warn_unless_converged(self, results: Sequence[Any]) -> None:
         """Issue one ConvergenceWarning with the largest gap."""

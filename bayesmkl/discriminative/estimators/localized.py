@@ -6,7 +6,7 @@ what users see. Features that gates depend on are `X` itself with a bank, or pas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from bayesmkl._estimator import encode_labels, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative._gating import combine_components, gates_of_components, gating_matrix
-from bayesmkl.discriminative.estimators.base import refuse_missing_labels
+from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
 
 __all__ = [
@@ -43,7 +43,7 @@ class Rows(NamedTuple):
     """
 
     kernels: Any
-    features: np.ndarray | None
+    features: Any
 
 
 class LocalFit(NamedTuple):
@@ -52,8 +52,9 @@ class LocalFit(NamedTuple):
     Parameters
     ----------
     gates : ndarray of shape (n_kernels, n_train)
-    signed_dual : ndarray of shape (n_train,), or (n_kernels, n_train) for one machine per kernel
-    intercept : float, or ndarray of shape (n_kernels,)
+    signed_dual : ndarray of shape (n_train,), or (n_kernels, n_train) for one machine per kernel, (n_tasks, n_train)
+        for tasks that share a result
+    intercept : float, or ndarray of shape (n_kernels,) or (n_tasks,)
     objective_history : ndarray of shape (n_iter,)
     duality_gap : float
     outcome : Outcome
@@ -86,6 +87,10 @@ class BaseLocalized(CheckedKernels):
         """Return the algorithm's result for a target of shape (n_train,)."""
         raise NotImplementedError
 
+    def _groups(self, targets: np.ndarray) -> Sequence[np.ndarray]:
+        """Return the targets of each result; a method whose tasks share weights gives several to one."""
+        return list(targets)
+
     def _describe(self, result: Any) -> LocalFit:
         """Return what the result says in the terms that all methods have."""
         raise NotImplementedError
@@ -99,7 +104,7 @@ class BaseLocalized(CheckedKernels):
         raise NotImplementedError
 
     def _scores_at(self, result: Any, rows: Rows) -> np.ndarray:
-        """Return the scores of rows, (n_rows,)."""
+        """Return the scores of rows, (n_rows,), or (n_tasks, n_rows) where tasks share a result."""
         raise NotImplementedError
 
     def _kernel_at(self, result: Any, rows: Rows) -> np.ndarray:
@@ -116,15 +121,19 @@ class BaseLocalized(CheckedKernels):
         """Return what the gates are functions of, (n_rows, n_gate_features); None where they need nothing."""
         return None
 
+    def _most_steps(self) -> int:
+        """Return how many steps a task takes at most, for the progress bar."""
+        return int(getattr(self, "max_iter", 1)) * int(getattr(self, "n_init", 1))
+
     # ---------------------------------------------------------------------------------------------- fitting
 
     def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> None:
         """Learn task by task and store what was found."""
         X = None if self.kernel_bank_ is None else self.kernel_bank_.X_train_
         features = self._gate_features(X, gate_features, targets.shape[1], fitting=True)
-        total = int(getattr(self, "max_iter", 1))
+        total = self._most_steps()
         results = []
-        for target in targets:
+        for target in self._groups(targets):
             with step_progress(self.verbose > 0, type(self).__name__, total, "step") as on_step:
                 results.append(self._learn_task(kernels, features, target, on_step))
         self._store_local(results)
@@ -176,7 +185,7 @@ class BaseLocalized(CheckedKernels):
     def _scores_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
         """Return scores of shape (n_tasks, n_rows)."""
         parts = [
-            np.stack([self._scores_at(result, rows) for result in self.results_])
+            np.concatenate([np.atleast_2d(self._scores_at(result, rows)) for result in self.results_])
             for rows in self._row_parts(X, gate_features)
         ]
         return np.concatenate(parts, axis=1)
@@ -186,11 +195,11 @@ class BaseLocalized(CheckedKernels):
         check_is_fitted(self, "results_")
         if X is None:
             return [self._train_components(result) for result in self.results_]
-        parts = list(self._row_parts(X, gate_features))
-        return [
-            np.concatenate([self._components(result, rows) for rows in parts], axis=2)
-            for result in self.results_
+        parts = [
+            [self._components(result, rows) for result in self.results_]
+            for rows in self._row_parts(X, gate_features)
         ]
+        return [np.concatenate(of_result, axis=2) for of_result in zip(*parts, strict=True)]
 
     def _gates_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
         return self._of_tasks([gates_of_components(c) for c in self._components_local(X, gate_features)])
@@ -202,10 +211,11 @@ class BaseLocalized(CheckedKernels):
         return self._of_tasks([self._gating(*pair, position) for pair in zip(rows, columns, strict=True)])
 
     def _combined_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
-        parts = list(self._row_parts(X, gate_features))
-        return self._of_tasks(
-            [np.concatenate([self._kernel_at(result, rows) for rows in parts]) for result in self.results_]
-        )
+        parts = [
+            [self._kernel_at(result, rows) for result in self.results_]
+            for rows in self._row_parts(X, gate_features)
+        ]
+        return self._of_tasks([np.concatenate(of_result) for of_result in zip(*parts, strict=True)])
 
     def _of_tasks(self, arrays: list[np.ndarray]) -> np.ndarray:
         return arrays[0] if len(arrays) == 1 else np.stack(arrays)
@@ -264,7 +274,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
     classes_: np.ndarray
 
     def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        refuse_missing_labels(y, "a label", "Leave these samples out.")
+        refuse_missing_labels(y, "a label", ALL_LABELED)
         kernels, y = self._fit_stack(X, y)
         self.classes_, targets = encode_labels(y)
         return kernels, targets

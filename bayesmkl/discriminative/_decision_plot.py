@@ -1,0 +1,275 @@
+"""The decision of a classifier of two features, and which kernel decides where."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.validation import check_integer
+from bayesmkl.discriminative._plot_axes import (
+    CLASS_COLORS,
+    CLASS_MARKERS,
+    NEUTRAL,
+    kernel_colors,
+    legend_below,
+    new_axes,
+    percent,
+    shorten,
+)
+from bayesmkl.discriminative._plot_models import TIED, Classifier, leading_kernels, read_classifier
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_decision"]
+
+ROOM = 0.06  # around the samples, of their range
+BOUNDARY, SUPPORT_EDGE = "#111111", "#111111"
+TINT = 0.20  # opacity of a region
+LEGEND_INCHES = 0.5  # below the axes: tick labels and the label of the first feature
+
+
+class Plane(NamedTuple):
+    """What a classifier says at the points of a grid.
+
+    Parameters
+    ----------
+    first : ndarray of shape (resolution,)
+        Values of the first feature.
+    second : ndarray of shape (resolution,)
+        Values of the second.
+    scores : ndarray of shape (resolution, resolution), or with a leading axis of length n_classes
+        Rows go with the second feature.
+    gates : ndarray of shape (resolution, resolution, n_kernels), or None for all classes together
+    machines : ndarray of shape (n_kernels, resolution, resolution), or None
+        Scores of the machine of each kernel, where each has one.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    scores: np.ndarray
+    gates: np.ndarray | None
+    machines: np.ndarray | None
+
+
+def plot_decision(
+    model: Any, X: Any, y: Any, ax: Axes | None = None, *, label: Any = None, resolution: int = 200
+) -> Axes:
+    """Show boundary, margins and support points of a classifier of two features, and which kernel acts where.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier of this module with a bank, or a Pipeline or search that ends in one.
+    X : array-like or DataFrame of shape (n_samples, 2)
+        The samples that it was fitted to.
+    y : array-like of shape (n_samples,)
+        Their labels. Samples whose label is not one of the classes are drawn in grey.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a figure.
+    label : object, default=None
+        Of more than two classes, the one whose boundary to the rest is drawn. None draws the borders between all
+        classes, without margins and regions.
+    resolution : int, default=200
+        The plane is evaluated at this many values of each feature.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Its figure is ``ax.figure``: ``ax.figure.savefig("decision.png")``. The title gives the number of support
+        points, which are circled.
+
+    Raises
+    ------
+    ValueError
+        If `X` does not hold two features of the training samples, or `model` has no bank.
+
+    Notes
+    -----
+    The plane is tinted with the color of the kernel that has the largest gate, and the legend gives the share of the
+    samples in each region. Gates that are the same everywhere, those of all methods with one set of kernel weights,
+    divide nothing: the plane stays white.
+
+    Broken lines are the margins, where the score is -1 and +1. :class:`LDMKLClassifier` has a machine per kernel and a
+    score that stays between -1 and 1: there dotted lines in the color of a kernel are the margins of its own machine,
+    in its region. This follows figure 1 of Moeller, Swaminathan and Venkatasubramanian (2016).
+
+    References
+    ----------
+    J. Moeller, S. Swaminathan, S. Venkatasubramanian (2016). A unified view of localized kernel learning. SDM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import UniformMKLClassifier, plot_decision
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = np.where(X[:, 0] > 0, "right", "left")
+    >>> ax = plot_decision(UniformMKLClassifier(KernelBank(["linear"])).fit(X, y), X, y, resolution=50)
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['left', 'right', 'support point', 'boundary', 'margins']
+    """
+    resolution = check_integer("resolution", resolution, low=2)
+    seen = read_classifier(model, label)
+    samples, names = _training_samples(seen, X, y)
+    plane = _evaluate(seen, X, samples, resolution)
+    if ax is None:
+        ax = new_axes(5.4, 5.4)
+    handles = [*_draw_samples(ax, samples, np.asarray(y), seen.estimator.classes_)]
+    support = seen.support()
+    handles.append(_draw_support(ax, samples[support]))
+    handles += _draw_boundary(ax, plane)
+    if plane.gates is not None:
+        colors = kernel_colors(plane.gates.sum(axis=(0, 1)))
+        handles += _draw_margins(ax, plane, colors)
+        handles += _draw_regions(ax, plane, colors, seen)
+    ax.set(xlim=plane.first[[0, -1]], ylim=plane.second[[0, -1]], xlabel=names[0], ylabel=names[1])
+    against = "" if label is None else f", {label} against the rest"
+    ax.set_title(f"{seen.name}{against}: {len(support)} of {len(samples)} are support points", loc="left")
+    ax.title.set_fontsize("medium")
+    legend_below(ax, handles, LEGEND_INCHES)
+    return ax
+
+
+# ------------------------------------------------------------------------------------------------- what is drawn
+
+
+def _training_samples(seen: Classifier, X: Any, y: Any) -> tuple[np.ndarray, list[str]]:
+    """Return the samples as numbers and the names of the two features."""
+    bank = seen.estimator.kernel_bank_
+    if bank is None:
+        raise ValueError(
+            "`model` must have been fitted to features, with `kernels=KernelBank(...)`; it was fitted to precomputed "
+            "kernels, which cannot be evaluated between the samples."
+        )
+    samples = np.asarray(X, dtype=np.float64)
+    if samples.ndim != 2 or samples.shape[1] != 2:
+        raise ValueError(f"`X` must hold two features, shape (n_samples, 2); got {samples.shape}.")
+    if len(y) != len(samples):
+        raise ValueError(f"`y` must have one label for each of the {len(samples)} rows of `X`; got {len(y)}.")
+    rows = np.asarray(seen.transform(X), dtype=np.float64)
+    if rows.shape != bank.X_train_.shape or not np.allclose(rows, bank.X_train_):
+        raise ValueError(
+            f"`X` must hold the {len(bank.X_train_)} samples that `model` was fitted to, in the same order; got "
+            f"{len(samples)} others. Support points are among those."
+        )
+    return samples, [str(name) for name in getattr(X, "columns", ("feature 0", "feature 1"))]
+
+
+def _evaluate(seen: Classifier, X: Any, samples: np.ndarray, resolution: int) -> Plane:
+    low, high = samples.min(axis=0), samples.max(axis=0)
+    room = ROOM * np.where(high > low, high - low, 1.0)
+    first, second = np.linspace(low - room, high + room, resolution).T
+    points = np.column_stack([axis.ravel() for axis in np.meshgrid(first, second)])
+    grid = type(X)(points, columns=X.columns) if hasattr(X, "columns") else points
+    shape = (resolution, resolution)
+    scores = seen.model.decision_function(grid)
+    if scores.ndim == 2 and seen.task is None:  # all classes
+        return Plane(first, second, scores.T.reshape(-1, *shape), None, None)
+    if scores.ndim == 2:
+        scores = scores[:, seen.task]
+    machines = _machine_scores(seen, grid)
+    return Plane(
+        first,
+        second,
+        scores.reshape(shape),
+        seen.gates(grid).reshape(*shape, -1),
+        None if machines is None else machines.reshape(-1, *shape),
+    )
+
+
+def _machine_scores(seen: Classifier, grid: Any) -> np.ndarray | None:
+    """Return the scores of the machine of each kernel, (n_kernels, n_points), where each kernel has one."""
+    dual = seen.dual()
+    if dual.ndim == 1:
+        return None
+    blocks = seen.estimator._row_blocks(seen.transform(grid), np.arange(len(dual)))
+    scores = [np.einsum("mij,mj->mi", stack.kernels, dual) for stack in blocks]
+    return np.concatenate(scores, axis=1) + np.asarray(seen.intercept())[:, None]
+
+
+# ------------------------------------------------------------------------------------------------- how it is drawn
+
+
+def _draw_samples(ax: Axes, samples: np.ndarray, y: np.ndarray, classes: np.ndarray) -> list[Any]:
+    size = float(np.clip(7000 / len(samples), 6.0, 28.0))
+    handles = []
+    for k, name in enumerate(classes):
+        style: dict[str, Any] = {"c": CLASS_COLORS[k % len(CLASS_COLORS)], "marker": CLASS_MARKERS[k % len(CLASS_MARKERS)]}
+        chosen = samples[y == name]
+        handles.append(ax.scatter(*chosen.T, s=size, alpha=0.65, linewidths=0, zorder=3, label=str(name), **style))
+    rest = samples[~np.isin(y, classes)]
+    if len(rest):
+        handles.append(ax.scatter(*rest.T, s=size, c=NEUTRAL, marker="x", linewidths=0.8, zorder=3, label="no class"))
+    return handles
+
+
+def _draw_support(ax: Axes, samples: np.ndarray) -> Any:
+    style: dict[str, Any] = {"facecolors": "none", "edgecolors": SUPPORT_EDGE, "linewidths": 0.9}
+    return ax.scatter(*samples.T, s=52, zorder=4, label="support point", **style)
+
+
+def _draw_boundary(ax: Axes, plane: Plane) -> list[Any]:
+    """Draw where the score is zero, or where two classes share the highest."""
+    from matplotlib.lines import Line2D
+
+    style: dict[str, Any] = {"colors": BOUNDARY, "linewidths": 1.8, "zorder": 5}
+    if plane.scores.ndim == 2:
+        _contour(ax, plane, plane.scores, [0.0], **style)
+    else:
+        for k, scores in enumerate(plane.scores):
+            lead = scores - np.delete(plane.scores, k, axis=0).max(axis=0)
+            _contour(ax, plane, lead, [0.0], **style)
+    return [Line2D([], [], color=BOUNDARY, linewidth=1.8, label="boundary")]
+
+
+def _draw_margins(ax: Axes, plane: Plane, colors: list[str]) -> list[Any]:
+    """Draw where the score is -1 and +1; with a machine per kernel, where its own is, in the kernel's region."""
+    from matplotlib.lines import Line2D
+
+    if plane.machines is None:
+        style: dict[str, Any] = {"linewidths": 1.1, "linestyles": "dashed", "zorder": 5}
+        _contour(ax, plane, plane.scores, [-1.0, 1.0], colors=CLASS_COLORS[:2], **style)
+        return [Line2D([], [], color=NEUTRAL, linewidth=1.1, linestyle="dashed", label="margins")]
+    leading = _leading(plane)
+    for m, scores in enumerate(plane.machines):
+        inside = np.ma.masked_where(leading != m, scores)
+        _contour(ax, plane, inside, [-1.0, 1.0], colors=colors[m], linewidths=1.5, linestyles="dotted", zorder=5)
+    return [Line2D([], [], color=NEUTRAL, linewidth=1.5, linestyle="dotted", label="margins of the kernel's machine")]
+
+
+def _draw_regions(ax: Axes, plane: Plane, colors: list[str], seen: Classifier) -> list[Any]:
+    """Tint the plane where a kernel has the largest gate, unless gates are the same everywhere."""
+    from matplotlib.patches import Patch
+
+    gates = plane.gates
+    assert gates is not None
+    largest = gates.max()
+    if (np.ptp(gates, axis=(0, 1)) <= TIED * largest).all():
+        return []
+    handles = []
+    at_samples = leading_kernels(seen.gates())
+    for m, name in enumerate(seen.estimator.kernel_names_):
+        lead = gates[..., m] - np.delete(gates, m, axis=2).max(axis=2, initial=0.0)
+        if lead.max() <= TIED * largest:
+            continue
+        levels = [TIED * largest, 2.0 * largest]
+        ax.contourf(plane.first, plane.second, lead, levels=levels, colors=[colors[m]], alpha=TINT, zorder=1)
+        text = f"{shorten(name)} (largest gate at {percent((at_samples == m).mean())})"
+        handles.append(Patch(facecolor=colors[m], alpha=2 * TINT, label=text))
+    return handles
+
+
+def _leading(plane: Plane) -> np.ndarray:
+    assert plane.gates is not None
+    shape = plane.gates.shape
+    return leading_kernels(plane.gates.reshape(-1, shape[2])).reshape(shape[:2])
+
+
+def _contour(ax: Axes, plane: Plane, values: np.ndarray, levels: list[float], **style: Any) -> None:
+    """Draw the levels that occur, without a warning about those that do not."""
+    colors = style.pop("colors")
+    for level, color in zip(levels, (colors,) * len(levels) if isinstance(colors, str) else colors, strict=True):
+        if values.min() < level < values.max():
+            ax.contour(plane.first, plane.second, values, levels=[level], colors=[color], **style)

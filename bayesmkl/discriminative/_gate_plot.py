@@ -1,0 +1,166 @@
+"""Gates over samples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmkl.discriminative._plot_axes import (
+    KERNEL_COLORS,
+    KERNEL_MARKERS,
+    NEUTRAL,
+    legend_below,
+    new_axes,
+    percent,
+    shorten,
+)
+from bayesmkl.discriminative._plot_models import leading_kernels, read_classifier
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["plot_gates"]
+
+MANY_VALUES = 12  # of `order_by`: up to here samples with one value are a group
+MANY_NAMES = 40  # kernels: up to here every one is named
+N_TICKS = 6  # on the axis of samples
+LEGEND_INCHES = 0.5
+
+
+def plot_gates(
+    model: Any,
+    X: Any = None,
+    ax: Axes | None = None,
+    *,
+    order_by: Any = None,
+    label: Any = None,
+    gate_features: Any = None,
+) -> Axes:
+    """Show how strongly each kernel acts at each sample.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier of this module, or a Pipeline or search that ends in one.
+    X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
+        Samples; None is for the training samples.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a figure.
+    order_by : array-like of shape (n_rows,), default=None
+        A value per sample, by which samples are sorted: numbers, or groups if there are at most 12 different values,
+        such as labels. None groups samples by the kernel with the largest gate.
+    label : object, default=None
+        Of more than two classes that have gates of their own, the one whose gates are shown.
+    gate_features : array-like of shape (n_rows, n_gate_features), default=None
+        What the gates are functions of, if it was passed to `fit` and `X` is given.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Its figure is ``ax.figure``: ``ax.figure.savefig("gates.png")``. Up to six kernels are points of one color
+        each; more are rows of a picture. The legend, or the name of a row, says at which share of the samples a
+        kernel has the largest gate.
+
+    Raises
+    ------
+    ValueError
+        If `order_by` does not fit the samples, or `label` is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import SimpleMKLClassifier, plot_gates
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> bank = KernelBank(["linear"], views={"signal": 0, "noise": 1})
+    >>> ax = plot_gates(SimpleMKLClassifier(bank).fit(X, X[:, 0] > 0))
+    >>> [text.get_text() for text in ax.get_legend().get_texts()]
+    ['linear · signal (largest at 100 %)', 'linear · noise (largest at 0 %)']
+    """
+    seen = read_classifier(model, label)
+    features = {} if gate_features is None else {"gate_features": gate_features}
+    gates = seen.gates(X, **features)
+    if gates.ndim == 3:
+        raise ValueError(
+            f"`label` must be given: each of the classes {seen.estimator.classes_.tolist()} has gates of its own."
+        )
+    order, values = _order(gates, order_by)
+    few = gates.shape[1] <= len(KERNEL_COLORS)
+    if ax is None:
+        ax = new_axes(6.4, 3.6 if few else float(np.clip(1.6 + 0.2 * gates.shape[1], 3.6, 9.0)))
+    shares = [(leading_kernels(gates) == m).mean() for m in range(gates.shape[1])]
+    texts = [
+        f"{shorten(name)} (largest at {percent(share)})"
+        for name, share in zip(seen.estimator.kernel_names_, shares, strict=True)
+    ]
+    draw = _draw_points if few else _draw_picture
+    draw(ax, gates[order], texts)
+    _name_samples(ax, values, None if order_by is None else getattr(order_by, "name", None))
+    against = "" if label is None else f", {label} against the rest"
+    ax.set_title(f"{seen.name}{against}: gates of {len(gates)} samples", loc="left", fontsize="medium")
+    return ax
+
+
+def _order(gates: np.ndarray, order_by: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return positions from left to right, and the value of each."""
+    leading = gates.argmax(axis=1)
+    center = gates @ np.arange(gates.shape[1]) / np.maximum(gates.sum(axis=1), 1e-300)
+    if order_by is None:
+        order = np.lexsort((center, leading))
+        return order, np.array([])
+    values = np.asarray(order_by)
+    if values.shape != leading.shape:
+        raise ValueError(
+            f"`order_by` must have one value for each of the {len(gates)} samples; got shape {values.shape}."
+        )
+    if len(np.unique(values)) <= MANY_VALUES:
+        order = np.lexsort((center, leading, np.unique(values, return_inverse=True)[1]))
+    else:
+        order = np.argsort(values, kind="stable")
+    return order, values[order]
+
+
+def _draw_points(ax: Axes, gates: np.ndarray, texts: list[str]) -> None:
+    size = float(np.clip(3000 / len(gates), 3.0, 18.0))
+    handles = []
+    for m, text in enumerate(texts):
+        style: dict[str, Any] = {"c": KERNEL_COLORS[m], "marker": KERNEL_MARKERS[m]}
+        points = ax.scatter(np.arange(len(gates)), gates[:, m], s=size, linewidths=0, label=text, **style)
+        handles.append(points)
+    ax.set_ylabel("gate")
+    ax.set_ylim(-0.03 * gates.max(), 1.05 * gates.max())
+    ax.set_xlim(-0.5, len(gates) - 0.5)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis="y", color="#DDDDDD", linewidth=0.7)
+    ax.set_axisbelow(True)
+    legend_below(ax, handles, LEGEND_INCHES)
+
+
+def _draw_picture(ax: Axes, gates: np.ndarray, texts: list[str]) -> None:
+    image = ax.imshow(gates.T, cmap="cividis", vmin=0.0, aspect="auto", interpolation="nearest")
+    if len(texts) <= MANY_NAMES:
+        ax.set_yticks(range(len(texts)), texts, fontsize="small")
+    else:
+        ax.set_ylabel("kernel")
+    ax.figure.colorbar(image, ax=ax, label="gate", fraction=0.04)
+
+
+def _name_samples(ax: Axes, values: np.ndarray, name: Any) -> None:
+    """Label the axis of samples: with groups, with values, or with nothing but what it is."""
+    if not values.size:
+        ax.set_xticks([])
+        ax.set_xlabel("samples, by the kernel with the largest gate")
+        return
+    different, firsts, counts = np.unique(values, return_index=True, return_counts=True)
+    by = "" if name is None else f" by {name}"
+    if len(different) <= MANY_VALUES:
+        for first in firsts[1:]:
+            ax.axvline(first - 0.5, color=NEUTRAL, linewidth=0.9)
+        ax.set_xticks(firsts + (counts - 1) / 2, [shorten(str(value)) for value in different])
+        ax.tick_params(axis="x", length=0)
+        ax.set_xlabel(f"samples, grouped{by}")
+        return
+    places = np.linspace(0, len(values) - 1, N_TICKS).round().astype(int)
+    ax.set_xticks(places, [f"{value:.3g}" for value in values[places]])
+    ax.set_xlabel(f"samples, sorted{by}")

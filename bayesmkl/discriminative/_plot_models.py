@@ -1,0 +1,132 @@
+"""What plots need to know of a fitted classifier, the same for global and localized ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from bayesmkl.discriminative.estimators.checked import SUPPORT, CheckedKernels
+
+__all__ = ["Classifier", "leading_kernels", "read_classifier"]
+
+TIED = 1e-9  # of the largest gate: closer ones count as equal
+
+
+class Classifier(NamedTuple):
+    """A fitted classifier, in a pipeline or not, seen from one of its classes.
+
+    Parameters
+    ----------
+    model : estimator
+        What takes samples as the user has them.
+    estimator : CheckedKernels
+        Its last step.
+    transform : callable
+        The steps before, from samples as the user has them to those of `estimator`.
+    task : int or None
+        Which one-versus-rest task is looked at; None for two classes, or for all tasks together.
+    """
+
+    model: Any
+    estimator: Any
+    transform: Callable[[Any], Any]
+    task: int | None
+
+    @property
+    def name(self) -> str:
+        """Name of the class of the last step."""
+        return type(self.estimator).__name__
+
+    def gates(self, X: Any = None, **features: Any) -> np.ndarray:
+        """Return the gates of the task, (n_rows, n_kernels); for all tasks together, those of every task."""
+        rows = None if X is None else self.transform(X)
+        gates = self.estimator.gates(rows, **features)
+        return gates if self.task is None or gates.ndim == 2 else gates[self.task]
+
+    def dual(self) -> np.ndarray:
+        """Return the signed dual of the task, (n_train,) or (n_kernels, n_train); or those of all tasks."""
+        dual = self.estimator.dual_coef_
+        return dual if self.task is None else dual[self.task]
+
+    def intercept(self) -> Any:
+        """Return the intercept of the task, or those of its machines, one per kernel."""
+        intercept = self.estimator.intercept_
+        return intercept if self.task is None else intercept[self.task]
+
+    def support(self) -> np.ndarray:
+        """Return the positions of the support points of the task, or of any task."""
+        largest = np.abs(self.estimator.dual_coef_).max(initial=0.0)
+        counted = np.abs(self.dual()) > SUPPORT * largest
+        return np.flatnonzero(counted.any(axis=tuple(range(counted.ndim - 1))))
+
+
+def read_classifier(model: Any, label: Any = None) -> Classifier:
+    """Look at a fitted classifier of this package, at the last step of a Pipeline, or at the best of a search.
+
+    Parameters
+    ----------
+    model : estimator
+    label : object
+        One of more than two classes, or None.
+
+    Raises
+    ------
+    ValueError
+        If `model` is something else, or `label` not one of its classes.
+    """
+    model = getattr(model, "best_estimator_", model)
+    estimator, transform = model, _as_it_is
+    if isinstance(model, Pipeline):
+        estimator = model[-1]
+        if len(model) > 1:
+            transform = model[:-1].transform
+    if not isinstance(estimator, CheckedKernels):
+        raise ValueError(
+            "`model` must be a classifier of `bayesmkl.discriminative`, or a Pipeline or search that ends in one; got "
+            f"{type(estimator).__name__}. Kernel weights and gates are what is drawn."
+        )
+    check_is_fitted(estimator, "dual_coef_")
+    if not hasattr(estimator, "classes_"):
+        raise ValueError(f"`model` must be a classifier; got {type(estimator).__name__}, which has no classes.")
+    return Classifier(model, estimator, transform, _task_of(label, estimator.classes_))
+
+
+def leading_kernels(gates: np.ndarray) -> np.ndarray:
+    """Return the position of the kernel with the largest gate at each row, or -1 where several are equal.
+
+    Parameters
+    ----------
+    gates : ndarray of shape (n_rows, n_kernels)
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+
+    Examples
+    --------
+    >>> leading_kernels(np.array([[0.2, 0.8], [0.5, 0.5], [1.0, 0.0]]))
+    array([ 1, -1,  0])
+    """
+    leading = gates.argmax(axis=1)
+    if gates.shape[1] == 1:
+        return leading
+    second, first = np.sort(gates, axis=1)[:, -2:].T
+    return np.where(first - second > TIED * first, leading, -1)
+
+
+def _task_of(label: Any, classes: np.ndarray) -> int | None:
+    if label is None:
+        return None
+    found = np.flatnonzero(classes == label)
+    if len(classes) == 2 or found.size != 1:
+        expected = "left out of two classes" if len(classes) == 2 else f"one of {classes.tolist()}"
+        raise ValueError(f"`label` must be {expected}; got {label!r}. It chooses one class against the rest.")
+    return int(found[0])
+
+
+def _as_it_is(X: Any) -> Any:
+    return X

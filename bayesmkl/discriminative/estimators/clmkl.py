@@ -1,0 +1,405 @@
+"""C-LMKL as a scikit-learn estimator: clusters first, then kernel weights for every cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.warn import warn_user
+from bayesmkl.discriminative._by_columns import KernelStack
+from bayesmkl.discriminative._clustering import (
+    ClusterOptions,
+    Clusters,
+    kernel_kmeans,
+    landmark_kmeans,
+    sample_kmeans,
+)
+from bayesmkl.discriminative._gating import gates_of_components
+from bayesmkl.discriminative._outer import MKLResult
+from bayesmkl.discriminative.clmkl import (
+    CLMKLOptions,
+    ClusteredStack,
+    clmkl_components,
+    clmkl_scores,
+    fit_clmkl,
+)
+from bayesmkl.discriminative.estimators.base import MULTICLASS
+from bayesmkl.discriminative.estimators.checked import ACTIVE, OnStep
+from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
+from bayesmkl.discriminative.estimators.solvers import SVMChoice
+from bayesmkl.kernels.columns import BankColumns
+from bayesmkl.kernels.stack import DenseStack
+
+__all__ = ["CLMKLClassifier"]
+
+EXACT = 2000  # most samples that are clustered without landmarks
+LANDMARKS = 1000  # beyond
+LANDMARK_MEANS = {"span": landmark_kmeans, "sample": sample_kmeans}
+BLOCK = 64  # rows of all kernels that are copied at once while their mean is taken
+
+
+class CLMKLClassifier(SVMChoice, LocalizedClassifier):
+    r"""C-LMKL: kernel weights of their own for every cluster of samples, found by a convex problem.
+
+    .. math:: \min_{\beta \ge 0, w, b} \; \tfrac12 \sum_r \sum_m \frac{\|w_{rm}\|^2}{\beta_{rm}}
+       + C \sum_i \max\big(0, 1 - y_i f(x_i)\big) , \qquad \|\beta_r\|_p \le 1 \;\; \forall r ,
+
+    with :math:`f(x) = \sum_r c_r(x) \sum_m \langle w_{rm}, \phi_m(x) \rangle + b`. The memberships
+    :math:`c_r(x) \ge 0`, which sum to one, are found beforehand by kernel k-means on the mean of the kernels. As they
+    stay as they are, the problem is convex [1]_, unlike that of `LMKLClassifier`: there is one optimum, and a duality
+    gap tells how far it is.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    C : float, default=1.0
+        Price of margin violations, :math:`C > 0`.
+    n_clusters : int, default=3
+        Number of clusters; with 1 this is `LpMKLClassifier`.
+    p_norm : float, default=4/3
+        :math:`p \ge 1`. Within a cluster, weights are sparse at 1 and equal for large values.
+    tau : float, default=None
+        Sharpness of the memberships :math:`c_r(x) \propto \exp(-\tau \|\phi(x) - \mu_r\|^2)`: 0 for equal ones,
+        ``np.inf`` for hard clusters. None takes the value of `evenness`.
+    evenness : float, default=0.5
+        Where `tau` is None: mean entropy of the memberships of training samples, as a share of that of equal ones.
+        Between 0 and 1.
+    n_landmarks : int, default=None
+        Clusters are found with the help of this many training samples, drawn at random, and with all samples where it
+        is at least their number. None is all samples up to 2000, and 1000 landmarks beyond.
+    landmark_means : {"span", "sample"}, default="span"
+        "span" clusters all samples around means in the span of the landmarks [2]_. "sample" clusters the landmarks
+        alone and assigns the other samples to their means, as the unified view of localized methods does [3]_.
+    n_restarts : int, default=10
+        Runs of k-means from different first means; the tightest clusters are kept.
+    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
+        Of more than two classes: kernel weights of its own for every class against the rest, or one set for all. The
+        clusters are the same for all classes.
+    svm : {"libsvm", "mwu"}, default="libsvm"
+        "mwu" trains the machines by multiplicative weights from single columns of the kernels, in memory linear in
+        the number of samples, with squared hinge loss and the accuracy `mwu_epsilon`.
+    mwu_epsilon : float, default=0.05
+        Accuracy of the machines with ``svm="mwu"``, relative to their objective.
+    tol : float, default=1e-3
+        Largest duality gap, relative to the objective. With ``svm="mwu"`` the search also ends where a step no longer
+        lowers the objective; the gap is then that of the machines.
+    max_iter : int, default=500
+        Most changes of the weights.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    random_state : int, default=None
+        Seed of landmarks and first means. None is a fixed seed.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples), those
+        marked + only with ``multiclass="one-versus-rest"``.
+    memberships_ : ndarray of shape (n_samples, n_clusters)
+        :math:`c_r(x)` of the training samples.
+    kernel_weights_ : ndarray of shape (n_clusters, n_kernels) +
+        :math:`\beta_{rm}`; every row has norm :math:`\|\beta_r\|_p = 1`.
+    gates_ : ndarray of shape (n_samples, n_kernels) +
+        How strongly each kernel acts at each training sample,
+        :math:`(\sum_r \beta_{rm} c_r(x)^2)^{1/2}`.
+    dual_coef_ : ndarray of shape (n_samples,) *
+        Coefficients of the training samples, zero off the support.
+    intercept_ : float *
+        The intercept `b`.
+    support_ : ndarray of shape (n_support,)
+        Positions of the support vectors, of any class.
+    support_fraction_ : float
+        Their share of the training samples.
+    n_active_kernels_ : int
+        Kernels with a weight above 1e-6 of the largest, in any cluster and class.
+    clusters_ : Clusters
+        Means, sharpness `tau`, hard labels and inertia of the clusters.
+    objective_history_ : ndarray of shape (n_iter_,) +
+        Least objective after every step.
+    duality_gap_ : float +
+        Primal minus dual value, a bound of the distance from the optimum.
+    n_iter_, n_solves_ : int +
+        Length of the history, and machines that were trained.
+    outcome_ : Outcome +
+        How the search for the weights ended.
+    converged_ : bool
+        Whether it reached its tolerance everywhere.
+    results_ : tuple of MKLResult
+        What was learned, class by class, or for all classes together.
+    clipping_ : Clipping or None
+        How indefinite kernels were clipped.
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    See Also
+    --------
+    LMKLClassifier : Gates that are learned together with the machine; not convex.
+    LpMKLClassifier : The same weights for all samples.
+
+    Notes
+    -----
+    The page *C-LMKL* maps equations to functions and lists departures. Machine and closed-form weights alternate,
+    with longer steps where they pay. Clustering needs nothing but the kernels, so that precomputed ones need no
+    features beside them. Kernels of different scale count differently in their mean: normalize them (a bank does).
+
+    A cluster that loses its last member during k-means gets the sample that is farthest from the mean of its own. If
+    training samples have fewer different places than `n_clusters`, some clusters coincide and a warning says so; they
+    share their members. A cluster without support vectors has equal weights.
+
+    Memory is that of the kernels; exact clustering adds one matrix of the size of one kernel, also with
+    ``svm="mwu"``, where `n_landmarks` bounds it.
+
+    References
+    ----------
+    .. [1] Y. Lei, A. Binder, U. Dogan and M. Kloft (2016), Localized multiple kernel learning: a convex approach,
+       ACML.
+    .. [2] R. Chitta, R. Jin, T. C. Havens and A. K. Jain (2011), Approximate kernel k-means: solution to large scale
+       kernel clustering, KDD.
+    .. [3] J. Moeller, S. Swaminathan and S. Venkatasubramanian (2016), A unified view of localized kernel learning,
+       SDM.
+
+    Examples
+    --------
+    The first column tells the classes apart on one side, the second on the other:
+
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import CLMKLClassifier
+    >>> from bayesmkl.kernels import Gaussian
+    >>> rng = np.random.default_rng(0)
+    >>> X, left = rng.uniform(-1, 1, size=(80, 3)), np.arange(80) < 40
+    >>> y = np.where(left, X[:, 0], X[:, 1]) > 0
+    >>> X[:, 2] = np.where(left, -4, 4)
+    >>> bank = KernelBank(Gaussian(width=1), views="each")
+    >>> model = CLMKLClassifier(bank, C=10, n_clusters=2, tau=np.inf, p_norm=1).fit(X, y)
+    >>> model.kernel_weights_.argmax(axis=1), model.memberships(X[[0, -1]])
+    (array([0, 1]), array([[1., 0.],
+           [0., 1.]]))
+    """
+
+    clusters_: Clusters
+    memberships_: np.ndarray
+    kernel_weights_: np.ndarray
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        n_clusters: int = 3,
+        p_norm: float = 4.0 / 3.0,
+        tau: float | None = None,
+        evenness: float = 0.5,
+        n_landmarks: int | None = None,
+        landmark_means: str = "span",
+        n_restarts: int = 10,
+        multiclass: str = "one-versus-rest",
+        svm: str = "libsvm",
+        mwu_epsilon: float = 0.05,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.n_clusters = n_clusters
+        self.p_norm = p_norm
+        self.tau = tau
+        self.evenness = evenness
+        self.n_landmarks = n_landmarks
+        self.landmark_means = landmark_means
+        self.n_restarts = n_restarts
+        self.multiclass = multiclass
+        self.svm = svm
+        self.mwu_epsilon = mwu_epsilon
+        self.tol = tol
+        self.max_iter = max_iter
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------------------------------- parameters
+
+    def _options(self) -> CLMKLOptions:
+        return CLMKLOptions(
+            p_norm=check_number("p_norm", self.p_norm, low=1.0, inclusive=True),
+            tol=check_number("tol", self.tol, low=0.0),
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+        )
+
+    def _cluster_options(self) -> ClusterOptions:
+        evenness = check_number("evenness", self.evenness)
+        if not 0.0 < evenness < 1.0:
+            raise ValueError(
+                f"`evenness` must lie between 0 and 1; got {evenness:g}. `tau=0` makes memberships equal, "
+                "`tau=np.inf` hard."
+            )
+        if self.tau is not None and not (np.isscalar(self.tau) and self.tau == np.inf):
+            check_number("tau", self.tau, low=0.0, inclusive=True)
+        return ClusterOptions(
+            n_clusters=check_integer("n_clusters", self.n_clusters, low=1),
+            tau=None if self.tau is None else float(self.tau),
+            evenness=evenness,
+            n_restarts=check_integer("n_restarts", self.n_restarts, low=1),
+        )
+
+    def _check_parameters(self) -> None:
+        self._inner()
+        self._options()
+        options = self._cluster_options()
+        check_choice("multiclass", self.multiclass, MULTICLASS)
+        check_choice("landmark_means", self.landmark_means, tuple(LANDMARK_MEANS))
+        if self.n_landmarks is not None:
+            check_integer("n_landmarks", self.n_landmarks, low=options.n_clusters)
+
+    # ---------------------------------------------------------------------------------------------- fitting
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+        self._check_parameters()
+        return super()._fit_stack(X, y, **check_y)
+
+    def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> None:
+        self._cluster(kernels)
+        super()._fit_local(kernels, targets, gate_features)
+
+    def _cluster(self, kernels: Any) -> None:
+        """Find clusters, and the memberships of the training samples."""
+        options, n_samples = self._cluster_options(), kernels.n_train
+        if options.n_clusters > n_samples:
+            raise ValueError(
+                f"`n_clusters` must be at most the number of samples, {n_samples}; got {options.n_clusters}."
+            )
+        rng = np.random.default_rng(0 if self.random_state is None else self.random_state)
+        n_landmarks = self.n_landmarks
+        if n_landmarks is None:
+            n_landmarks = n_samples if n_samples <= EXACT else max(LANDMARKS, options.n_clusters)
+        if n_landmarks >= n_samples:
+            rows = _mean_columns(kernels, np.arange(n_samples))
+            self.clusters_ = kernel_kmeans(rows, options, rng)
+        else:
+            landmarks = np.sort(rng.choice(n_samples, n_landmarks, replace=False))
+            rows = _mean_columns(kernels, landmarks)
+            self.clusters_ = LANDMARK_MEANS[self.landmark_means](rows, landmarks, options, rng)
+        self.memberships_ = self.clusters_.memberships(rows).T
+        _warn_of_empty_clusters(self.clusters_.distances(rows))
+
+    def _groups(self, targets: np.ndarray) -> Sequence[np.ndarray]:
+        return [targets] if self.multiclass == "shared" else [target[None] for target in targets]
+
+    def _learn_task(
+        self, kernels: Any, features: np.ndarray | None, target: np.ndarray, on_step: OnStep
+    ) -> MKLResult:
+        """Learn weights for targets of shape (n_tasks, n_train)."""
+        memberships = np.ascontiguousarray(self.memberships_.T)
+        clustered = ClusteredStack(kernels, memberships, memberships)
+        return fit_clmkl(clustered, target, self._inner(), self._options(), on_step=on_step)
+
+    def _describe(self, result: MKLResult) -> LocalFit:
+        one = len(result.signed_dual) == 1
+        return LocalFit(
+            gates=gates_of_components(self._train_components(result)).T,
+            signed_dual=result.signed_dual[0] if one else result.signed_dual,
+            intercept=result.intercept[0] if one else result.intercept,
+            objective_history=result.objective_history,
+            duality_gap=result.duality_gap,
+            outcome=result.outcome,
+            n_solves=result.n_solves,
+        )
+
+    def _store_local(self, results: list[Any]) -> None:
+        super()._store_local(results)
+        weights = np.stack([result.kernel_weights for result in results])
+        self.kernel_weights_ = self._of_tasks(list(weights))
+        self.n_active_kernels_ = int((weights > ACTIVE * weights.max()).any(axis=(0, 1)).sum())
+
+    # ----------------------------------------------------------------------------------------------- results
+
+    def _row_parts(self, X: Any, gate_features: Any = None) -> Iterator[Rows]:
+        """Add memberships, of shape (n_rows, n_clusters), as the features that gates are functions of."""
+        for rows in super()._row_parts(X, gate_features):
+            mean = rows.kernels.combine(np.full(rows.kernels.n_kernels, 1.0 / rows.kernels.n_kernels))
+            yield rows._replace(features=self.clusters_.memberships(mean[:, self.clusters_.basis]).T)
+
+    def _train_components(self, result: MKLResult) -> np.ndarray:
+        return clmkl_components(result.kernel_weights, self.memberships_.T)
+
+    def _components(self, result: MKLResult, rows: Rows) -> np.ndarray:
+        return clmkl_components(result.kernel_weights, self._of(rows).row_memberships)
+
+    def _scores_at(self, result: MKLResult, rows: Rows) -> np.ndarray:
+        return clmkl_scores(self._of(rows), result)
+
+    def _kernel_at(self, result: MKLResult, rows: Rows) -> np.ndarray:
+        return self._of(rows).combine(result.kernel_weights)
+
+    def _of(self, rows: Rows) -> ClusteredStack:
+        return ClusteredStack(rows.kernels, np.asarray(rows.features).T, self.memberships_.T)
+
+    def memberships(self, X: Any = None) -> np.ndarray:
+        """Return how much each row belongs to each cluster.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_clusters)
+            :math:`c_r(x)`; rows sum to one.
+        """
+        check_is_fitted(self, "results_")
+        if X is None:
+            return self.memberships_.copy()
+        return np.concatenate([rows.features for rows in self._row_parts(X)])
+
+
+def _mean_columns(kernels: KernelStack, index: np.ndarray) -> np.ndarray:
+    """Return the columns of the mean kernel at the training samples `index`, (n_train, n_columns)."""
+    share = np.full(kernels.n_kernels, 1.0 / kernels.n_kernels)
+    mean = np.empty((len(index), kernels.n_train))
+    for part, rows in _rows_in_blocks(kernels, index):  # kernels are symmetric
+        mean[part] = rows.combine(share)
+    return mean.T
+
+
+def _rows_in_blocks(kernels: KernelStack, index: np.ndarray) -> Iterator[tuple[slice, DenseStack]]:
+    if isinstance(kernels, BankColumns):
+        yield from kernels.blocks(index)
+        return
+    for first in range(0, len(index), BLOCK):
+        part = slice(first, min(first + BLOCK, len(index)))
+        yield part, kernels.rows(index[part])
+
+
+def _warn_of_empty_clusters(distances: np.ndarray) -> None:
+    """Warn where some clusters are the nearest of no training sample."""
+    n_clusters, used = len(distances), len(np.unique(distances.argmin(axis=0)))
+    if used < n_clusters:
+        warn_user(
+            f"{n_clusters - used} of n_clusters={n_clusters} clusters are the nearest of no training sample, as "
+            "samples coincide or are in few places; such clusters share the members of others. Lower `n_clusters`.",
+            UserWarning,
+        )

@@ -1,0 +1,474 @@
+"""LMKL as scikit-learn estimators: gates and machine learned together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.warn import warn_user
+from bayesmkl.discriminative._gating import Gating, check_gating
+from bayesmkl.discriminative._inner import InnerProblem
+from bayesmkl.discriminative._svm import EpsilonInsensitive
+from bayesmkl.discriminative.estimators.checked import OnStep
+from bayesmkl.discriminative.estimators.localized import (
+    FeatureGatedClassifier,
+    FeatureGatedRegressor,
+    FeatureGates,
+    LocalFit,
+    Rows,
+)
+from bayesmkl.discriminative.estimators.solvers import SVMChoice
+from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
+from bayesmkl.discriminative.lmkl import SOLVERS, LMKLOptions, LMKLResult, fit_lmkl, predict_lmkl
+
+__all__ = ["LMKLClassifier", "LMKLRegressor"]
+
+GATINGS = {"softmax": SoftmaxGating(), "sigmoid": SigmoidGating(), "gaussian": GaussianGating()}
+INNER_TOL = 1e-4  # of the machines, or a tenth of the tolerance where that is less
+
+
+class _LMKL(FeatureGates):
+    """From parameters to the algorithm, and from its results to what the base asks for."""
+
+    gating: Any
+    solver: str
+    n_init: int
+    standardize: bool
+    tol: float
+    max_iter: int
+    random_state: Any
+    gating_: Gating
+    gating_parameters_: np.ndarray
+    gate_scaler_: StandardScaler | None
+
+    def _options(self) -> LMKLOptions:
+        tol = check_number("tol", self.tol, low=0.0)
+        return LMKLOptions(
+            solver=check_choice("solver", self.solver, SOLVERS),
+            tol=tol,
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+            n_init=check_integer("n_init", self.n_init, low=1),
+            inner_tol=min(INNER_TOL, 0.1 * tol),
+        )
+
+    def _gating_object(self) -> Any:
+        if isinstance(self.gating, str):
+            return GATINGS[check_choice("gating", self.gating, tuple(GATINGS))]
+        methods = ("init", "gates", "pullback")
+        if isinstance(self.gating, type) or not all(
+            callable(getattr(self.gating, name, None)) for name in methods
+        ):
+            raise ValueError(
+                f"`gating` must be one of {', '.join(map(repr, GATINGS))}, or an object with the methods "
+                f"{', '.join(f'`{name}`' for name in methods)}; got {self.gating!r}."
+            )
+        return self.gating
+
+    def _standardizes(self) -> bool:
+        if not isinstance(self.standardize, bool | np.bool_):
+            raise ValueError(f"`standardize` must be True or False; got {self.standardize!r}.")
+        if self.standardize and isinstance(self.gating, GroupGating):
+            raise ValueError(
+                "`standardize` must be False with GroupGating, whose feature is the number of a group; got True."
+            )
+        return bool(self.standardize)
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+        self._inner()
+        self._options()
+        self._standardizes()
+        self.gating_ = self._gating_object()
+        return super()._fit_stack(X, y, **check_y)
+
+    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+        """Return what gates are functions of, scaled as the training samples ask for."""
+        features = super()._gate_features(X, gate_features, n_rows, fitting)
+        if fitting:
+            self.gate_scaler_ = StandardScaler().fit(features) if self._standardizes() else None
+        scaled = features if self.gate_scaler_ is None else self.gate_scaler_.transform(features)
+        if fitting and not isinstance(self.gating, str):
+            check_gating(self.gating_, scaled, self.n_kernels_in_, self._rng())
+        return scaled
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(0 if self.random_state is None else self.random_state)
+
+    def _learn_task(self, kernels: Any, features: Any, target: np.ndarray, on_step: OnStep) -> LMKLResult:
+        inner, options, rng = self._inner(), self._options(), self._rng()
+        return fit_lmkl(kernels, target, features, inner, self.gating_, options, rng=rng, on_step=on_step)
+
+    def _describe(self, result: LMKLResult) -> LocalFit:
+        return LocalFit(
+            gates=result.gates,
+            signed_dual=result.signed_dual,
+            intercept=result.intercept,
+            objective_history=result.objective_history,
+            duality_gap=result.inner_gap,
+            outcome=result.outcome,
+            n_solves=result.n_solves,
+        )
+
+    def _store_local(self, results: list[LMKLResult]) -> None:
+        self.gating_parameters_ = self._of_tasks([result.parameters for result in results])
+        super()._store_local(results)
+
+    def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
+        return result.gating.gates(result.parameters, rows.features)[None]
+
+    def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
+        return predict_lmkl(result, rows.kernels, rows.features)
+
+    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
+        unfinished = [result for result in results if not result.outcome.converged]
+        if not unfinished:
+            return
+        if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
+            gain = max(_last_gain(result.objective_history) for result in unfinished)
+            what = f"stopped after max_iter={self.max_iter} steps, the last of them a relative gain of {gain:.1e}"
+            remedy = f"above tol={self.tol:g}. Increase `max_iter`, or `tol` if this is accurate enough."
+        else:
+            what = "stopped where errors of the machines hide progress that the gradient promises"
+            by_mwu = getattr(self, "svm", "libsvm") == "mwu"
+            accurate = "Lower `mwu_epsilon`" if by_mwu else "Normalize the kernels, lower `C`"
+            remedy = f"above tol={self.tol:g}. {accurate}, or raise `tol`."
+        warn_user(f"{type(self).__name__} {what}, {remedy}", ConvergenceWarning)
+
+
+def _last_gain(history: np.ndarray) -> float:
+    """Return by which share of it the last step lowered the objective."""
+    return float((history[-2] - history[-1]) / max(abs(history[-1]), 1e-300)) if len(history) > 1 else np.inf
+
+
+class LMKLClassifier(_LMKL, SVMChoice, FeatureGatedClassifier):
+    r"""Localized multiple kernel learning: how strongly each kernel acts depends on the sample.
+
+    .. math:: \min_{V, w, b} \; \tfrac12 \sum_m \|w_m\|^2
+       + C \sum_i \max\big(0, 1 - y_i f(x_i)\big), \qquad
+       f(x) = \sum_m \eta_m(x; V) \langle w_m, \phi_m(x) \rangle + b .
+
+    The gates :math:`\eta_m`, between 0 and 1, are functions of features whose parameters :math:`V` are learned
+    together with the machine [1]_. The problem is not convex in :math:`V`.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
+        passed as `gate_features`. None is ``KernelBank()``.
+    C : float, default=1.0
+        Price of margin violations, :math:`C > 0`.
+    gating : {"softmax", "sigmoid", "gaussian"} or Gating, default="softmax"
+        "softmax": kernels compete, gates sum to one at every sample. "sigmoid": each gate for itself. "gaussian":
+        each kernel has a center and a width, gates sum to one. Or an object such as
+        :class:`~bayesmkl.discriminative.GroupGating`, or one of your own with the methods `init`, `gates` and
+        `pullback`.
+    solver : {"lbfgs", "armijo", "paper"}, default="lbfgs"
+        Quasi-Newton steps, gradient steps with a line search, or the line search of the original, which doubles and
+        halves.
+    n_init : int, default=1
+        Random starts, of which the one that ends lowest is kept.
+    standardize : bool, default=True
+        Scale the features of the gates to mean 0 and standard deviation 1 over the training samples; constant ones
+        become 0. Kernels do not see this.
+    svm : {"libsvm", "mwu"}, default="libsvm"
+        Machine on the gated kernel. "mwu" trains by multiplicative weights from single columns, so that with a bank
+        no training kernel is ever formed; its loss is the squared hinge,
+        :math:`\tfrac C2 \sum_i \max(0, 1 - y_i f(x_i))^2`.
+    mwu_epsilon : float, default=0.05
+        Accuracy of "mwu", between 0 and 1.
+    tol : float, default=1e-3
+        Stop when a step lowers the objective by no more than this fraction of it.
+    max_iter : int, default=100
+        Most steps from one start.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    random_state : int or Generator, default=None
+        Draws the starts, the same for every class. None is a fixed seed.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels. With more than two, one model is fitted per class (one-versus-rest), and attributes marked * have a
+        leading axis of length n_classes (or are tuples).
+    gates_ : ndarray of shape (n_samples, n_kernels) *
+        Gates at the training samples.
+    gating_ : Gating
+        What has the gates as a function of parameters and (standardized) features.
+    gating_parameters_ : ndarray of shape (n_parameters,) *
+        Its parameters. For "softmax" and "sigmoid" these are the rows :math:`(v_{m0}, v_m)` of all kernels, for
+        "gaussian" the rows :math:`(s_m, \mu_m)`, one after the other.
+    gate_scaler_ : StandardScaler or None
+        What standardizes the features.
+    n_gate_features_ : int
+        How many features the gates depend on.
+    dual_coef_ : ndarray of shape (n_samples,) *
+        Signed dual :math:`\alpha_i y_i`, zero off the support.
+    intercept_ : float *
+        The intercept `b`.
+    support_ : ndarray of shape (n_support,)
+        Positions of the support vectors, in any class.
+    support_fraction_ : float
+        Their share of the training samples.
+    n_active_kernels_ : int
+        Kernels with a gate above 1e-6 of the largest, at any sample and in any class.
+    objective_history_ : ndarray of shape (n_iter_,) *
+        Optimal value of the machine at the start that was kept and after each of its steps; it never rises.
+    duality_gap_ : float *
+        Of the machine at the end. Of the gates there is no such certificate, only a minimum nearby.
+    n_iter_, n_solves_ : int *
+        Length of the history, and machines that were trained, for all starts.
+    outcome_ : Outcome *
+        How the descent ended.
+    converged_ : bool
+        Whether all descents reached the tolerance.
+    results_ : tuple of LMKLResult
+        What was learned for every class, or one result for two classes.
+    clipping_ : Clipping or None
+        How indefinite kernels were clipped.
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    See Also
+    --------
+    LMKLRegressor : The same for a real-valued target.
+    CLMKLClassifier : Gates that are fixed beforehand by clusters, with weights from a convex problem.
+    SAMKLClassifier : Kernels that are switched on or off for every sample.
+
+    Notes
+    -----
+    The page *LMKL* maps equations to functions and lists departures from the paper. Every evaluation of the objective
+    trains a machine, and the gradient costs one more pass over the kernels. The minimum depends on the start:
+    `n_init` tries several. `gates` are read sample by sample: a kernel with a gate near zero has no say there.
+
+    To pass `gate_features` through cross-validation or a grid search, switch on scikit-learn's metadata routing and
+    request them with ``set_fit_request(gate_features=True)`` and ``set_score_request(gate_features=True)``.
+
+    References
+    ----------
+    .. [1] M. Gönen and E. Alpaydın (2008), Localized multiple kernel learning, ICML.
+    .. [2] M. Gönen and E. Alpaydın (2013), Localized algorithms for multiple kernel learning, Pattern Recognition
+       46(3).
+
+    Examples
+    --------
+    Left of zero the class is told by the second column, right of it by the third:
+
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import LMKLClassifier
+    >>> from bayesmkl.kernels import Linear
+    >>> X = np.random.default_rng(0).normal(size=(120, 3))
+    >>> y = np.where(X[:, 0] < 0, X[:, 1], X[:, 2]) > 0
+    >>> bank = KernelBank(Linear(), views={"second": [1], "third": [2]}, normalize=None)
+    >>> model = LMKLClassifier(bank).fit(X, y)
+    >>> rows = np.array([[-2.0, 1.0, 0.0], [2.0, 1.0, 0.0]])
+    >>> print(model.gates(rows).round(1), model.score(X, y) > 0.95)
+    [[1. 0.]
+     [0. 1.]] True
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        gating: Any = "softmax",
+        solver: str = "lbfgs",
+        n_init: int = 1,
+        standardize: bool = True,
+        svm: str = "libsvm",
+        mwu_epsilon: float = 0.05,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.gating = gating
+        self.solver = solver
+        self.n_init = n_init
+        self.standardize = standardize
+        self.svm = svm
+        self.mwu_epsilon = mwu_epsilon
+        self.tol = tol
+        self.max_iter = max_iter
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class LMKLRegressor(_LMKL, FeatureGatedRegressor):
+    r"""Localized multiple kernel learning for a real-valued target.
+
+    .. math:: \min_{V, w, b} \; \tfrac12 \sum_m \|w_m\|^2
+       + C \sum_i \max\big(0, |y_i - f(x_i)| - \epsilon\big), \qquad
+       f(x) = \sum_m \eta_m(x; V) \langle w_m, \phi_m(x) \rangle + b .
+
+    This is the regression of Gönen and Alpaydın (2013) [1]_: where the target follows different rules in different
+    places, gates find the places and the kernel for each.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
+        passed as `gate_features`. None is ``KernelBank()``.
+    C : float, default=1.0
+        Price of deviations beyond `epsilon`, :math:`C > 0`.
+    epsilon : float, default=0.1
+        Deviations up to this cost nothing, in units of the target.
+    gating : {"softmax", "sigmoid", "gaussian"} or Gating, default="softmax"
+        "softmax": kernels compete, gates sum to one at every sample. "sigmoid": each gate for itself. "gaussian":
+        each kernel has a center and a width, gates sum to one. Or an object such as
+        :class:`~bayesmkl.discriminative.GroupGating`, or one of your own with the methods `init`, `gates` and
+        `pullback`.
+    solver : {"lbfgs", "armijo", "paper"}, default="lbfgs"
+        Quasi-Newton steps, gradient steps with a line search, or the line search of the original, which doubles and
+        halves.
+    n_init : int, default=1
+        Random starts, of which the one that ends lowest is kept.
+    standardize : bool, default=True
+        Scale the features of the gates to mean 0 and standard deviation 1 over the training samples; constant ones
+        become 0. Kernels do not see this.
+    tol : float, default=1e-3
+        Stop when a step lowers the objective by no more than this fraction of it.
+    max_iter : int, default=100
+        Most steps from one start.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    random_state : int or Generator, default=None
+        Draws the starts. None is a fixed seed.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    gates_ : ndarray of shape (n_samples, n_kernels)
+        Gates at the training samples.
+    gating_ : Gating
+        What has the gates as a function of parameters and (standardized) features.
+    gating_parameters_ : ndarray of shape (n_parameters,)
+        Its parameters. For "softmax" and "sigmoid" these are the rows :math:`(v_{m0}, v_m)` of all kernels, for
+        "gaussian" the rows :math:`(s_m, \mu_m)`, one after the other.
+    gate_scaler_ : StandardScaler or None
+        What standardizes the features.
+    n_gate_features_ : int
+        How many features the gates depend on.
+    dual_coef_ : ndarray of shape (n_samples,)
+        Coefficients of the training samples, zero off the support.
+    intercept_ : float
+        The intercept `b`.
+    support_ : ndarray of shape (n_support,)
+        Positions of the support vectors.
+    support_fraction_ : float
+        Their share of the training samples.
+    n_active_kernels_ : int
+        Kernels with a gate above 1e-6 of the largest, at any sample.
+    objective_history_ : ndarray of shape (n_iter_,)
+        Optimal value of the machine at the start that was kept and after each of its steps; it never rises.
+    duality_gap_ : float
+        Of the machine at the end. Of the gates there is no such certificate, only a minimum nearby.
+    n_iter_, n_solves_ : int
+        Length of the history, and machines that were trained, for all starts.
+    outcome_ : Outcome
+        How the descent ended.
+    converged_ : bool
+        Whether it reached its tolerance.
+    results_ : tuple of LMKLResult
+        What was learned, one result.
+    clipping_ : Clipping or None
+        How indefinite kernels were clipped.
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    See Also
+    --------
+    LMKLClassifier : The same for classes, with notes on the algorithm.
+
+    References
+    ----------
+    .. [1] M. Gönen and E. Alpaydın (2013), Localized algorithms for multiple kernel learning, Pattern Recognition
+       46(3).
+
+    Examples
+    --------
+    A slope on either side of zero:
+
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import LMKLRegressor
+    >>> from bayesmkl.kernels import Linear
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> y = np.where(X[:, 0] < 0, X[:, 1], -2 * X[:, 2])
+    >>> bank = KernelBank(Linear(), views={"second": [1], "third": [2]}, normalize=None)
+    >>> model = LMKLRegressor(bank, C=10).fit(X, y)
+    >>> print(model.score(X, y) > 0.9, model.gates(np.array([[-2.0, 0.0, 0.0]])).round(1))
+    True [[1. 0.]]
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        gating: Any = "softmax",
+        solver: str = "lbfgs",
+        n_init: int = 1,
+        standardize: bool = True,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.epsilon = epsilon
+        self.gating = gating
+        self.solver = solver
+        self.n_init = n_init
+        self.standardize = standardize
+        self.tol = tol
+        self.max_iter = max_iter
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _inner(self) -> InnerProblem:
+        epsilon = check_number("epsilon", self.epsilon, low=0.0, inclusive=True)
+        return EpsilonInsensitive(check_number("C", self.C, low=0.0), epsilon)

@@ -1,0 +1,70 @@
+"""Which solver trains the machines of a localized method: LibSVM, or multiplicative weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesmkl._numerics.validation import check_choice, check_number
+from bayesmkl._numerics.warn import warn_user
+from bayesmkl.discriminative._by_columns import takes_columns
+from bayesmkl.discriminative._inner import InnerProblem
+from bayesmkl.discriminative._multiplicative import MOST_STEPS, MultiplicativeWeights
+from bayesmkl.discriminative._svm import Hinge
+from bayesmkl.discriminative.estimators.checked import CheckedKernels
+
+__all__ = ["SVMS", "SVMChoice"]
+
+SVMS = ("libsvm", "mwu")
+CACHE_MB = 100.0  # for columns of the kernels
+
+
+class SVMChoice(CheckedKernels):
+    """The parameters `C`, `svm` and `mwu_epsilon`.
+
+    With ``svm="mwu"`` the loss is the squared hinge, and the training kernels of a bank are columns on demand.
+    """
+
+    C: float
+    svm: str
+    mwu_epsilon: float
+
+    _stopped: list[float]  # while fitting: relative gaps of machines that took too many steps
+
+    def _inner(self) -> InnerProblem:
+        """Validate the parameters and return the machine."""
+        C = check_number("C", self.C, low=0.0)
+        svm = check_choice("svm", self.svm, SVMS)
+        epsilon = check_number("mwu_epsilon", self.mwu_epsilon, low=0.0)
+        if epsilon >= 1.0:
+            raise ValueError(
+                f"`mwu_epsilon` must be below 1, a share of the objective; got {epsilon:g}. Try 0.05."
+            )
+        if svm == "libsvm":
+            return Hinge(C)
+        stopped = getattr(self, "_stopped", None)
+        return MultiplicativeWeights(C, epsilon, report=None if stopped is None else stopped.append)
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+        """With a bank and ``svm="mwu"``, return columns that are evaluated on demand."""
+        if not takes_columns(self._inner()) or self._is_precomputed() or self.indefinite == "clip":
+            return super()._fit_stack(X, y, **check_y)
+        return self._fit_columns(X, y, CACHE_MB, **check_y)
+
+    def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> None:
+        """Learn, and warn once of machines that took too many steps."""
+        self._stopped = stopped = []
+        try:
+            super()._fit_local(kernels, targets, gate_features)  # type: ignore[misc]
+        finally:
+            del self._stopped
+        if stopped:
+            warn_user(
+                f"{type(self).__name__}: {len(stopped)} machines stopped after {MOST_STEPS} steps of multiplicative "
+                f"weights with relative duality gaps up to {max(stopped):.1e}, above "
+                f"mwu_epsilon={self.mwu_epsilon:g}. Lower `C`, raise `mwu_epsilon`, or use "
+                '`svm="libsvm"`.',
+                ConvergenceWarning,
+            )

@@ -1,0 +1,92 @@
+"""What the fits behind tables 2 and 4 gave, by set and variant, and how two variants compare."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from _localized_protocol import TEST_SHARE, VARIANTS
+from scipy import stats
+
+__all__ = ["BestOnTest", "Results", "p_value"]
+
+ACCURACY, SUPPORT, SECONDS, CONVERGED = range(4)
+
+
+class BestOnTest(NamedTuple):
+    """The width with the best mean accuracy on test samples: what the paper reports."""
+
+    gamma: float
+    accuracy: float
+    support: float
+
+
+class Results:
+    """All fits that were done.
+
+    Parameters
+    ----------
+    rows : list of dict
+        One per set and split.
+    gammas : ndarray of shape (n_widths,)
+    """
+
+    def __init__(self, rows: list[dict[str, Any]], gammas: np.ndarray) -> None:
+        self.gammas = gammas
+        self._rows = sorted(rows, key=lambda row: row["split"])
+        self.sets = list(dict.fromkeys(row["set"] for row in rows))
+
+    def n_splits(self, name: str) -> int:
+        """Number of splits of a set."""
+        return len(self._of(name))
+
+    def n_train(self, name: str) -> int:
+        """Training samples of a set."""
+        return self._of(name)[0]["n_train"]
+
+    def chosen(self, name: str, title: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Accuracies, support points and seconds at the chosen widths, each of shape (n_splits,)."""
+        fits = [row["fits"][title][row["chosen"][title]] for row in self._of(name)]
+        values = np.array(fits, dtype=float).T
+        return values[ACCURACY], values[SUPPORT], values[SECONDS]
+
+    def best(self, name: str, title: str) -> BestOnTest:
+        """Where the mean accuracy on test samples is the best; the widest kernel of equals."""
+        complete = [row["fits"][title] for row in self._of(name) if None not in row["fits"][title]]
+        means = np.array(complete, dtype=float).mean(axis=0)  # (n_widths, 4)
+        k = int(means[:, ACCURACY].argmax())
+        return BestOnTest(float(self.gammas[k]), float(means[k, ACCURACY]), float(means[k, SUPPORT]))
+
+    def summary(self) -> dict[str, Any]:
+        """Means and standard deviations for a file."""
+        out: dict[str, Any] = {"n_splits": {name: self.n_splits(name) for name in self.sets}}
+        for name in self.sets:
+            out[name] = {}
+            for title in VARIANTS:
+                accuracy, support, seconds = self.chosen(name, title)
+                spread = {"ddof": 1} if len(accuracy) > 1 else {}
+                out[name][title] = {
+                    "accuracy": [float(accuracy.mean()), float(accuracy.std(**spread))],
+                    "support": [float(support.mean()), float(support.std(**spread))],
+                    "seconds": float(seconds.mean()),
+                    "best_on_test": self.best(name, title)._asdict(),
+                    "unconverged": sum(
+                        not fit[CONVERGED] for row in self._of(name) for fit in row["fits"][title] if fit
+                    ),
+                }
+        return out
+
+    def _of(self, name: str) -> list[dict[str, Any]]:
+        return [row for row in self._rows if row["set"] == name]
+
+
+def p_value(first: np.ndarray, second: np.ndarray) -> float:
+    """Two-sided p-value of the corrected resampled t-test on paired results (Nadeau and Bengio 2003)."""
+    differences = np.asarray(first) - np.asarray(second)
+    n_splits = len(differences)
+    variance = differences.var(ddof=1) if n_splits > 1 else 0.0
+    if variance == 0.0:
+        return 1.0 if differences.mean() == 0.0 else 0.0
+    ratio = TEST_SHARE / (1.0 - TEST_SHARE)
+    statistic = differences.mean() / np.sqrt((1.0 / n_splits + ratio) * variance)
+    return float(2.0 * stats.t.sf(abs(statistic), n_splits - 1))

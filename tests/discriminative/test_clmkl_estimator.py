@@ -1,0 +1,369 @@
+"""CLMKLClassifier against LpMKLClassifier, SVC, scikit-learn's k-means, sums over features and its own pieces."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+
+import bayesmkl._estimator.base
+from bayesmkl import KernelBank
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.datasets import load_iris
+from bayesmkl.discriminative import CLMKLClassifier, LpMKLClassifier
+from bayesmkl.discriminative._primal import SquaredHinge
+from bayesmkl.discriminative.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
+from bayesmkl.discriminative.estimators import clmkl
+from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.kernels.stack import DenseStack
+from tests.helpers import assert_same
+
+BANK = KernelBank([Gaussian(width=1), Linear()], normalize=None)
+EACH = KernelBank(Gaussian(width=1), views="each")
+
+
+@pytest.fixture(scope="module")
+def sides():
+    """The first feature tells the classes apart on one side of the third, the second on the other."""
+    rng = np.random.default_rng(0)
+    X, left = rng.uniform(-1.0, 1.0, size=(200, 3)), np.arange(200) % 2 == 0
+    X[:, 2] = np.where(left, -3.0, 3.0) + 0.5 * rng.normal(size=200)
+    y = np.where(np.where(left, X[:, 0], X[:, 1]) > 0.0, "up", "down")
+    return X[:100], y[:100], X[100:], y[100:]
+
+
+@pytest.fixture(scope="module")
+def iris():
+    data = load_iris()
+    rows = np.random.default_rng(1).permutation(150)
+    X, y = data.data[rows], data.target[rows]
+    return X[:90], y[:90], X[90:], y[90:]
+
+
+def kernels_of(model, X):
+    """Kernels of rows against the training samples, kernels last."""
+    return model.kernel_bank_.transform(X)
+
+
+# ---------------------------------------------------------------------------------------------- degenerate cases
+
+
+@pytest.mark.parametrize("multiclass", ["one-versus-rest", "shared"])
+@pytest.mark.parametrize(
+    ("clusters", "scale"), [({"n_clusters": 1}, 1.0), ({"n_clusters": 3, "tau": 0.0}, 3.0)]
+)
+def test_degenerate_clusters_give_lp_mkl(iris, multiclass, clusters, scale):
+    X, y, X_test, _ = iris
+    shared = {"p_norm": 1.5, "multiclass": multiclass, "tol": 1e-6}
+    model = CLMKLClassifier(BANK, C=2.0 * scale, **clusters, **shared).fit(X, y)
+    reference = LpMKLClassifier(BANK, C=2.0, **shared).fit(X, y)  # on kernels that are `scale` times as large
+    assert_same(model.decision_function(X_test), reference.decision_function(X_test), 5e-3)
+    for r in range(model.memberships_.shape[1]):
+        assert_same(model.kernel_weights_[..., r, :], reference.kernel_weights_, 1e-2)
+
+
+def test_degenerate_one_kernel_is_an_svm_on_the_gated_kernel(iris):
+    X, y, X_test, _ = iris
+    X, y = X[y > 0], y[y > 0]
+    model = CLMKLClassifier(KernelBank(Linear(), normalize=None), C=0.5, p_norm=2.0).fit(X, y)
+    np.testing.assert_allclose(model.kernel_weights_, 1.0)
+    train, rows = model.memberships_, model.memberships(X_test)
+    machine = SVC(kernel="precomputed", C=0.5, tol=1e-7).fit((train @ train.T) * (X @ X.T), y)
+    expected = machine.decision_function((rows @ train.T) * (X_test @ X.T))
+    assert_same(model.decision_function(X_test), expected, 1e-2)
+
+
+# ------------------------------------------------------------------------------------- gates, kernels and scores
+
+
+@pytest.mark.parametrize("multiclass", ["one-versus-rest", "shared"])
+def test_gating_matrices_give_the_combined_kernel_and_it_the_scores(iris, multiclass):
+    X, y, X_test, _ = iris
+    model = CLMKLClassifier(BANK, n_clusters=4, multiclass=multiclass).fit(X, y)
+    for rows in (X, X_test):
+        stack = kernels_of(model, rows)
+        gated = sum(model.gating_matrix(rows, X, m) * stack[..., m] for m in range(2))
+        assert_same(model.combined_kernel(rows), gated, 1e-12)
+        scores = (np.broadcast_to(gated, (3, *gated.shape[-2:])) @ model.dual_coef_[..., None])[..., 0]
+        assert_same(model.decision_function(rows), scores.T + model.intercept_, 1e-10)
+        diagonal = np.stack([model.gating_matrix(rows, rows, m) for m in range(2)]).diagonal(
+            axis1=-2, axis2=-1
+        )
+        assert_same(model.gates(rows) ** 2, np.moveaxis(diagonal, 0, -1), 1e-12)
+    name = model.kernel_names_[1]
+    assert_same(model.gating_matrix(None, X_test, name), model.gating_matrix(X, X_test, 1), 1e-12)
+    assert_same(model.gates(None), model.gates_, 1e-14)
+    assert_same(model.gates(X), model.gates_, 1e-12)
+
+
+@pytest.mark.parametrize("multiclass", ["one-versus-rest", "shared"])
+def test_machines_are_svms_on_the_combined_kernel(iris, multiclass):
+    X, y, X_test, _ = iris
+    model = CLMKLClassifier(BANK, C=3.0, multiclass=multiclass, tol=1e-5).fit(X, y)
+    train, rows = (np.broadcast_to(model.combined_kernel(Z), (3, len(Z), len(X))) for Z in (X, X_test))
+    for c in range(3):
+        machine = SVC(kernel="precomputed", C=3.0, tol=1e-7).fit(train[c], y == c)
+        assert_same(model.decision_function(X_test)[:, c], machine.decision_function(rows[c]), 1e-2)
+
+
+def test_scores_are_sums_over_features_of_every_cluster(sides):
+    X, y, X_test, _ = sides
+    views = {"a": [0], "b": [1], "c": [2]}
+    model = CLMKLClassifier(KernelBank(Linear(), views=views, normalize=None), C=2.0).fit(X, y)
+    w = model.kernel_weights_ * np.einsum("i,ir,im->rm", model.dual_coef_, model.memberships_, X)
+    expected = np.einsum("ir,rm,im->i", model.memberships(X_test), w, X_test) + model.intercept_
+    assert_same(model.decision_function(X_test), expected, 1e-11)
+
+
+# -------------------------------------------------------------------------------------------------- memberships
+
+
+@pytest.mark.parametrize("tau", [0.3, np.inf])
+def test_memberships_are_those_of_k_means_on_features(sides, tau):
+    X, y, X_test, _ = sides
+    bank = KernelBank(Linear(), views={"left": [0, 2], "right": [1, 2]}, normalize=None)
+    model = CLMKLClassifier(bank, n_clusters=2, tau=tau).fit(X, y)
+    scale = np.sqrt([0.5, 0.5, 1.0])  # two kernels of weight 1/2; the last feature is in both
+    means = KMeans(2, n_init=10, random_state=0, tol=0.0).fit(scale * X)
+    order = np.unique(means.labels_, return_index=True)[1].argsort()
+    squares = means.transform(scale * X_test)[:, order] ** 2
+    if np.isinf(tau):
+        np.testing.assert_array_equal(model.memberships(X_test), squares.argmin(axis=1)[:, None] == [0, 1])
+    else:
+        assert_same(model.memberships(X_test), softmax(-tau * squares, axis=1), 1e-10)
+    assert_same(model.memberships(X), model.memberships_, 1e-12)
+
+
+@pytest.mark.parametrize("evenness", [0.2, 0.8])
+def test_evenness_is_that_of_the_training_samples(iris, evenness):
+    X, y, *_ = iris
+    c = CLMKLClassifier(BANK, evenness=evenness).fit(X, y).memberships_
+    assert c.shape == (90, 3)
+    np.testing.assert_allclose(c.sum(axis=1), 1.0)
+    entropy = -(c * np.log(np.maximum(c, 1e-300))).sum(axis=1).mean() / np.log(3.0)
+    np.testing.assert_allclose(entropy, evenness, atol=1e-6)
+
+
+def test_landmarks_of_either_kind_find_clear_clusters(sides):
+    X, y, X_test, y_test = sides
+    exact = CLMKLClassifier(EACH, n_clusters=2, C=10.0).fit(X, y)
+    same = CLMKLClassifier(EACH, n_clusters=2, C=10.0, n_landmarks=100).fit(X, y)
+    assert_same(same.memberships_, exact.memberships_, 1e-14)
+    for kind, close in (("span", 0.05), ("sample", 0.15)):
+        model = CLMKLClassifier(EACH, n_clusters=2, C=10.0, n_landmarks=30, landmark_means=kind).fit(X, y)
+        assert model.clusters_.basis.shape == (30,)
+        np.testing.assert_array_equal(model.clusters_.labels, exact.clusters_.labels)
+        assert np.abs(model.memberships(X_test) - exact.memberships(X_test)).max() < close
+        assert abs(model.score(X_test, y_test) - exact.score(X_test, y_test)) <= 0.04
+        assert_same(model.memberships(X), model.memberships_, 1e-12)
+
+
+def test_many_samples_take_landmarks_by_themselves(sides, monkeypatch):
+    X, y, *_ = sides
+    monkeypatch.setattr(clmkl, "EXACT", 60)
+    monkeypatch.setattr(clmkl, "LANDMARKS", 25)
+    few, many = (CLMKLClassifier(EACH, n_clusters=2).fit(X[:n], y[:n]) for n in (60, 100))
+    assert len(few.clusters_.basis) == 60
+    basis = many.clusters_.basis
+    assert len(basis) == 25
+    assert len(np.unique(basis)) == 25
+    again, other = (CLMKLClassifier(EACH, n_clusters=2, random_state=seed).fit(X, y) for seed in (0, 1))
+    np.testing.assert_array_equal(again.clusters_.basis, basis)
+    assert not np.array_equal(other.clusters_.basis, basis)
+
+
+# ---------------------------------------------------------------------------------------------- what it is for
+
+
+def test_weights_by_cluster_beat_one_set_of_weights(sides):
+    X, y, X_test, y_test = sides
+    settings = {"C": 10.0, "p_norm": 1.1}
+    model = CLMKLClassifier(EACH, n_clusters=2, tau=np.inf, **settings).fit(X, y)
+    reference = LpMKLClassifier(EACH, **settings).fit(X, y)
+    assert model.score(X_test, y_test) >= 0.94
+    assert reference.score(X_test, y_test) <= 0.85
+    left = int(X[0, 2] > 0.0)  # cluster 0 holds the first sample
+    np.testing.assert_array_equal(model.kernel_weights_.argmax(axis=1), [left, 1 - left])
+    stack = model.combined_kernel(X)
+    hard = model.clusters_.labels
+    assert np.all(stack[hard == 0][:, hard == 1] == 0.0)
+
+
+def test_shared_weights_are_best_for_all_classes_together(iris):
+    X, y, *_ = iris
+    shared = CLMKLClassifier(BANK, multiclass="shared", tol=1e-5).fit(X, y)
+    own = CLMKLClassifier(BANK, tol=1e-5).fit(X, y)
+    assert len(shared.results_) == 1
+    assert shared.kernel_weights_.shape == (3, 2)
+    assert own.kernel_weights_.shape == (3, 3, 2)
+    assert shared.gates_.shape == (90, 2)
+    assert own.gates_.shape == (3, 90, 2)
+    totals = [sum(history[-1] for history in own.objective_history_), shared.objective_history_[-1]]
+    assert totals[0] < totals[1] < 1.2 * totals[0]
+    values = []
+    for result in own.results_:  # weights of one class, taken for all
+        kernel = np.zeros((90, 90))
+        for c, weights in zip(own.memberships_.T, result.kernel_weights, strict=True):
+            kernel += np.outer(c, c) * (kernels_of(own, X) @ weights)
+        for k in range(3):
+            machine = SVC(kernel="precomputed", tol=1e-7).fit(kernel, y == k)
+            v = machine.dual_coef_[0]
+            values.append(np.abs(v).sum() - 0.5 * v @ kernel[np.ix_(machine.support_, machine.support_)] @ v)
+    assert shared.objective_history_[-1] <= np.sum(np.reshape(values, (3, 3)), axis=1).min() * (1.0 + 1e-4)
+    np.testing.assert_array_equal(own.memberships_, shared.memberships_)
+
+
+def test_attributes_and_their_certificate(sides):
+    X, y, *_ = sides
+    model = CLMKLClassifier(EACH, n_clusters=2, p_norm=1.0, tol=1e-4).fit(X, y)
+    np.testing.assert_allclose(model.kernel_weights_.sum(axis=1), 1.0)
+    assert 0.0 <= model.duality_gap_ <= 1e-4 * model.objective_history_[-1]
+    assert model.outcome_ is Outcome.CONVERGED
+    assert model.n_iter_ == len(model.objective_history_)
+    assert isinstance(model.intercept_, float)
+    weights = model.kernel_weights_
+    assert model.n_active_kernels_ == (weights > 1e-6 * weights.max()).any(axis=0).sum() < 4
+    np.testing.assert_array_equal(model.support_, np.flatnonzero(model.dual_coef_))
+    assert model.support_fraction_ == len(model.support_) / 100
+
+
+# ----------------------------------------------------------------------------------- stacks, blocks, clipping
+
+
+def test_precomputed_kernels_need_nothing_beside_them(sides):
+    X, y, X_test, _ = sides
+    bank = clone(BANK).fit(X)
+    model = CLMKLClassifier(BANK, n_landmarks=40).fit(X, y)
+    stacked = CLMKLClassifier("precomputed", n_landmarks=40).fit(bank.transform(X), y)
+    rows = bank.transform(X_test)
+    assert_same(stacked.decision_function(rows), model.decision_function(X_test), 1e-7)
+    assert_same(stacked.memberships(rows), model.memberships(X_test), 1e-9)
+    copy = pickle.loads(pickle.dumps(stacked))
+    np.testing.assert_array_equal(copy.predict(rows), stacked.predict(rows))
+
+
+def test_rows_in_blocks_equal_rows_at_once(iris, monkeypatch):
+    X, y, X_test, _ = iris
+    model = CLMKLClassifier(BANK).fit(X, y)
+    whole = [
+        f(X_test) for f in (model.decision_function, model.memberships, model.gates, model.combined_kernel)
+    ]
+    monkeypatch.setattr(bayesmkl._estimator.base, "BLOCK_ENTRIES", 2 * 90 * 7)
+    blocks = [
+        f(X_test) for f in (model.decision_function, model.memberships, model.gates, model.combined_kernel)
+    ]
+    for one, other in zip(whole, blocks, strict=True):
+        assert_same(other, one, 1e-12)
+
+
+def test_clipped_kernels_are_those_that_are_clustered(sides):
+    X, y, X_test, _ = sides
+    bank = KernelBank([lambda A, B: np.tanh(A @ B.T - 1.0), Linear()], normalize=None)
+    with pytest.raises(ValueError, match="indefinite"):
+        CLMKLClassifier(bank).fit(X, y)
+    model = CLMKLClassifier(bank, indefinite="clip").fit(X, y)
+    values, vectors = np.linalg.eigh(np.tanh(X @ X.T - 1.0))
+    clipped = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    gamma = [model.gating_matrix(None, None, m) for m in range(2)]
+    assert_same(model.combined_kernel(X), gamma[0] * clipped + gamma[1] * (X @ X.T), 1e-8)
+    assert_same(model.memberships(X), model.memberships_, 1e-8)
+    assert np.isfinite(model.decision_function(X_test)).all()
+
+
+# ------------------------------------------------------------------------------------- multiplicative weights
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.03])
+def test_multiplicative_weights_reach_the_optimum_of_the_squared_hinge_loss(sides, epsilon):
+    X, y, X_test, _ = sides
+    settings = {"C": 5.0, "n_clusters": 2, "tau": np.inf, "svm": "mwu", "mwu_epsilon": epsilon}
+    model = CLMKLClassifier(EACH, **settings).fit(X[:60], y[:60])
+    stack = DenseStack(np.ascontiguousarray(np.moveaxis(kernels_of(model, X[:60]), -1, 0)))
+    memberships = np.ascontiguousarray(model.memberships_.T)
+    clustered, target = ClusteredStack(stack, memberships, memberships), np.where(y[:60] == "up", 1.0, -1.0)
+    best = fit_clmkl(clustered, target[None], SquaredHinge(0.2), CLMKLOptions(tol=1e-6)).objective_history[-1]
+    assert best * (1.0 - 1e-4) <= model.objective_history_[-1] <= best * (1.0 + 2.0 * epsilon)
+    assert model.duality_gap_ >= model.objective_history_[-1] - best
+    scores = model.combined_kernel(X_test) @ model.dual_coef_ + model.intercept_
+    assert_same(model.decision_function(X_test), scores, 1e-10)
+
+
+def test_multiplicative_weights_form_no_kernel_of_all_samples(sides, monkeypatch):
+    X, y, X_test, y_test = sides
+    settings = {"C": 5.0, "n_clusters": 2, "tau": np.inf, "svm": "mwu", "mwu_epsilon": 0.1, "n_landmarks": 20}
+    stack = clone(EACH).fit_transform(X)
+    dense = CLMKLClassifier("precomputed", **settings).fit(stack, y)
+    largest = []
+    evaluate = KernelBank.evaluate
+
+    def watched(self, rows, kernels=None):
+        largest.append(len(rows))
+        return evaluate(self, rows, kernels)
+
+    monkeypatch.setattr(KernelBank, "evaluate", watched)
+    monkeypatch.setattr("bayesmkl.kernels.columns.BLOCK", 3 * 100 * 8)
+    model = CLMKLClassifier(EACH, **settings).fit(X, y)
+    assert max(largest) <= 8
+    assert_same(model.memberships_, dense.memberships_, 1e-9)
+    assert_same(model.kernel_weights_, dense.kernel_weights_, 1e-6)
+    assert model.score(X_test, y_test) >= 0.9
+
+
+# ------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": 0.0}, "`C` must be a finite number > 0; got 0"),
+        ({"n_clusters": 0}, "`n_clusters` must be a whole number >= 1; got 0"),
+        ({"n_clusters": 101}, "`n_clusters` must be at most the number of samples, 100; got 101"),
+        ({"p_norm": 0.5}, "`p_norm` must be a finite number >= 1; got 0.5"),
+        ({"tau": -1.0}, "`tau` must be a finite number >= 0; got -1"),
+        ({"tau": "sharp"}, "`tau` must be a finite number >= 0; got 'sharp'"),
+        ({"evenness": 1.0}, "`evenness` must lie between 0 and 1; got 1. `tau=0` makes"),
+        ({"n_landmarks": 2}, "`n_landmarks` must be a whole number >= 3; got 2"),
+        ({"landmark_means": "far"}, "`landmark_means` must be one of 'span', 'sample'; got 'far'"),
+        ({"n_restarts": 0}, "`n_restarts` must be a whole number >= 1; got 0"),
+        ({"multiclass": "both"}, "`multiclass` must be one of 'one-versus-rest', 'shared'; got 'both'"),
+        ({"svm": "other"}, "`svm` must be one of 'libsvm', 'mwu'; got 'other'"),
+        (
+            {"mwu_epsilon": 1.0, "svm": "mwu"},
+            "`mwu_epsilon` must be below 1, a share of the objective; got 1",
+        ),
+        ({"tol": 0.0}, "`tol` must be a finite number > 0; got 0"),
+        ({"max_iter": 0}, "`max_iter` must be a whole number >= 1; got 0"),
+    ],
+)
+def test_parameters_out_of_range(sides, parameters, message):
+    X, y, *_ = sides
+    with pytest.raises(ValueError) as caught:
+        CLMKLClassifier(EACH, **parameters).fit(X, y)
+    assert message in str(caught.value)
+
+
+def test_coinciding_clusters_warn_once_and_share_members(sides):
+    X = sides[0]
+    rows = np.repeat(X[:2], 20, axis=0)  # two places
+    labels = np.tile([0, 1], 20)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = CLMKLClassifier(BANK, n_clusters=4).fit(rows, labels)
+    of_clusters = [str(w.message) for w in caught if "clusters" in str(w.message)]
+    assert len(of_clusters) == 1
+    assert "2 of n_clusters=4 clusters are the nearest of no training sample" in of_clusters[0]
+    assert np.isfinite(model.decision_function(rows)).all()
+    assert len(np.unique(model.memberships_.round(9), axis=0)) == 2
+
+
+def test_too_few_steps_warn_with_the_gap(sides):
+    X, y, *_ = sides
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=1 .*relative duality gap"):
+        CLMKLClassifier(EACH, p_norm=1.1, tol=1e-5, max_iter=1).fit(X, y)

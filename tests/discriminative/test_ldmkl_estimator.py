@@ -1,0 +1,343 @@
+"""LDMKLClassifier: banks against stacks, gates on features, fallbacks, several classes, multiplicative weights."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import sklearn
+from cases import squared_hinge_scores
+from sklearn.datasets import load_iris
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.svm import SVC, SVR
+
+from bayesmkl import KernelBank
+from bayesmkl.discriminative._native import native_kernels
+from bayesmkl.discriminative._success import SuccessOptions
+from bayesmkl.discriminative.estimators.votes import LDMKLClassifier
+from bayesmkl.discriminative.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
+from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
+from tests.helpers import assert_same
+
+FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
+VIEWS = {"right": [1], "left": [2]}
+
+
+def toy(rng, n_samples=80, n_new=15):
+    X = rng.normal(size=(n_samples + n_new, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=len(X)) > 0.0, 1, -1)
+    return X[:n_samples], y[:n_samples], X[n_samples:]
+
+
+def halves(rng, n_samples=160):
+    """One feature decides where the first is positive, another where it is not."""
+    X = rng.normal(size=(n_samples, 3))
+    return X, np.where(np.where(X[:, 0] > 0.0, X[:, 1], X[:, 2]) > 0.0, 1, -1)
+
+
+def plain_bank(functions=FUNCTIONS, views=None):
+    return KernelBank(functions, normalize=None) if views is None else KernelBank(functions, views, None)
+
+
+# -------------------------------------------------------------------------------------------- equal inputs
+
+
+def test_parameters_reach_the_algorithm(rng):
+    X, y, new = toy(rng)
+    kernels = native_kernels(plain_bank().fit(X))
+    success = SuccessOptions(C=2.0, gate_C=3.0, gate_epsilon=0.05, gate_subsample=50, tol=1e-5)
+    options = LDMKLOptions("paper", "keep", 0.4, 0.3, success)
+    draws = np.random.default_rng(7)
+    folds = list(StratifiedKFold(5, shuffle=True, random_state=int(draws.integers(2**31))).split(X, y))
+    result = fit_ldmkl(kernels, y.astype(float), options, folds=folds, rng=draws)
+    rows = [kernel.rows(new) for kernel in kernels]
+    gates = ldmkl_gates(kernels, result, rows, 0.4)
+
+    model = LDMKLClassifier(
+        plain_bank(),
+        C=2.0,
+        sv_gate="paper",
+        bias="keep",
+        temperature=0.4,
+        threshold=0.3,
+        gate_targets="cv",
+        gate_C=3.0,
+        gate_epsilon=0.05,
+        gate_subsample=50,
+        tol=1e-5,
+        random_state=7,
+    ).fit(X, y)
+    np.testing.assert_array_equal(model.gates(new), gates.T)
+    np.testing.assert_array_equal(model.decision_function(new), ldmkl_scores(kernels, result, rows, gates))
+    np.testing.assert_array_equal(model.gates_, result.gates.T)
+    np.testing.assert_array_equal(model.n_selected_, result.n_selected)
+    np.testing.assert_array_equal(model.support_, result.support)
+    assert model.n_solves_ == 3 * 5 + 3 + 3 + np.sum(result.retrained & (result.n_selected < len(y)))
+    for m, machine in enumerate(result.machines):
+        np.testing.assert_array_equal(model.dual_coef_[m, machine.support], machine.coef)
+        assert np.count_nonzero(model.dual_coef_[m]) == len(machine.support)
+        assert model.intercept_[m] == machine.intercept
+
+
+@pytest.mark.parametrize("functions", [FUNCTIONS, [Gaussian(gamma=0.3), Laplacian(gamma=0.5)]])
+@pytest.mark.parametrize("sv_gate", ["none", "paper"])
+def test_bank_and_stack_agree(rng, functions, sv_gate):
+    X, y, new = toy(rng)
+    bank = KernelBank(functions).fit(X)
+    settings = {"sv_gate": sv_gate, "tol": 1e-6}
+    model = LDMKLClassifier(KernelBank(functions), **settings).fit(X, y)
+    dense = LDMKLClassifier("precomputed", **settings).fit(np.moveaxis(bank.train_stack(), 0, -1), y)
+    stack = bank.transform(new)
+    assert_same(model.decision_function(new), dense.decision_function(stack), 1e-4)
+    assert_same(model.gates(new), dense.gates(stack), 1e-4)
+    assert_same(model.combined_kernel(new), dense.combined_kernel(stack), 1e-4)
+    np.testing.assert_array_equal(model.retrained_, dense.retrained_)
+
+
+def test_no_kernel_is_formed_of_those_that_libsvm_has(rng, monkeypatch):
+    X, y, new = toy(rng)
+    expected = LDMKLClassifier(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X, y)
+    scores = expected.decision_function(new)
+    evaluate, formed = KernelBank.evaluate, []
+
+    def watched(self, X, kernels=None):
+        formed.append(len(X))
+        return evaluate(self, X, kernels)
+
+    monkeypatch.setattr(KernelBank, "evaluate", watched)
+    model = LDMKLClassifier(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X, y)
+    assert set(formed) == {1}  # single columns, where kernels are checked
+    formed.clear()
+    np.testing.assert_array_equal(model.decision_function(new), scores)
+    assert not formed
+
+
+# ------------------------------------------------------------------------------------------------- gating view
+
+
+@pytest.mark.parametrize("kernels", ["bank", "precomputed"])
+def test_gating_matrices_make_the_combined_kernel(rng, kernels):
+    X, y, new = toy(rng)
+    bank = plain_bank().fit(X)
+    train, rows = (X, new) if kernels == "bank" else (bank.transform(X), bank.transform(new))
+    model = LDMKLClassifier(plain_bank() if kernels == "bank" else kernels).fit(train, y)
+    gates, of_rows = model.gates(), model.gates(rows)
+    np.testing.assert_allclose(of_rows.sum(axis=1), 1.0, rtol=1e-12)
+    assert_same(gates, model.gates(train), 1e-12)
+    np.testing.assert_array_equal(gates, model.gates_)
+    stack, total = bank.transform(new), 0.0
+    for m in range(3):
+        gating = model.gating_matrix(rows, None, m)
+        assert_same(gating, np.outer(of_rows[:, m], gates[:, m]), 1e-12)
+        total = total + gating * stack[:, :, m]
+    assert_same(model.combined_kernel(rows), total, 1e-10)
+
+
+def test_gates_find_the_half_of_each_kernel(rng):
+    X, y = halves(rng)
+    test, labels = halves(rng, 400)
+    accuracy = {}
+    for gate_kernel in (Gaussian(width=0.7), "own"):
+        model = LDMKLClassifier(plain_bank(Linear(), VIEWS), gate_kernel=gate_kernel, temperature=0.1)
+        accuracy[str(gate_kernel)] = model.fit(X, y).score(test, labels)
+        if gate_kernel != "own":
+            gates = model.gates(np.array([[2.0, 0.5, -0.5], [-2.0, 0.5, -0.5]]))
+            assert gates[0, 0] > 0.9
+            assert gates[1, 1] > 0.9
+    accurate, blind = accuracy.values()
+    assert accurate > blind + 0.1
+    assert accurate > 0.85
+
+
+def test_rows_may_come_in_any_parts(rng):
+    X, y, new = toy(rng)
+    model = LDMKLClassifier(plain_bank(), gate_kernel=Laplacian(gamma=1.0)).fit(X, y)
+    one_by_one = np.concatenate([model.decision_function(row[None]) for row in new])
+    assert_same(one_by_one, model.decision_function(new), 1e-12)
+
+
+# -------------------------------------------------------------------------------------------- gates on features
+
+
+def test_gates_on_features_of_their_own(rng):
+    X, y, new = toy(rng)
+    features, of_new = X[:, :2] ** 2, new[:, :2] ** 2
+    bank = plain_bank().fit(X)
+    settings = {"gate_kernel": Gaussian(gamma=2.0), "tol": 1e-6}
+    model = LDMKLClassifier(plain_bank(), **settings).fit(X, y, gate_features=features)
+    dense = LDMKLClassifier("precomputed", **settings).fit(bank.transform(X), y, gate_features=features)
+    expected = [SVR(gamma=2.0, tol=1e-6).fit(features, s).predict(of_new) for s in model.results_[0].success]
+    expected = np.exp(expected) / np.exp(expected).sum(axis=0)
+    assert_same(model.gates(new, of_new), expected.T, 1e-5)
+    scores = dense.decision_function(bank.transform(new), gate_features=of_new)
+    assert_same(model.decision_function(new, gate_features=of_new), scores, 1e-4)
+    assert model.n_gate_features_ == dense.n_gate_features_ == 2
+    by_position = model.gating_matrix(new, X, 1, gate_features=of_new, gate_features_Z=features)
+    assert_same(by_position, np.outer(expected[1], model.gates_[:, 1]), 1e-5)
+
+
+def test_a_kernel_of_the_gates_that_libsvm_has_not(rng):
+    X, y, new = toy(rng)
+    native = LDMKLClassifier(plain_bank(), gate_kernel=Gaussian(gamma=0.5), tol=1e-6).fit(X, y)
+    formed = LDMKLClassifier(plain_bank(), gate_kernel=Laplacian(gamma=0.5), tol=1e-6).fit(X, y)
+    assert np.abs(formed.gates(new) - native.gates(new)).max() > 1e-3
+    machines = SVR(kernel="precomputed", tol=1e-6)
+    kernel = Laplacian(gamma=0.5)
+    raw = [machines.fit(kernel(X, X), s).predict(kernel(new, X)) for s in formed.results_[0].success]
+    assert_same(formed.gates(new), (np.exp(raw) / np.exp(raw).sum(axis=0)).T, 1e-6)
+
+
+def test_what_gates_need_and_what_they_do_not(rng):
+    X, y, new = toy(rng)
+    stack = plain_bank().fit(X).transform(X)
+    with pytest.raises(ValueError, match=r"`gate_features` must be passed with precomputed kernels"):
+        LDMKLClassifier("precomputed", gate_kernel=Gaussian(width=1)).fit(stack, y)
+    with pytest.raises(ValueError, match=r'`gate_features` must be None with `gate_kernel="own"`'):
+        LDMKLClassifier("precomputed").fit(stack, y, gate_features=X)
+    model = LDMKLClassifier(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X, y, gate_features=X[:, :2])
+    with pytest.raises(ValueError, match=r"`gate_features` must have 2 columns"):
+        model.predict(new)
+    with pytest.raises(ValueError, match=r"`gate_features` must have one row for each"):
+        model.predict(new, gate_features=X[:, :2])
+
+
+def test_gate_features_are_routed(rng):
+    X, y, _ = toy(rng)
+    stack = plain_bank().fit(X).transform(X)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LDMKLClassifier("precomputed", gate_kernel=Gaussian(width=1))
+        model.set_fit_request(gate_features=True).set_score_request(gate_features=True)
+        found = cross_val_score(model, stack, y, cv=StratifiedKFold(2), params={"gate_features": X})
+    for score, (train, test) in zip(found, StratifiedKFold(2).split(X, y), strict=True):
+        part = LDMKLClassifier(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X[train], y[train])
+        assert score == part.score(X[test], y[test])
+
+
+# --------------------------------------------------------------------------------------- fallbacks and draws
+
+
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+def test_machines_of_one_class_are_kept(rng):
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] > np.quantile(X[:, 0], 1.0 / 3.0), 1, -1)
+    labels = y[:, None].astype(float)  # gates that see the labels
+    stack = np.stack([Gaussian(gamma=0.3)(X, X), np.zeros((60, 60))], axis=-1)
+    settings = {"bias": "keep", "gate_kernel": Linear(), "gate_C": 10.0}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*trained no machine again")
+        model = LDMKLClassifier("precomputed", threshold=0.45, **settings).fit(stack, y, labels)
+    np.testing.assert_array_equal(model.retrained_, [True, False])
+    np.testing.assert_array_equal(model.n_selected_, [60, 40])
+    assert model.n_solves_ == 4  # all samples, or too few classes: nothing to train again
+    first = SVC(kernel="precomputed").fit(stack[:, :, 1], y)
+    assert model.intercept_[1] == pytest.approx(first.intercept_[0], abs=1e-9)
+    with pytest.warns(UserWarning) as caught:
+        model = LDMKLClassifier("precomputed", threshold=0.99, **settings).fit(stack, y, labels)
+    assert sum("trained no machine again" in str(warning.message) for warning in caught) == 1
+    assert not model.retrained_.any()
+    assert np.isfinite(model.decision_function(stack, labels)).all()
+
+
+def test_draws_follow_the_random_state(rng):
+    X, y, new = toy(rng)
+
+    def scores(**settings):
+        return LDMKLClassifier(plain_bank(), **settings).fit(X, y).decision_function(new)
+
+    for settings in ({"gate_targets": "cv"}, {"gate_subsample": 30}):
+        one = scores(random_state=1, **settings)
+        np.testing.assert_array_equal(one, scores(random_state=1, **settings))
+        np.testing.assert_array_equal(one, scores(random_state=np.random.default_rng(1), **settings))
+        np.testing.assert_array_equal(scores(**settings), scores(random_state=0, **settings))
+        assert np.any(one != scores(random_state=2, **settings))
+    model = LDMKLClassifier(plain_bank(), gate_subsample=30).fit(X, y)
+    assert len(set().union(*(set(machine.support) for machine in model.results_[0].gate_machines))) <= 30
+
+
+def test_cross_validation_needs_two_samples_of_a_class(rng):
+    X = rng.normal(size=(20, 3))
+    y = np.arange(20) == 3
+    with pytest.raises(ValueError, match=r'`gate_targets` must be "train" where a class has a single sample'):
+        LDMKLClassifier(plain_bank(), gate_targets="cv").fit(X, y)
+    y[5] = True
+    model = LDMKLClassifier(plain_bank(), gate_targets="cv").fit(X, y)  # two folds
+    assert model.n_solves_ <= 3 * (2 + 1 + 1 + 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("C", 0.0),
+        ("sv_gate", "half"),
+        ("bias", None),
+        ("temperature", 0.0),
+        ("threshold", 1.5),
+        ("threshold", -0.1),
+        ("gate_targets", "test"),
+        ("gate_kernel", "rbf"),
+        ("gate_C", -1.0),
+        ("gate_epsilon", -0.1),
+        ("gate_subsample", 1),
+        ("svm", "smo"),
+        ("mwu_epsilon", 1.0),
+        ("tol", 0.0),
+    ],
+)
+def test_bad_parameters_are_named(rng, name, value):
+    X, y, _ = toy(rng)
+    with pytest.raises(ValueError, match=f"`{name}` must be"):
+        LDMKLClassifier(plain_bank(), **{name: value}).fit(X, y)
+
+
+# ------------------------------------------------------------------------------------- several classes, solvers
+
+
+def test_several_classes_vote_one_against_the_rest():
+    data = load_iris()
+    X, y = data.data[::2], data.target[::2]
+    model = LDMKLClassifier(plain_bank(FUNCTIONS[:2])).fit(X, y)
+    scores = model.decision_function(data.data[1::2])
+    for k in range(3):
+        one = LDMKLClassifier(plain_bank(FUNCTIONS[:2])).fit(X, y == k)
+        assert_same(scores[:, k], one.decision_function(data.data[1::2]), 1e-12)
+        np.testing.assert_array_equal(model.gates_[k], one.gates_)
+        np.testing.assert_array_equal(model.retrained_[k], one.retrained_)
+        np.testing.assert_array_equal(model.dual_coef_[k], one.dual_coef_)
+    assert model.score(data.data[1::2], data.target[1::2]) > 0.9
+    assert model.intercept_.shape == (3, 2)
+    assert model.gating_matrix(X[:4], None, 0).shape == (3, 4, 75)
+
+
+def test_multiplicative_weights_train_the_squared_hinge(rng):
+    X, y, _ = toy(rng, 40)
+    C, epsilon, functions = 2.0, 0.02, [Gaussian(gamma=0.3), Gaussian(gamma=1.0)]
+    bank = plain_bank(functions)
+    model = LDMKLClassifier(bank, C=C, bias="keep", svm="mwu", mwu_epsilon=epsilon).fit(X, y)
+    assert model.n_solves_ == 6
+
+    def primal(norm, scores, labels):
+        return 0.5 * norm + 0.5 * C * (np.maximum(0.0, 1.0 - labels * scores) ** 2).sum()
+
+    for m, function in enumerate(functions):
+        chosen = model.gates_[:, m] >= 0.5 - 1e-12
+        assert chosen.sum() == model.n_selected_[m] < 40
+        kernel, v, labels = function(X[chosen], X[chosen]), model.dual_coef_[m], y[chosen]
+        assert not v[~chosen].any()
+        scores = kernel @ v[chosen]
+        found = primal(v[chosen] @ scores, scores + model.intercept_[m], labels)
+        best = squared_hinge_scores(kernel, labels, C, kernel)
+        dual = C * labels * np.maximum(0.0, 1.0 - labels * best)  # what the margins of the optimum say
+        least = primal(dual @ kernel @ dual, best, labels)
+        assert least * (1.0 - 1e-6) <= found <= least / (1.0 - epsilon)
+
+
+def test_a_refitted_bias_of_multiplicative_weights(rng):
+    X, y, _ = toy(rng, 40)
+    C = 2.0
+    model = LDMKLClassifier(plain_bank(Gaussian(gamma=0.3)), C=C, svm="mwu").fit(X, y)
+    v = model.dual_coef_[0]
+    support = np.flatnonzero(v)
+    margins = 1.0 - np.abs(v[support]) / C  # all of them are free
+    mean = np.mean(y[support] * margins - (Gaussian(gamma=0.3)(X, X) @ v)[support])
+    assert model.intercept_[0] == pytest.approx(mean, abs=1e-10)

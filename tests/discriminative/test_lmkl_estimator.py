@@ -1,0 +1,377 @@
+"""LMKL estimators: the unified view, other libraries, features of the gates, metadata routing, bad input."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn
+from helpers import SAME_FORMULA, assert_same
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.svm import SVC, SVR
+
+from bayesmkl import KernelBank
+from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier, LMKLRegressor
+from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
+from bayesmkl.kernels import Gaussian, Linear, Polynomial
+
+BANK = KernelBank([Gaussian(width=2), Linear(), Polynomial(degree=2)])
+NAMED = {"softmax": SoftmaxGating, "sigmoid": SigmoidGating, "gaussian": GaussianGating}
+EVERY_GATING = pytest.mark.parametrize("gating", NAMED)
+
+
+def classes(rng, n_samples=60, n_classes=2):
+    """Features and labels that the sign, or the sum, of the first two decides."""
+    X = rng.normal(size=(n_samples, 3))
+    scores = np.where(X[:, 2] > 0, X[:, 0], X[:, 1]) + 0.2 * rng.normal(size=n_samples)
+    return X, np.digitize(scores, np.quantile(scores, np.arange(1, n_classes) / n_classes))
+
+
+def regions(rng, n_samples):
+    """Two linear kernels, each of which decides on one side of zero of a third variable."""
+    a, b, side = rng.normal(size=(3, n_samples))
+    stack = np.stack([np.outer(a, a), np.outer(b, b)], axis=-1)
+    return stack, np.where(side > 0, a, b) > 0, side
+
+
+def fit(X, y, *, gate_features=None, kernels: Any = BANK, **parameters):
+    return LMKLClassifier(kernels, **{"max_iter": 5, "tol": 1e-9} | parameters).fit(X, y, gate_features)
+
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:LMKL.* stopped after max_iter:sklearn.exceptions.ConvergenceWarning"
+)
+
+
+# --------------------------------------------------------------------------------------------- the unified view
+
+
+@EVERY_GATING
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_identity_gating_matrices_make_the_combined_kernel_and_the_scores(rng, gating, n_classes):
+    X, y = classes(rng, n_classes=n_classes)
+    rows = rng.normal(size=(7, 3))
+    model = fit(X, y, gating=gating)
+    kernels = model.kernel_bank_.evaluate(rows)
+    made = sum(model.gating_matrix(rows, None, m) * kernels[m] for m in range(3))
+    assert_same(model.combined_kernel(rows), made, SAME_FORMULA)
+    dual, intercept = np.atleast_2d(model.dual_coef_), np.atleast_1d(model.intercept_)
+    scores = np.stack([k @ v + b for k, v, b in zip(made.reshape(-1, 7, 60), dual, intercept, strict=True)])
+    assert_same(np.atleast_2d(model.decision_function(rows).T), scores, SAME_FORMULA)
+    gates = model.gates(rows)
+    matrix = model.gating_matrix(rows, rows, model.kernel_names_[1])
+    assert_same(np.sqrt(np.diagonal(matrix, axis1=-2, axis2=-1)), gates[..., 1], SAME_FORMULA)
+    assert_same(model.gates(X), model.gates_, SAME_FORMULA)
+    np.testing.assert_array_equal(model.gates(), model.gates_)
+    if gating != "sigmoid":
+        np.testing.assert_allclose(gates.sum(axis=-1), 1.0, rtol=1e-12)
+
+
+# ------------------------------------------------------------------------------------------ degenerate, libraries
+
+
+def test_other_library_one_kernel_is_the_support_vector_classifier(rng):
+    X, y = classes(rng)
+    model = fit(X, y, kernels=KernelBank(Gaussian(gamma=0.5)), C=3.0, tol=1e-6)
+    machine = SVC(C=3.0, gamma=0.5, tol=1e-8).fit(X, y)
+    assert_same(model.decision_function(X), machine.decision_function(X), 1e-5)
+    np.testing.assert_array_equal(model.support_, np.sort(machine.support_))
+    np.testing.assert_array_equal(model.predict(X), machine.predict(X))
+    assert model.score(X, y) == machine.score(X, y)
+
+
+def test_other_library_one_kernel_is_support_vector_regression(rng):
+    X, _ = classes(rng)
+    y = np.sin(X[:, 0])
+    model = LMKLRegressor(KernelBank(Gaussian(gamma=0.5)), C=3.0, epsilon=0.05, tol=1e-6).fit(X, y)
+    machine = SVR(C=3.0, gamma=0.5, epsilon=0.05, tol=1e-8).fit(X, y)
+    assert_same(model.predict(X), machine.predict(X), 1e-5)
+    assert model.score(X, y) == pytest.approx(machine.score(X, y), rel=1e-6)
+
+
+def test_other_library_multiplicative_weights_are_the_machine_with_squared_hinge(rng):
+    X, y = classes(rng)
+    kernel = KernelBank(Gaussian(gamma=0.5))
+    model = fit(X, y, kernels=kernel, svm="mwu", mwu_epsilon=1e-3, tol=1e-3)
+    gram = kernel.fit_transform(X)[..., 0]
+    hard = SVC(kernel="precomputed", C=1e6, tol=1e-8).fit(gram + np.eye(60), y)  # 2-norm soft margin
+    expected = gram[:, hard.support_] @ hard.dual_coef_[0] + hard.intercept_[0]
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=0.05 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("svm", ["libsvm", "mwu"])
+def test_identity_solvers_see_the_same_kernels_from_a_bank_and_from_a_stack(rng, svm):
+    X, y = classes(rng)
+    rows = rng.normal(size=(5, 3))
+    parameters = {"svm": svm, "mwu_epsilon": 0.1, "tol": 1e-2}
+    whole = fit(X, y, **parameters)
+    stack, new = (np.moveaxis(whole.kernel_bank_.evaluate(part), 0, -1) for part in (X, rows))
+    sliced = fit(stack, y, kernels="precomputed", gate_features=X, **parameters)
+    assert_same(sliced.decision_function(new, gate_features=rows), whole.decision_function(rows), 1e-6)
+    assert_same(sliced.gates(new, gate_features=rows), whole.gates(rows), 1e-6)
+    assert_same(sliced.combined_kernel(new, gate_features=rows), whole.combined_kernel(rows), 1e-6)
+    own = sliced.gating_matrix(new, None, 0, gate_features=rows)
+    assert_same(own, whole.gating_matrix(rows, None, 0), 1e-6)
+
+
+def test_degenerate_several_classes_are_one_model_each(rng):
+    X, y = classes(rng, n_classes=3)
+    model = fit(X, y)
+    for c in range(3):
+        alone = fit(X, y == c)
+        np.testing.assert_array_equal(model.decision_function(X)[:, c], alone.decision_function(X))
+        np.testing.assert_array_equal(model.gates_[c], alone.gates_)
+        np.testing.assert_array_equal(model.gating_parameters_[c], alone.gating_parameters_)
+        np.testing.assert_array_equal(model.objective_history_[c], alone.objective_history_)
+    np.testing.assert_array_equal(model.predict(X), model.decision_function(X).argmax(axis=1))
+
+
+def test_equivariance_exchanged_labels_flip_scores(rng):
+    X, y = classes(rng)
+    first, second = fit(X, np.where(y, "b", "a"), C=2.0), fit(X, np.where(y, "a", "b"), C=2.0)
+    assert_same(second.decision_function(X), -first.decision_function(X), 1e-4)
+    assert_same(second.gates_, first.gates_, 1e-4)
+
+
+# ------------------------------------------------------------------------------------------- features of the gates
+
+
+class Recording:
+    """A softmax gating that keeps the features it starts from."""
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def init(self, features, n_kernels, rng):
+        self.seen.append(features)
+        return SoftmaxGating().init(features, n_kernels, rng)
+
+    def gates(self, parameters, features):
+        return SoftmaxGating().gates(parameters, features)
+
+    def pullback(self, parameters, features, slopes):
+        return SoftmaxGating().pullback(parameters, features, slopes)
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_features_are_standardized_over_the_training_samples_and_constant_ones_are_zero(rng, standardize):
+    X, y = classes(rng)
+    features = np.column_stack([5.0 + 100.0 * X[:, 0], np.full(60, 0.1), X[:, 1]])
+    seen: list[np.ndarray] = []
+    model = fit(X, y, gate_features=features, gating=Recording(seen), standardize=standardize)
+    if not standardize:
+        np.testing.assert_array_equal(seen[-1], features)
+        assert model.gate_scaler_ is None
+        return
+    np.testing.assert_allclose(seen[-1].mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(seen[-1].std(axis=0), [1.0, 0.0, 1.0], atol=1e-12)
+    moved = features + np.array([0.0, 0.0, 1.0])
+    assert_same(model.gates(X, features), model.gates_, SAME_FORMULA)
+    assert np.abs(model.gates(X, moved) - model.gates_).max() > 1e-3
+
+
+@EVERY_GATING
+def test_equivariance_units_of_features_do_not_matter(rng, gating):
+    X, y = classes(rng)
+    features = rng.normal(size=(60, 2))
+    first = fit(X, y, gate_features=features, gating=gating)
+    second = fit(X, y, gate_features=features * [100.0, 0.01] + [5.0, -3.0], gating=gating)
+    rows = rng.normal(size=(8, 2))
+    assert_same(
+        second.decision_function(X[:8], rows * [100.0, 0.01] + [5.0, -3.0]),
+        first.decision_function(X[:8], rows),
+        1e-6,
+    )
+
+
+def test_a_named_gating_is_the_object_with_its_defaults(rng):
+    X, y = classes(rng)
+    for name, gating in NAMED.items():
+        first, second = fit(X, y, gating=name), fit(X, y, gating=gating())
+        np.testing.assert_array_equal(first.decision_function(X), second.decision_function(X))
+        assert first.gating_ == gating()
+
+
+def test_recovery_groups_learn_their_kernels(rng):
+    n_groups, n_samples = 3, 150
+    groups = rng.integers(n_groups, size=n_samples)
+    parts = rng.normal(size=(n_groups, n_samples))
+    y = parts[groups, np.arange(n_samples)] > 0
+    stack = np.moveaxis(parts[:, :, None] * parts[:, None], 0, -1)
+    gating = GroupGating(n_groups)
+    model = LMKLClassifier("precomputed", gating=gating, standardize=False).fit(stack, y, groups)
+    learned = np.stack([model.gates_[groups == group][0] for group in range(n_groups)])
+    assert np.diag(learned).min() > 0.9
+    assert model.score(stack, y, gate_features=groups) > 0.95
+    assert SVC(kernel="precomputed").fit(stack.mean(axis=-1), y).score(stack.mean(axis=-1), y) < 0.9
+
+
+def test_recovery_regression_follows_two_regimes(rng):
+    a, b, side = rng.normal(size=(3, 120))
+    y = np.where(side > 0, 2.0 * a, -1.5 * b)
+    stack = np.stack([np.outer(a, a), np.outer(b, b)], axis=-1)
+    model = LMKLRegressor("precomputed", C=10.0).fit(stack, y, side)
+    assert model.score(stack, y, gate_features=side) > 0.95
+    np.testing.assert_array_equal(model.predict(stack, side)[:, None].shape, (120, 1))
+    assert model.gates_[side > 0.5, 0].min() > 0.8
+    assert model.gates_[side < -0.5, 0].max() < 0.2
+    assert_same(model.gates(stack, side), model.gates_, SAME_FORMULA)
+
+
+# ----------------------------------------------------------------------------------------------- metadata routing
+
+
+def test_routing_carries_features_of_gates_through_cross_validation(rng):
+    stack, y, side = regions(rng, 90)
+    folds = StratifiedKFold(3)
+    by_hand = []
+    for train, test in folds.split(stack, y):
+        model = LMKLClassifier("precomputed").fit(stack[np.ix_(train, train)], y[train], side[train])
+        found = model.predict(stack[np.ix_(test, train)], side[test])
+        by_hand.append(np.mean(found == y[test]))
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LMKLClassifier("precomputed")
+        model.set_fit_request(gate_features=True).set_score_request(gate_features=True)
+        routed = cross_val_score(model, stack, y, cv=folds, params={"gate_features": side})
+        grid = GridSearchCV(model, {"C": [1e-3, 1.0]}, cv=folds).fit(stack, y, gate_features=side)
+        assert grid.score(stack, y, gate_features=side) > 0.9
+    np.testing.assert_array_equal(routed, by_hand)
+    assert routed.mean() > 0.85
+    assert grid.best_params_ == {"C": 1.0}
+    assert grid.cv_results_["mean_test_score"][1] == routed.mean()
+
+
+def test_routing_of_a_regressor(rng):
+    a, b, side = rng.normal(size=(3, 90))
+    y, stack = np.where(side > 0, a, b), np.stack([np.outer(a, a), np.outer(b, b)], axis=-1)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LMKLRegressor("precomputed", C=10.0)
+        model.set_fit_request(gate_features=True).set_score_request(gate_features=True)
+        scores = cross_val_score(model, stack, y, cv=3, params={"gate_features": side})
+    assert scores.min() > 0.6
+
+
+# ------------------------------------------------------------------------------------------------- starts and stops
+
+
+def test_starts_are_repeatable_and_the_lowest_is_kept(rng):
+    X, y = classes(rng)
+    several = fit(X, y, gating="gaussian", n_init=4, random_state=3)
+    ends = several.results_[0].start_objectives
+    assert np.ptp(ends) > 1e-3 * ends.min()
+    assert several.objective_history_[-1] == ends.min()
+    again = fit(X, y, gating="gaussian", n_init=4, random_state=np.random.default_rng(3))
+    np.testing.assert_array_equal(again.gates_, several.gates_)
+    other = fit(X, y, gating="gaussian", random_state=4)
+    assert not np.array_equal(other.objective_history_, fit(X, y, gating="gaussian").objective_history_)
+    np.testing.assert_array_equal(
+        fit(X, y, gating="gaussian", random_state=0).gates_, fit(X, y, gating="gaussian").gates_
+    )
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "armijo", "paper"])
+def test_monotone_objective_for_every_solver(rng, solver):
+    X, y = classes(rng)
+    model = fit(X, y, solver=solver, max_iter=8)
+    assert np.all(np.diff(model.objective_history_) <= 0.0)
+    assert model.objective_history_[-1] < 0.99 * model.objective_history_[0]
+    assert model.n_iter_ == len(model.objective_history_)
+    assert model.n_solves_ >= model.n_iter_
+
+
+def test_stopping_early_warns_once_with_the_remedy(rng):
+    X, y = classes(rng, n_classes=3)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = LMKLClassifier(BANK, max_iter=1, tol=1e-6).fit(X, y)
+    assert [type(warning.message) for warning in caught] == [ConvergenceWarning]
+    message = str(caught[0].message)
+    assert message.startswith(
+        "LMKLClassifier stopped after max_iter=1 steps, the last of them a relative gain of "
+    )
+    assert message.endswith("above tol=1e-06. Increase `max_iter`, or `tol` if this is accurate enough.")
+    assert not model.converged_
+    assert model.n_iter_.tolist() == [2, 2, 2]
+
+
+class Uphill(Recording):
+    """A gating whose gradient is right at its start, where it is checked, and of the wrong sign when it is used."""
+
+    def __init__(self):
+        super().__init__([])
+        self.checked = False
+
+    def pullback(self, parameters, features, slopes):
+        sign, self.checked = (-1.0 if self.checked else 1.0), True
+        return sign * super().pullback(parameters, features, slopes)
+
+
+def test_a_descent_that_finds_nothing_below_says_so(rng):
+    X, y = classes(rng)
+    with pytest.warns(ConvergenceWarning, match="stopped where errors of the machines hide progress"):
+        model = fit(X, y, gating=Uphill(), solver="armijo", max_iter=50)
+    assert not model.converged_
+
+
+# ------------------------------------------------------------------------------------------------------ bad input
+
+
+def test_precomputed_kernels_need_features(rng):
+    stack, y, side = regions(rng, 30)
+    model = LMKLClassifier("precomputed")
+    with pytest.raises(
+        ValueError, match=r"`gate_features` must be passed with precomputed .* of LMKLClassifier"
+    ):
+        model.fit(stack, y)
+    with pytest.raises(
+        ValueError, match=r"`gate_features` must have one row for each of the 30 rows of `X`; got 29"
+    ):
+        model.fit(stack, y, side[:-1])
+    with pytest.raises(ValueError, match="gate_features contains NaN"):
+        model.fit(stack, y, np.where(side > 1, np.nan, side))
+    model.fit(stack, y, side)
+    with pytest.raises(ValueError, match=r"`gate_features` must be passed"):
+        model.predict(stack)
+    with pytest.raises(ValueError, match=r"`gate_features` must have 1 columns, as when fitting; got 2\."):
+        model.predict(stack, np.column_stack([side, side]))
+
+
+class WrongSlope(Recording):
+    def pullback(self, parameters, features, slopes):
+        return 2.0 * super().pullback(parameters, features, slopes)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"C": 0.0}, r"`C` must be a finite number > 0; got 0"),
+        ({"gating": "linear"}, r"`gating` must be one of 'softmax', 'sigmoid', 'gaussian'; got 'linear'"),
+        ({"gating": 3}, r"`gating` must be .* an object with the methods `init`, `gates`, `pullback`; got 3"),
+        ({"gating": SoftmaxGating}, r"`gating` must be .* got <class"),
+        ({"gating": WrongSlope([])}, r"`gating.pullback` must be the derivative of `gating.gates`"),
+        ({"gating": GroupGating(2)}, r"`standardize` must be False with GroupGating"),
+        ({"gating": GroupGating(2), "standardize": False}, r"one column of group numbers 0 to 1"),
+        ({"solver": "sgd"}, r"`solver` must be one of 'lbfgs', 'armijo', 'paper'; got 'sgd'"),
+        ({"n_init": 0}, r"`n_init` must be a whole number >= 1; got 0"),
+        ({"standardize": "no"}, r"`standardize` must be True or False; got 'no'"),
+        ({"tol": 0.0}, r"`tol` must be a finite number > 0; got 0"),
+        ({"max_iter": 1.5}, r"`max_iter` must be a whole number >= 1; got 1.5"),
+        ({"svm": "sgd"}, r"`svm` must be one of 'libsvm', 'mwu'; got 'sgd'"),
+    ],
+)
+def test_bad_parameters_are_named(rng, parameters, message):
+    X, y = classes(rng, 20)
+    with pytest.raises(ValueError, match=message):
+        LMKLClassifier(BANK, **parameters).fit(X, y)
+
+
+def test_bad_width_of_the_tube_is_named(rng):
+    X, _ = classes(rng, 20)
+    with pytest.raises(ValueError, match=r"`epsilon` must be a finite number >= 0; got -1"):
+        LMKLRegressor(BANK, epsilon=-1).fit(X, X[:, 0])

@@ -1,0 +1,338 @@
+"""What all localized methods promise: gates, gating matrices and combined kernels that belong together, features."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import sklearn
+from cases import LOCALIZED
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
+
+from bayesmkl import KernelBank, load_model, save_model
+from bayesmkl._estimator import base as estimator_base
+from bayesmkl.datasets import load_iris, load_wdbc
+from bayesmkl.discriminative import GroupGating, SimpleMKLClassifier, SMOMKLClassifier, UniformMKLClassifier
+from bayesmkl.kernels import Gaussian, Linear, Polynomial
+from bayesmkl.kernels.stack import DenseStack
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+BANK = KernelBank([Gaussian(width=2), Polynomial(degree=2), Linear()], normalize="spherical")
+N_TRAIN = 70
+
+
+class Case(NamedTuple):
+    """An estimator with some of its parameters."""
+
+    name: str
+    parameters: dict[str, Any] = {}  # noqa: RUF012
+
+    def make(self, kernels: Any = BANK, **more: Any):
+        return LOCALIZED[self.name](kernels, **self.parameters | more)
+
+    def __str__(self) -> str:
+        return "-".join([self.name, *(str(value) for value in self.parameters.values())])
+
+
+CASES = [
+    *(Case("LMKLClassifier", {"gating": gating}) for gating in ("softmax", "sigmoid", "gaussian")),
+    Case("LMKLRegressor"),
+    Case("CLMKLClassifier", {"n_clusters": 2}),
+    Case("CLMKLClassifier", {"multiclass": "shared"}),
+    *(Case("SwMKLClassifier", {"psd": psd}) for psd in ("unit-norm", "paper")),
+    Case("LDMKLClassifier"),
+    Case("LDMKLClassifier", {"sv_gate": "paper", "bias": "keep", "gate_kernel": Gaussian(width=2)}),
+    Case("SAMKLClassifier", {"max_switches": 2, "C": 5.0}),
+    Case("SAMKLClassifier", {"initial_switches": "support", "max_switches": 1}),
+    Case("LMKLClassifier", {"svm": "mwu"}),
+    Case("CLMKLClassifier", {"svm": "mwu"}),
+    Case("SwMKLClassifier", {"svm": "mwu"}),
+    Case("LDMKLClassifier", {"svm": "mwu"}),
+]
+GROUPED = Case("LMKLClassifier", {"gating": GroupGating(2), "standardize": False})
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+
+
+def is_regressor(case):
+    return case.name.endswith("Regressor")
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Standardized features of wdbc, and labels or a target."""
+    table = load_wdbc()
+    rows = np.random.default_rng(1).permutation(len(table.target))[:110]
+    X = table.data[rows][:, [0, 1, 4, 6]]
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    return X, np.where(table.target[rows] == table.target.max(), 1, -1)
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    """Fit every case once."""
+    X, y = data
+    models = {}
+
+    def get(case):
+        if str(case) not in models:
+            target = X[:N_TRAIN, 1] * y[:N_TRAIN] if is_regressor(case) else y[:N_TRAIN]
+            models[str(case)] = case.make().fit(X[:N_TRAIN], target)
+        return models[str(case)]
+
+    return get
+
+
+def test_every_localized_estimator_is_among_the_cases():
+    assert {case.name for case in CASES} == set(LOCALIZED)
+
+
+# ------------------------------------------------------------------------------------------------ one gating view
+
+
+@every_case
+def test_gating_matrices_make_the_combined_kernel(data, fitted, case):
+    X, model = data[0], fitted(case)
+    kernels = model.kernel_bank_.transform(X[N_TRAIN:])
+    total = sum(model.gating_matrix(X[N_TRAIN:], None, m) * kernels[:, :, m] for m in range(3))
+    found = model.combined_kernel(X[N_TRAIN:])
+    np.testing.assert_allclose(found, total, atol=1e-10 * np.abs(total).max())
+
+
+@every_case
+def test_gates_are_the_roots_of_the_diagonals(data, fitted, case):
+    X, model = data[0], fitted(case)
+    for rows, n_rows in ((X[N_TRAIN:], len(X) - N_TRAIN), (None, N_TRAIN)):
+        gates = model.gates(rows)
+        assert gates.shape == (n_rows, 3)
+        for m, name in enumerate(model.kernel_names_):
+            matrix = model.gating_matrix(rows, rows, name)
+            np.testing.assert_allclose(np.sqrt(matrix.diagonal()), gates[:, m], atol=1e-12)
+            np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
+            if case.parameters.get("psd") != "paper":
+                assert np.linalg.eigvalsh(matrix)[0] > -1e-9
+    np.testing.assert_allclose(model.gates(), model.gates_, atol=1e-15)
+
+
+@every_case
+def test_gates_at_training_samples_are_those_of_new_rows_that_equal_them(data, fitted, case):
+    """All but SAMKL, which knows the labels of training samples."""
+    X, model = data[0], fitted(case)
+    if case.name == "SAMKLClassifier":
+        assert not np.array_equal(model.gates(X[:N_TRAIN]) > 0.0, model.gates_ > 0.0)
+    else:
+        np.testing.assert_allclose(model.gates(X[:N_TRAIN]), model.gates_, atol=1e-9)
+
+
+@every_case
+def test_scores_are_the_combined_kernel_times_the_dual(data, fitted, case):
+    X, model = data[0], fitted(case)
+    if case.name == "LDMKLClassifier":  # a vote of machines: each on one kernel
+        kernels, gates = np.moveaxis(model.kernel_bank_.transform(X), -1, 0), model.gates(X).T
+        votes = [
+            np.tanh(k @ v + b) for k, v, b in zip(kernels, model.dual_coef_, model.intercept_, strict=True)
+        ]
+        expected = (gates * np.stack(votes)).sum(axis=0)
+    else:
+        expected = model.combined_kernel(X) @ model.dual_coef_ + model.intercept_
+    found = model.predict(X) if is_regressor(case) else model.decision_function(X)
+    np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+    kept = np.zeros(N_TRAIN, dtype=bool)
+    kept[model.support_] = True
+    assert np.abs(model.dual_coef_[..., ~kept]).max(initial=0.0) <= 1e-7 * np.abs(model.dual_coef_).max()
+    assert model.support_fraction_ == pytest.approx(kept.mean())
+
+
+@pytest.mark.parametrize("name", ["LMKLClassifier", "CLMKLClassifier", "SwMKLClassifier", "SAMKLClassifier"])
+def test_degenerate_one_kernel_is_the_machine_on_it(data, name):
+    X, y = data
+    bank = KernelBank(Gaussian(width=2))
+    more = (
+        {"max_switches": 0}
+        if name == "SAMKLClassifier"
+        else {"tau": 0.0, "n_clusters": 1}
+        if name[0] == "C"
+        else {}
+    )
+    model = LOCALIZED[name](bank, C=2.0, tol=1e-5, **more).fit(X[:N_TRAIN], y[:N_TRAIN])
+    machine = UniformMKLClassifier(bank, C=2.0, tol=1e-5).fit(X[:N_TRAIN], y[:N_TRAIN])
+    expected = machine.decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=2e-3 * np.abs(expected).max())
+    np.testing.assert_allclose(model.gates(X), 1.0, atol=1e-9)
+
+
+def test_global_methods_have_gates_too(data):
+    X, y = data
+    model = SimpleMKLClassifier(BANK).fit(X[:N_TRAIN], y[:N_TRAIN])
+    np.testing.assert_allclose(model.gates(X[:3]) ** 2, np.tile(model.kernel_weights_, (3, 1)))
+    kernels = model.kernel_bank_.transform(X)
+    total = sum(model.gating_matrix(X, None, m) * kernels[:, :, m] for m in range(3))
+    np.testing.assert_allclose(total, model.combined_kernel(X))
+    iris, classes = load_iris(return_X_y=True)
+    several = SMOMKLClassifier(BANK).fit(iris, classes)
+    assert several.gating_matrix(iris[:4], iris[:5], 2).shape == (3, 4, 5)
+    np.testing.assert_allclose(several.gates(iris[:2])[1, 0] ** 2, several.kernel_weights_[1])
+    with pytest.raises(ValueError, match=r"`kernel` must be a position from 0 to 2 or one of \["):
+        model.gating_matrix(X, X, "no such kernel")
+
+
+# -------------------------------------------------------------------------------------------- classes, files, blocks
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not is_regressor(case)], ids=str)
+def test_several_classes_have_gates_of_their_own(case):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], np.array(["setosa", "versicolor", "virginica"])[y[::3]]
+    model = case.make(C=10.0).fit(X, y)
+    scores = model.decision_function(X)
+    assert scores.shape == (50, 3)
+    assert model.score(X, y) > 0.85
+    shared = case.parameters.get("multiclass") == "shared"
+    gates, combined = model.gates(X), model.combined_kernel(X)
+    assert gates.shape == ((50, 3) if shared else (3, 50, 3))
+    kernels = model.kernel_bank_.transform(X)
+    total = sum(model.gating_matrix(X, None, m) * kernels[:, :, m] for m in range(3))
+    np.testing.assert_allclose(combined, total, atol=1e-10 * np.abs(total).max())
+    if case.name not in ("SwMKLClassifier", "LDMKLClassifier", "SAMKLClassifier"):
+        return  # whose starts are random
+    rule = {"rule": "one-versus-rest"} if case.name == "SAMKLClassifier" else {}
+    for c, label in enumerate(model.classes_):
+        alone = case.make(C=10.0, **rule).fit(X, y == label)  # the class against the rest
+        np.testing.assert_allclose(scores[:, c], alone.decision_function(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("case", [*CASES, GROUPED], ids=str)
+def test_saved_and_pickled_models_predict_the_same(data, case, tmp_path):
+    X, y = data
+    target = X[:, 1] if is_regressor(case) else y
+    more = {"gate_features": (X[:, 0] > 0).astype(float)} if "standardize" in case.parameters else {}
+    model = case.make().fit(X, target, **more)
+    save_model(model, tmp_path / "model.skops")
+    for loaded in (load_model(tmp_path / "model.skops"), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(loaded.predict(X, **more), model.predict(X, **more))
+        np.testing.assert_array_equal(loaded.gates(X, **more), model.gates(X, **more))
+        assert type(loaded.results_) is tuple
+        assert type(loaded.results_[0]) is type(model.results_[0])
+
+
+@every_case
+def test_rows_in_blocks_are_rows_at_once(data, fitted, case, monkeypatch):
+    X, model = data[0], fitted(case)
+    at_once = model.predict(X), model.gates(X), model.combined_kernel(X)
+    monkeypatch.setattr(estimator_base, "BLOCK_ENTRIES", 3 * N_TRAIN * 7)
+    for found, expected in zip(
+        (model.predict(X), model.gates(X), model.combined_kernel(X)), at_once, strict=True
+    ):
+        np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
+
+
+# ----------------------------------------------------------------------------------------------------- symmetries
+
+
+@pytest.mark.parametrize("name", ["CLMKLClassifier", "SwMKLClassifier", "LDMKLClassifier", "LMKLClassifier"])
+def test_equivariance_flipped_labels_flip_scores(data, name):
+    X, y = data
+    one, other = (LOCALIZED[name](BANK, tol=1e-5).fit(X[:N_TRAIN], sign * y[:N_TRAIN]) for sign in (1, -1))
+    scores = one.decision_function(X)
+    np.testing.assert_allclose(-other.decision_function(X), scores, atol=5e-3 * np.abs(scores).max())
+    np.testing.assert_allclose(other.gates(X), one.gates(X), atol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["SwMKLClassifier", "LDMKLClassifier", "SAMKLClassifier"])
+def test_equivariance_order_of_kernels_and_samples(data, name, rng):
+    X, y = data
+    train, order, kernels = X[:N_TRAIN], rng.permutation(N_TRAIN), [2, 0, 1]
+    other_bank = KernelBank([BANK.kernels[m] for m in kernels], normalize="spherical")
+    one = LOCALIZED[name](BANK, tol=1e-5).fit(train, y[:N_TRAIN])
+    other = LOCALIZED[name](other_bank, tol=1e-5).fit(train[order], y[:N_TRAIN][order])
+    scores = one.decision_function(X)
+    np.testing.assert_allclose(other.decision_function(X), scores, atol=5e-3 * np.abs(scores).max())
+    np.testing.assert_allclose(other.gates(X), one.gates(X)[:, kernels], atol=1e-2)
+
+
+# ------------------------------------------------------------------------------------------------ gates by features
+
+
+def takes_features(name):
+    return "gate_features" in inspect.signature(LOCALIZED[name].fit).parameters
+
+
+@pytest.mark.parametrize("name", list(LOCALIZED))
+def test_precomputed_kernels_with_features_are_the_bank(data, name):
+    X, y = data
+    y = X[:, 1] if name.endswith("Regressor") else y
+    plain = KernelBank(BANK.kernels, normalize=None).fit(X[:N_TRAIN])
+    train, new = plain.transform(X[:N_TRAIN]), plain.transform(X[N_TRAIN:])
+    own = {"gate_kernel": Gaussian(width=2)} if "gate_kernel" in LOCALIZED[name]().get_params() else {}
+    bank = LOCALIZED[name](KernelBank(BANK.kernels, normalize=None), tol=1e-5, **own)
+    bank.fit(X[:N_TRAIN], y[:N_TRAIN])
+    more, more_new = (
+        {"gate_features": Z} if takes_features(name) else {} for Z in (X[:N_TRAIN], X[N_TRAIN:])
+    )
+    stack = LOCALIZED[name]("precomputed", tol=1e-5, **own).fit(train, y[:N_TRAIN], **more)
+    method = "predict" if name.endswith("Regressor") else "decision_function"
+    expected = getattr(bank, method)(X[N_TRAIN:])
+    found = getattr(stack, method)(new, **more_new)
+    np.testing.assert_allclose(found, expected, atol=1e-2 * np.abs(expected).max())
+    np.testing.assert_allclose(stack.gates(new, **more_new), bank.gates(X[N_TRAIN:]), atol=2e-2)
+    np.testing.assert_allclose(stack.gates_, bank.gates_, atol=2e-2)
+    score = bank.score(X[N_TRAIN:], y[N_TRAIN:])
+    assert stack.score(new, y[N_TRAIN:], **more_new) == pytest.approx(score, abs=0.03)
+
+
+@pytest.mark.parametrize("name", [name for name in LOCALIZED if takes_features(name)])
+def test_gate_features_are_checked(data, name):
+    X, y = data
+    y = X[:, 1] if name.endswith("Regressor") else y
+    stack = DenseStack(np.moveaxis(BANK.fit_transform(X), -1, 0)).kernels
+    stack = np.moveaxis(stack, 0, -1)
+    own = {} if name.startswith("LMKL") else {"gate_kernel": Gaussian(width=1)}
+    model = LOCALIZED[name]("precomputed", **own)
+    with pytest.raises(
+        ValueError, match=r"`gate_features` must be passed with precomputed kernels: .*KernelBank"
+    ):
+        model.fit(stack, y)
+    with pytest.raises(
+        ValueError, match=r"`gate_features` must have one row for each of the 110 rows of `X`; got 109"
+    ):
+        model.fit(stack, y, gate_features=X[1:])
+    with pytest.raises(ValueError, match="gate_features contains NaN"):
+        model.fit(stack, y, gate_features=np.full((110, 2), np.nan))
+    model.fit(stack, y, gate_features=X)
+    with pytest.raises(ValueError, match=r"`gate_features` must have 4 columns, as when fitting; got 1"):
+        model.predict(stack, gate_features=X[:, 0])
+    with pytest.raises(ValueError, match=r"`gate_features` must be passed"):
+        model.predict(stack)
+    with pytest.raises(ValueError, match=r"one row for each of the 3 rows"):
+        model.gates(stack[:3], gate_features=X[:4])
+
+
+@pytest.mark.parametrize("name", ["CLMKLClassifier", "SwMKLClassifier", "LDMKLClassifier", "SAMKLClassifier"])
+def test_stacks_go_through_cross_validation(data, name):
+    X, y = data
+    plain = KernelBank([Gaussian(width=2), Linear()], normalize=None)
+    folds = KFold(3, shuffle=True, random_state=0)
+    whole = cross_val_predict(LOCALIZED[name](plain), X, y, cv=folds, method="decision_function")
+    stack = plain.fit(X).transform(X)
+    sliced = cross_val_predict(LOCALIZED[name]("precomputed"), stack, y, cv=folds, method="decision_function")
+    np.testing.assert_allclose(sliced, whole, atol=2e-2 * np.abs(whole).max())
+    grid = GridSearchCV(LOCALIZED[name]("precomputed"), {"C": [0.01, 1.0]}, cv=folds, error_score="raise")
+    assert grid.fit(stack, y).best_score_ > 0.85
+
+
+def test_gate_features_are_routed_through_cross_validation(data):
+    X, y = data
+    plain = KernelBank([Gaussian(width=2), Linear()], normalize=None)
+    stack = plain.fit(X).transform(X)
+    folds = KFold(3, shuffle=True, random_state=0)
+    expected = cross_val_score(LOCALIZED["LMKLClassifier"](plain), X, y, cv=folds)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LOCALIZED["LMKLClassifier"]("precomputed")
+        model.set_fit_request(gate_features=True).set_score_request(gate_features=True)
+        scores = cross_val_score(model, stack, y, cv=folds, params={"gate_features": X})
+    np.testing.assert_allclose(scores, expected, atol=0.03)

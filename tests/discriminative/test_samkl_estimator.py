@@ -1,0 +1,273 @@
+"""SAMKL as an estimator: what it stores and predicts, against the algorithm, other methods and enumeration."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+
+from bayesmkl import KernelBank
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.datasets import load_iris, make_corrupted
+from bayesmkl.discriminative import SimpleMKLClassifier
+from bayesmkl.discriminative._patterns import infer_switches
+from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
+from bayesmkl.discriminative.samkl import SAMKLOptions, fit_samkl, initial_support
+from bayesmkl.kernels import Gaussian
+from bayesmkl.kernels.stack import DenseStack
+
+SEPARATIONS = (1.5, 1.0, 1.0, 0.0)
+
+
+def stack_of(kernels):
+    return DenseStack(np.ascontiguousarray(np.moveaxis(kernels, -1, 0)))
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """Training kernels, those of new samples with them, labels of both."""
+    sample = make_corrupted(90, corruption="kernels", fraction=0.3, separations=SEPARATIONS, random_state=0)
+    return sample.kernels[:60, :60], sample.kernels[60:, :60], sample.target[:60], sample.target[60:]
+
+
+@pytest.fixture(scope="module")
+def three():
+    """Iris in thirds: kernels of single features, three classes."""
+    X, y = load_iris(return_X_y=True)
+    bank = KernelBank(Gaussian(width=1), views="each").fit(X[::2])
+    return bank.evaluate(X[::2]).transpose(1, 2, 0), bank.evaluate(X[1::4]).transpose(1, 2, 0), y[::2]
+
+
+@pytest.fixture(scope="module")
+def binary(pair):
+    return SAMKLClassifier("precomputed", C=10.0, max_switches=2).fit(pair[0], pair[2])
+
+
+@pytest.fixture(scope="module")
+def several(three):
+    return SAMKLClassifier("precomputed", C=10.0, max_switches=2).fit(three[0], three[2])
+
+
+def from_gating_matrices(model, new, rows, columns):
+    """The kernel of rows and columns as the sum of gated kernels."""
+    n_kernels = new.shape[2]
+    return sum(model.gating_matrix(rows, columns, m) * new[:, :, m] for m in range(n_kernels))
+
+
+# ------------------------------------------------------------------------------------ against the algorithm
+
+
+def test_attributes_are_those_of_the_algorithm(pair, binary):
+    train, _, y, _ = pair
+    result = fit_samkl(stack_of(train), y.astype(float), SAMKLOptions(10.0, 2))
+    np.testing.assert_array_equal(binary.kernel_switches_, result.switches.T)
+    np.testing.assert_array_equal(binary.kernel_weights_, result.kernel_weights)
+    np.testing.assert_array_equal(binary.margins_, result.margins)
+    np.testing.assert_array_equal(binary.patterns_, np.unique(binary.kernel_switches_, axis=0))
+    np.testing.assert_allclose(binary.gates_**2, binary.kernel_weights_ * binary.kernel_switches_, atol=1e-15)
+    np.testing.assert_array_equal(binary.gates(), binary.gates_)
+    np.testing.assert_array_equal(binary.dual_coef_, result.signed_dual)
+    assert binary.intercept_ == result.intercept
+    assert binary.duality_gap_ == result.duality_gap
+    assert (binary.n_iter_, binary.n_solves_) == (len(result.objective_history), result.n_solves)
+    assert binary.outcome_ is Outcome.CONVERGED
+    assert binary.converged_
+    assert (
+        binary.n_active_kernels_
+        == ((binary.kernel_switches_ & (binary.kernel_weights_ > 0)).any(axis=0)).sum()
+    )
+    assert 0 < len(binary.support_) < 60
+
+
+def test_duality_and_budget_hold_for_every_class(three, several):
+    assert several.kernel_switches_.shape == (3, 75, 4)
+    assert several.kernel_weights_.shape == (3, 4)
+    assert several.margins_.shape == (3, 75)
+    assert [patterns.shape[1] for patterns in several.patterns_] == [4, 4, 4]
+    assert ((~several.kernel_switches_).sum(axis=2) <= 2).all()
+    np.testing.assert_allclose(several.kernel_weights_.sum(axis=1), 1.0)
+    np.testing.assert_allclose(several.dual_coef_.sum(axis=1), 0.0, atol=1e-8)
+    signs = np.where(three[2] == several.classes_[:, None], 1.0, -1.0)
+    assert (several.dual_coef_ * signs >= 0.0).all()
+    assert (several.dual_coef_ * signs <= 10.0 / several.margins_ * (1 + 1e-9)).all()
+    best = np.array([history.min() for history in several.objective_history_])
+    assert (several.duality_gap_ <= 1e-2 * best * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("rule", ["auto", "surest", "one-versus-rest"])
+def test_brute_force_scores_of_new_samples(pair, binary, rule, normalize):
+    _, new, _, _ = pair
+    model = copy.copy(binary).set_params(rule=rule, normalize=normalize)
+    norms = binary.results_[0].norms
+    scores = []
+    for row in new:
+        contributions = binary.kernel_weights_ * ((row.T * binary.kernel_switches_.T) @ binary.dual_coef_)
+        each = np.array([contributions[h].sum() + binary.intercept_ for h in binary.patterns_])
+        if normalize:
+            each /= [max(1e-3, norms[h].sum() / norms.sum()) for h in binary.patterns_]
+        scores.append(each.max() if rule == "one-versus-rest" else max(each, key=abs))
+    np.testing.assert_allclose(model.decision_function(new), scores, atol=1e-10)
+    np.testing.assert_array_equal(model.predict(new), np.where(np.array(scores) > 0, 1, -1))
+
+
+def test_brute_force_of_several_classes_is_the_largest_score(three, several):
+    train, new, y = three
+    for c, label in enumerate(several.classes_):
+        target = np.where(y == label, 1.0, -1.0)
+        result = fit_samkl(stack_of(train), target, SAMKLOptions(10.0, 2))
+        inference = infer_switches(stack_of(new), result, "one-versus-rest")
+        np.testing.assert_allclose(several.decision_function(new)[:, c], inference.scores, atol=1e-9)
+        np.testing.assert_array_equal(
+            several.gates(new)[c] > 0, (inference.switches.T & (result.kernel_weights > 0))
+        )
+    expected = several.classes_[several.decision_function(new).argmax(axis=1)]
+    np.testing.assert_array_equal(several.predict(new), expected)
+
+
+def test_two_classes_one_versus_rest_with_both_machines_is_the_surest_rule(pair):
+    train, new, y, _ = pair
+    settings = {"C": 10.0, "max_switches": 2, "gap_tol": 1e-6, "rule": "one-versus-rest"}
+    positive, negative = (SAMKLClassifier("precomputed", **settings).fit(train, target) for target in (y, -y))
+    mine, theirs = positive.decision_function(new), negative.decision_function(new)
+    surest = positive.set_params(rule="surest").decision_function(new)
+    np.testing.assert_allclose(np.where(mine >= theirs, mine, -theirs), surest, atol=2e-3)
+    assert (np.sign(mine) != np.sign(surest)).any()  # alone it favors its class
+
+
+# ------------------------------------------------------------------------------------------- the gating view
+
+
+@pytest.mark.parametrize("case", ["binary", "several"])
+def test_gating_matrices_build_the_combined_kernel_and_the_scores(case, pair, three, request):
+    model, (train, new) = request.getfixturevalue(case), pair[:2] if case == "binary" else three[:2]
+    combined = model.combined_kernel(new)
+    np.testing.assert_allclose(from_gating_matrices(model, new, new, None), combined, atol=1e-12)
+    scores = (
+        np.einsum("...ij,...j->...i", combined, model.dual_coef_) + np.asarray(model.intercept_)[..., None]
+    )
+    np.testing.assert_allclose(np.moveaxis(scores, 0, -1), model.decision_function(new), atol=1e-9)
+    own = from_gating_matrices(model, train, None, None)
+    weights, switches = (
+        np.atleast_2d(model.kernel_weights_),
+        model.kernel_switches_.reshape(-1, *train.shape[1:]),
+    )
+    expected = np.einsum("cm,cim,cjm,ijm->cij", weights, switches, switches, train)
+    np.testing.assert_allclose(own.reshape(expected.shape), expected, atol=1e-12)
+    assert np.linalg.eigvalsh(expected).min() > -1e-9
+
+
+def test_kernels_are_asked_for_by_name(pair, binary):
+    np.testing.assert_array_equal(
+        binary.gating_matrix(None, pair[1], "kernel 2"), binary.gating_matrix(None, pair[1], 2)
+    )
+
+
+# ---------------------------------------------------------------------------------------- degenerate cases
+
+
+def test_degenerate_no_budget_is_simple_mkl(pair):
+    train, new, y, _ = pair
+    model = SAMKLClassifier("precomputed", max_switches=0, gap_tol=1e-7).fit(train, y)
+    simple = SimpleMKLClassifier("precomputed", tol=1e-7).fit(train, y)
+    np.testing.assert_allclose(model.decision_function(new), simple.decision_function(new), atol=2e-3)
+    np.testing.assert_allclose(model.kernel_weights_, simple.kernel_weights_, atol=1e-3)
+    assert model.kernel_switches_.all()
+    np.testing.assert_array_equal(model.margins_, 1.0)
+
+
+def test_degenerate_one_kernel_is_a_support_vector_machine(pair):
+    train, new, y, _ = pair
+    model = SAMKLClassifier("precomputed", C=2.0, gap_tol=1e-7).fit(train[:, :, 1], y)
+    machine = SVC(C=2.0, kernel="precomputed", tol=1e-9).fit(train[:, :, 1], y)
+    expected = machine.decision_function(new[:, :, 1])
+    np.testing.assert_allclose(model.decision_function(new[:, :, 1]), expected, atol=1e-3)
+
+
+def test_degenerate_initial_switches_are_a_choice_of_kernels(pair):
+    train, new, y, _ = pair
+    chosen = [True, False, True, True]
+    model = SAMKLClassifier("precomputed", initial_switches=chosen).fit(train, y)
+    alone = SAMKLClassifier("precomputed").fit(train[:, :, chosen], y)
+    assert not model.kernel_switches_[:, 1].any()
+    np.testing.assert_allclose(
+        model.decision_function(new), alone.decision_function(new[:, :, chosen]), atol=1e-6
+    )
+
+
+def test_support_of_the_simplex_solution_is_where_samples_start(pair):
+    train, _, y, _ = pair
+    noise = np.repeat(np.eye(60)[:, :, None], 2, axis=2)  # says nothing about any other sample
+    padded = np.concatenate([train, noise], axis=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # kernels like the identity
+        model = SAMKLClassifier("precomputed", initial_switches="support").fit(padded, y)
+    support = initial_support(stack_of(padded), y.astype(float), SAMKLOptions())
+    assert support.any()
+    assert not support.all()
+    assert ((model.kernel_switches_ != support).sum(axis=1) <= 1).all()
+    assert not model.kernel_switches_[:, ~support].any()
+
+
+def test_recovery_of_the_samples_that_a_kernel_takes_for_others():
+    data = make_corrupted(120, corruption="kernels", fraction=0.3, separations=(2, 2, 2), random_state=1)
+    model = SAMKLClassifier("precomputed", C=10.0).fit(data.kernels, data.target)
+    off = ~model.kernel_switches_ & (model.kernel_weights_ > 0)
+    assert off.sum() > 50
+    assert data.corrupted[off].mean() > data.corrupted.mean() + 0.1
+
+
+def test_bank_and_stack_agree():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[50::2], y[50::2]
+    bank = KernelBank([Gaussian(width=1), Gaussian(width=4)], views="each")
+    model = SAMKLClassifier(bank, max_switches=3).fit(X, y)
+    stack = bank.fit(X).evaluate(X).transpose(1, 2, 0)
+    other = SAMKLClassifier("precomputed", max_switches=3).fit(stack, y)
+    np.testing.assert_allclose(model.decision_function(X), other.decision_function(stack), atol=1e-6)
+    np.testing.assert_allclose(model.gates(X), other.gates(stack), atol=1e-6)
+    assert model.score(X, y) > 0.85
+    # with the labels known, switches of training samples need not be those that are inferred without
+    assert model.gates(X).shape == model.gates().shape == (50, 8)
+
+
+# ---------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"max_switches": 5}, "`max_switches` must be at most the number of kernels, 4; got 5"),
+        ({"max_switches": 0.5}, "`max_switches` must be a whole number >= 0"),
+        ({"initial_switches": [False] * 4}, "at least one of them true"),
+        ({"initial_switches": [True] * 3}, "`initial_switches` must be None or 4 booleans"),
+        ({"initial_switches": "zeros"}, "`initial_switches` must be one of 'ones', 'support'; got 'zeros'"),
+        ({"rule": "eq17"}, "`rule` must be one of 'auto', 'surest', 'one-versus-rest'; got 'eq17'"),
+        ({"C": -1.0}, "`C` must be a finite number > 0"),
+        ({"gap_tol": 0.0}, "`gap_tol` must be a finite number > 0"),
+    ],
+)
+def test_bad_parameters_are_refused_by_name(pair, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SAMKLClassifier("precomputed", **parameters).fit(pair[0], pair[2])
+
+
+def test_one_warning_says_which_limit_was_met_and_what_to_do(pair):
+    train, _, y, _ = pair
+    model = SAMKLClassifier("precomputed", max_switches=2, max_iter=2)
+    with pytest.warns(ConvergenceWarning, match="max_iter=2 alternations .* Increase `max_iter`") as caught:
+        model.fit(train, y)
+    assert len(caught) == 1
+    assert model.outcome_ is Outcome.MAX_ITER
+    model.set_params(tol=0.0).fit(train, y)  # all alternations were asked for
+    assert model.n_iter_ == 2
+    # no machine is solved to the last digit
+    with pytest.warns(
+        ConvergenceWarning, match=r"duality gap of .* above gap_tol=1e-15. Normalize"
+    ) as caught:
+        SAMKLClassifier("precomputed", tol=1e6, gap_tol=1e-15).fit(train, y)
+    assert len(caught) == 1

@@ -1,0 +1,186 @@
+"""SwMKLClassifier: banks against stacks, gating matrices, eigenvalues, gates on features, multiplicative weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cases import squared_hinge_scores
+from scipy.linalg import eigvalsh
+from sklearn.datasets import load_iris
+from sklearn.svm import SVC
+
+from bayesmkl import KernelBank
+from bayesmkl.discriminative._machines import GatedKernel
+from bayesmkl.discriminative.estimators.votes import SwMKLClassifier
+from bayesmkl.discriminative.swmkl import PSD
+from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
+from tests.helpers import assert_same
+
+FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
+
+
+def toy(rng, n_samples=80, n_new=15):
+    X = rng.normal(size=(n_samples + n_new, 3))
+    y = np.where(X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=len(X)) > 0.0, 1, -1)
+    return X[:n_samples], y[:n_samples], X[n_samples:]
+
+
+def plain_bank(functions=FUNCTIONS, views="all"):
+    return KernelBank(functions, views, normalize=None)
+
+
+@pytest.mark.parametrize("psd", PSD)
+@pytest.mark.parametrize("functions", [FUNCTIONS, [Gaussian(gamma=0.3), Laplacian(gamma=0.5)]])
+def test_bank_and_stack_agree(rng, psd, functions):
+    X, y, new = toy(rng)
+    bank = KernelBank(functions).fit(X)
+    model = SwMKLClassifier(KernelBank(functions), psd=psd, tol=1e-6).fit(X, y)
+    dense = SwMKLClassifier("precomputed", psd=psd, tol=1e-6).fit(bank.transform(X), y)
+    assert_same(model.gates(new), dense.gates(bank.transform(new)), 1e-4)
+    assert_same(model.combined_kernel(new), dense.combined_kernel(bank.transform(new)), 1e-4)
+    if psd == "unit-norm":  # the other problem is not convex
+        assert_same(model.decision_function(new), dense.decision_function(bank.transform(new)), 1e-3)
+
+
+@pytest.mark.parametrize("psd", PSD)
+@pytest.mark.parametrize("gate_targets", ["train", "cv"])
+def test_one_kernel_is_its_machine(rng, psd, gate_targets):
+    X, y, new = toy(rng)
+    bank = plain_bank(Gaussian(gamma=0.3))
+    model = SwMKLClassifier(bank, C=3.0, psd=psd, gate_targets=gate_targets, tol=1e-6).fit(X, y)
+    machine = SVC(gamma=0.3, C=3.0, tol=1e-6).fit(X, y)
+    assert_same(model.decision_function(new), machine.decision_function(new), 1e-4)
+    np.testing.assert_array_equal(model.support_, np.sort(machine.support_))
+    np.testing.assert_allclose(model.gates_, 1.0)
+
+
+@pytest.mark.parametrize("psd", PSD)
+def test_gating_matrices_make_the_combined_kernel(rng, psd):
+    X, y, new = toy(rng)
+    model = SwMKLClassifier(plain_bank(), psd=psd).fit(X, y)
+    stack = plain_bank().fit(X).transform(new)
+    gating = np.stack([model.gating_matrix(new, None, name) for name in model.kernel_names_])
+    combined = model.combined_kernel(new)
+    assert_same(combined, np.einsum("mij,ijm->ij", gating, stack), 1e-10)
+    scores = combined @ model.dual_coef_ + model.intercept_
+    assert_same(model.decision_function(new), scores, 1e-10)
+    gates, train = model.gates(new), model.gates()
+    np.testing.assert_allclose((gates**2).sum(axis=1), 1.0, rtol=1e-12)
+    assert_same(train, model.gates(X), 1e-10)
+    np.testing.assert_array_equal(train, model.gates_)
+    square = np.stack([model.gating_matrix(new, new, m) for m in range(3)])
+    assert_same(np.sqrt(square.diagonal(axis1=1, axis2=2)).T, gates, 1e-12)
+    if psd == "paper":
+        np.testing.assert_allclose(gating.sum(axis=0), 1.0, rtol=1e-12)
+    else:
+        assert_same(gating[1], np.outer(gates[:, 1], train[:, 1]), 1e-12)
+
+
+def test_smallest_eigenvalue_and_gap(rng):
+    X, y, _ = toy(rng)
+    paper = SwMKLClassifier(plain_bank(), psd="paper", gate_C=10.0).fit(X, y)
+    lowest = eigvalsh(paper.combined_kernel(X))[0]
+    assert lowest < -1e-3
+    np.testing.assert_allclose(paper.smallest_eigenvalue_, lowest, rtol=1e-8)
+    assert np.isnan(paper.duality_gap_)
+    unit = SwMKLClassifier(plain_bank(), gate_C=10.0, tol=1e-4).fit(X, y)
+    kernel, v = unit.combined_kernel(X), unit.dual_coef_
+    assert eigvalsh(kernel)[0] > -1e-10
+    assert np.isnan(unit.smallest_eigenvalue_)
+    slack = np.maximum(0.0, 1.0 - y * (kernel @ v + unit.intercept_))
+    primal = 0.5 * v @ kernel @ v + slack.sum()
+    np.testing.assert_allclose(unit.objective_history_[0] + unit.duality_gap_, primal, rtol=1e-10)
+    assert 0.0 <= unit.duality_gap_ < 1e-2 * primal
+
+
+def test_cross_validation_sees_that_a_flexible_kernel_fails(rng):
+    X = np.column_stack([rng.permutation(150), rng.permutation(150)]) / 75.0 - 1.0
+    y = X[:, 0] > 0.0
+    bank = plain_bank(Gaussian(width=0.01), views="each")  # both learn all their samples by heart
+    kept = {}
+    for targets in ("train", "cv"):
+        model = SwMKLClassifier(bank, C=100.0, gate_targets=targets).fit(X, y)
+        kept[targets] = (model.gates_[:, 1] / model.gates_[:, 0]).mean()
+    assert kept["train"] == pytest.approx(1.0, abs=1e-6)
+    assert kept["cv"] < 0.8
+
+
+def test_gates_on_features_help_where_kernels_fail_by_region(rng):
+    X = rng.normal(size=(460, 3))
+    y = np.where(np.where(X[:, 0] > 0.0, X[:, 1], X[:, 2]) > 0.0, 1, -1)
+    bank, train, test = plain_bank(Linear(), {"right": [1], "left": [2]}), slice(0, 160), slice(160, 460)
+    accuracy = {}
+    for name, settings in (("own", {}), ("features", {"gate_kernel": Gaussian(width=0.7)})):
+        model = SwMKLClassifier(bank, **settings).fit(X[train], y[train])
+        accuracy[name] = model.score(X[test], y[test])
+    assert accuracy["features"] > accuracy["own"] + 0.1
+    gates, right = model.gates(X[test]), X[test, 0] > 0.0
+    assert gates[right, 0].mean() > gates[right, 1].mean() + 0.2
+    assert gates[~right, 1].mean() > gates[~right, 0].mean() + 0.2
+    stack = plain_bank(Linear(), {"right": [1], "left": [2]}).fit(X[train]).transform(X[train])
+    dense = SwMKLClassifier("precomputed", gate_kernel=Gaussian(width=0.7))
+    with pytest.raises(ValueError, match=r"`gate_features` must be passed with precomputed kernels"):
+        dense.fit(stack, y[train])
+    dense.fit(stack, y[train], gate_features=X[train])
+    assert_same(dense.gates_, model.gates_, 1e-3)
+
+
+def test_multiplicative_weights_form_no_kernel(rng, monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("a kernel matrix was formed")
+
+    monkeypatch.setattr(GatedKernel, "dense", refuse)
+    X, y, _ = toy(rng, 40)
+    C, epsilon = 2.0, 0.02
+    bank = plain_bank([Gaussian(gamma=0.3), Gaussian(gamma=1.0)])
+    with pytest.raises(AssertionError, match="was formed"):
+        SwMKLClassifier(bank).fit(X, y)
+    model = SwMKLClassifier(bank, C=C, svm="mwu", mwu_epsilon=epsilon).fit(X, y)
+    kernel, v = model.combined_kernel(X), model.dual_coef_
+    best = squared_hinge_scores(kernel, y, C, kernel)
+    dual = C * y * np.maximum(0.0, 1.0 - y * best)
+
+    def primal(dual, scores):
+        return 0.5 * dual @ kernel @ dual + 0.5 * C * (np.maximum(0.0, 1.0 - y * scores) ** 2).sum()
+
+    least, found = primal(dual, best), primal(v, model.decision_function(X))
+    assert least * (1.0 - 1e-6) <= found <= least / (1.0 - epsilon)
+    np.testing.assert_allclose(model.objective_history_[0] + model.duality_gap_, found, rtol=1e-6)
+    assert model.duality_gap_ <= epsilon * found
+
+
+def test_several_classes():
+    data = load_iris()
+    X, y, new = data.data[::2], data.target[::2], data.data[1::2]
+    bank = plain_bank(FUNCTIONS[:2])
+    model = SwMKLClassifier(bank, psd="paper").fit(X, y)
+    for k in range(3):
+        one = SwMKLClassifier(bank, psd="paper").fit(X, y == k)
+        assert_same(model.decision_function(new)[:, k], one.decision_function(new), 1e-12)
+        np.testing.assert_array_equal(model.gates_[k], one.gates_)
+        assert model.smallest_eigenvalue_[k] == one.smallest_eigenvalue_
+    assert model.gates(new).shape == (3, 75, 2)
+    assert SwMKLClassifier(bank).fit(X, y).score(new, data.target[1::2]) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("psd", "clip"), ("lowest_gate", 0.0), ("lowest_gate", 1.0), ("gate_kernel", 3)]
+)
+def test_bad_parameters_are_named(rng, name, value):
+    X, y, _ = toy(rng)
+    with pytest.raises(ValueError, match=f"`{name}` must be"):
+        SwMKLClassifier(plain_bank(), **{name: value}).fit(X, y)
+
+
+def test_a_kernel_of_the_gates_must_be_semidefinite(rng):
+    X, y, _ = toy(rng)
+
+    class Indefinite(Gaussian):
+        known_psd = False
+
+        def evaluate(self, geometry, out):
+            super().evaluate(geometry, out)
+            out -= 0.5
+
+    with pytest.raises(ValueError, match=r"`gate_kernel` must be positive semidefinite"):
+        SwMKLClassifier(plain_bank(), gate_kernel=Indefinite(width=1.0)).fit(X, y)
