@@ -126,9 +126,36 @@ def accuracies(fast: bool) -> tuple[str, dict[str, Any]]:
         "its hard clusters of the training samples (adjusted Rand index) and mean difference of the chance of two "
         "test samples to be in one cluster. Number: landmarks; *span*: means in their span, *sample*: they alone are "
         "clustered.\n\n"
-        f"{markdown_table(['set and clustering', 'accuracy', 'difference', 'Rand', 'chance'], rows)}"
+        f"{markdown_table(['set and clustering', 'accuracy', 'difference', 'Rand', 'chance'], rows)}\n\n"
+        f"{largest_differences(numbers)}"
     )
     return text, numbers
+
+
+def largest_differences(numbers: dict[str, dict[str, dict[str, list[float]]]]) -> str:
+    """Say how far the mean accuracy of each kind of clustering is from that of exact clustering at most."""
+    parts = []
+    for kind in ("exact, another seed", "span", "sample"):
+        values = [
+            float(np.mean(of["difference"]))
+            for settings in numbers.values()
+            for setting, of in settings.items()
+            if setting.startswith(kind)
+        ]
+        parts.append(f"{kind.replace('exact, ', '')} {max(values, key=abs):+.2f}")
+    return f"Largest mean differences from exact clustering, in points: {', '.join(parts)}."
+
+
+def ratios(numbers: dict[str, dict[str, float]], size: int) -> str:
+    """Compare the seconds for clusters of the most rows that are clustered exactly."""
+    total = {
+        kind: numbers[f"{kind}, {size}"]["kernels"] + numbers[f"{kind}, {size}"]["clustering"]
+        for kind in ("exact", "span", "sample")
+    }
+    return (
+        f"Exact clustering of {size} rows takes {total['exact'] / total['span']:.1f} times as long as with *span*, "
+        f"{total['exact'] / total['sample']:.1f} times as long as with *sample*, kernel values included."
+    )
 
 
 def _compared(of: dict[str, list[float]]) -> list[str]:
@@ -199,7 +226,8 @@ def seconds(fast: bool) -> tuple[str, dict[str, Any]]:
     text = (
         f"Seconds for clusters of the first rows of {name}: values of the mean of both kernels, then ten runs of "
         f"k-means; memory of the values. {n_landmarks} landmarks.\n\n"
-        f"{markdown_table(['rows', 'kernel values', 'clustering', 'MiB'], rows)}"
+        f"{markdown_table(['rows', 'kernel values', 'clustering', 'MiB'], rows)}\n\n"
+        f"{ratios(numbers, sizes['exact'][-1])}"
     )
     n_train, n_test = (200, 200) if fast else (LARGE_TRAIN, LARGE_TEST)
     splits = [standardized(X, y, n_train, n_test, seed) for seed in range(1 if fast else LARGE_SPLITS)]

@@ -64,8 +64,8 @@ def fewest_support(results: Results, kind: str) -> str:
     n_yes = answers.count("yes")
     verdict = "yes" if n_yes == len(answers) else "no"
     return (
-        f'**"The fewest support points are always those of a localized method", {kind}: {verdict}** (significantly on '
-        f"{n_yes} of {len(answers)} sets).\n\n" + markdown_table(headers, rows)
+        f'**"The fewest support points are always those of a localized method", {kind}: {verdict}** ('
+        f"significantly on {n_yes} of {len(answers)} sets).\n\n" + markdown_table(headers, rows)
     )
 
 

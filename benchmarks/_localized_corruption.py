@@ -2,7 +2,8 @@
 
 Eight kernels of unequal worth (`make_corrupted` with its defaults) in three ways of corruption. All methods choose
 their parameters by the same inner cross-validation on the same folds. Every split has samples of its own, drawn anew:
-splits are independent, and the plain paired t test has the level that it promises.
+splits are independent, and the plain paired t test has the level that it promises. Eq. 15 of SAMKL often has several
+solutions; how much depends on which one is taken is measured as well.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 from _corruption_report import report
@@ -20,7 +23,7 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.datasets import make_corrupted
-from bayesmkl.discriminative import LpMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
+from bayesmkl.discriminative import LpMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier, samkl
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
 from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
 
@@ -46,6 +49,8 @@ class Size(NamedTuple):
     prices: tuple[float, ...] = (0.1, 1.0, 10.0)
     budgets: tuple[int, ...] = (0, 1, 2, 4)
     n_folds: int = 3
+    tied_fraction: float = 0.3  # where solutions of eq. 15 are compared
+    tied_budget: int = 2
 
 
 FAST = Size(2, 30, 30, ("kernels",), (0.3,), (1.0,), (0, 2), 2)
@@ -107,10 +112,11 @@ def pools(size: Size) -> Iterator[tuple[str, bool, list[Candidate]]]:
             yield f"SAMKL, m0 = {m0}{suffix}", normalize, [c for c in everything if c.max_switches == m0]
 
 
-def one_split(sample: Any, size: Size, seed: int) -> dict[str, dict[str, Any]]:
+def one_split(
+    sample: Any, size: Size, seed: int, choices: list[tuple[str, bool, list[Candidate]]]
+) -> dict[str, dict[str, Any]]:
     """Tune every method on the training part and test it."""
     train, test = np.arange(size.n_train), np.arange(size.n_train, size.n_train + size.n_test)
-    choices = list(pools(size))
     candidates = list(dict.fromkeys(c for _, _, pool in choices for c in pool))
     accuracies: dict[tuple[Candidate, bool], list[float]] = {}
     folds = StratifiedKFold(size.n_folds, shuffle=True, random_state=seed)
@@ -160,12 +166,68 @@ def conditions(size: Size) -> Iterator[tuple[str, float]]:
             yield corruption, fraction
 
 
+TIES: dict[str, Callable[[np.ndarray, np.random.Generator], np.ndarray]] = {
+    "smallest sum": lambda sums, rng: sums,
+    "any": lambda sums, rng: rng.random(sums.shape),
+}
+
+
+def enumerated(rule: str, seed: int) -> Callable[..., np.ndarray]:
+    """Solve eq. 15 by trying all switches within the budget; of equally many, take those that `rule` puts first."""
+    rng = np.random.default_rng(seed)
+
+    def choose(
+        contributions: np.ndarray,
+        requirements: np.ndarray,
+        initial: np.ndarray,
+        max_switches: int,
+        previous: np.ndarray,
+    ) -> np.ndarray:
+        every = np.array(list(product((False, True), repeat=len(initial))))
+        every = every[(every != initial).sum(axis=1) <= max_switches]
+        sums = every @ contributions
+        feasible = sums >= requirements - 1e-8 * np.maximum(1.0, np.abs(requirements))
+        number = np.where(feasible, every.sum(axis=1)[:, None], np.inf)
+        fewest = feasible & (number == number.min(axis=0))
+        best = np.where(fewest, TIES[rule](sums, rng), np.inf).argmin(axis=0)
+        return np.where(feasible.any(axis=0), every[best].T, previous)
+
+    return choose
+
+
+def study_ties(size: Size) -> list[dict[str, Any]]:
+    """SAMKL with other solutions of eq. 15, on the samples and folds of the main study."""
+    name = f"SAMKL, m0 = {size.tied_budget}"
+    choices = [
+        (name, normalize, pool)
+        for name_of, normalize, pool in pools(size._replace(budgets=(0, size.tied_budget)))
+        if name_of == name
+    ]
+    found = []
+    for seed in range(size.n_splits):
+        for corruption in size.corruptions:
+            sample = drawn(size, corruption, size.tied_fraction, seed)
+            for rule in TIES:
+                with mock.patch.object(samkl, "choose_switches", enumerated(rule, seed)):
+                    outcome = one_split(sample, size, seed, choices)
+                found.append({"split": seed, "corruption": corruption, "rule": rule, **outcome[name]})
+    return found
+
+
+def drawn(size: Size, corruption: str, fraction: float, seed: int) -> Any:
+    """Training and test samples of a split."""
+    return make_corrupted(
+        size.n_train + size.n_test, corruption=corruption, fraction=fraction, random_state=seed
+    )
+
+
 def run(fast: bool, splits: int | None = None) -> tuple[str, dict[str, Any]]:
     """Run the study: all conditions of a split on the same clean samples."""
     size = FAST if fast else Size()
     size = size if splits is None else size._replace(n_splits=splits)
     start = time.process_time()
     numbers: dict[str, Any] = {"size": size._asdict(), "splits": []}
+    choices = list(pools(size))
     quick = config_context(
         assume_finite=True, skip_parameter_validation=True
     )  # machines take milliseconds here
@@ -173,9 +235,7 @@ def run(fast: bool, splits: int | None = None) -> tuple[str, dict[str, Any]]:
         warnings.simplefilter("ignore", ConvergenceWarning)
         for seed in range(size.n_splits):
             for corruption, fraction in conditions(size):
-                sample = make_corrupted(
-                    size.n_train + size.n_test, corruption=corruption, fraction=fraction, random_state=seed
-                )
+                sample = drawn(size, corruption, fraction, seed)
                 numbers["splits"].append(
                     {
                         "split": seed,
@@ -183,8 +243,9 @@ def run(fast: bool, splits: int | None = None) -> tuple[str, dict[str, Any]]:
                         "fraction": fraction,
                         "bayes_accuracy": 1.0 - sample.bayes_error,
                         "informed_accuracy": 1.0 - sample.informed_error,
-                        "methods": one_split(sample, size, seed),
+                        "methods": one_split(sample, size, seed, choices),
                     }
                 )
+        numbers["ties"] = study_ties(size)
     numbers["seconds"] = time.process_time() - start
     return report(numbers), numbers

@@ -33,8 +33,19 @@ class Results:
 
     def __init__(self, rows: list[dict[str, Any]], gammas: np.ndarray) -> None:
         self.gammas = gammas
-        self._rows = sorted(rows, key=lambda row: row["split"])
-        self.sets = list(dict.fromkeys(row["set"] for row in rows))
+        self._all = sorted(rows, key=lambda row: row["split"])
+        self._rows = [row for row in self._all if row["protocol"] == 0]
+        self.sets = list(dict.fromkeys(row["set"] for row in self._rows))
+
+    def of_protocol(self, protocol: int) -> Results:
+        """Return the results of a protocol on the splits on which protocols are compared."""
+        compared = {(row["set"], row["split"]) for row in self._all if row["protocol"] > 0}
+        rows = [
+            row | {"protocol": 0}
+            for row in self._all
+            if row["protocol"] == protocol and (row["set"], row["split"]) in compared
+        ]
+        return Results(rows, self.gammas)
 
     def n_splits(self, name: str) -> int:
         """Number of splits of a set."""
@@ -51,8 +62,15 @@ class Results:
         return values[ACCURACY], values[SUPPORT], values[SECONDS]
 
     def best(self, name: str, title: str) -> BestOnTest:
-        """Where the mean accuracy on test samples is the best; the widest kernel of equals."""
+        """Where the mean accuracy on test samples is the best, of the widths that were fitted on all splits.
+
+        The widest kernel of equals; the first split's width where none was fitted on all of them.
+        """
         complete = [row["fits"][title] for row in self._of(name) if None not in row["fits"][title]]
+        if not complete:
+            accuracy, support, _ = self.chosen(name, title)
+            first = self._of(name)[0]["chosen"][title]
+            return BestOnTest(float(self.gammas[first]), float(accuracy.mean()), float(support.mean()))
         means = np.array(complete, dtype=float).mean(axis=0)  # (n_widths, 4)
         k = int(means[:, ACCURACY].argmax())
         return BestOnTest(float(self.gammas[k]), float(means[k, ACCURACY]), float(means[k, SUPPORT]))
@@ -84,7 +102,9 @@ def p_value(first: np.ndarray, second: np.ndarray) -> float:
     """Two-sided p-value of the corrected resampled t-test on paired results (Nadeau and Bengio 2003)."""
     differences = np.asarray(first) - np.asarray(second)
     n_splits = len(differences)
-    variance = differences.var(ddof=1) if n_splits > 1 else 0.0
+    if n_splits < 2:
+        return 1.0
+    variance = differences.var(ddof=1)
     if variance == 0.0:
         return 1.0 if differences.mean() == 0.0 else 0.0
     ratio = TEST_SHARE / (1.0 - TEST_SHARE)

@@ -112,10 +112,6 @@ class ByColumns(NamedTuple):
         """Rows of the training samples."""
         return self.kernel.training_rows
 
-    def rows(self, X: np.ndarray) -> np.ndarray:
-        """Return the rows of samples, where the kernel is a function of them."""
-        return self.kernel.rows(X)  # type: ignore[attr-defined]
-
     def classify(self, target: np.ndarray, C: float, tol: float, subset: Any = None) -> Machine:
         """Train a support vector classifier with the solver, whose accuracy replaces `tol`; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)

@@ -18,6 +18,7 @@ from bayesmkl.discriminative._plot_axes import (
     shorten,
 )
 from bayesmkl.discriminative._plot_models import TIED, Classifier, leading_kernels, read_classifier
+from bayesmkl.discriminative.estimators.localized import BaseLocalized
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +42,8 @@ class Plane(NamedTuple):
         Values of the second.
     scores : ndarray of shape (resolution, resolution), or with a leading axis of length n_classes
         Rows go with the second feature.
-    gates : ndarray of shape (resolution, resolution, n_kernels), or None for all classes together
+    gates : ndarray of shape (resolution, resolution, n_kernels), or None
+        None for all classes together, and for methods with the same gates everywhere.
     machines : ndarray of shape (n_kernels, resolution, resolution), or None
         Scores of the machine of each kernel, where each has one.
     """
@@ -54,7 +56,7 @@ class Plane(NamedTuple):
 
 
 def plot_decision(
-    model: Any, X: Any, y: Any, ax: Axes | None = None, *, label: Any = None, resolution: int = 200
+    model: Any, X: Any, y: Any, ax: Axes | None = None, *, label: Any = None, resolution: int = 150
 ) -> Axes:
     """Show boundary, margins and support points of a classifier of two features, and which kernel acts where.
 
@@ -71,7 +73,7 @@ def plot_decision(
     label : object, default=None
         Of more than two classes, the one whose boundary to the rest is drawn. None draws the borders between all
         classes, without margins and regions.
-    resolution : int, default=200
+    resolution : int, default=150
         The plane is evaluated at this many values of each feature.
 
     Returns
@@ -91,9 +93,9 @@ def plot_decision(
     samples in each region. Gates that are the same everywhere, those of all methods with one set of kernel weights,
     divide nothing: the plane stays white.
 
-    Broken lines are the margins, where the score is -1 and +1. :class:`LDMKLClassifier` has a machine per kernel and a
-    score that stays between -1 and 1: there dotted lines in the color of a kernel are the margins of its own machine,
-    in its region. This follows figure 1 of Moeller, Swaminathan and Venkatasubramanian (2016).
+    Broken lines are the margins, where the score is -1 and +1. :class:`LDMKLClassifier` has a machine per kernel and
+    a score that stays between -1 and 1: there dotted lines in the color of a kernel are the margins of its own
+    machine, in its region. This follows figure 1 of Moeller, Swaminathan and Venkatasubramanian (2016).
 
     References
     ----------
@@ -108,7 +110,7 @@ def plot_decision(
     >>> y = np.where(X[:, 0] > 0, "right", "left")
     >>> ax = plot_decision(UniformMKLClassifier(KernelBank(["linear"])).fit(X, y), X, y, resolution=50)
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
-    ['left', 'right', 'support point', 'boundary', 'margins']
+    ['left', 'right', 'support point', 'boundary', 'margins, at scores -1 and +1']
     """
     resolution = check_integer("resolution", resolution, low=2)
     seen = read_classifier(model, label)
@@ -120,13 +122,13 @@ def plot_decision(
     support = seen.support()
     handles.append(_draw_support(ax, samples[support]))
     handles += _draw_boundary(ax, plane)
+    if plane.scores.ndim == 2:
+        sides = CLASS_COLORS[:2] if seen.task is None else (NEUTRAL, _class_style(seen.task)["c"])
+        handles.append(_draw_margins(ax, plane, sides))
     if plane.gates is not None:
-        colors = kernel_colors(plane.gates.sum(axis=(0, 1)))
-        handles += _draw_margins(ax, plane, colors)
-        handles += _draw_regions(ax, plane, colors, seen)
+        handles += _draw_regions(ax, plane, plane.gates, seen.estimator.kernel_names_, seen.gates(X))
     ax.set(xlim=plane.first[[0, -1]], ylim=plane.second[[0, -1]], xlabel=names[0], ylabel=names[1])
-    against = "" if label is None else f", {label} against the rest"
-    ax.set_title(f"{seen.name}{against}: {len(support)} of {len(samples)} are support points", loc="left")
+    ax.set_title(f"{seen.name}: {len(support)} support points of {len(samples)}", loc="left")
     ax.title.set_fontsize("medium")
     legend_below(ax, handles, LEGEND_INCHES)
     return ax
@@ -169,24 +171,25 @@ def _evaluate(seen: Classifier, X: Any, samples: np.ndarray, resolution: int) ->
         return Plane(first, second, scores.T.reshape(-1, *shape), None, None)
     if scores.ndim == 2:
         scores = scores[:, seen.task]
+    localized = isinstance(seen.estimator, BaseLocalized)
     machines = _machine_scores(seen, grid)
     return Plane(
         first,
         second,
         scores.reshape(shape),
-        seen.gates(grid).reshape(*shape, -1),
+        seen.gates(grid).reshape(*shape, -1) if localized else None,
         None if machines is None else machines.reshape(-1, *shape),
     )
 
 
 def _machine_scores(seen: Classifier, grid: Any) -> np.ndarray | None:
     """Return the scores of the machine of each kernel, (n_kernels, n_points), where each kernel has one."""
-    dual = seen.dual()
-    if dual.ndim == 1:
+    dual, intercepts = seen.machine()
+    if not intercepts.ndim:
         return None
     blocks = seen.estimator._row_blocks(seen.transform(grid), np.arange(len(dual)))
     scores = [np.einsum("mij,mj->mi", stack.kernels, dual) for stack in blocks]
-    return np.concatenate(scores, axis=1) + np.asarray(seen.intercept())[:, None]
+    return np.concatenate(scores, axis=1) + intercepts[:, None]
 
 
 # ------------------------------------------------------------------------------------------------- how it is drawn
@@ -196,25 +199,30 @@ def _draw_samples(ax: Axes, samples: np.ndarray, y: np.ndarray, classes: np.ndar
     size = float(np.clip(7000 / len(samples), 6.0, 28.0))
     handles = []
     for k, name in enumerate(classes):
-        style: dict[str, Any] = {"c": CLASS_COLORS[k % len(CLASS_COLORS)], "marker": CLASS_MARKERS[k % len(CLASS_MARKERS)]}
-        chosen = samples[y == name]
-        handles.append(ax.scatter(*chosen.T, s=size, alpha=0.65, linewidths=0, zorder=3, label=str(name), **style))
+        style: dict[str, Any] = {"alpha": 0.65, "linewidths": 0, "zorder": 3, **_class_style(k)}
+        first, second = samples[y == name].T
+        handles.append(ax.scatter(first, second, size, label=str(name), **style))
     rest = samples[~np.isin(y, classes)]
     if len(rest):
-        handles.append(ax.scatter(*rest.T, s=size, c=NEUTRAL, marker="x", linewidths=0.8, zorder=3, label="no class"))
+        style = {"c": NEUTRAL, "marker": "x", "linewidths": 0.8, "zorder": 3}
+        handles.append(ax.scatter(rest[:, 0], rest[:, 1], size, label="no class", **style))
     return handles
+
+
+def _class_style(k: int) -> dict[str, Any]:
+    return {"c": CLASS_COLORS[k % len(CLASS_COLORS)], "marker": CLASS_MARKERS[k % len(CLASS_MARKERS)]}
 
 
 def _draw_support(ax: Axes, samples: np.ndarray) -> Any:
     style: dict[str, Any] = {"facecolors": "none", "edgecolors": SUPPORT_EDGE, "linewidths": 0.9}
-    return ax.scatter(*samples.T, s=52, zorder=4, label="support point", **style)
+    return ax.scatter(samples[:, 0], samples[:, 1], 52, zorder=4, label="support point", **style)
 
 
 def _draw_boundary(ax: Axes, plane: Plane) -> list[Any]:
     """Draw where the score is zero, or where two classes share the highest."""
     from matplotlib.lines import Line2D
 
-    style: dict[str, Any] = {"colors": BOUNDARY, "linewidths": 1.8, "zorder": 5}
+    style: dict[str, Any] = {"colors": [BOUNDARY], "linewidths": 1.8, "linestyles": "solid", "zorder": 5}
     if plane.scores.ndim == 2:
         _contour(ax, plane, plane.scores, [0.0], **style)
     else:
@@ -224,33 +232,37 @@ def _draw_boundary(ax: Axes, plane: Plane) -> list[Any]:
     return [Line2D([], [], color=BOUNDARY, linewidth=1.8, label="boundary")]
 
 
-def _draw_margins(ax: Axes, plane: Plane, colors: list[str]) -> list[Any]:
+def _draw_margins(ax: Axes, plane: Plane, sides: tuple[str, ...]) -> Any:
     """Draw where the score is -1 and +1; with a machine per kernel, where its own is, in the kernel's region."""
     from matplotlib.lines import Line2D
 
-    if plane.machines is None:
-        style: dict[str, Any] = {"linewidths": 1.1, "linestyles": "dashed", "zorder": 5}
-        _contour(ax, plane, plane.scores, [-1.0, 1.0], colors=CLASS_COLORS[:2], **style)
-        return [Line2D([], [], color=NEUTRAL, linewidth=1.1, linestyle="dashed", label="margins")]
-    leading = _leading(plane)
-    for m, scores in enumerate(plane.machines):
-        inside = np.ma.masked_where(leading != m, scores)
-        _contour(ax, plane, inside, [-1.0, 1.0], colors=colors[m], linewidths=1.5, linestyles="dotted", zorder=5)
-    return [Line2D([], [], color=NEUTRAL, linewidth=1.5, linestyle="dotted", label="margins of the kernel's machine")]
+    if plane.machines is None or plane.gates is None:
+        text, width, dashes = "margins, at scores -1 and +1", 1.1, "dashed"
+        style: dict[str, Any] = {"linewidths": width, "linestyles": dashes, "zorder": 5}
+        _contour(ax, plane, plane.scores, [-1.0, 1.0], colors=sides, **style)
+    else:
+        text, width, dashes = "margins of the machine of each kernel", 1.5, "dotted"
+        style = {"linewidths": width, "linestyles": dashes, "zorder": 5}
+        leading = leading_kernels(plane.gates.reshape(-1, len(plane.machines))).reshape(plane.scores.shape)
+        colors = _colors(plane.gates)
+        for m, scores in enumerate(plane.machines):
+            inside = np.ma.masked_where(leading != m, scores)
+            _contour(ax, plane, inside, [-1.0, 1.0], colors=(colors[m], colors[m]), **style)
+    return Line2D([], [], color=NEUTRAL, linewidth=width, linestyle=dashes, label=text)
 
 
-def _draw_regions(ax: Axes, plane: Plane, colors: list[str], seen: Classifier) -> list[Any]:
+def _draw_regions(
+    ax: Axes, plane: Plane, gates: np.ndarray, names: np.ndarray, sample_gates: np.ndarray
+) -> list[Any]:
     """Tint the plane where a kernel has the largest gate, unless gates are the same everywhere."""
     from matplotlib.patches import Patch
 
-    gates = plane.gates
-    assert gates is not None
     largest = gates.max()
     if (np.ptp(gates, axis=(0, 1)) <= TIED * largest).all():
         return []
-    handles = []
-    at_samples = leading_kernels(seen.gates())
-    for m, name in enumerate(seen.estimator.kernel_names_):
+    handles, colors = [], _colors(gates)
+    at_samples = leading_kernels(sample_gates)
+    for m, name in enumerate(names):
         lead = gates[..., m] - np.delete(gates, m, axis=2).max(axis=2, initial=0.0)
         if lead.max() <= TIED * largest:
             continue
@@ -261,15 +273,13 @@ def _draw_regions(ax: Axes, plane: Plane, colors: list[str], seen: Classifier) -
     return handles
 
 
-def _leading(plane: Plane) -> np.ndarray:
-    assert plane.gates is not None
-    shape = plane.gates.shape
-    return leading_kernels(plane.gates.reshape(-1, shape[2])).reshape(shape[:2])
+def _colors(gates: np.ndarray) -> list[str]:
+    """Return the color of each kernel; of many, those with the largest gates over the plane have their own."""
+    return kernel_colors(gates.sum(axis=(0, 1)))
 
 
 def _contour(ax: Axes, plane: Plane, values: np.ndarray, levels: list[float], **style: Any) -> None:
-    """Draw the levels that occur, without a warning about those that do not."""
-    colors = style.pop("colors")
-    for level, color in zip(levels, (colors,) * len(levels) if isinstance(colors, str) else colors, strict=True):
+    """Draw those of the levels that occur, each in its color; matplotlib warns of the others."""
+    for level, color in zip(levels, style.pop("colors"), strict=True):
         if values.min() < level < values.max():
             ax.contour(plane.first, plane.second, values, levels=[level], colors=[color], **style)

@@ -123,8 +123,8 @@ def descend(
 
 
 def _quasi_newton(evaluate: Evaluate, start: Any, max_iter: int, accept: Accept) -> Outcome:
-    """L-BFGS-B; what it accepts is what it evaluated last."""
-    last, n_accepted, settled = start, 0, False
+    """L-BFGS-B; what it accepts is what it evaluated last, unless that lies above the point before."""
+    last, lowest, n_accepted, settled = start, start.objective, 0, False
 
     def objective(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal last
@@ -133,19 +133,16 @@ def _quasi_newton(evaluate: Evaluate, start: Any, max_iter: int, accept: Accept)
         return last.objective, last.gradient
 
     def callback(intermediate_result: Any) -> None:
-        nonlocal n_accepted, settled
+        nonlocal lowest, n_accepted, settled
         objective(intermediate_result.x)
-        n_accepted, settled = n_accepted + 1, accept(last)
+        if last.objective > lowest:  # its search ended with a warning, or looked again at what is noisy
+            raise StopIteration
+        lowest, n_accepted, settled = last.objective, n_accepted + 1, accept(last)
         if settled:
             raise StopIteration
 
-    limits = {
-        "maxiter": max_iter,
-        "maxfun": np.iinfo(np.int32).max,
-        "maxls": TRIALS,
-        "ftol": 0.0,
-        "gtol": 0.0,
-    }
+    steps = {"maxiter": max_iter, "maxfun": np.iinfo(np.int32).max, "maxls": TRIALS}
+    limits = {**steps, "ftol": 0.0, "gtol": 0.0}
     minimize(objective, start.parameters, jac=True, method="L-BFGS-B", callback=callback, options=limits)
     if settled:
         return Outcome.CONVERGED

@@ -25,6 +25,7 @@ __all__ = ["plot_gates"]
 MANY_VALUES = 12  # of `order_by`: up to here samples with one value are a group
 MANY_NAMES = 40  # kernels: up to here every one is named
 N_TICKS = 6  # on the axis of samples
+LONGEST_NAME, INCHES_PER_CHARACTER = 46, 0.07  # of a kernel
 LEGEND_INCHES = 0.5
 
 
@@ -86,19 +87,16 @@ def plot_gates(
             f"`label` must be given: each of the classes {seen.estimator.classes_.tolist()} has gates of its own."
         )
     order, values = _order(gates, order_by)
-    few = gates.shape[1] <= len(KERNEL_COLORS)
-    if ax is None:
-        ax = new_axes(6.4, 3.6 if few else float(np.clip(1.6 + 0.2 * gates.shape[1], 3.6, 9.0)))
-    shares = [(leading_kernels(gates) == m).mean() for m in range(gates.shape[1])]
-    texts = [
-        f"{shorten(name)} (largest at {percent(share)})"
-        for name, share in zip(seen.estimator.kernel_names_, shares, strict=True)
-    ]
-    draw = _draw_points if few else _draw_picture
-    draw(ax, gates[order], texts)
-    _name_samples(ax, values, None if order_by is None else getattr(order_by, "name", None))
-    against = "" if label is None else f", {label} against the rest"
-    ax.set_title(f"{seen.name}{against}: gates of {len(gates)} samples", loc="left", fontsize="medium")
+    names = [shorten(name, LONGEST_NAME) for name in seen.estimator.kernel_names_]
+    shares = [(leading_kernels(gates) == m).mean() for m in range(len(names))]
+    if len(names) <= len(KERNEL_COLORS):
+        ax = new_axes(6.4, 3.2 + 0.2 * len(names)) if ax is None else ax
+        _draw_points(ax, gates[order], names, shares)
+    else:
+        ax = new_axes(*_picture_size(names)) if ax is None else ax
+        _draw_picture(ax, gates[order], names, shares)
+    _name_samples(ax, values, getattr(order_by, "name", None))
+    ax.set_title(f"{seen.name}: gates of {len(gates)} samples", loc="left", fontsize="medium")
     return ax
 
 
@@ -121,10 +119,11 @@ def _order(gates: np.ndarray, order_by: Any) -> tuple[np.ndarray, np.ndarray]:
     return order, values[order]
 
 
-def _draw_points(ax: Axes, gates: np.ndarray, texts: list[str]) -> None:
+def _draw_points(ax: Axes, gates: np.ndarray, names: list[str], shares: list[float]) -> None:
     size = float(np.clip(3000 / len(gates), 3.0, 18.0))
     handles = []
-    for m, text in enumerate(texts):
+    for m, (name, share) in enumerate(zip(names, shares, strict=True)):
+        text = f"{name} (largest at {percent(share)})"
         style: dict[str, Any] = {"c": KERNEL_COLORS[m], "marker": KERNEL_MARKERS[m]}
         points = ax.scatter(np.arange(len(gates)), gates[:, m], s=size, linewidths=0, label=text, **style)
         handles.append(points)
@@ -134,13 +133,19 @@ def _draw_points(ax: Axes, gates: np.ndarray, texts: list[str]) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="#DDDDDD", linewidth=0.7)
     ax.set_axisbelow(True)
-    legend_below(ax, handles, LEGEND_INCHES)
+    legend_below(ax, handles, LEGEND_INCHES, n_columns=1)
 
 
-def _draw_picture(ax: Axes, gates: np.ndarray, texts: list[str]) -> None:
+def _picture_size(names: list[str]) -> tuple[float, float]:
+    longest = max(len(name) for name in names) if len(names) <= MANY_NAMES else 0
+    return 6.0 + INCHES_PER_CHARACTER * longest, float(np.clip(1.4 + 0.2 * len(names), 3.6, 8.0))
+
+
+def _draw_picture(ax: Axes, gates: np.ndarray, names: list[str], shares: list[float]) -> None:
     image = ax.imshow(gates.T, cmap="cividis", vmin=0.0, aspect="auto", interpolation="nearest")
-    if len(texts) <= MANY_NAMES:
-        ax.set_yticks(range(len(texts)), texts, fontsize="small")
+    if len(names) <= MANY_NAMES:
+        largest = [f" (largest at {percent(share)})" if share else "" for share in shares]
+        ax.set_yticks(range(len(names)), np.char.add(names, largest).tolist(), fontsize="small")
     else:
         ax.set_ylabel("kernel")
     ax.figure.colorbar(image, ax=ax, label="gate", fraction=0.04)
@@ -156,7 +161,7 @@ def _name_samples(ax: Axes, values: np.ndarray, name: Any) -> None:
     by = "" if name is None else f" by {name}"
     if len(different) <= MANY_VALUES:
         for first in firsts[1:]:
-            ax.axvline(first - 0.5, color=NEUTRAL, linewidth=0.9)
+            ax.axvline(first - 0.5, color="white" if ax.images else NEUTRAL, linewidth=1.2)
         ax.set_xticks(firsts + (counts - 1) / 2, [shorten(str(value)) for value in different])
         ax.tick_params(axis="x", length=0)
         ax.set_xlabel(f"samples, grouped{by}")

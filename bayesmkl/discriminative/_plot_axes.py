@@ -22,9 +22,9 @@ __all__ = [
     "shorten",
 ]
 
-# Of Okabe and Ito's colors, which color-blind readers tell apart, one half for classes and one for kernels, so that no
-# color means two things in one plot; shapes say the same.
-CLASS_COLORS = ("#0072B2", "#D55E00", "#56B4E9", "#882255")
+# Mostly Okabe and Ito's colors, which color-blind readers tell apart: some for classes, others for kernels, so that
+# no color means two things in one plot. Shapes say the same.
+CLASS_COLORS = ("#0072B2", "#D55E00", "#7B2D8B", "#56B4E9")
 CLASS_MARKERS = ("o", "s", "^", "D", "v", "P")
 KERNEL_COLORS = ("#009E73", "#CC79A7", "#E69F00", "#5F5FC4", "#8A6E4B", "#3F9FA8")
 KERNEL_MARKERS = ("o", "D", "^", "s", "v", "P")

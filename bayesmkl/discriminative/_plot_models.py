@@ -38,8 +38,9 @@ class Classifier(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the class of the last step."""
-        return type(self.estimator).__name__
+        """The last step and, of more than two classes, the one that is looked at."""
+        name = type(self.estimator).__name__
+        return name if self.task is None else f"{name}, class {self.estimator.classes_[self.task]}"
 
     def gates(self, X: Any = None, **features: Any) -> np.ndarray:
         """Return the gates of the task, (n_rows, n_kernels); for all tasks together, those of every task."""
@@ -47,21 +48,17 @@ class Classifier(NamedTuple):
         gates = self.estimator.gates(rows, **features)
         return gates if self.task is None or gates.ndim == 2 else gates[self.task]
 
-    def dual(self) -> np.ndarray:
-        """Return the signed dual of the task, (n_train,) or (n_kernels, n_train); or those of all tasks."""
-        dual = self.estimator.dual_coef_
-        return dual if self.task is None else dual[self.task]
-
-    def intercept(self) -> Any:
-        """Return the intercept of the task, or those of its machines, one per kernel."""
-        intercept = self.estimator.intercept_
-        return intercept if self.task is None else intercept[self.task]
+    def machine(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the signed dual of the task, and its intercept; each one per kernel where kernels have machines."""
+        dual, intercept = self.estimator.dual_coef_, np.asarray(self.estimator.intercept_)
+        return (dual, intercept) if self.task is None else (dual[self.task], intercept[self.task])
 
     def support(self) -> np.ndarray:
         """Return the positions of the support points of the task, or of any task."""
-        largest = np.abs(self.estimator.dual_coef_).max(initial=0.0)
-        counted = np.abs(self.dual()) > SUPPORT * largest
-        return np.flatnonzero(counted.any(axis=tuple(range(counted.ndim - 1))))
+        if self.task is None:
+            return self.estimator.support_
+        counted = np.abs(self.machine()[0]) > SUPPORT * np.abs(self.estimator.dual_coef_).max(initial=0.0)
+        return np.flatnonzero(np.atleast_2d(counted).any(axis=0))
 
 
 def read_classifier(model: Any, label: Any = None) -> Classifier:
@@ -86,12 +83,14 @@ def read_classifier(model: Any, label: Any = None) -> Classifier:
             transform = model[:-1].transform
     if not isinstance(estimator, CheckedKernels):
         raise ValueError(
-            "`model` must be a classifier of `bayesmkl.discriminative`, or a Pipeline or search that ends in one; got "
-            f"{type(estimator).__name__}. Kernel weights and gates are what is drawn."
+            "`model` must be a classifier of `bayesmkl.discriminative`, or a Pipeline or search that ends in one; "
+            f"got {type(estimator).__name__}. Kernel weights and gates are what is drawn."
         )
     check_is_fitted(estimator, "dual_coef_")
     if not hasattr(estimator, "classes_"):
-        raise ValueError(f"`model` must be a classifier; got {type(estimator).__name__}, which has no classes.")
+        raise ValueError(
+            f"`model` must be a classifier; got {type(estimator).__name__}, which has no classes."
+        )
     return Classifier(model, estimator, transform, _task_of(label, estimator.classes_))
 
 

@@ -1,10 +1,12 @@
-"""Plots of what localized methods decide for each sample."""
+"""The switches that SAMKL sets for each sample."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from bayesmkl.discriminative._plot_axes import new_axes, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,7 +58,10 @@ def plot_switches(switches: Any, active: Any, ax: Axes | None = None) -> Axes:
     """
     on, has_weight = _check_switches(switches, active)
     state = np.where(on, 0, np.where(has_weight, 2, 1))
-    ax = _new_axes(*on.shape) if ax is None else ax
+    if ax is None:
+        n_samples, n_kernels = on.shape
+        width, height = np.clip(1.5 + 0.12 * n_kernels, 4.0, 10.0), np.clip(1.5 + 0.03 * n_samples, 3.0, 8.0)
+        ax = new_axes(width, height)
     _draw(ax, state)
     return ax
 
@@ -74,21 +79,10 @@ def _draw(ax: Axes, state: np.ndarray) -> None:
     ax.yaxis.set_major_locator(MaxNLocator(integer=True))
     shares = np.bincount(state.ravel(), minlength=3) / state.size
     handles = [
-        Patch(facecolor=color, edgecolor="#555555", label=f"{name} ({share:.0%})".replace("%", " %"))
+        Patch(facecolor=color, edgecolor="#555555", label=f"{name} ({percent(share)})")
         for color, name, share in zip(colors, NAMES, shares, strict=True)
     ]
     ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, borderaxespad=0.2)
-
-
-def _new_axes(n_samples: int, n_kernels: int) -> Axes:
-    """Return axes on a figure of its own, which pyplot never hears of."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    width, height = np.clip(1.5 + 0.12 * n_kernels, 4.0, 10.0), np.clip(1.5 + 0.03 * n_samples, 3.0, 8.0)
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
-    FigureCanvasAgg(figure)
-    return figure.subplots()
 
 
 def _check_switches(switches: Any, active: Any) -> tuple[np.ndarray, np.ndarray]:

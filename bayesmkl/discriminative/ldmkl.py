@@ -17,7 +17,9 @@ What the paper leaves open, as options:
 * Gates on support vectors break the balance :math:`\sum_j \alpha_j y_j = 0` and move the scores. ``sv_gate="none"``
   (default) votes with the machines as they are trained, ``"paper"`` is eq. 6.
 * Values in (0, 1) make a flat softmax, :math:`(1, 0) \to (.73, .27)`: it can be taken at ``outputs / temperature``.
-* "Above :math:`1/m`" is empty for one kernel and for identical ones: the threshold itself counts as above.
+* "Above :math:`1/m`" is empty for one kernel and for identical ones: the threshold itself counts as above. Ties are
+  not rare otherwise. Where a support vector of the regression is free, its value is 0 or 1 up to exactly the width of
+  the tube, the same for many kernels: values are equal if they are so up to twice LibSVM's tolerance.
 * Samples above the threshold may be of one class, or fewer than two: then the first machine is kept.
 """
 
@@ -27,7 +29,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from bayesmkl.discriminative._machines import Machine, OneKernel, one_class, scores
 from bayesmkl.discriminative._success import Folds, SuccessOptions, fit_success, gate_outputs
@@ -36,7 +38,7 @@ __all__ = ["BIAS", "SV_GATE", "LDMKLOptions", "LDMKLResult", "fit_ldmkl", "ldmkl
 
 SV_GATE = ("none", "paper")
 BIAS = ("refit", "keep", "drop")
-SLACK = 1e-12  # below the threshold: rounding of equal gates
+TIE = 2.0  # of LibSVM's tolerance: regressions that differ by less may be equal
 FREE = 1e-8  # of C: duals that are this far from both bounds are free
 
 
@@ -134,17 +136,16 @@ def fit_ldmkl(
     >>> kernels = [native_kernel(Linear(), X), native_kernel(Gaussian(width=1.0), X)]
     >>> result = fit_ldmkl(kernels, y)
     >>> result.n_selected, result.retrained
-    (array([ 3, 57]), array([ True,  True]))
+    (array([ 7, 59]), array([ True,  True]))
     >>> rows = [kernel.rows(X[:5]) for kernel in kernels]
     >>> y[:5], ldmkl_scores(kernels, result, rows, ldmkl_gates(kernels, result, rows)).round(1)
-    (array([-1.,  1., -1.,  1., -1.]), array([-0.1,  0.3, -0.2,  0.9, -0.2]))
+    (array([-1.,  1., -1.,  1., -1.]), array([-0.7, -0.1, -0.9,  0.7, -0.9]))
     """
     first = fit_success(  # lines 1 to 3
         kernels, target, options.success, gate_kernels, folds, rng, on_step=on_step
     )
     gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
-    threshold = 1.0 / len(kernels) if options.threshold is None else options.threshold
-    selected = gates >= threshold - SLACK
+    selected = _above_threshold(first.outputs, options)
     retrained = np.array([_is_trainable(target[chosen]) for chosen in selected])
     voters, n_solves = [], first.n_solves
     for m, kernel in enumerate(kernels):
@@ -187,6 +188,15 @@ def ldmkl_scores(
     """
     votes = [scores(*three) for three in zip(kernels, result.machines, rows, strict=True)]
     return (row_gates * np.tanh(np.stack(votes))).sum(axis=0)
+
+
+def _above_threshold(outputs: np.ndarray, options: LDMKLOptions) -> np.ndarray:
+    """Compare gates with the threshold on the scale of the regressions, where the tolerance is."""
+    share = 1.0 / len(outputs) if options.threshold is None else options.threshold
+    if share == 0.0:
+        return np.ones(outputs.shape, dtype=bool)
+    level = options.temperature * (np.log(share) + logsumexp(outputs / options.temperature, axis=0))
+    return outputs >= level - TIE * options.success.tol
 
 
 def _is_trainable(target: np.ndarray) -> bool:

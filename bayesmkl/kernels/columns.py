@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,7 +98,8 @@ class BankColumns:
 
     def __init__(self, bank: KernelBank, cache_mb: float = 100.0) -> None:
         self.bank = bank
-        self._cache = ColumnCache(self._evaluate, self.n_kernels * self.n_train, cache_mb)
+        # no method of this object: the two would keep each other, and so all columns, in memory
+        self._cache = ColumnCache(partial(_evaluate, bank), self.n_kernels * self.n_train, cache_mb)
 
     @property
     def n_kernels(self) -> int:
@@ -153,9 +155,6 @@ class BankColumns:
             rows = self._cache.each(index[part].tolist(), keep=False)
             yield part, DenseStack(np.stack(rows, axis=1))
 
-    def _evaluate(self, index: list[int]) -> np.ndarray:
-        return self.bank.evaluate(self.bank.X_train_[index]).transpose(0, 2, 1)
-
 
 class BankRows(NamedTuple):
     """Some rows of the training kernels of a bank, evaluated block by block when they are multiplied.
@@ -194,3 +193,7 @@ class BankRows(NamedTuple):
         for part, rows in self.stack.blocks(self.positions):
             out[:, part] = rows.apply(vector)
         return out
+
+
+def _evaluate(bank: KernelBank, index: list[int]) -> np.ndarray:
+    return bank.evaluate(bank.X_train_[index]).transpose(0, 2, 1)

@@ -110,3 +110,13 @@ def test_original_search_doubles_and_halves(rng):
     found = descend(evaluate, evaluate(np.zeros(1)), "paper", 1e-9, 1)
     assert [float(at[0]) for at in asked] == [0.0, 1.0, 0.5, 0.25]
     assert found.end.parameters == 0.25
+
+
+@EVERY
+def test_noise_in_the_objective_ends_a_descent_after_few_evaluations(rng, solver):
+    value, gradient, center = quadratic(rng)
+    evaluate, asked = counted(lambda at: value(at) + 0.01 * rng.normal(), gradient)
+    found = descend(evaluate, evaluate(center + 3.0), solver, 1e-6, 500)
+    assert np.all(np.diff(found.history) <= 0.0)
+    assert value(found.end.parameters) < 1.1
+    assert len(asked) < len(found.history) * 4 + 25

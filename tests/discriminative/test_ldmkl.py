@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
-from bayesmkl.discriminative._machines import PrecomputedKernel, precomputed_kernels, scores
+from bayesmkl.discriminative._machines import Machine, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.discriminative._native import native_kernel, native_kernels
 from bayesmkl.discriminative._success import SuccessOptions
-from bayesmkl.discriminative.ldmkl import BIAS, SV_GATE, LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
+from bayesmkl.discriminative.ldmkl import (
+    BIAS,
+    SV_GATE,
+    LDMKLOptions,
+    _above_threshold,
+    fit_ldmkl,
+    ldmkl_gates,
+    ldmkl_scores,
+)
+from bayesmkl.discriminative.swmkl import fit_swmkl
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stack import DenseStack
 from tests.helpers import assert_same
@@ -56,7 +67,7 @@ def reference(X, y, new, options, folds):
     new_gates = softmax(np.stack(new_raw) / options.temperature)
     total = np.zeros(len(new))
     for setting, function, g, g_new in zip(SETTINGS, FUNCTIONS, train_gates, new_gates, strict=True):
-        kept = np.flatnonzero(g >= 1.0 / 3.0)
+        kept = np.flatnonzero(g >= np.exp(-2e-4 / options.temperature) / 3.0)
         machine = SVC(**setting, tol=1e-4).fit(X[kept], y[kept])
         support = kept[machine.support_]
         coef = machine.dual_coef_[0] * (g[support] if options.sv_gate == "paper" else 1.0)
@@ -169,6 +180,63 @@ def test_without_free_support_vectors_the_bias_stays(rng):
     assert result.machines[0].intercept == pytest.approx(machine.intercept_[0], abs=1e-9)
 
 
+class SquaredHinge(NamedTuple):
+    """A kernel whose classifiers have the squared hinge loss, by a hard margin on K + I / C."""
+
+    kernel: np.ndarray
+
+    @property
+    def training_rows(self):
+        return self.kernel
+
+    def classify(self, target, C, tol, subset=None):
+        index = np.arange(len(target)) if subset is None else subset
+        among = self.kernel[np.ix_(index, index)] + np.eye(len(index)) / C
+        machine = SVC(kernel="precomputed", C=1e6, tol=1e-9).fit(among, target[index])
+        order = np.argsort(machine.support_)
+        return Machine(index[machine.support_[order]], machine.dual_coef_[0][order], machine.intercept_[0])
+
+    def regress(self, *arguments):
+        return PrecomputedKernel(self.kernel).regress(*arguments)
+
+    def product(self, rows, columns, coef):
+        return rows[:, columns] @ coef
+
+
+def test_margins_of_the_squared_hinge_give_its_bias(rng):
+    X, y, _ = toy(rng)
+    kernels = [SquaredHinge(Gaussian(gamma=gamma)(X, X)) for gamma in (0.3, 1.0)]
+    options = LDMKLOptions(success=SuccessOptions(C=0.7), squared_hinge=True)
+    refit, keep = (fit_ldmkl(kernels, y, options._replace(bias=bias)) for bias in ("refit", "keep"))
+    wrong = fit_ldmkl(kernels, y, options._replace(squared_hinge=False))
+    for one, other, mistaken in zip(refit.machines, keep.machines, wrong.machines, strict=True):
+        assert one.intercept == pytest.approx(other.intercept, abs=1e-5)
+        assert abs(mistaken.intercept - other.intercept) > 1e-2
+
+
+@pytest.mark.parametrize("targets", ["train", "cv"])
+def test_steps_and_machines_are_counted(rng, targets, monkeypatch):
+    X, y, _ = toy(rng)
+    kernels = precomputed_kernels(DenseStack(KernelBank(FUNCTIONS).fit(X).train_stack()))
+    trained, steps = [], []
+    for name in ("classify", "regress"):
+        plain = getattr(PrecomputedKernel, name)
+        monkeypatch.setattr(
+            PrecomputedKernel, name, lambda *a, plain=plain, **k: trained.append(1) or plain(*a, **k)
+        )
+    folds = None if targets == "train" else list(StratifiedKFold(3).split(X, y))
+    result = fit_ldmkl(kernels, y, folds=folds, on_step=lambda done, status: steps.append((done, status)))
+    assert result.n_solves == len(trained)
+    assert [done for done, _ in steps] == list(range(1, 10))
+    assert [status for _, status in steps] == ["classifiers"] * 3 + ["gates"] * 3 + ["voters"] * 3
+    trained.clear()
+    success = fit_swmkl(
+        kernels, y, folds=folds, on_step=lambda done, status: steps.append((done, status))
+    ).success
+    assert success.n_solves == len(trained)
+    assert steps[-1] == (7, "last machine")
+
+
 def test_gated_machines_have_gated_coefficients(rng):
     X, y, _ = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
@@ -189,7 +257,29 @@ def test_threshold_is_the_mean_of_exponentials(rng):
             [scores(kernel, machine) for kernel, machine in zip(kernels, result.gate_machines, strict=True)]
         )
         level = temperature * np.log(np.exp(raw / temperature).mean(axis=0))
-        np.testing.assert_array_equal(result.n_selected, (raw >= level - 1e-12).sum(axis=1))
+        np.testing.assert_array_equal(result.n_selected, (raw >= level - 2e-3).sum(axis=1))
+        strict = np.abs(raw - level).min(axis=0) > 1e-2
+        np.testing.assert_array_equal((raw > level)[:, strict], (result.gates > 1.0 / 3.0)[:, strict])
+
+
+@pytest.mark.parametrize("temperature", [1e-9, 0.1, 1.0])
+def test_regressions_that_may_be_equal_are_above_the_threshold(temperature):
+    outputs = np.array(
+        [[0.9, 0.9, 0.9, 0.5, 0.3], [0.9, 0.9001, 0.8, 0.6, 0.7], [0.9, 0.9002, 0.1, 0.6, 0.2]]
+    )
+    options = LDMKLOptions(temperature=temperature, success=SuccessOptions(tol=1e-3))
+    expected = [
+        [True, True, True, False, False],
+        [True, True, False, True, True],
+        [True, True, False, True, False],
+    ]
+    if temperature == 1.0:
+        expected[1][2] = True  # the mean of exponentials is lower than the largest value
+    np.testing.assert_array_equal(_above_threshold(outputs, options), expected)
+    exact = _above_threshold(outputs, options._replace(success=SuccessOptions(tol=1e-9)))
+    np.testing.assert_array_equal(exact[:, 1], [False, False, True])
+    assert _above_threshold(outputs, options._replace(threshold=0.0)).all()
+    assert _above_threshold(outputs[:1], options).all()
 
 
 def test_temperature_from_hard_to_uniform(rng):

@@ -9,13 +9,15 @@ import pytest
 import sklearn
 from cases import squared_hinge_scores
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative import LDMKLClassifier, SwMKLClassifier, _multiplicative
 from bayesmkl.discriminative._native import native_kernels
 from bayesmkl.discriminative._success import SuccessOptions
-from bayesmkl.discriminative.estimators.votes import LDMKLClassifier
 from bayesmkl.discriminative.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
 from tests.helpers import assert_same
@@ -232,7 +234,7 @@ def test_machines_of_one_class_are_kept(rng):
     assert model.n_solves_ == 4  # all samples, or too few classes: nothing to train again
     first = SVC(kernel="precomputed").fit(stack[:, :, 1], y)
     assert model.intercept_[1] == pytest.approx(first.intercept_[0], abs=1e-9)
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="trained no machine again") as caught:
         model = LDMKLClassifier("precomputed", threshold=0.99, **settings).fit(stack, y, labels)
     assert sum("trained no machine again" in str(warning.message) for warning in caught) == 1
     assert not model.retrained_.any()
@@ -240,10 +242,10 @@ def test_machines_of_one_class_are_kept(rng):
 
 
 def test_draws_follow_the_random_state(rng):
-    X, y, new = toy(rng)
+    X, y, new = toy(rng, 50)
 
     def scores(**settings):
-        return LDMKLClassifier(plain_bank(), **settings).fit(X, y).decision_function(new)
+        return LDMKLClassifier(KernelBank(FUNCTIONS), **settings).fit(X, y).decision_function(new)
 
     for settings in ({"gate_targets": "cv"}, {"gate_subsample": 30}):
         one = scores(random_state=1, **settings)
@@ -320,7 +322,7 @@ def test_multiplicative_weights_train_the_squared_hinge(rng):
         return 0.5 * norm + 0.5 * C * (np.maximum(0.0, 1.0 - labels * scores) ** 2).sum()
 
     for m, function in enumerate(functions):
-        chosen = model.gates_[:, m] >= 0.5 - 1e-12
+        chosen = model.gates_[:, m] >= 0.5 * np.exp(-2e-3)
         assert chosen.sum() == model.n_selected_[m] < 40
         kernel, v, labels = function(X[chosen], X[chosen]), model.dual_coef_[m], y[chosen]
         assert not v[~chosen].any()
@@ -330,6 +332,23 @@ def test_multiplicative_weights_train_the_squared_hinge(rng):
         dual = C * labels * np.maximum(0.0, 1.0 - labels * best)  # what the margins of the optimum say
         least = primal(dual @ kernel @ dual, best, labels)
         assert least * (1.0 - 1e-6) <= found <= least / (1.0 - epsilon)
+
+
+@pytest.mark.parametrize("method", [LDMKLClassifier, SwMKLClassifier])
+def test_one_warning_where_multiplicative_weights_fall_short(rng, monkeypatch, method):
+    X, y, _ = toy(rng, 40)
+    fit_mwumkl = _multiplicative.fit_mwumkl
+    monkeypatch.setattr(
+        _multiplicative,
+        "fit_mwumkl",
+        lambda stack, y, options: fit_mwumkl(stack, y, options._replace(max_iter=9)),
+    )
+    model = method(plain_bank([Gaussian(gamma=0.3), Gaussian(gamma=1.0)]), svm="mwu", mwu_epsilon=0.01)
+    with pytest.warns(ConvergenceWarning, match=r"mwu_epsilon=0.01") as caught:
+        model.fit(X, y)
+    assert len(caught) == 1
+    assert not model.converged_
+    assert model.outcome_ is Outcome.MAX_ITER
 
 
 def test_a_refitted_bias_of_multiplicative_weights(rng):

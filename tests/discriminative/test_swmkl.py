@@ -169,6 +169,15 @@ def test_the_paper_is_indefinite_and_unit_norm_is_not(rng):
     assert np.all(np.array(lowest["unit-norm"]) > -1e-12)
 
 
+@pytest.mark.parametrize("gate", [0.1, 0.5, 1.0])
+def test_two_samples_make_the_paper_indefinite(gate):
+    constant, nothing = (PrecomputedKernel(np.full((2, 2), value)) for value in (1.0, 0.0))
+    gates = np.array([[1.0, 1.0], [1.0, gate]])  # kernels x samples
+    kernel = swmkl_kernel([constant, nothing], gates, [constant.kernel, nothing.kernel], gates, "paper")
+    expected = -((1.0 - gate) ** 2) / (2.0 * (1.0 + gate) ** 2 * (1.0 + gate**2))
+    np.testing.assert_allclose(np.linalg.det(kernel), expected, atol=1e-15)
+
+
 def test_the_smallest_eigenvalue_is_reported(rng):
     X, y, _ = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))

@@ -10,8 +10,8 @@ from sklearn.datasets import load_iris
 from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
+from bayesmkl.discriminative import SwMKLClassifier
 from bayesmkl.discriminative._machines import GatedKernel
-from bayesmkl.discriminative.estimators.votes import SwMKLClassifier
 from bayesmkl.discriminative.swmkl import PSD
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
 from tests.helpers import assert_same

@@ -13,6 +13,7 @@ from bayesmkl._estimator import BaseMKL
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_choice
 from bayesmkl._numerics.warn import warn_user
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.checks import check_kernel_stack, describe_indefinite, indefinite_kernels
 from bayesmkl.kernels.clip import fit_clipping
 from bayesmkl.kernels.columns import BankColumns
@@ -57,19 +58,19 @@ class CheckedKernels(BaseMKL):
 
         Kernels among some of the samples stand for all where they are checked.
         """
-        y = self._fit_bank(X, y, **check_y)
-        stack = BankColumns(self.kernel_bank_, cache_mb)
+        bank, y = self._fit_bank(X, y, **check_y)
+        stack = BankColumns(bank, cache_mb)
         self._check_among_some(stack)
         return stack, y
 
-    def _fit_bank(self, X: Any, y: Any, **check_y: Any) -> np.ndarray:
-        """Validate training data and fit the bank; return y."""
+    def _fit_bank(self, X: Any, y: Any, **check_y: Any) -> tuple[KernelBank, np.ndarray]:
+        """Validate training data and fit the bank."""
         refuse_text_columns(X)
         _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
         bank = self._new_bank().fit(X)
         self.kernel_bank_, self.n_kernels_in_ = bank, bank.n_kernels_
         self.kernel_names_ = self._names(bank.kernel_names_)
-        return y
+        return bank, y
 
     def _check_among_some(self, stack: BankColumns) -> None:
         checked = np.linspace(0, stack.n_train - 1, min(stack.n_train, CHECKED_SAMPLES)).astype(int)

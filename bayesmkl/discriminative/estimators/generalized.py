@@ -198,13 +198,13 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
         self._refuse_entries(stack, stack.kernels < 0.0, "nonnegative")
         return combine_product(stack, kernel_weights)
 
-    def gates(self, X: Any) -> np.ndarray:
+    def gates(self, X: Any = None) -> np.ndarray:
         r"""Return the same gates for every row, :math:`\sqrt{d_m}`; a product of kernels has none.
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
 
         Returns
         -------

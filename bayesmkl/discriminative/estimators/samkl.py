@@ -47,7 +47,7 @@ class SAMKLClassifier(LocalizedClassifier):
         How many switches of a sample may differ from the initial ones, :math:`m_0`. 0 is SimpleMKL.
     initial_switches : {"ones", "support"} or array-like of bool of shape (n_kernels,), default="ones"
         The switches :math:`h_0` that all samples stay near: all on, on for the kernels to which SimpleMKL gives a
-        weight, or as told. A kernel that is off at first stays off for all samples.
+        weight (for each class its own), or as told. A kernel that is off at first stays off for all samples.
     rule : {"auto", "surest", "one-versus-rest"}, default="auto"
         Which of the training samples' patterns of switches a new sample gets: that with the largest absolute score
         (eq. 17), or with the largest score, in favor of the class (eq. 18). "auto" is the first one for two classes

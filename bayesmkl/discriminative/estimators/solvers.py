@@ -55,9 +55,10 @@ class SVMChoice(CheckedKernels):
 
     def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> None:
         """Learn, and warn once of machines that took too many steps."""
-        self._stopped = stopped = []
+        stopped: list[float] = []
+        self._stopped = stopped
         try:
-            super()._fit_local(kernels, targets, gate_features)  # type: ignore[misc]
+            super()._fit_local(kernels, targets, gate_features)
         finally:
             del self._stopped
         if stopped:

@@ -8,13 +8,19 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
+from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_choice, check_integer, check_number
 from bayesmkl.discriminative._by_columns import ByColumns
-from bayesmkl.discriminative._machines import OneKernel, PrecomputedKernel, precomputed_kernels, row_blocks
-from bayesmkl.discriminative._native import native_kernels
+from bayesmkl.discriminative._machines import (
+    OneKernel,
+    PrecomputedKernel,
+    precomputed_kernels,
+    row_blocks,
+)
+from bayesmkl.discriminative._native import NativeKernel, native_kernels
 from bayesmkl.discriminative._success import Folds, SuccessOptions
 from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION
-from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, Rows
+from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
 from bayesmkl.discriminative.estimators.solvers import SVMChoice
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
@@ -54,8 +60,11 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
     def _success_options(self) -> SuccessOptions:
         self._inner()
         check_choice("gate_targets", self.gate_targets, GATE_TARGETS)
-        if not isinstance(self.gate_kernel, Kernel):
-            check_choice("gate_kernel", self.gate_kernel, ("own", "a kernel such as Gaussian(width=1)"))
+        own = isinstance(self.gate_kernel, str) and self.gate_kernel == "own"
+        if not own and not isinstance(self.gate_kernel, Kernel):
+            raise ValueError(
+                f'`gate_kernel` must be "own" or a kernel such as Gaussian(width=1); got {self.gate_kernel!r}.'
+            )
         limit = self.gate_subsample
         return SuccessOptions(
             C=check_number("C", self.C, low=0.0),
@@ -73,8 +82,7 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
         if self._is_precomputed():
             stack, y = super()._fit_stack(X, y, **check_y)
             return precomputed_kernels(stack), y
-        y = self._fit_bank(X, y, **check_y)
-        bank = self.kernel_bank_
+        bank, y = self._fit_bank(X, y, **check_y)
         native = native_of(bank)
         if native is not None:
             self._check_among_some(BankColumns(bank, 0.0))
@@ -132,11 +140,19 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
         """Return the kernels with classifiers by the solver that was asked for."""
         return kernels if self.svm == "libsvm" else [ByColumns(kernel, self._inner()) for kernel in kernels]
 
+    def _outcome(self) -> Outcome:
+        """Say whether all machines so far reached their tolerance; LibSVM's do."""
+        return Outcome.MAX_ITER if getattr(self, "_stopped", None) else Outcome.CONVERGED
+
+    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
+        """Leave it to SVMChoice, which knows the machines that stopped early."""
+
     # ----------------------------------------------------------------------------------------------- results
 
     def _voting(self) -> Sequence[OneKernel]:
         """Return the kernels as they are needed to score rows."""
-        return native_of(self.kernel_bank_) or [NOT_HELD] * self.n_kernels_in_
+        native = native_of(self.kernel_bank_)
+        return [NOT_HELD] * self.n_kernels_in_ if native is None else native
 
     def _row_parts(self, X: Any, gate_features: Any = None) -> Iterator[Rows]:
         """Native kernels take all rows at once, unless the kernel of the gates is a matrix."""
@@ -147,8 +163,9 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
             return
         X = self._validate_rows(X)
         features = self._gate_features(X, gate_features, len(X), fitting=False)
-        held = self.gate_bank_ is not None and native_of(self.gate_bank_) is None
-        for part in row_blocks(len(X), len(self.gate_bank_.X_train_) if held else 1):
+        bank = self.gate_bank_
+        held = 1 if bank is None or native_of(bank) is not None else len(bank.X_train_)
+        for part in row_blocks(len(X), held):
             yield Rows([k.rows(X[part]) for k in native], None if features is None else features[part])
 
     def _gate_arguments(
@@ -159,6 +176,7 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
         if bank is None:
             return self._voting(), result, rows.kernels
         native = native_of(bank)
+        kernel: OneKernel
         if native is None:
             kernel, of_rows = NOT_HELD, bank.evaluate(rows.features)[0]
         else:
@@ -166,6 +184,6 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
         return [kernel] * self.n_kernels_in_, result, [of_rows] * self.n_kernels_in_
 
 
-def native_of(bank: KernelBank | None) -> Sequence[OneKernel] | None:
+def native_of(bank: KernelBank | None) -> Sequence[NativeKernel] | None:
     """Return the kernels of a bank in LibSVM's form, if it has all of them and none can be indefinite."""
     return None if bank is None or not np.all(bank.kernels_known_psd_) else native_kernels(bank)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_choice, check_number
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._machines import GatedKernel
@@ -122,9 +121,9 @@ class LDMKLClassifier(SuccessGated):
     n_iter_ : int *
         One.
     outcome_ : Outcome *
-        Always CONVERGED.
+        MAX_ITER where a machine by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
     converged_ : bool
-        True.
+        Whether none fell short.
     results_ : tuple of LDMKLResult
         All machines, per class.
     gate_bank_ : KernelBank or None
@@ -157,11 +156,12 @@ class LDMKLClassifier(SuccessGated):
     The defaults depart from the paper [1]_. Its eq. 6 gates the support vectors and has no intercept,
     ``LDMKLClassifier(sv_gate="paper", bias="drop")``. That unbalances the coefficients, which sum to zero as they are
     trained, and moves the scores: it costs accuracy where classes are unequal. The threshold itself counts as above,
-    so that a single kernel and identical kernels keep all samples. Where only one class is above, the first
-    classifier is kept; should that happen to all kernels, there is one warning.
+    up to twice `tol` in the regressions, so that a single kernel and identical kernels keep all samples. Where only
+    one class is above, the first classifier is kept; should that happen to all kernels, there is one warning.
 
     Flexible kernels are right on all of their own training samples, and then gates are constant;
-    ``gate_targets="cv"`` tells such kernels apart. Regressions dominate the time on large data; `gate_subsample` bounds them.
+    ``gate_targets="cv"`` tells such kernels apart. On large data, `gate_subsample` bounds the time that the
+    regressions take.
 
     References
     ----------
@@ -263,7 +263,7 @@ class LDMKLClassifier(SuccessGated):
             intercept=np.array([machine.intercept for machine in result.machines]),
             objective_history=np.zeros(0),
             duality_gap=np.nan,
-            outcome=Outcome.CONVERGED,
+            outcome=self._outcome(),
             n_solves=result.n_solves,
         )
 
@@ -369,9 +369,9 @@ class SwMKLClassifier(SuccessGated):
     n_iter_ : int *
         One.
     outcome_ : Outcome *
-        Always CONVERGED.
+        MAX_ITER where a machine by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
     converged_ : bool
-        True.
+        Whether none fell short.
     results_ : tuple of SwMKLResult
         All machines, per class.
     gate_bank_ : KernelBank or None
@@ -502,7 +502,7 @@ class SwMKLClassifier(SuccessGated):
             intercept=result.intercept,
             objective_history=np.array([result.objective]),
             duality_gap=result.gap,
-            outcome=Outcome.CONVERGED,
+            outcome=self._outcome(),
             n_solves=result.success.n_solves + 1,
         )
 

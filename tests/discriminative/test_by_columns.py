@@ -1,0 +1,358 @@
+"""Machines by multiplicative weights inside localized methods: against LibSVM, MWUMKL, dense kernels; memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from helpers import random_kernels, random_labels
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+
+from bayesmkl import KernelBank
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative._by_columns import ByColumns, GatedColumns, localized_kernel
+from bayesmkl.discriminative._gating import combine_components
+from bayesmkl.discriminative._machines import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
+from bayesmkl.discriminative._multiplicative import MultiplicativeWeights
+from bayesmkl.discriminative._native import native_kernels
+from bayesmkl.discriminative._svm import Hinge
+from bayesmkl.discriminative.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
+from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
+from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
+from bayesmkl.discriminative.estimators.votes import LDMKLClassifier, SwMKLClassifier
+from bayesmkl.discriminative.gatings import SigmoidGating, SoftmaxGating
+from bayesmkl.discriminative.lmkl import SOLVERS, LMKLOptions, _Evaluator, fit_lmkl, gate_slopes
+from bayesmkl.discriminative.mwumkl import MWUOptions, fit_mwumkl
+from bayesmkl.kernels import Gaussian, Linear, Polynomial
+from bayesmkl.kernels.columns import BankColumns
+from bayesmkl.kernels.stack import DenseStack
+
+HARD = 1e5  # LibSVM's C for a hard margin
+ESTIMATORS = pytest.mark.parametrize(
+    "estimator", [LMKLClassifier, CLMKLClassifier, SwMKLClassifier, LDMKLClassifier]
+)
+
+
+def exact(kernel, y, C):
+    """Dual, intercept and value of the squared hinge loss: LibSVM's hard margin on K + I / C."""
+    ridge = kernel + np.eye(len(y)) / C
+    fitted = SVC(kernel="precomputed", C=HARD, tol=1e-8).fit(ridge, y)
+    v = np.zeros(len(y))
+    v[fitted.support_] = fitted.dual_coef_[0]
+    return v, fitted.intercept_[0], np.abs(v).sum() - 0.5 * v @ ridge @ v
+
+
+def assert_accurate(kernel, y, C, v, b, epsilon):
+    """The primal value is within epsilon of LibSVM's, and the function as near as strong convexity says then."""
+    best, _, value = exact(kernel, y, C)
+    f = kernel @ v
+    primal = 0.5 * v @ f + 0.5 * C * np.sum(np.maximum(0.0, 1.0 - y * (f + b)) ** 2)
+    assert value * (1.0 - 1e-6) <= primal <= value / (1.0 - epsilon)
+    distance = np.sqrt(2.0 * (primal - value) + 1e-6 * value)
+    assert (np.abs(f - kernel @ best) <= distance * np.sqrt(kernel.diagonal())).all()
+    return primal
+
+
+def two_sides(rng, n_samples):
+    """Two features, each of which tells the classes apart on one side of a third."""
+    X = rng.normal(size=(n_samples, 3))
+    X[:, 2] = rng.uniform(-2.0, 2.0, size=n_samples)
+    return X, np.where(np.where(X[:, 2] > 0.0, X[:, 0], X[:, 1]) > 0.0, 1.0, -1.0)
+
+
+@pytest.fixture
+def sides(rng):
+    """The problem of two sides as a bank's columns, and as kernels in memory."""
+    X, y = two_sides(rng, 70)
+    bank = KernelBank([Gaussian(width=1.5), Polynomial(degree=2)], views={"a": [0], "b": [1]}).fit(X)
+    return BankColumns(bank, 1.0), DenseStack(np.ascontiguousarray(bank.train_stack())), X, y
+
+
+# --------------------------------------------------------------------------------------------------- the machine
+
+
+@pytest.mark.parametrize(("C", "epsilon"), [(0.1, 5e-3), (1.0, 5e-3), (30.0, 0.03)])
+def test_other_library_one_machine_is_libsvm_with_squared_hinge(rng, C, epsilon):
+    kernel, y = 7.0 * random_kernels(rng, 40, 1)[0], random_labels(rng, 40)
+    found = MultiplicativeWeights(C, epsilon).solve(DenseStack(kernel[None]), y, 0.0)
+    primal = assert_accurate(kernel, y, C, found.signed_dual, found.intercept, epsilon)
+    assert primal == pytest.approx(found.objective + found.gap, rel=1e-9)
+    assert found.objective <= exact(kernel, y, C)[2] * (1.0 + 1e-6)
+    assert found.gap <= epsilon * primal
+    assert found.intercept == pytest.approx(exact(kernel, y, C)[1], abs=0.3)
+
+
+def test_invariance_kernel_and_price_scaled_against_each_other(rng):
+    kernel, y = random_kernels(rng, 30, 1), random_labels(rng, 30)
+    kernel *= rng.uniform(0.5, 2.0, size=30)[:, None] * np.ones(30)
+    kernel = 0.5 * (kernel + kernel.transpose(0, 2, 1)) + 30.0 * np.eye(30)
+    one = MultiplicativeWeights(2.0, 0.01).solve(DenseStack(kernel), y, 0.0)
+    other = MultiplicativeWeights(2.0 / 64.0, 0.01).solve(DenseStack(64.0 * kernel), y, 0.0)
+    np.testing.assert_allclose(64.0 * other.signed_dual, one.signed_dual, rtol=1e-9, atol=1e-15)
+    assert 64.0 * other.objective == pytest.approx(one.objective, rel=1e-9)
+    assert other.intercept == pytest.approx(one.intercept, rel=1e-9)
+
+
+def test_a_kernel_of_zeros_leaves_a_constant(rng):
+    y = np.array([1.0, 1.0, -1.0])
+    found = MultiplicativeWeights(1.0, 0.01).solve(DenseStack(np.zeros((1, 3, 3))), y, 0.0)
+    _, _, value = exact(np.zeros((3, 3)), y, 1.0)
+    assert found.objective == pytest.approx(value, rel=0.011)
+    assert found.intercept == pytest.approx(1.0 / 3.0, abs=0.01)  # the mean label
+
+
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_gated_columns_are_those_of_the_whole_kernel(rng, n_components):
+    kernels, components = random_kernels(rng, 25, 4), rng.uniform(0.0, 1.0, size=(n_components, 4, 25))
+    stack = DenseStack(kernels)
+    gated, whole = GatedColumns(stack, components), combine_components(stack, components, components)
+    np.testing.assert_allclose(gated.columns([3, 17])[0], whole[:, [3, 17]], rtol=1e-12)
+    np.testing.assert_allclose(gated.diagonal()[0], whole.diagonal(), rtol=1e-12)
+    np.testing.assert_allclose(localized_kernel(stack, components, Hinge(1.0)), whole, rtol=1e-12)
+    assert isinstance(localized_kernel(stack, components, MultiplicativeWeights()), GatedColumns)
+
+
+@pytest.mark.parametrize("kind", ["native", "precomputed"])
+def test_other_library_machines_of_single_kernels(rng, kind):
+    X, y = two_sides(rng, 60)
+    bank = KernelBank([Gaussian(width=1.0), Polynomial(degree=2), Linear()]).fit(X)
+    stack = DenseStack(np.ascontiguousarray(bank.train_stack()))
+    kernels = native_kernels(bank) if kind == "native" else precomputed_kernels(stack)
+    subset = rng.permutation(60)[:35]
+    for kernel, values in zip(kernels, stack.kernels, strict=True):
+        solved = ByColumns(kernel, MultiplicativeWeights(epsilon=0.01))
+        for chosen in (np.arange(60), np.sort(subset)):
+            machine = solved.classify(y, 3.0, 1e-3, None if len(chosen) == 60 else subset)
+            assert np.isin(machine.support, chosen).all()
+            v = np.zeros(60)
+            v[machine.support] = machine.coef
+            among = values[np.ix_(chosen, chosen)]
+            assert_accurate(among, y[chosen], 3.0, v[chosen], machine.intercept, 0.01)
+            expected = values @ v + machine.intercept
+            np.testing.assert_allclose(scores(solved, machine), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_degenerate_machines_and_regressions_are_those_of_the_kernel(rng):
+    kernel, y = PrecomputedKernel(random_kernels(rng, 30, 1)[0]), random_labels(rng, 30)
+    solved = ByColumns(kernel, MultiplicativeWeights())
+    constant = solved.classify(y, 1.0, 1e-3, np.flatnonzero(y > 0.0))
+    assert (constant.intercept, constant.support.size) == (1.0, 0)
+    for one, other in zip(solved.regress(y, 1.0, 0.1, 1e-4), kernel.regress(y, 1.0, 0.1, 1e-4), strict=True):
+        np.testing.assert_array_equal(one, other)
+    for name, arguments in (("block", (kernel.kernel[:3], [1, 2])), ("diagonal", ())):
+        np.testing.assert_array_equal(getattr(solved, name)(*arguments), getattr(kernel, name)(*arguments))
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_other_library_last_machine_of_success_weights(rng, normalized):
+    """On gated kernels, and on those that are normalized pair by pair as long as they stay definite."""
+    kernels, y = precomputed_kernels(DenseStack(random_kernels(rng, 50, 2))), random_labels(rng, 50)
+    gates = np.ones((1, 2, 50)) if normalized else rng.uniform(0.1, 1.0, size=(1, 2, 50))
+    gated = GatedKernel(kernels, gates, normalized)
+    found = MultiplicativeWeights(2.0, 0.01).solve(gated, y, 0.0)
+    assert_accurate(gated.dense(), y, 2.0, found.signed_dual, found.intercept, 0.01)
+
+
+# ------------------------------------------------------------------------------------------------ LMKL and C-LMKL
+
+
+@pytest.mark.parametrize("gating", [SoftmaxGating(1.0), SigmoidGating(1.0)], ids=["softmax", "sigmoid"])
+def test_finite_difference_gradient_of_the_exact_squared_hinge_value(sides, rng, gating):
+    columns, dense, X, y = sides
+    parameters = gating.init(X, 4, rng)
+
+    def value(at):
+        gates = gating.gates(at, X)
+        return exact(dense.combine_gated(gates, gates), y, 1.0)[2]
+
+    found = _Evaluator(columns, y, X, MultiplicativeWeights(1.0, 1e-3), gating, 1e-4)(parameters).gradient
+    direction = rng.normal(size=parameters.shape)
+    slope = (value(parameters + 1e-4 * direction) - value(parameters - 1e-4 * direction)) / 2e-4
+    assert found @ direction == pytest.approx(slope, rel=0.03, abs=0.03 * np.abs(found).max())
+
+
+def test_slopes_from_columns_are_those_from_kernels_in_memory(sides, rng):
+    columns, dense, _, _ = sides
+    gates, v = rng.uniform(size=(4, 70)), rng.normal(size=70)
+    for zeros in (0, 30, 65):
+        v[:zeros] = 0.0
+        slopes = gate_slopes(columns, gates, v)
+        np.testing.assert_allclose(slopes, gate_slopes(dense, gates, v), rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(slopes[2], -v * (dense.kernels[2] @ (v * gates[2])), atol=1e-10)
+
+
+def test_degenerate_case_one_kernel_leaves_the_machine_itself(sides):
+    _, dense, X, y = sides
+    one = DenseStack(dense.kernels[:1])
+    inner = MultiplicativeWeights(1.0, 1e-3)
+    machine = inner.solve(one, y, 0.0)
+    lmkl = fit_lmkl(one, y, X, inner, SoftmaxGating(), rng=np.random.default_rng(0))
+    alone = np.ones((1, 70))
+    clmkl = fit_clmkl(ClusteredStack(one, alone, alone), y[None], inner)
+    for v in (lmkl.signed_dual, clmkl.signed_dual[0]):
+        np.testing.assert_allclose(v, machine.signed_dual, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("epsilon", [0.3, 0.05])
+def test_descent_on_noisy_machines_goes_down_and_ends(sides, solver, epsilon):
+    columns, dense, X, y = sides
+    options = LMKLOptions(solver=solver, max_iter=60)
+    inner = MultiplicativeWeights(1.0, epsilon)
+    result = fit_lmkl(columns, y, X, inner, SoftmaxGating(), options, rng=np.random.default_rng(0))
+    assert result.outcome is Outcome.CONVERGED
+    assert (np.diff(result.objective_history) < 0.0).all()
+    same = fit_lmkl(dense, y, X, inner, SoftmaxGating(), options, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(same.gates, result.gates, atol=1e-6)
+    start = SoftmaxGating().gates(SoftmaxGating().init(X, 4, np.random.default_rng(0)), X)
+    before, after = (exact(dense.combine_gated(g, g), y, 1.0)[2] for g in (start, result.gates))
+    assert after < before  # also of the exact values
+    assert after * (1.0 - 1.1 * epsilon) <= result.objective_history[-1] <= after * (1.0 + 1e-6)
+
+
+def test_other_algorithm_one_cluster_is_mwumkl(sides):
+    columns, dense, _, y = sides
+    everyone = np.ones((1, 70))
+    found = fit_clmkl(
+        ClusteredStack(columns, everyone, everyone),
+        y[None],
+        MultiplicativeWeights(1.0, 0.01),
+        CLMKLOptions(p_norm=1.0, max_iter=100),
+    )
+    best = fit_mwumkl(dense, y[None], MWUOptions(1.0, 0.01))  # diagonals are one: the same constraint
+    lowest, highest = best.objective_history[-1] - best.duality_gap, best.objective_history[-1]
+    assert found.outcome is Outcome.CONVERGED
+    assert lowest * (1.0 - 1e-9) <= found.objective_history[-1] <= highest * 1.02
+    assert found.objective_history[-1] - found.duality_gap <= highest
+
+
+@pytest.mark.parametrize("epsilon", [0.2, 0.02])
+def test_clusters_by_columns_are_those_of_kernels_in_memory_and_end(sides, rng, epsilon):
+    columns, dense, _, y = sides
+    memberships = rng.dirichlet(np.ones(3), size=70).T
+    inner, options = MultiplicativeWeights(1.0, epsilon), CLMKLOptions(p_norm=4.0 / 3.0, max_iter=200)
+    one, other = (
+        fit_clmkl(ClusteredStack(stack, memberships, memberships), y[None], inner, options)
+        for stack in (columns, dense)
+    )
+    assert one.outcome is Outcome.CONVERGED
+    assert one.n_solves < 60
+    np.testing.assert_allclose(one.kernel_weights, other.kernel_weights, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(one.kernel_weights, 4.0 / 3.0, axis=1), 1.0)
+    v, _, value = exact(ClusteredStack(dense, memberships, memberships).combine(one.kernel_weights), y, 1.0)
+    upper = one.objective_history[-1]
+    assert value <= upper * (1.0 + 1e-6)
+    assert upper - one.duality_gap <= value  # no dual value is above that of these weights
+    assert one.duality_gap < 3.0 * epsilon * upper + 1e-3 * upper
+    assert np.corrcoef(v, one.signed_dual[0])[0, 1] > 1.0 - 2.0 * epsilon
+
+
+# ---------------------------------------------------------------------------------------------------- estimators
+
+
+@ESTIMATORS
+def test_estimators_form_no_kernel_and_agree_with_precomputed_ones(rng, monkeypatch, estimator):
+    X, y = two_sides(rng, 90)
+    new = two_sides(rng, 20)[0]
+    bank = KernelBank([Gaussian(width=1.5), Polynomial(degree=2)], views={"a": [0, 2], "b": [1, 2]})
+    stacks = bank.fit_transform(X), bank.transform(new)
+    if estimator is CLMKLClassifier:  # clusters of up to 2000 samples are exact
+        special = {"n_clusters": 2, "n_landmarks": 20, "random_state": 0}
+    else:
+        special = {"random_state": 0} if estimator is LMKLClassifier else {}
+    precomputed = estimator("precomputed", svm="mwu", mwu_epsilon=0.02, **special)
+    features = {"gate_features": X} if estimator is LMKLClassifier else {}
+    precomputed.fit(stacks[0], y, **features)
+
+    def refuse(*_, **__):
+        raise AssertionError("a training kernel was formed")
+
+    monkeypatch.setattr(KernelBank, "train_stack", refuse)
+    monkeypatch.setattr(KernelBank, "fit_transform", refuse)
+    model = estimator(bank, svm="mwu", mwu_epsilon=0.02, **special).fit(X, y)
+    assert model.converged_
+    assert model.score(X, y) > (0.6 if estimator is LDMKLClassifier else 0.75)
+    features = {"gate_features": new} if estimator is LMKLClassifier else {}
+    expected = precomputed.decision_function(stacks[1], **features)
+    np.testing.assert_allclose(model.decision_function(new), expected, atol=0.05 * np.abs(expected).max())
+
+
+@ESTIMATORS
+def test_more_accurate_machines_approach_the_squared_hinge(rng, estimator):
+    """With one kernel and constant gates all methods are the machine itself, up to LD-MKL's tanh."""
+    X, y = two_sides(rng, 60)
+    bank = KernelBank([Gaussian(width=1.5)], normalize=None)
+    special = {"n_clusters": 1} if estimator is CLMKLClassifier else {}
+    model = estimator(bank, C=2.0, svm="mwu", mwu_epsilon=1e-3, **special).fit(X, y)
+    kernel = bank.fit(X).train_stack()[0]
+    v, b, _ = exact(kernel, y, 2.0)
+    expected = kernel @ v + b
+    expected = np.tanh(expected) if estimator is LDMKLClassifier else expected
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=0.04)
+
+
+@ESTIMATORS
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"svm": "smo"}, "`svm` must be one of .*'mwu'"),
+        ({"mwu_epsilon": 1.0}, "`mwu_epsilon` must be below 1"),
+        ({"mwu_epsilon": 0.0}, "`mwu_epsilon`"),
+        ({"C": -1.0}, "`C`"),
+    ],
+    ids=str,
+)
+def test_bad_input(estimator, wrong, message):
+    with pytest.raises(ValueError, match=message):
+        estimator(**{"svm": "mwu", **wrong}).fit(np.eye(6), [0, 1] * 3)
+
+
+@ESTIMATORS
+def test_machines_that_take_too_long_say_so_once(rng, monkeypatch, estimator):
+    monkeypatch.setattr(MultiplicativeWeights, "__new__", _hurried)
+    X, y = two_sides(rng, 40)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = estimator(KernelBank([Gaussian(width=1)]), svm="mwu", mwu_epsilon=0.01).fit(X, y)
+    about = [w for w in caught if "steps of multiplicative weights" in str(w.message)]
+    assert len(about) == 1
+    assert about[0].category is ConvergenceWarning
+    assert not hasattr(model, "_stopped")
+
+
+_new = MultiplicativeWeights.__new__
+
+
+def _hurried(cls, *args, **kwargs):
+    return _new(cls, *args, **{**kwargs, "max_iter": 3})
+
+
+@pytest.mark.parametrize("method", ["LMKL", "C-LMKL"])
+def test_memory_is_linear_in_the_number_of_samples(monkeypatch, method):
+    monkeypatch.setattr("bayesmkl.discriminative.estimators.solvers.CACHE_MB", 2.0)
+    monkeypatch.setattr(
+        MultiplicativeWeights, "__new__", lambda cls, *a, **k: _new(cls, *a, **{**k, "cache_mb": 2.0})
+    )
+    monkeypatch.setattr("bayesmkl._estimator.base.BLOCK_ENTRIES", 2**17)
+    monkeypatch.setattr("bayesmkl.kernels.columns.BLOCK", 2**16)
+    X, y = two_sides(np.random.default_rng(0), 2000)
+    bank = KernelBank([Gaussian(width=1.5), Polynomial(degree=2)])
+    common = {"svm": "mwu", "mwu_epsilon": 0.8, "C": 0.03, "random_state": 0}
+    if method == "LMKL":
+        model = LMKLClassifier(bank, tol=0.2, **common)
+    else:
+        model = CLMKLClassifier(bank, n_landmarks=50, n_restarts=1, tol=0.2, **common)
+    tracemalloc.start()
+    model.fit(X, y)
+    fitting = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    right = model.score(X, y)
+    scoring = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    one_kernel = 8 * 2000**2  # 32 MB
+    assert fitting < one_kernel / 3
+    assert scoring < one_kernel / 3
+    assert right > 0.75

@@ -1,0 +1,441 @@
+"""Plots of decisions and gates: what is drawn is what the models say, for every classifier."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot
+from matplotlib.colors import to_rgb
+from matplotlib.contour import QuadContourSet
+from matplotlib.figure import Figure
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from bayesmkl import BEMKLClassifier, KernelBank
+from bayesmkl.discriminative import (
+    CLMKLClassifier,
+    LapMKLClassifier,
+    LDMKLClassifier,
+    LMKLClassifier,
+    SAMKLClassifier,
+    SimpleMKLClassifier,
+    UniformMKLClassifier,
+    UniformMKLRegressor,
+)
+from bayesmkl.discriminative._decision_plot import BOUNDARY, plot_decision
+from bayesmkl.discriminative._gate_plot import plot_gates
+from bayesmkl.discriminative._plot_axes import CLASS_COLORS, KERNEL_COLORS, NEUTRAL, kernel_colors
+from bayesmkl.discriminative._plot_models import leading_kernels, read_classifier
+from bayesmkl.kernels import Gaussian, Polynomial
+from tests.discriminative.cases import EVERY, quick
+
+ROOT = Path(__file__).resolve().parents[2]
+BANK = KernelBank([Polynomial(degree=2), Gaussian(width=0.5)], normalize=None)
+CLASSIFIERS = [name for name in EVERY if name.endswith("Classifier")]
+
+
+def halves(n_samples=80):
+    """One class inside the other on the right, classes above and below on the left."""
+    rng = np.random.default_rng(0)
+    X = np.concatenate(
+        [rng.uniform([-4, -2], [0, 2], (n_samples // 2, 2)), rng.normal([2, 0], 0.7, (n_samples // 2, 2))]
+    )
+    y = np.where(X[:, 0] < 0, X[:, 1] > 0.3 * (X[:, 0] + 2), ((X - [2, 0]) ** 2).sum(axis=1) < 0.5)
+    return X, np.where(y, "red", "blue")
+
+
+X, Y = halves()
+THREE = np.where(X[:, 0] < -1, "left", np.where(X[:, 1] > 0, "top", "low"))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    models = {
+        "uniform": UniformMKLClassifier(BANK),
+        "lmkl": LMKLClassifier(BANK),
+        "ldmkl": LDMKLClassifier(BANK, gate_kernel=Gaussian(width=2), temperature=0.2),
+    }
+    return {name: model.fit(X, Y) for name, model in models.items()}
+
+
+@functools.cache
+def quickly_fitted(name):
+    return quick(name).fit(X, Y)
+
+
+def lines(ax, style, color=None):
+    """Vertices of the contours of a line style and color, as they are drawn."""
+    found = [
+        contour
+        for contour in ax.collections
+        if isinstance(contour, QuadContourSet)
+        and not contour.filled
+        and contour.linestyles == style
+        and (color is None or np.allclose(contour.get_edgecolor()[0, :3], to_rgb(color)))
+    ]
+    return np.concatenate([path.vertices for contour in found for path in contour.get_paths()])
+
+
+def regions(ax):
+    """Paths of the tinted regions, by color."""
+    return {
+        tuple(np.round(contour.get_facecolor()[0, :3], 3)): contour.get_paths()[0]
+        for contour in ax.collections
+        if isinstance(contour, QuadContourSet) and contour.filled
+    }
+
+
+def scatter(ax, label):
+    (points,) = [c for c in ax.collections if c.get_label() == label]
+    return points
+
+
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+# ------------------------------------------------------------------------------------------------- plot_decision
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_every_classifier_is_drawn_with_its_support_points_circled(name):
+    model = quickly_fitted(name)
+    ax = plot_decision(model, X, Y, resolution=12)
+    circles = np.asarray(scatter(ax, "support point").get_offsets())
+    np.testing.assert_array_equal(circles, X[model.support_])
+    assert ax.get_title(loc="left") == f"{name}: {len(model.support_)} support points of {len(X)}"
+
+
+def test_circles_are_the_support_vectors_of_the_mean_kernel(fitted):
+    kernel = BANK.fit_transform(X).mean(axis=2)
+    machine = SVC(kernel="precomputed", tol=1e-8).fit(kernel, Y)
+    circles = scatter(plot_decision(fitted["uniform"], X, Y, resolution=12), "support point").get_offsets()
+    np.testing.assert_array_equal(np.asarray(circles), X[np.sort(machine.support_)])
+
+
+@pytest.mark.parametrize("name", ["uniform", "lmkl"])
+def test_lines_are_where_the_score_is_zero_and_one(fitted, name):
+    model = fitted[name]
+    ax = plot_decision(model, X, Y)
+    spread = model.decision_function(X).std()
+    for level, drawn in (
+        (0.0, lines(ax, "solid", BOUNDARY)),
+        (-1.0, lines(ax, "dashed", CLASS_COLORS[0])),
+        (1.0, lines(ax, "dashed", CLASS_COLORS[1])),
+    ):
+        assert len(drawn) > 20
+        np.testing.assert_allclose(model.decision_function(drawn), level, atol=0.02 * spread)
+
+
+def test_lines_per_kernel_are_the_margins_of_its_machine_in_its_region(fitted):
+    model = fitted["ldmkl"]
+    ax = plot_decision(model, X, Y)
+    assert "margins of the machine of each kernel" in legend(ax)
+    BANK.fit(X)
+    result = model.results_[0]
+    for m in range(2):
+        drawn = lines(ax, "dotted", KERNEL_COLORS[m])
+        machine = result.machines[m]
+        values = BANK.transform(drawn)[:, machine.support, m] @ machine.coef + machine.intercept
+        np.testing.assert_allclose(np.abs(values), 1.0, atol=0.05)
+        assert (leading_kernels(model.gates(drawn)) == m).mean() > 0.9
+    assert np.abs(model.decision_function(X)).max() < 1.0  # no margins of its own to draw
+
+
+@pytest.mark.parametrize("name", ["lmkl", "ldmkl"])
+def test_a_place_has_the_color_of_the_kernel_with_the_largest_gate(fitted, name):
+    model = fitted[name]
+    ax = plot_decision(model, X, Y, resolution=100)
+    drawn = regions(ax)
+    assert len(drawn) == 2
+    places = np.random.default_rng(1).uniform([-4, -2], [3, 2], (300, 2))
+    gates = model.gates(places)
+    clear = np.abs(gates[:, 0] - gates[:, 1]) > 0.03
+    assert clear.mean() > 0.7
+    for m, color in enumerate(KERNEL_COLORS[:2]):
+        inside = drawn[tuple(np.round(to_rgb(color), 3))].contains_points(places[clear])
+        np.testing.assert_array_equal(inside, gates[clear].argmax(axis=1) == m)
+    share = f"(largest gate at {100 * (model.gates().argmax(axis=1) == 0).mean():.0f} %)"
+    assert f"polynomial(degree=2) · all {share}" in legend(ax)
+
+
+def test_weights_that_are_the_same_everywhere_divide_nothing():
+    model = SimpleMKLClassifier(BANK).fit(X, Y)
+    assert np.ptp(model.kernel_weights_) > 0.1
+    ax = plot_decision(model, X, Y, resolution=12)
+    assert not regions(ax)
+    assert legend(ax) == ["blue", "red", "support point", "boundary", "margins, at scores -1 and +1"]
+
+
+def test_pipelines_and_searches_are_drawn_in_the_units_of_the_user():
+    scaled = 100.0 * X + [3000.0, 0.0]
+    frame = pd.DataFrame(scaled, columns=["age", "dose"])
+    pipeline = make_pipeline(StandardScaler().set_output(transform="pandas"), LMKLClassifier(BANK))
+    search = GridSearchCV(pipeline, {"lmklclassifier__C": [1.0, 2.0]}, cv=2).fit(frame, Y)
+    ax = plot_decision(search, frame, pd.Series(Y), resolution=60)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("age", "dose")
+    drawn = pd.DataFrame(lines(ax, "solid", BOUNDARY), columns=["age", "dose"])
+    assert (
+        np.abs(search.decision_function(drawn)).max() < 0.05 * np.abs(search.decision_function(frame)).max()
+    )
+    circles = np.asarray(scatter(ax, "support point").get_offsets())
+    np.testing.assert_array_equal(circles, scaled[search.best_estimator_[-1].support_])
+
+
+def test_borders_of_several_classes_are_where_the_two_highest_scores_are_equal():
+    model = CLMKLClassifier(BANK, random_state=0).fit(X, THREE)
+    ax = plot_decision(model, X, THREE, resolution=80)
+    ranked = np.sort(model.decision_function(lines(ax, "solid", BOUNDARY)), axis=1)
+    assert np.abs(ranked[:, -1] - ranked[:, -2]).max() < 0.05 * np.ptp(ranked)
+    assert not regions(ax)
+    assert legend(ax) == ["left", "low", "top", "support point", "boundary"]
+
+
+def test_label_chooses_one_class_against_the_rest():
+    model = LDMKLClassifier(BANK, gate_kernel=Gaussian(width=2)).fit(X, THREE)
+    k = list(model.classes_).index("top")
+    ax = plot_decision(model, X, THREE, label="top")
+    assert np.abs(model.decision_function(lines(ax, "solid", BOUNDARY))[:, k]).max() < 0.02
+    support = np.flatnonzero(np.abs(model.dual_coef_[k]).max(axis=0) > 1e-8)
+    assert len(support) < len(model.support_)
+    np.testing.assert_array_equal(np.asarray(scatter(ax, "support point").get_offsets()), X[support])
+    assert ax.get_title(loc="left") == f"LDMKLClassifier, class top: {len(support)} support points of 80"
+    drawn = lines(ax, "dotted", KERNEL_COLORS[1])
+    machine = model.results_[k].machines[1]
+    values = BANK.transform(drawn)[:, machine.support, 1] @ machine.coef + machine.intercept
+    np.testing.assert_allclose(np.abs(values), 1.0, atol=0.05)
+
+
+def test_margins_of_a_class_against_the_rest_have_its_color():
+    model = UniformMKLClassifier(BANK).fit(X, THREE)
+    ax = plot_decision(model, X, THREE, label="top", resolution=100)
+    k = list(model.classes_).index("top")
+    for level, color in ((-1.0, NEUTRAL), (1.0, CLASS_COLORS[k])):
+        values = model.decision_function(lines(ax, "dashed", color))[:, k]
+        np.testing.assert_allclose(values, level, atol=0.05)
+
+
+def test_samples_without_a_class_are_grey():
+    labels = np.where(np.arange(len(X)) % 2, Y, "?")
+    model = LapMKLClassifier(BANK, unlabeled_label="?").fit(X, labels)
+    ax = plot_decision(model, X, labels, resolution=12)
+    np.testing.assert_array_equal(np.asarray(scatter(ax, "no class").get_offsets()), X[labels == "?"])
+
+
+def test_given_axes_are_used_and_pyplot_never_hears_of_new_ones(fitted, tmp_path):
+    given = Figure().subplots()
+    assert plot_decision(fitted["lmkl"], X, Y, ax=given, resolution=12) is given
+    assert plot_gates(fitted["lmkl"], ax=given) is given
+    before = pyplot.get_fignums()
+    ax = plot_decision(fitted["ldmkl"], X, Y, resolution=12)
+    assert pyplot.get_fignums() == before
+    ax.figure.savefig(tmp_path / "decision.png")  # legend and labels fit, or the layout warns
+    assert (tmp_path / "decision.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": X[:, :1]}, r"`X` must hold two features, shape \(n_samples, 2\); got \(80, 1\)"),
+        ({"X": X[:70], "y": Y[:70]}, "`X` must hold the 80 samples that `model` was fitted to"),
+        ({"X": X[::-1]}, "`X` must hold the 80 samples that `model` was fitted to, in the same order"),
+        ({"y": Y[:70]}, "`y` must have one label for each of the 80 rows of `X`; got 70"),
+        ({"label": "red"}, "`label` must be left out of two classes; got 'red'"),
+        ({"resolution": 1}, "`resolution` must be an integer of at least 2|`resolution` must be"),
+        ({"model": SVC().fit(X, Y)}, "`model` must be a classifier of `bayesmkl.discriminative`.*got SVC"),
+        ({"model": BEMKLClassifier()}, "`model` must be a classifier of `bayesmkl.discriminative`"),
+        (
+            {"model": UniformMKLRegressor(BANK).fit(X, X[:, 0])},
+            "`model` must be a classifier; got UniformMKLRegr",
+        ),
+        (
+            {"model": UniformMKLClassifier("precomputed").fit(BANK.fit_transform(X), Y)},
+            "`model` must have been fitted to features, with `kernels=KernelBank",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(fitted, change, message):
+    with pytest.raises(ValueError, match=message):
+        plot_decision(**{"model": fitted["lmkl"], "X": X, "y": Y, **change})
+
+
+def test_a_class_that_does_not_exist_is_refused():
+    model = UniformMKLClassifier(BANK).fit(X, THREE)
+    with pytest.raises(ValueError, match=r"`label` must be one of \['left', 'low', 'top'\]; got 'right'"):
+        plot_decision(model, X, THREE, label="right")
+
+
+# ---------------------------------------------------------------------------------------------------- plot_gates
+
+
+def heights(ax):
+    """What is drawn for each kernel, from left to right: (n_kernels, n_samples)."""
+    return np.array([np.asarray(points.get_offsets())[:, 1] for points in ax.collections])
+
+
+def test_gates_are_sorted_by_the_leading_kernel(fitted):
+    gates = fitted["lmkl"].gates()
+    drawn = heights(plot_gates(fitted["lmkl"]))
+    assert sorted(map(tuple, drawn.T)) == sorted(map(tuple, gates))
+    leading = drawn.argmax(axis=0)
+    assert (np.diff(leading) >= 0).all()
+    assert (np.diff(drawn[0]) <= 1e-12).all()  # of two kernels one falls from left to right
+
+
+def test_gates_of_new_samples_follow_the_values_they_are_sorted_by(fitted):
+    new = X[:30] + 0.1
+    age = pd.Series(new[:, 1], name="age")
+    ax = plot_gates(fitted["ldmkl"], new, order_by=age)
+    np.testing.assert_array_equal(heights(ax), fitted["ldmkl"].gates(new)[np.argsort(new[:, 1])].T)
+    assert ax.get_xlabel() == "samples, sorted by age"
+    assert ax.get_xticklabels()[0].get_text() == f"{new[:, 1].min():.3g}"
+    assert ax.get_xticklabels()[-1].get_text() == f"{new[:, 1].max():.3g}"
+
+
+def test_few_different_values_are_groups(fitted):
+    ax = plot_gates(fitted["lmkl"], order_by=Y)
+    n_blue = int((Y == "blue").sum())
+    np.testing.assert_allclose(
+        np.sort(heights(ax)[0, :n_blue]), np.sort(fitted["lmkl"].gates()[Y == "blue", 0])
+    )
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["blue", "red"]
+    np.testing.assert_allclose(ax.get_xticks(), [(n_blue - 1) / 2, (n_blue + len(Y) - 1) / 2])
+    (separator,) = ax.lines
+    assert separator.get_xdata()[0] == n_blue - 0.5
+
+
+def test_many_kernels_are_a_picture():
+    bank = KernelBank([Gaussian(width=w) for w in (0.2, 0.5, 1, 2, 4, 8, 16)])
+    model = SAMKLClassifier(bank, max_switches=3).fit(X, Y)
+    ax = plot_gates(model, order_by=Y)
+    (image,) = ax.images
+    expected = model.gates()[np.argsort(Y, kind="stable")]
+    drawn = np.asarray(image.get_array()).T
+    n_blue = int((Y == "blue").sum())
+    np.testing.assert_allclose(drawn.sum(axis=0), expected.sum(axis=0))
+    np.testing.assert_allclose(drawn[:n_blue].sum(axis=0), expected[:n_blue].sum(axis=0))
+    shares = (leading_kernels(model.gates())[:, None] == np.arange(7)).mean(axis=0)
+    names = [
+        f"{n} (largest at {100 * s:.0f} %)" if s else n
+        for n, s in zip(model.kernel_names_, shares, strict=True)
+    ]
+    assert [text.get_text() for text in ax.get_yticklabels()] == names
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_gates_of_every_classifier_are_drawn(name):
+    model = quickly_fitted(name)
+    ax = plot_gates(model)
+    assert ax.get_title(loc="left") == f"{name}: gates of {len(X)} samples"
+    drawn = heights(ax) if ax.collections else np.asarray(ax.images[0].get_array())
+    np.testing.assert_allclose(np.sort(drawn.sum(axis=0)), np.sort(model.gates().sum(axis=1)))
+
+
+def test_gates_that_need_features_take_them():
+    features = X[:, :1]
+    stack = BANK.fit_transform(X)
+    model = LMKLClassifier("precomputed").fit(stack, Y, gate_features=features)
+    ax = plot_gates(model, stack[:9], gate_features=features[:9], order_by=features[:9, 0])
+    order = np.argsort(features[:9, 0])
+    np.testing.assert_allclose(heights(ax), model.gates(stack[:9], features[:9])[order].T)
+
+
+def test_classes_with_gates_of_their_own_need_a_label():
+    model = LMKLClassifier(BANK).fit(X, THREE)
+    with pytest.raises(
+        ValueError, match=r"`label` must be given: each of the classes \['left', 'low', 'top'\] has"
+    ):
+        plot_gates(model)
+    drawn = heights(plot_gates(model, label="top", order_by=X[:, 0]))
+    np.testing.assert_array_equal(drawn, model.gates()[2][np.argsort(X[:, 0])].T)
+
+
+def test_values_that_do_not_fit_the_samples_are_refused(fitted):
+    with pytest.raises(
+        ValueError, match=r"`order_by` must have one value for each of the 80 samples; got shape \(7,"
+    ):
+        plot_gates(fitted["lmkl"], order_by=np.arange(7))
+
+
+# -------------------------------------------------------------------------------------------------------- parts
+
+
+def test_no_kernel_leads_where_several_are_equal():
+    gates = np.array([[0.5, 0.5, 0.1], [0.2, 0.3, 0.3 + 1e-12], [0.0, 0.0, 1e-3], [0.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(leading_kernels(gates), [-1, -1, 2, -1])
+    np.testing.assert_array_equal(leading_kernels(np.ones((3, 1))), [0, 0, 0])
+
+
+def test_the_most_important_of_many_kernels_have_colors():
+    importance = np.array([3.0, 0.1, 9.0, 5.0, 0.2, 4.0, 8.0, 7.0])
+    colors = kernel_colors(importance)
+    assert colors[2] == KERNEL_COLORS[0]
+    assert [colors[m] for m in (1, 4)] == [NEUTRAL, NEUTRAL]
+    assert len(set(colors)) == 7
+    assert kernel_colors(importance[:3]) == list(KERNEL_COLORS[:3])
+
+
+def test_no_color_means_a_class_and_a_kernel():
+    assert not set(CLASS_COLORS) & set(KERNEL_COLORS)
+    seen = read_classifier(UniformMKLClassifier(BANK).fit(X, Y))
+    assert seen.name == "UniformMKLClassifier"
+
+
+# ------------------------------------------------------------------------------------------------------ example
+
+
+@pytest.fixture(scope="module")
+def example():
+    spec = importlib.util.spec_from_file_location(
+        "localized_kernels", ROOT / "examples" / "localized_kernels.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_example_draws_a_hyperbola_and_a_disk(example):
+    X, y = example.make_halves(600, np.random.default_rng(0))
+    left = X[:, 0] < 0
+    assert (X.shape, left.sum()) == ((600, 2), 300)
+    np.testing.assert_array_equal(y[left] == "red", (X[left, 0] + 3.5) * X[left, 1] > 0)
+    radius = np.hypot(X[~left, 0] - 2.8, X[~left, 1])
+    assert np.median(radius[y[~left] == "red"]) < 0.3
+    np.testing.assert_allclose(radius[y[~left] == "blue"], 1.0, atol=0.3)
+
+
+def test_example_counts_support_points_of_new_draws(example, monkeypatch):
+    name = "global, mean of the kernels"
+    monkeypatch.setattr(example, "MODELS", {name: example.MODELS[name]})
+    counts = []
+    for draw in range(2):
+        X, y = example.make_halves(400, np.random.default_rng(draw))
+        kernel = example.BANK.fit_transform(X).mean(axis=2)
+        counts.append(len(SVC(kernel="precomputed").fit(kernel, y).support_))
+    row = example.repeat(2).splitlines()[-1]
+    assert row.startswith(f"| {name} | {np.mean(counts):.0f} ± {np.std(counts, ddof=1):.0f} | 99.")
+
+
+def test_pictures_of_the_example_have_the_counts_in_their_titles(example):
+    names = ("LMKL",)
+    for ax, name in zip(example.draw_decisions(names).axes, names, strict=False):
+        n_support = len(scatter(ax, "support point").get_offsets())
+        assert ax.get_title(loc="left") == f"{name}: {n_support} support points"
+    (ax,) = example.draw_gates(("LMKL",)).axes
+    np.testing.assert_allclose(heights(ax).sum(axis=0), 1.0)
+
+
+def test_table_of_the_guide_has_every_method_of_the_example(example):
+    rows = (
+        (ROOT / "docs" / "_generated" / "localized_figure1.inc").read_text(encoding="utf-8").splitlines()[2:]
+    )
+    assert [row.split("|")[1].strip() for row in rows] == list(example.MODELS)
