@@ -128,8 +128,8 @@ def plot_decision(
     if plane.gates is not None:
         handles += _draw_regions(ax, plane, plane.gates, seen.estimator.kernel_names_, seen.gates(X))
     ax.set(xlim=plane.first[[0, -1]], ylim=plane.second[[0, -1]], xlabel=names[0], ylabel=names[1])
-    ax.set_title(f"{seen.name}: {len(support)} support points of {len(samples)}", loc="left")
-    ax.title.set_fontsize("medium")
+    title = f"{seen.name}: {len(support)} support points of {len(samples)}"
+    ax.set_title(title, loc="left", fontsize="medium")
     legend_below(ax, handles, LEGEND_INCHES)
     return ax
 
@@ -164,7 +164,7 @@ def _evaluate(seen: Classifier, X: Any, samples: np.ndarray, resolution: int) ->
     room = ROOM * np.where(high > low, high - low, 1.0)
     first, second = np.linspace(low - room, high + room, resolution).T
     points = np.column_stack([axis.ravel() for axis in np.meshgrid(first, second)])
-    grid = type(X)(points, columns=X.columns) if hasattr(X, "columns") else points
+    grid = _like(X, points)
     shape = (resolution, resolution)
     scores = seen.model.decision_function(grid)
     if scores.ndim == 2 and seen.task is None:  # all classes
@@ -180,6 +180,15 @@ def _evaluate(seen: Classifier, X: Any, samples: np.ndarray, resolution: int) ->
         seen.gates(grid).reshape(*shape, -1) if localized else None,
         None if machines is None else machines.reshape(-1, *shape),
     )
+
+
+def _like(X: Any, points: np.ndarray) -> Any:
+    """Return points under the names of the features, where these have names."""
+    if not hasattr(X, "columns"):
+        return points
+    import pandas as pd
+
+    return pd.DataFrame(points, columns=list(X.columns))
 
 
 def _machine_scores(seen: Classifier, grid: Any) -> np.ndarray | None:

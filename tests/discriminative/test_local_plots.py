@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from matplotlib import pyplot
 from matplotlib.colors import to_rgb
@@ -30,7 +31,7 @@ from bayesmkl.discriminative import (
     UniformMKLRegressor,
 )
 from bayesmkl.discriminative._decision_plot import BOUNDARY, plot_decision
-from bayesmkl.discriminative._gate_plot import plot_gates
+from bayesmkl.discriminative._gate_plot import _order, plot_gates
 from bayesmkl.discriminative._plot_axes import CLASS_COLORS, KERNEL_COLORS, NEUTRAL, kernel_colors
 from bayesmkl.discriminative._plot_models import leading_kernels, read_classifier
 from bayesmkl.kernels import Gaussian, Polynomial
@@ -167,9 +168,11 @@ def test_a_place_has_the_color_of_the_kernel_with_the_largest_gate(fitted, name)
     assert f"polynomial(degree=2) · all {share}" in legend(ax)
 
 
-def test_weights_that_are_the_same_everywhere_divide_nothing():
-    model = SimpleMKLClassifier(BANK).fit(X, Y)
-    assert np.ptp(model.kernel_weights_) > 0.1
+@pytest.mark.parametrize(
+    "model", [SimpleMKLClassifier(BANK), CLMKLClassifier(BANK, n_clusters=1)], ids=["global", "one cluster"]
+)
+def test_weights_that_are_the_same_everywhere_divide_nothing(model):
+    assert np.ptp(model.fit(X, Y).kernel_weights_) > 0.1
     ax = plot_decision(model, X, Y, resolution=12)
     assert not regions(ax)
     assert legend(ax) == ["blue", "red", "support point", "boundary", "margins, at scores -1 and +1"]
@@ -188,6 +191,13 @@ def test_pipelines_and_searches_are_drawn_in_the_units_of_the_user():
     )
     circles = np.asarray(scatter(ax, "support point").get_offsets())
     np.testing.assert_array_equal(circles, scaled[search.best_estimator_[-1].support_])
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_features_have_the_names_of_their_columns(frame):
+    named = frame({"age": X[:, 0], "dose": X[:, 1]})
+    ax = plot_decision(LMKLClassifier(BANK).fit(named, Y), named, list(Y), resolution=12)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("age", "dose")
 
 
 def test_borders_of_several_classes_are_where_the_two_highest_scores_are_equal():
@@ -288,6 +298,16 @@ def test_gates_are_sorted_by_the_leading_kernel(fitted):
     leading = drawn.argmax(axis=0)
     assert (np.diff(leading) >= 0).all()
     assert (np.diff(drawn[0]) <= 1e-12).all()  # of two kernels one falls from left to right
+
+
+def test_samples_of_one_leading_kernel_stand_together():
+    gates = np.array([[0.3, 0.4, 0.3], [0.5, 0.05, 0.45], [0.45, 0.5, 0.05], [0.1, 0.2, 0.7]])
+    order, values = _order(gates, None)
+    assert order.tolist() == [1, 2, 0, 3]  # by the leading kernel, then from the first kernels to the last
+    assert not values.size
+    order, values = _order(gates, ["b", "a", "b", "a"])
+    assert order.tolist() == [1, 3, 2, 0]
+    assert values.tolist() == ["a", "a", "b", "b"]
 
 
 def test_gates_of_new_samples_follow_the_values_they_are_sorted_by(fitted):
