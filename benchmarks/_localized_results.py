@@ -64,16 +64,14 @@ class Results:
     def best(self, name: str, title: str) -> BestOnTest:
         """Where the mean accuracy on test samples is the best, of the widths that were fitted on all splits.
 
-        The widest kernel of equals; the first split's width where none was fitted on all of them.
+        The widest kernel of equals.
         """
-        complete = [row["fits"][title] for row in self._of(name) if None not in row["fits"][title]]
-        if not complete:
-            accuracy, support, _ = self.chosen(name, title)
-            first = self._of(name)[0]["chosen"][title]
-            return BestOnTest(float(self.gammas[first]), float(accuracy.mean()), float(support.mean()))
-        means = np.array(complete, dtype=float).mean(axis=0)  # (n_widths, 4)
-        k = int(means[:, ACCURACY].argmax())
-        return BestOnTest(float(self.gammas[k]), float(means[k, ACCURACY]), float(means[k, SUPPORT]))
+        fits = [row["fits"][title] for row in self._of(name)]
+        complete = [k for k, of_width in enumerate(zip(*fits, strict=True)) if None not in of_width]
+        means = np.array([[of_split[k] for k in complete] for of_split in fits], dtype=float).mean(axis=0)
+        best = int(means[:, ACCURACY].argmax())
+        gamma = float(self.gammas[complete[best]])
+        return BestOnTest(gamma, float(means[best, ACCURACY]), float(means[best, SUPPORT]))
 
     def summary(self) -> dict[str, Any]:
         """Means and standard deviations for a file."""

@@ -108,7 +108,7 @@ def jobs(plan: Plan) -> list[Job]:
 def fit_split(job: Job, plan: Plan) -> dict[str, Any]:
     """Choose widths by cross-validation, and fit every variant at every width.
 
-    On mushrooms, only at the chosen one. For a comparison of protocols none is chosen.
+    On mushrooms, only at the chosen one and the widest kernel. For a comparison of protocols none is chosen.
     """
     X, y = load(job.name)
     rows = np.random.default_rng(0).permutation(len(y))[: plan.n_samples]
@@ -126,7 +126,7 @@ def fit_split(job: Job, plan: Plan) -> dict[str, Any]:
             variant = VARIANTS[title]
             if chosen:
                 chosen[title] = chosen[variant.width_of or title]
-            wanted = [chosen[title]] if job.name == "mushrooms" else range(len(gammas))
+            wanted = {0, chosen[title]} if job.name == "mushrooms" else range(len(gammas))
             fits[title] = [
                 fit(variant, gamma, less if variant.costly else part) if k in wanted else None
                 for k, gamma in enumerate(gammas)
@@ -179,7 +179,7 @@ def preface(results: Results) -> str:
         f"{widths} (german up to 0.5: beyond, LibSVM takes minutes). **Here**, $\\gamma$ is chosen on every "
         f"split by {CV_FOLDS}-fold cross-validation on at most {CV_ROWS} of its training samples. **Best on "
         "test** takes the width with the best mean test accuracy, as the paper does: it leaks. On mushrooms, "
-        f"LMKL and C-LMKL learn from {COSTLY_ROWS} samples, and all methods are fitted at the chosen width only. "
+        f"LMKL and C-LMKL learn from {COSTLY_ROWS} samples, and only the chosen width and the widest kernel are tried. "
         "Seconds are processor time of one fit at the chosen width, on a machine with other work; published ones "
         "are wall time on 8 cores of 2013. Differences are in published standard deviations, in points (pp) where "
         "that is 0.0. The paper has no accuracies of global methods. gisette is missing: no loader reaches it."

@@ -36,6 +36,7 @@ from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
 from bayesmkl.discriminative.estimators.votes import LDMKLClassifier, SwMKLClassifier
 from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
 from bayesmkl.discriminative.glks import GLKSOptions, GLKSResult, glks_transduce
+from bayesmkl.discriminative.plots import plot_decision, plot_gates, plot_switches
 
 __all__ = [
     "AlignmentMKLClassifier",
@@ -73,4 +74,7 @@ __all__ = [
     "check_gating",
     "glks_transduce",
     "knn_laplacian",
+    "plot_decision",
+    "plot_gates",
+    "plot_switches",
 ]

@@ -30,10 +30,10 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
     UniformMKLRegressor,
 )
-from bayesmkl.discriminative._decision_plot import BOUNDARY, plot_decision
-from bayesmkl.discriminative._gate_plot import _order, plot_gates
-from bayesmkl.discriminative._plot_axes import CLASS_COLORS, KERNEL_COLORS, NEUTRAL, kernel_colors
-from bayesmkl.discriminative._plot_models import leading_kernels, read_classifier
+from bayesmkl.discriminative.plots.axes import CLASS_COLORS, KERNEL_COLORS, NEUTRAL, kernel_colors
+from bayesmkl.discriminative.plots.decision import BOUNDARY, plot_decision
+from bayesmkl.discriminative.plots.gates import _order, plot_gates
+from bayesmkl.discriminative.plots.models import leading_kernels, read_classifier
 from bayesmkl.kernels import Gaussian, Polynomial
 from tests.discriminative.cases import EVERY, quick
 

@@ -25,7 +25,9 @@ __all__ = [
     "refuse_missing_labels",
 ]
 
-ALL_LABELED = "Leave these samples out, or use LapMKLClassifier, which learns from unlabeled samples (`unlabeled_label`)."
+ALL_LABELED = (
+    "Leave these samples out, or use LapMKLClassifier, which takes unlabeled ones (`unlabeled_label`)."
+)
 MULTICLASS = ("one-versus-rest", "shared")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl.discriminative._plot_axes import new_axes, percent
+from bayesmkl.discriminative.plots.axes import new_axes, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

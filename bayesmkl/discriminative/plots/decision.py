@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.validation import check_integer
-from bayesmkl.discriminative._plot_axes import (
+from bayesmkl.discriminative.estimators.localized import BaseLocalized
+from bayesmkl.discriminative.plots.axes import (
     CLASS_COLORS,
     CLASS_MARKERS,
     NEUTRAL,
@@ -17,8 +18,7 @@ from bayesmkl.discriminative._plot_axes import (
     percent,
     shorten,
 )
-from bayesmkl.discriminative._plot_models import TIED, Classifier, leading_kernels, read_classifier
-from bayesmkl.discriminative.estimators.localized import BaseLocalized
+from bayesmkl.discriminative.plots.models import TIED, Classifier, leading_kernels, read_classifier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

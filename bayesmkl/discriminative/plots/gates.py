@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl.discriminative._plot_axes import (
+from bayesmkl.discriminative.plots.axes import (
     KERNEL_COLORS,
     KERNEL_MARKERS,
     NEUTRAL,
@@ -15,7 +15,7 @@ from bayesmkl.discriminative._plot_axes import (
     percent,
     shorten,
 )
-from bayesmkl.discriminative._plot_models import leading_kernels, read_classifier
+from bayesmkl.discriminative.plots.models import leading_kernels, read_classifier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
