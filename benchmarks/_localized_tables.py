@@ -179,7 +179,7 @@ def preface(results: Results) -> str:
         f"{widths} (german up to 0.5: beyond, LibSVM takes minutes). **Here**, $\\gamma$ is chosen on every "
         f"split by {CV_FOLDS}-fold cross-validation on at most {CV_ROWS} of its training samples. **Best on "
         "test** takes the width with the best mean test accuracy, as the paper does: it leaks. On mushrooms, "
-        f"LMKL and C-LMKL learn from {COSTLY_ROWS} samples, and only the chosen width and the widest kernel are tried. "
+        f"LMKL and C-LMKL learn from {COSTLY_ROWS} samples, and only the chosen width and the widest are tried. "
         "Seconds are processor time of one fit at the chosen width, on a machine with other work; published ones "
         "are wall time on 8 cores of 2013. Differences are in published standard deviations, in points (pp) where "
         "that is 0.0. The paper has no accuracies of global methods. gisette is missing: no loader reaches it."
