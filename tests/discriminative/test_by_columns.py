@@ -213,6 +213,16 @@ def test_descent_on_noisy_machines_goes_down_and_ends(sides, solver, epsilon):
     assert after * (1.0 - 1.1 * epsilon) <= result.objective_history[-1] <= after * (1.0 + 1e-6)
 
 
+def test_descent_ends_where_machines_hide_further_progress(sides):
+    _, dense, X, y = sides
+    options = LMKLOptions(tol=1e-12, max_iter=500)
+    start = {"gating": SoftmaxGating(), "options": options, "rng": np.random.default_rng(0)}
+    result = fit_lmkl(dense, y, X, MultiplicativeWeights(1.0, 0.2), **start)
+    assert result.outcome is Outcome.CONVERGED
+    assert len(result.objective_history) < 500
+    assert result.inner_gap > 0.01 * result.objective_history[-1]
+
+
 def test_other_algorithm_one_cluster_is_mwumkl(sides):
     columns, dense, _, y = sides
     everyone = np.ones((1, 70))
