@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl.datasets import load_wdbc, make_corrupted
 from bayesmkl.discriminative import samkl
-from bayesmkl.discriminative.plots import plot_switches
 from bayesmkl.discriminative._switches import choose_switches
 from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
+from bayesmkl.discriminative.plots import plot_switches
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.stack import DenseStack
 

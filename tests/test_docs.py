@@ -85,6 +85,11 @@ MODULES_IN_EQUATION_TABLES |= {
         ("primalmkl", 8),
         ("lapmkl", 6),
         ("mwumkl", 3),
+        ("lmkl", 10),
+        ("clmkl", 10),
+        ("swmkl", 8),
+        ("ldmkl", 8),
+        ("samkl", 8),
     ],
 )
 def test_equation_tables_name_functions_that_exist(page, least):

@@ -128,9 +128,9 @@ class SAMKLClassifier(LocalizedClassifier):
     The page *SAMKL* maps equations to functions and lists departures.
 
     The switches of a training sample are chosen with its label known, those of a new one are not. So the objective
-    and the accuracy on training samples fall and rise with `max_switches` whatever the kernels are worth: choose `C`
-    and `max_switches` by cross-validation. For the same reason `predict` on training samples and the training gates
-    (``gates()``) do not go together: `predict` infers the switches of all rows.
+    falls with `max_switches` whatever the kernels are worth: choose it and `C` by cross-validation, with 0 among the
+    candidates. For the same reason `predict` on training samples and the training gates (``gates()``) do not go
+    together: `predict` infers the switches of all rows.
 
     More than two classes are learned one against the rest. For two, ``rule="one-versus-rest"`` is the score of
     ``classes_[1]`` alone and favors it; with that of ``classes_[0]``, its mirror image, it is "surest".
