@@ -12,10 +12,15 @@ from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from bayesmkl.datasets import fetch, load_wdbc
-from bayesmkl.discriminative import GMKLClassifier, MWUMKLClassifier, UniformMKLClassifier
-from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
-from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
-from bayesmkl.discriminative.estimators.votes import LDMKLClassifier, SwMKLClassifier
+from bayesmkl.discriminative import (
+    CLMKLClassifier,
+    GMKLClassifier,
+    LDMKLClassifier,
+    LMKLClassifier,
+    MWUMKLClassifier,
+    SwMKLClassifier,
+    UniformMKLClassifier,
+)
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 
 __all__ = [

@@ -221,9 +221,9 @@ def _conditions(numbers: dict[str, Any], synthetic: bool) -> str:
         f"{CV_ROWS} rows, among the paper's nine). The quadratic kernel is scikit-learn's default, "
         f"$(x^\\top z / {N_COLUMNS})^2$, whose values are below 0.02 here; *unit* has one with unit self-similarity. "
         "*eq. 6*: the same machines as printed in the paper, with gates on the support vectors and no intercepts. "
-        "Minutes are of one processor, on a machine with other work, and for the fit; *times LibSVM* divides them by those spent inside LibSVM's "
-        "training in the same run. Peak: all memory of the process, data and libraries included, until the test rows "
-        "were scored. Published numbers are of 75 % of the training rows."
+        "Minutes are of one processor, on a machine with other work, and for the fit; *times LibSVM* divides them by "
+        "those spent inside LibSVM's training in the same run. Peak: all memory of the process, data and libraries "
+        "included, until the test rows were scored. Published numbers are of 75 % of the training rows."
     )
 
 
