@@ -12,36 +12,9 @@ With BAYESMKL_DATA=folder the sets of the papers are read from there; sections r
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import time
-
-from _machine import measure
-from _report import finish, parser
+from _sections import run_sections
 
 SECTIONS = ("certificates", "speed", "primal", "obmkl", "laplacian")
 
-
-def main() -> None:
-    options_parser = parser(__doc__)
-    options_parser.add_argument(
-        "--section", choices=(*SECTIONS, "all"), default="all", help="which study; all of them by default"
-    )
-    options = options_parser.parse_args()
-    print(measure(options.fast).report() + "\n")
-    for section in SECTIONS if options.section == "all" else (options.section,):
-        start = time.perf_counter()
-        module = importlib.import_module(f"_global_{section}")
-        text, numbers = module.run(options.fast)
-        print(f"== {section}, {time.perf_counter() - start:.0f} s\n")
-        here = argparse.Namespace(**vars(options))
-        if options.json and options.section == "all":  # one file per section
-            here.json = options.json.with_stem(f"{options.json.stem}_{section}")
-        finish(here, f"global_{section}", text, numbers)
-        if options.docs and hasattr(module, "draw"):
-            module.draw(numbers)
-        print()
-
-
 if __name__ == "__main__":
-    main()
+    run_sections(__doc__, "global", SECTIONS)
