@@ -33,6 +33,7 @@ class BaseMKL(BaseEstimator):
 
     kernels: Any
     kernel_names: Any
+    random_state: Any
     kernel_bank_: KernelBank | None
     kernel_names_: np.ndarray
 
@@ -41,6 +42,10 @@ class BaseMKL(BaseEstimator):
         tags.input_tags.pairwise = self._is_precomputed()
         tags.input_tags.three_d_array = self._is_precomputed()
         return tags
+
+    def _rng(self) -> np.random.Generator:
+        """Return what draws for an estimator with a `random_state`; None is a fixed seed."""
+        return np.random.default_rng(0 if self.random_state is None else self.random_state)
 
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
@@ -111,7 +116,10 @@ class BaseMKL(BaseEstimator):
 
         `kernels` holds their positions, in ascending order.
         """
-        X = self._validate_rows(X)
+        return self._blocks(self._validate_rows(X), kernels)
+
+    def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
+        """Cut validated rows into blocks; see `_row_blocks`."""
         if self.kernel_bank_ is None:
             stack = _kernels_first(X)
             yield stack if len(kernels) == stack.n_kernels else stack.select(kernels)

@@ -96,9 +96,6 @@ class BaseBEMKL(BaseMKL):
             chain_method=check_choice("chain_method", self.chain_method, ("sequential", "vectorized")),
         )
 
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(0 if self.random_state is None else self.random_state)
-
     def _gram(self, stack: DenseStack) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             gram = stack.gram()

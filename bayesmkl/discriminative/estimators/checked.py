@@ -103,8 +103,8 @@ class CheckedKernels(BaseMKL):
         stack = super()._row_stack(X)
         return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
 
-    def _row_blocks(self, X: Any, kernels: np.ndarray) -> Iterator[DenseStack]:
-        for stack in super()._row_blocks(X, kernels):
+    def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
+        for stack in super()._blocks(X, kernels):
             yield (
                 stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels, kernels))
             )

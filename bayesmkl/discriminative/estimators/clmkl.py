@@ -291,7 +291,7 @@ class CLMKLClassifier(SVMChoice, LocalizedClassifier):
             raise ValueError(
                 f"`n_clusters` must be at most the number of samples, {n_samples}; got {options.n_clusters}."
             )
-        rng = np.random.default_rng(0 if self.random_state is None else self.random_state)
+        rng = self._rng()
         n_landmarks = self.n_landmarks
         if n_landmarks is None:
             n_landmarks = n_samples if n_samples <= EXACT else max(LANDMARKS, options.n_clusters)

@@ -96,9 +96,6 @@ class _LMKL(FeatureGates):
             check_gating(self.gating_, scaled, self.n_kernels_in_, self._rng())
         return scaled
 
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(0 if self.random_state is None else self.random_state)
-
     def _learn_task(self, kernels: Any, features: Any, target: np.ndarray, on_step: OnStep) -> LMKLResult:
         inner, options, rng = self._inner(), self._options(), self._rng()
         return fit_lmkl(kernels, target, features, inner, self.gating_, options, rng=rng, on_step=on_step)

@@ -177,7 +177,7 @@ class BaseLocalized(CheckedKernels):
         with_features = rows if self.kernel_bank_ is not None else None
         features = self._gate_features(with_features, gate_features, len(rows), fitting=False)
         first = 0
-        for stack in self._row_blocks(X, np.arange(self.n_kernels_in_)):
+        for stack in self._blocks(rows, np.arange(self.n_kernels_in_)):
             part = slice(first, first + stack.n_rows)
             yield Rows(stack, None if features is None else features[part])
             first = part.stop

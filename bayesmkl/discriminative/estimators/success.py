@@ -123,7 +123,7 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
 
     def _draws(self, target: np.ndarray) -> tuple[Folds | None, np.random.Generator]:
         """Return the folds whose validation samples tell successes, and what draws further."""
-        rng = np.random.default_rng(0 if self.random_state is None else self.random_state)
+        rng = self._rng()
         if self.gate_targets == "train":
             return None, rng
         smallest = int(min(np.sum(target > 0.0), np.sum(target < 0.0)))
