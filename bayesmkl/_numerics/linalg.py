@@ -13,18 +13,18 @@ __all__ = ["spd_inverse"]
 
 
 def spd_inverse(matrix: Any) -> tuple[Any, Any]:
-    """Invert a symmetric positive definite matrix and return the log determinant of the inverse.
+    """Invert symmetric positive definite matrices and return the log determinants of the inverses.
 
     Parameters
     ----------
-    matrix : array of shape (d, d)
-        Only its lower triangle is read on NumPy.
+    matrix : array of shape (d, d) or (n_matrices, d, d)
+        Only lower triangles are read on NumPy.
 
     Returns
     -------
-    inverse : array of shape (d, d)
+    inverse : array of shape (d, d) or (n_matrices, d, d)
         Exactly symmetric.
-    log_det : scalar array
+    log_det : array of shape () or (n_matrices,)
         ``log det(inverse)``.
 
     Raises
@@ -39,7 +39,14 @@ def spd_inverse(matrix: Any) -> tuple[Any, Any]:
     >>> inverse.diagonal(), round(float(log_det), 4)
     (array([0.5 , 0.25]), -2.0794)
     """
-    return _spd_inverse_lapack(matrix) if is_numpy(matrix) else _spd_inverse_jax(matrix)
+    if not is_numpy(matrix):
+        return _spd_inverse_jax(matrix)
+    if matrix.ndim == 2:
+        return _spd_inverse_lapack(matrix)
+    inverse, log_det = np.empty_like(matrix), np.empty(len(matrix))
+    for i, one in enumerate(matrix):
+        inverse[i], log_det[i] = _spd_inverse_lapack(one)
+    return inverse, log_det
 
 
 def _spd_inverse_lapack(matrix: np.ndarray) -> tuple[np.ndarray, np.floating]:
@@ -59,5 +66,7 @@ def _spd_inverse_jax(matrix: Any) -> tuple[Any, Any]:
 
     xp = namespace(matrix)
     factor = xp.linalg.cholesky(matrix)
-    inverse = cho_solve((factor, True), xp.eye(matrix.shape[0], dtype=matrix.dtype))
-    return 0.5 * (inverse + inverse.T), -2.0 * xp.log(xp.diagonal(factor)).sum()
+    eye = xp.broadcast_to(xp.eye(matrix.shape[-1], dtype=matrix.dtype), matrix.shape)
+    inverse = cho_solve((factor, True), eye)
+    log_det = -2.0 * xp.log(xp.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1)
+    return 0.5 * (inverse + inverse.mT), log_det

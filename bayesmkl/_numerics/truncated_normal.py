@@ -1,4 +1,4 @@
-r"""Moments of a unit-variance normal cut off below, exact in both tails.
+r"""Moments of a unit-variance normal cut off below, or cut out around zero, exact in both tails.
 
 For :math:`f \sim N(\mu, 1)` given :math:`yf > \nu` with :math:`y \in \{-1, +1\}` put
 :math:`z = y\mu - \nu` and :math:`r = \varphi(z)/\Phi(z)`. Then
@@ -12,6 +12,16 @@ All three cancel for :math:`z \ll 0`. There, with :math:`x = -z`, Laplace's cont
 
 gives them without a subtraction of near-equal numbers: :math:`yE[f] = \nu + 1/t`, :math:`Var = (t - r)/t`,
 :math:`H = \tfrac12 - \log r + \tfrac{x}{2t}`, :math:`\log\Phi = -\tfrac{x^2}{2} - \log(r\sqrt{2\pi})`.
+
+Given :math:`|f| > \nu` both sides remain, f being above :math:`\nu` with probability :math:`w = \Phi(\mu - \nu)/Z`,
+:math:`Z = \Phi(\mu - \nu) + \Phi(-\mu - \nu)`. With the moments :math:`m_\pm, v_\pm, H_\pm` of the two sides,
+
+.. math:: E[f] = \mu + \frac{\varphi(\nu - \mu) - \varphi(\nu + \mu)}{Z}, \quad
+   Var[f] = w v_+ + (1 - w) v_- + w (1 - w) (m_+ - m_-)^2, \quad
+   H[f] = w (H_+ - \log w) + (1 - w) (H_- - \log(1 - w)) .
+
+For :math:`\mu \ge 0` the mean is :math:`\mu (1 - c) + m_+ c` with :math:`c = w (1 - e^{-2 \nu \mu})`, a sum without
+cancellation like the other two; the rest is symmetry.
 """
 
 from __future__ import annotations
@@ -19,9 +29,19 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.arrays import namespace, special_functions
+import numpy as np
+from scipy.special import ndtri_exp
 
-__all__ = ["TruncatedMoments", "log_normal_cdf", "truncated_moments"]
+from bayesmkl._numerics.arrays import is_numpy, namespace, special_functions
+
+__all__ = [
+    "TruncatedMoments",
+    "draw_positive",
+    "label_moments",
+    "log_normal_cdf",
+    "split_moments",
+    "truncated_moments",
+]
 
 LOG_2PI = math.log(2.0 * math.pi)
 # Below this the fraction is used. With 64 terms it is exact to rounding from x = 3 on, and above z = -3 the direct
@@ -72,6 +92,71 @@ def truncated_moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
         xp.where(in_tail, t, b) for t, b in zip(tail, body, strict=True)
     )
     return TruncatedMoments(y * (margin + excess), variance, entropy, log_normalizer)
+
+
+def split_moments(loc: Any, margin: Any) -> TruncatedMoments:
+    """Moments of :math:`N(loc, 1)` restricted to ``abs(f) > margin``.
+
+    Parameters
+    ----------
+    loc : array of shape (n_samples,)
+        Mean before truncation.
+    margin : float
+        Half the width of the gap, not negative; 0 leaves the normal distribution as it is.
+
+    Returns
+    -------
+    TruncatedMoments
+
+    Examples
+    --------
+    The gap pushes the mean away from zero, on the side where it is:
+
+    >>> import numpy as np
+    >>> split_moments(np.array([-0.5, 0.0, 0.5]), 1.0).mean.round(4)
+    array([-1.0929,  0.    ,  1.0929])
+    """
+    xp = namespace(loc)
+    distance, ones = xp.abs(loc), xp.ones_like(loc)
+    near, far = truncated_moments(distance, ones, margin), truncated_moments(distance, -ones, margin)
+    log_odds = near.log_normalizer - far.log_normalizer
+    log_w = -xp.log1p(xp.exp(-log_odds))  # of the near side; its odds are at least one
+    w, rest = xp.exp(log_w), xp.exp(log_w - log_odds)
+    pushed = -w * xp.expm1(-2.0 * margin * distance)
+    mean = (1.0 - pushed) * distance + pushed * near.mean
+    variance = w * near.variance + rest * far.variance + w * rest * (near.mean - far.mean) ** 2
+    entropy = w * (near.entropy - log_w) + rest * (far.entropy - log_w + log_odds)
+    return TruncatedMoments(xp.sign(loc) * mean, variance, entropy, near.log_normalizer - log_w)
+
+
+def label_moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
+    """Moments of :math:`N(loc, 1)` beyond the margin, on the side of the label or, where that is 0, on either side.
+
+    Parameters
+    ----------
+    loc : array of shape (n_samples,)
+        Mean before truncation.
+    y : array of shape (n_samples,)
+        Labels -1.0 and +1.0 (`truncated_moments`), 0.0 for none (`split_moments`).
+    margin : float
+        Not negative.
+
+    Returns
+    -------
+    TruncatedMoments
+    """
+    if is_numpy(y) and y.all():
+        return truncated_moments(loc, y, margin)
+    xp, unlabeled = namespace(loc), y == 0.0
+    one_side = truncated_moments(loc, xp.where(unlabeled, 1.0, y), margin)
+    pairs = zip(split_moments(loc, margin), one_side, strict=True)
+    return TruncatedMoments(*(xp.where(unlabeled, split, one) for split, one in pairs))
+
+
+def draw_positive(loc: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw from N(loc, 1) restricted to positive numbers, one for every entry of `loc`, however far in the tail."""
+    tail = log_normal_cdf(loc) - rng.standard_exponential(loc.shape)  # log of a uniform share of what is kept
+    return np.maximum(loc - ndtri_exp(tail), 0.0)
 
 
 def log_normal_cdf(z: Any) -> Any:

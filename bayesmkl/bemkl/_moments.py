@@ -14,6 +14,7 @@ the paper's second parameter is a scale, the reciprocal of the rate.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ __all__ = [
     "Gaussian",
     "IntermediateOutputs",
     "PrecisionMoments",
+    "ReadoutUpdate",
     "expected_residual",
     "intermediate_error",
     "intermediate_scale",
@@ -46,6 +48,9 @@ __all__ = [
 ]
 
 LOG_2PI = math.log(2.0 * math.pi)
+
+# What finds q(b, e), with the parameters of `update_readout`.
+ReadoutUpdate = Callable[[Any, Any, Any, Any], Any]
 
 
 class Gamma(NamedTuple):
@@ -94,7 +99,7 @@ class Gamma(NamedTuple):
 class Gaussian(NamedTuple):
     """Multivariate normal distribution; `log_det` is the log determinant of `cov`.
 
-    Shapes: mean (d,), cov (d, d).
+    Shapes: mean (d,), cov (d, d). Several independent ones have a leading axis in all three fields.
     """
 
     mean: Any
@@ -108,16 +113,21 @@ class Gaussian(NamedTuple):
 
     @property
     def variance(self) -> Any:
-        """Marginal variances, shape (d,)."""
-        return namespace(self.cov).diagonal(self.cov)
+        """Marginal variances, shaped as the mean."""
+        return namespace(self.cov).diagonal(self.cov, axis1=-2, axis2=-1)
 
     @property
     def square(self) -> Any:
-        """Elementwise second moments, shape (d,)."""
+        """Elementwise second moments, shaped as the mean."""
         return self.mean**2 + self.variance
 
+    @property
+    def log_folds(self) -> float:
+        """Log of what the prior's density is, relative to that over all of space: nothing is cut off here."""
+        return 0.0
+
     def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Return NumPy draws of shape (n_draws, d).
+        """Return NumPy draws of one distribution, shape (n_draws, d).
 
         The Cholesky factor is that of the correlation matrix: pruned kernels have variances far below the rounding
         errors of the others.
@@ -128,14 +138,15 @@ class Gaussian(NamedTuple):
 
     @property
     def entropy(self) -> Any:
-        """Entropy in nats."""
-        return 0.5 * (self.mean.shape[0] * (1.0 + LOG_2PI) + self.log_det)
+        """Entropy in nats, of all distributions together."""
+        return 0.5 * (self.mean.size * (1.0 + LOG_2PI) + namespace(self.mean).sum(self.log_det))
 
 
 class IntermediateOutputs(NamedTuple):
     """q(G): independent columns g_i with one shared covariance.
 
-    Shapes: mean (n_kernels, n_samples), cov (n_kernels, n_kernels); `log_det` is that of `cov`.
+    Shapes: mean (n_kernels, n_samples), cov (n_kernels, n_kernels); `log_det` is that of `cov`. With several outputs
+    the mean has a leading axis of them; the covariance has one too unless all outputs share it.
     """
 
     mean: Any
@@ -145,8 +156,9 @@ class IntermediateOutputs(NamedTuple):
     @property
     def entropy(self) -> Any:
         """Entropy of all columns together, in nats."""
-        n_kernels, n_samples = self.mean.shape
-        return 0.5 * n_samples * (n_kernels * (1.0 + LOG_2PI) + self.log_det)
+        xp, n_samples = namespace(self.mean), self.mean.shape[-1]
+        log_dets = xp.broadcast_to(self.log_det, self.mean.shape[:-2])
+        return 0.5 * (self.mean.size * (1.0 + LOG_2PI) + n_samples * log_dets.sum())
 
 
 class ReadoutMoments(NamedTuple):
@@ -254,9 +266,9 @@ def readout_target(intermediate: IntermediateOutputs, latent: Any) -> Any:
 
 
 def readout_precision(intercept: Gamma, kernel: Gamma) -> Any:
-    """``[E[γ], E[ω]]``, shape (1 + n_kernels,)."""
+    """``[E[γ], E[ω]]``, shape (n_outputs + n_kernels,)."""
     xp = namespace(kernel.rate)
-    return xp.concatenate([xp.reshape(intercept.mean, (1,)), kernel.mean])
+    return xp.concatenate([xp.reshape(intercept.mean, (-1,)), kernel.mean])
 
 
 def update_readout(design: Any, target: Any, prior_precision: Any, latent_precision: Any) -> Gaussian:
@@ -286,10 +298,10 @@ def latent_mean(intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
 
 
 def intermediate_scale(intermediate: IntermediateOutputs) -> Any:
-    """Reciprocal scale of E[G] for the acceleration: root precision of its kernel, (n_kernels, n_samples)."""
+    """Reciprocal scale of E[G] for the acceleration, root precision of its kernel, shaped as E[G]."""
     xp = namespace(intermediate.mean)
-    precision = 1.0 / xp.diagonal(intermediate.cov)
-    return xp.sqrt(precision)[:, None] * xp.ones_like(intermediate.mean)
+    precision = 1.0 / xp.diagonal(intermediate.cov, axis1=-2, axis2=-1)
+    return xp.sqrt(precision)[..., None] * xp.ones_like(intermediate.mean)
 
 
 def readout_cov_scale(readout: Gaussian) -> Any:
@@ -323,8 +335,11 @@ def expected_zero_mean(square: Any, precision: Gamma) -> Any:
 
 
 def expected_residual(error: Any, size: int, precision: PrecisionMoments | Gamma) -> Any:
-    """``E[log N(residual; 0, 1/precision)]`` over `size` residuals with expected squared sum `error`."""
-    return 0.5 * (size * (precision.log_mean - LOG_2PI) - precision.mean * error)
+    """``E[log N(residual; 0, 1/precision)]`` over `size` residuals with expected squared sum `error`.
+
+    With one error per output, each of `size` residuals, it is summed over them.
+    """
+    return (0.5 * (size * (precision.log_mean - LOG_2PI) - precision.mean * error)).sum()
 
 
 def intermediate_error(intermediate: IntermediateOutputs, projection: Any, gram: Any, dual: Gaussian) -> Any:
@@ -357,21 +372,23 @@ def shared_bound(
     state : NamedTuple
         With the factors `sample_precision`, `dual`, `intermediate`, `intercept_precision`, `kernel_precision`
         and `readout`.
-    error : scalar
+    error : scalar, or array of shape (n_outputs,)
         `intermediate_error` of the state.
     intermediate_precision : PrecisionMoments or Gamma
         υ, known (classification) or with its factor (regression).
     """
-    readout = state.readout
+    square, (n_kernels, n_samples) = state.readout.square, state.intermediate.mean.shape[-2:]
+    n_intercepts = square.shape[0] - n_kernels  # one for every output
     return (
         state.sample_precision.bound(priors.sample)
         + expected_zero_mean(state.dual.square, state.sample_precision)
         + state.dual.entropy
-        + expected_residual(error, state.intermediate.mean.size, intermediate_precision)
+        + expected_residual(error, n_kernels * n_samples, intermediate_precision)
         + state.intermediate.entropy
         + state.intercept_precision.bound(priors.intercept)
-        + expected_zero_mean(readout.square[0], state.intercept_precision)
+        + expected_zero_mean(square[:n_intercepts], state.intercept_precision)
         + state.kernel_precision.bound(priors.kernel)
-        + expected_zero_mean(readout.square[1:], state.kernel_precision)
-        + readout.entropy
+        + expected_zero_mean(square[n_intercepts:], state.kernel_precision)
+        + state.readout.log_folds
+        + state.readout.entropy
     )

@@ -5,6 +5,9 @@ Model: the story in `_moments` with unit latent noise (ε = 1), known intermedia
 
     y_i | f_i  ~  1{y_i f_i > ν},      y_i in {-1, +1}.
 
+An unlabeled sample, y_i = 0, has a score on either side of the margin, 1{|f_i| > ν}: the gap between the classes is
+a category that no sample belongs to (Lawrence and Jordan 2005; `semisupervised`).
+
 The posterior is approximated by q(λ) q(a) q(G) q(γ) q(ω) q(b, e) q(f). `sweep` sets every factor once, in the
 paper's order, to its optimum given the others; the bound `elbo` never falls.
 
@@ -18,12 +21,13 @@ from typing import Any, NamedTuple
 
 from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate, LogCoordinate
 from bayesmkl._numerics.arrays import namespace
-from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_moments
+from bayesmkl._numerics.truncated_normal import TruncatedMoments, label_moments
 from bayesmkl.bemkl._moments import (
     UNIT_PRECISION,
     Gamma,
     Gaussian,
     IntermediateOutputs,
+    ReadoutUpdate,
     expected_residual,
     intermediate_error,
     intermediate_scale,
@@ -70,7 +74,7 @@ class BinaryProblem(NamedTuple):
 
     stack: Any  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train), computed once (§4.1)
-    y: Any  # (n_samples,) of -1.0 and +1.0
+    y: Any  # (n_samples,) of -1.0 and +1.0, or 0.0 if unlabeled
     priors: BinaryPriors
     margin: Any  # ν
     intermediate_precision: Any  # 1/σ_g²
@@ -143,8 +147,13 @@ def scales(state: BinaryState) -> BinaryCarry:
     )
 
 
-def sweep(problem: BinaryProblem, start: BinaryCarry) -> tuple[BinaryState, Any]:
-    """Update every factor once, in the paper's order (§4.1), and return the state with its ELBO."""
+def sweep(
+    problem: BinaryProblem, start: BinaryCarry, solve_readout: ReadoutUpdate = update_readout
+) -> tuple[BinaryState, Any]:
+    """Update every factor once, in the paper's order (§4.1), and return the state with its ELBO.
+
+    `solve_readout` is the update of q(b, e).
+    """
     priors, precision = problem.priors, problem.intermediate_precision
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_dual(  # q(a), (3)
@@ -157,13 +166,13 @@ def sweep(problem: BinaryProblem, start: BinaryCarry) -> tuple[BinaryState, Any]
     readout_square = start.readout**2 + namespace(projection).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout_square[1:])  # q(ω)
-    readout = update_readout(  # q(b, e), (4)
+    readout = solve_readout(  # q(b, e), (4)
         readout_design(intermediate),
         readout_target(intermediate, start.latent),
         readout_precision(intercept_precision, kernel_precision),
         1.0,
     )
-    latent = truncated_moments(latent_mean(intermediate, readout), problem.y, problem.margin)  # q(f)
+    latent = label_moments(latent_mean(intermediate, readout), problem.y, problem.margin)  # q(f)
     state = BinaryState(
         sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
     )

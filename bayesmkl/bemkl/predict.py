@@ -25,6 +25,7 @@ from scipy.special import logsumexp
 
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl._moments import Gaussian, readout_moments
+from bayesmkl.bemkl._outputs import project, readout_of
 from bayesmkl.bemkl.collapsed import log_label, score_means, score_scales
 from bayesmkl.bemkl.draws import PosteriorDraws
 
@@ -34,6 +35,7 @@ __all__ = [
     "binary_log_odds",
     "log_probabilities",
     "predict_score",
+    "predict_scores",
     "score_of_draws",
 ]
 
@@ -64,31 +66,71 @@ def predict_score(
     rule : {"full", "paper"}
         See the module's documentation.
     """
-    intermediate = stack.apply(dual.mean)  # (n_kernels, n_rows)
+    score = _readout_part(stack.apply(dual.mean), readout)
+    if rule == "full":
+        (part,) = _intermediate_parts(stack, [dual.cov], readout, np.array([intermediate_variance]))
+        score = score._replace(variance=score.variance + part)
+    return score
+
+
+def predict_scores(
+    stack: Any, duals: Gaussian, readout: Gaussian, intermediate_variance: Any, rule: str = "full"
+) -> list[ScoreMoments]:
+    """Mean and variance of the scores ``b_c + e' g_c`` of several outputs that share the kernel weights.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Kernels of the new samples (rows) against the training samples.
+    duals : Gaussian
+        q(a_c), with a leading axis of outputs.
+    readout : Gaussian
+        q(b, e), all intercepts first.
+    intermediate_variance : float or array of shape (n_outputs,)
+        E[1/υ_c]: σ_g² in classification.
+    rule : {"full", "paper"}
+        See the module's documentation.
+
+    Returns
+    -------
+    list of ScoreMoments
+        One per output, each as `predict_score` of q(a_c) and q(b_c, e) returns it.
+    """
+    n_outputs = len(duals.mean)
+    projection = project(stack, duals.mean)
+    readouts = [readout_of(output, readout, n_outputs) for output in range(n_outputs)]
+    scores = [_readout_part(*pair) for pair in zip(projection, readouts, strict=True)]
+    if rule == "full":
+        variances = np.broadcast_to(intermediate_variance, n_outputs)
+        parts = _intermediate_parts(stack, duals.cov, readouts[0], variances)
+        scores = [ScoreMoments(s.mean, s.variance + part) for s, part in zip(scores, parts, strict=True)]
+    return scores
+
+
+def _readout_part(intermediate: np.ndarray, readout: Gaussian) -> ScoreMoments:
+    """Moments of the score at known intermediate outputs, (n_kernels, n_rows)."""
     mean = readout.mean[0] + readout.mean[1:] @ intermediate
     extended = np.vstack([np.ones(intermediate.shape[1]), intermediate])
-    variance = ((readout.cov @ extended) * extended).sum(axis=0)
-    if rule == "full":
-        variance = variance + _intermediate_part(stack, dual, readout, intermediate_variance)
-    return ScoreMoments(mean, variance)
+    return ScoreMoments(mean, ((readout.cov @ extended) * extended).sum(axis=0))
 
 
-def _intermediate_part(
-    stack: Any, dual: Gaussian, readout: Gaussian, intermediate_variance: float
+def _intermediate_parts(
+    stack: Any, dual_covs: Any, readout: Gaussian, intermediate_variances: np.ndarray
 ) -> np.ndarray:
-    """``sum_mn E[e_m e_n] Cov[g_m, g_n]`` for every row."""
+    """``sum_mn E[e_m e_n] Cov[g_m, g_n]`` for every output and row, shape (n_outputs, n_rows)."""
     weights_square = readout_moments(readout.mean, readout.cov).weights_square
     values, vectors = np.linalg.eigh(weights_square)
     kept = values > values[-1] * np.finfo(float).eps  # with pruned kernels most directions vanish
     mixing = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # R with R' R = E[e e']
-    root = np.linalg.cholesky(dual.cov)
-    variance = np.empty(stack.n_rows)
+    roots = [np.linalg.cholesky(cov) for cov in dual_covs]
+    variance = np.empty((len(roots), stack.n_rows))
     block = max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_train))
     for start in range(0, stack.n_rows, block):
         rows = slice(start, start + block)
         mixed = stack.rows(rows).combine(mixing)  # R k, for every row
-        variance[rows] = ((mixed @ root) ** 2).sum(axis=(0, 2))
-    return variance + intermediate_variance * values.sum()
+        for output, root in enumerate(roots):
+            variance[output, rows] = ((mixed @ root) ** 2).sum(axis=(0, 2))
+    return variance + intermediate_variances[:, None] * values.sum()
 
 
 class ScoreDraws(NamedTuple):

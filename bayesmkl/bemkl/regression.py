@@ -18,6 +18,7 @@ from bayesmkl.bemkl._moments import (
     Gamma,
     Gaussian,
     IntermediateOutputs,
+    ReadoutUpdate,
     expected_residual,
     intermediate_error,
     intermediate_scale,
@@ -147,8 +148,13 @@ def scales(state: RegressionState) -> RegressionCarry:
     )
 
 
-def sweep(problem: RegressionProblem, start: RegressionCarry) -> tuple[RegressionState, Any]:
-    """Update every factor once, noise precisions last, and return the state with its ELBO."""
+def sweep(
+    problem: RegressionProblem, start: RegressionCarry, solve_readout: ReadoutUpdate = update_readout
+) -> tuple[RegressionState, Any]:
+    """Update every factor once, noise precisions last, and return the state with its ELBO.
+
+    `solve_readout` is the update of q(b, e).
+    """
     priors, y = problem.priors, problem.y
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_dual(  # q(a)
@@ -161,7 +167,7 @@ def sweep(problem: RegressionProblem, start: RegressionCarry) -> tuple[Regressio
     readout_square = start.readout**2 + namespace(y).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout_square[1:])  # q(ω)
-    readout = update_readout(  # q(b, e)
+    readout = solve_readout(  # q(b, e)
         readout_design(intermediate),
         readout_target(intermediate, y),
         readout_precision(intercept_precision, kernel_precision),

@@ -2,7 +2,8 @@
 
 The weights (a, e) are known only up to a common sign and, weakly, a scale: (c a, e / c) fits as well as (a, e). The
 spread of each kernel's part of the score, ``sd_i(e_m k_mi' a)``, is free of both. Shares are these spreads divided
-by their sum.
+by their sum. Where several outputs share the weights, the spread of a kernel's part is that of all their scores, the
+root of its mean variance over outputs.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def share_draws(stack: Any, dual: np.ndarray, weights: np.ndarray) -> np.ndarray
     ----------
     stack : DenseStack
         Training kernels.
-    dual : array of shape (n_draws, n_train)
+    dual : array of shape (n_draws, n_train) or (n_outputs, n_draws, n_train)
     weights : array of shape (n_draws, n_kernels)
 
     Returns
@@ -42,13 +43,18 @@ def share_draws(stack: Any, dual: np.ndarray, weights: np.ndarray) -> np.ndarray
     array of shape (n_draws, n_kernels)
         Every row sums to one (a row without any spread is uniform).
     """
-    block = max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_rows))
-    starts = range(0, len(dual), block)
-    spreads = [stack.apply(dual[start : start + block].T).std(axis=1).T for start in starts]
-    spread = np.concatenate(spreads) * np.abs(weights)
+    variances = [_variances(stack, draws) for draws in (dual if dual.ndim == 3 else dual[None])]
+    spread = np.sqrt(np.mean(variances, axis=0)) * np.abs(weights)
     total = spread.sum(axis=1, keepdims=True)
     uniform = np.full_like(spread, 1.0 / spread.shape[1])
     return np.divide(spread, total, out=uniform, where=total > 0.0)
+
+
+def _variances(stack: Any, dual: np.ndarray) -> np.ndarray:
+    """Variance over samples of ``k_mi' a``, (n_draws, n_kernels)."""
+    block = max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_rows))
+    starts = range(0, len(dual), block)
+    return np.concatenate([stack.apply(dual[start : start + block].T).var(axis=1).T for start in starts])
 
 
 def kernel_shares(stack: Any, dual: Gaussian, readout: Gaussian, rng: np.random.Generator) -> KernelShares:
@@ -59,10 +65,12 @@ def kernel_shares(stack: Any, dual: Gaussian, readout: Gaussian, rng: np.random.
     stack : DenseStack
         Training kernels.
     dual, readout : Gaussian
-        q(a) and q(b, e).
+        q(a), with a leading axis if there are several outputs, and q(b, e), all intercepts first.
     rng : numpy.random.Generator
     """
-    return _moments(share_draws(stack, dual.draw(N_DRAWS, rng), readout.draw(N_DRAWS, rng)[:, 1:]))
+    outputs = [dual] if dual.mean.ndim == 1 else [Gaussian(*fields) for fields in zip(*dual, strict=True)]
+    draws = np.stack([output.draw(N_DRAWS, rng) for output in outputs])
+    return _moments(share_draws(stack, draws, readout.draw(N_DRAWS, rng)[:, len(outputs) :]))
 
 
 def shares_of_draws(stack: Any, draws: PosteriorDraws) -> KernelShares:

@@ -118,6 +118,9 @@ class DenseStack(NamedTuple):
             return (self.kernels @ vector)[..., 0]
         if vector.ndim == 1 and is_numpy(vector):  # likewise
             return np.vecdot(self._tall, vector).reshape(self.n_kernels, self.n_rows)
+        if is_numpy(vector):  # vectors first in memory: up to twice as fast for a few of them
+            product = vector.T @ self._tall.T
+            return np.moveaxis(product.reshape(vector.shape[1], self.n_kernels, self.n_rows), 0, -1)
         return (self._tall @ vector).reshape(self.n_kernels, self.n_rows, *vector.shape[1:])
 
     def adjoint(self, rows: Any) -> Any:
@@ -136,6 +139,9 @@ class DenseStack(NamedTuple):
         if rows.ndim == 2:
             # XLA's transposed product on a CPU is far below the memory rate, one per kernel is not
             return (rows[:, None, :] @ self.kernels)[:, 0].sum(axis=0)
+        if is_numpy(rows):  # as in `apply`
+            flat = np.moveaxis(rows, -1, 0).reshape(rows.shape[2], self.n_kernels * self.n_rows)
+            return (flat @ self._tall).T
         return self._tall.T @ rows.reshape(self.n_kernels * self.n_rows, rows.shape[2])
 
     def gram(self) -> Any:

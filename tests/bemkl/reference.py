@@ -154,3 +154,80 @@ def regression_sweep(K, y, shapes_scales, old):
         diagonal_square(a, a_cov), G, be, be_cov, upsilon=(ups[0] * ups[1])[0], epsilon=(eps[0] * eps[1])[0]
     )
     return found, new
+
+
+class OldOutputs(NamedTuple):
+    """Expectations of the sweep before, of several outputs that share the kernel weights."""
+
+    a_squared: Any  # one row per output, as all of the following but `be` and `be_cov`
+    G: Any
+    be: Any  # all intercepts, then the kernel weights
+    be_cov: Any
+    f: Any = None
+    upsilon: Any = None
+    epsilon: Any = None
+
+
+def shared_be_update(G, G_cov, f, gamma, omega, epsilon):
+    """Equation (4) as the Bayesian linear regression of all scores on [indicator of the output, its g_i]."""
+    C, P, N = G.shape
+    precision = np.diag(np.concatenate([gamma, omega]))
+    right = np.zeros(C + P)
+    for c in range(C):
+        for i in range(N):
+            row = np.concatenate([np.eye(C)[c], G[c, :, i]])
+            outer = np.outer(row, row)
+            outer[C:, C:] += G_cov[c]
+            precision = precision + epsilon[c] * outer
+            right = right + epsilon[c] * row * f[c, i]
+    cov = inv(precision)
+    return cov @ right, cov
+
+
+def outputs_sweep(K, y, nu, shapes_scales, old, upsilon, epsilon):
+    """One iteration for all outputs; `y` is None in regression, where E[f] is the target and stays."""
+    lambda_prior, gamma_prior, omega_prior = shapes_scales[:3]
+    C, P = old.G.shape[:2]
+    lam, a, G = [], [], []
+    for c in range(C):
+        lam.append(gamma_update(*lambda_prior, old.a_squared[c], [1] * K.shape[2]))
+        a.append(a_update(K, old.G[c], lam[c][0] * lam[c][1], upsilon[c]))
+        pair = [c, *range(C, C + P)]  # b_c and e
+        cov = old.be_cov[np.ix_(pair, pair)]
+        G.append(g_update(K, a[c][0], old.f[c], old.be[pair], cov, upsilon[c], epsilon[c]))
+    squares = diagonal_square(old.be, old.be_cov)
+    gam = gamma_update(*gamma_prior, squares[:C], [1] * C)
+    om = gamma_update(*omega_prior, squares[C:], [1] * P)
+    (a, a_cov), (G, G_cov) = ([np.array(part) for part in zip(*found, strict=True)] for found in (a, G))
+    be, be_cov = shared_be_update(G, G_cov, old.f, gam[0] * gam[1], om[0] * om[1], epsilon)
+    lam = tuple(np.array(part) for part in zip(*lam, strict=True))
+    found = {"λ": lam, "a": (a, a_cov), "G": (G, G_cov), "γ": gam, "ω": om, "be": (be, be_cov)}
+    f = old.f
+    if y is not None:
+        truncated = [f_update(G[c], be[[c, *range(C, C + P)]], y[c], nu) for c in range(C)]
+        found["f"] = tuple(np.array(part) for part in zip(*truncated, strict=True))
+        f = found["f"][0]
+    a_squared = np.array([diagonal_square(a[c], a_cov[c]) for c in range(C)])
+    return found, OldOutputs(a_squared, G, be, be_cov, f, upsilon, epsilon)
+
+
+def multiclass_sweep(K, y, nu, sigma_g, shapes_scales, old):
+    """`outputs_sweep` with known noise."""
+    C = len(y)
+    return outputs_sweep(K, y, nu, shapes_scales, old, [1 / sigma_g**2] * C, [1.0] * C)
+
+
+def multioutput_sweep(K, y, shapes_scales, old):
+    """`outputs_sweep` with targets, and the noise precisions of every output last."""
+    upsilon_prior, epsilon_prior = shapes_scales[3:]
+    C, P, N = len(y), *K.shape[:2]
+    found, new = outputs_sweep(K, None, None, shapes_scales, old._replace(f=y), old.upsilon, old.epsilon)
+    (a, a_cov), (G, G_cov), (be, be_cov) = found["a"], found["G"], found["be"]
+    g_errors = [g_error(K, a[c], a_cov[c], G[c], G_cov[c]) for c in range(C)]
+    y_errors = []
+    for c in range(C):
+        pair = [c, *range(C, C + P)]
+        y_errors.append(y_error(y[c], G[c], G_cov[c], be[pair], be_cov[np.ix_(pair, pair)]))
+    found["υ"] = gamma_update(*upsilon_prior, g_errors, [N * P] * C)
+    found["ε"] = gamma_update(*epsilon_prior, y_errors, [N] * C)
+    return found, new._replace(upsilon=found["υ"][0] * found["υ"][1], epsilon=found["ε"][0] * found["ε"][1])

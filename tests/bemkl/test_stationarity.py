@@ -18,7 +18,7 @@ from helpers import (
 )
 from scipy import linalg
 
-from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_moments
+from bayesmkl._numerics.truncated_normal import TruncatedMoments, label_moments
 from bayesmkl.bemkl import binary, regression
 from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
@@ -71,7 +71,7 @@ def moves_of_truncated(problem, state):
     for i in range(len(loc)):
         yield (
             f"location{i}",
-            lambda h, i=i: truncated_moments(with_entry(loc, i, loc[i] + h), problem.y, problem.margin),
+            lambda h, i=i: label_moments(with_entry(loc, i, loc[i] + h), problem.y, problem.margin),
         )
 
 
@@ -99,8 +99,10 @@ def slopes(module, problem, state):
 
 def problem_of(model, rng):
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
-    if model == "binary":
-        problem = binary_problem(kernels, random_labels(rng, N_SAMPLES), margin=0.8, sigma=0.7)
+    if model in ("binary", "semi-supervised"):
+        y = random_labels(rng, N_SAMPLES)
+        y[-3:] *= model == "binary"  # 0 is unlabeled
+        problem = binary_problem(kernels, y, margin=0.8, sigma=0.7)
         return binary, problem, binary.init(problem, np.ones(N_SAMPLES))
     problem = regression_problem(kernels, informed_target(rng, kernels))
     return regression, problem, regression.init(problem, np.zeros(N_SAMPLES))
@@ -113,7 +115,7 @@ def converged(module, problem, start, accelerate):
     return state
 
 
-MODELS = pytest.mark.parametrize("model", ["binary", "regression"])
+MODELS = pytest.mark.parametrize("model", ["binary", "semi-supervised", "regression"])
 
 
 @MODELS
@@ -151,7 +153,7 @@ def other_factor(rng, problem, state, factor):
         )
     if isinstance(factor, TruncatedMoments):
         loc = state.readout.mean[0] + state.readout.mean[1:] @ state.intermediate.mean
-        return truncated_moments(loc + size * rng.normal(size=len(loc)), problem.y, problem.margin)
+        return label_moments(loc + size * rng.normal(size=len(loc)), problem.y, problem.margin)
     root = linalg.cholesky(factor.cov, lower=True)
     shift = size * rng.normal(size=factor.mean.shape)
     inner = (1 - size) * np.eye(len(root)) + size * random_covariance(rng, len(root))

@@ -23,6 +23,15 @@ def test_spd_inverse_against_numpy(xp, rng, size):
     assert_same(inverse @ matrix, np.eye(size), 1e-9)
 
 
+def test_spd_inverse_of_several_matrices_is_that_of_each(xp, rng):
+    matrices = frozen([random_covariance(rng, 5, scale) for scale in (0.1, 1.0, 30.0)])
+    inverses, log_dets = spd_inverse(xp.asarray(matrices))
+    for matrix, inverse, log_det in zip(matrices, np.asarray(inverses), np.asarray(log_dets), strict=True):
+        assert_same(inverse, np.linalg.inv(matrix), 1e-10)
+        np.testing.assert_array_equal(inverse, inverse.T)
+        np.testing.assert_allclose(log_det, -np.linalg.slogdet(matrix)[1], rtol=1e-10)
+
+
 def test_spd_inverse_of_a_diagonal_is_its_reciprocal(xp):
     diagonal = np.array([1e-8, 0.5, 3.0, 1e8])
     inverse, log_det = spd_inverse(xp.diag(xp.asarray(diagonal)))

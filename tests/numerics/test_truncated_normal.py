@@ -10,7 +10,13 @@ from helpers import SPECIAL_FUNCTION, STANDARD_ERRORS, assert_same
 from scipy import stats
 
 from bayesmkl._numerics import truncated_normal
-from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
+from bayesmkl._numerics.truncated_normal import (
+    draw_positive,
+    label_moments,
+    log_normal_cdf,
+    split_moments,
+    truncated_moments,
+)
 
 # Dense around the switch between the formulas, around zero, and out to both extremes.
 Z = np.concatenate(
@@ -138,3 +144,91 @@ def test_mean_slope_is_the_variance_by_finite_difference():
 def test_zero_margin_sides_add_to_one():
     z = np.linspace(-8.0, 8.0, 33)
     assert_same(np.exp(log_normal_cdf(z)) + np.exp(log_normal_cdf(-z)), np.ones(33), 1e-15)
+
+
+# ------------------------------------------------------------------------------------------------ both sides remain
+
+LOCATIONS = np.concatenate([[0.0], 10.0 ** np.arange(-12.0, 4.0), [3.0, 5.0, 7.0, 20.0, 30.0, 60.0]])
+GAPS = [0.0, 1e-9, 1e-3, 0.3, 1.0, 3.0, 10.0]
+
+
+def exact_split_moments(loc, margin):
+    """Mean, variance, entropy and log normalizer of N(loc, 1) on |f| > margin, with 80 digits."""
+    with mpmath.workdps(80):
+        loc, margin = mpmath.mpf(float(loc)), mpmath.mpf(float(margin))
+        above, below = (mpmath.erfc((margin - x) / mpmath.sqrt(2)) / 2 for x in (loc, -loc))
+        at_upper, at_lower = (
+            mpmath.exp(-((margin - x) ** 2) / 2) / mpmath.sqrt(2 * mpmath.pi) for x in (loc, -loc)
+        )
+        total = above + below
+        shift = (at_upper - at_lower) / total
+        square = 1 + ((margin - loc) * at_upper + (margin + loc) * at_lower) / total  # E (f - loc)^2
+        entropy = mpmath.log(2 * mpmath.pi) / 2 + square / 2 + mpmath.log(total)
+        return [float(v) for v in (loc + shift, square - shift**2, entropy, mpmath.log(total))]
+
+
+@pytest.mark.parametrize("margin", GAPS)
+def test_split_moments_against_80_digits(xp, margin):
+    loc = np.concatenate([LOCATIONS, -LOCATIONS])
+    found = split_moments(xp.asarray(loc), margin)
+    exact = np.array([exact_split_moments(x, margin) for x in loc]).T
+    assert_digits(found.mean, exact[0], SPECIAL_FUNCTION, floor=1e-300)
+    assert_digits(found.variance, exact[1], SPECIAL_FUNCTION, floor=1e-300)
+    assert_digits(found.entropy, exact[2], SPECIAL_FUNCTION, floor=1.0)
+    assert_digits(found.log_normalizer, exact[3], SPECIAL_FUNCTION, floor=1.0)
+
+
+@pytest.mark.parametrize(("loc", "margin"), [(0.0, 1.0), (0.4, 1.0), (-1.5, 0.5), (2.0, 0.0)])
+def test_split_moments_against_monte_carlo_rejection(rng, loc, margin):
+    draws = rng.normal(loc, 1.0, size=1_000_000)
+    kept = draws[np.abs(draws) > margin]
+    found = split_moments(np.array([loc]), margin)
+    assert abs(kept.mean() - found.mean[0]) < STANDARD_ERRORS * kept.std() / np.sqrt(kept.size)
+    squares = (kept - kept.mean()) ** 2
+    assert abs(squares.mean() - found.variance[0]) < STANDARD_ERRORS * squares.std() / np.sqrt(kept.size)
+    share = np.exp(found.log_normalizer[0])
+    error = np.sqrt(max(share * (1 - share), 1e-12) / draws.size)
+    assert abs(kept.size / draws.size - share) < STANDARD_ERRORS * error
+    log_density = stats.norm.logpdf(kept, loc=loc) - found.log_normalizer[0]
+    error = log_density.std() / np.sqrt(kept.size)
+    assert abs(found.entropy[0] + log_density.mean()) < STANDARD_ERRORS * error
+
+
+def test_split_slopes_are_the_next_moments_by_finite_difference():
+    loc, h = np.array([-9.0, -2.0, -0.7, 0.0, 0.3, 1.0, 4.0]), 1e-5
+    for margin in (0.0, 0.5, 1.0, 3.0):
+        here, high, low = (split_moments(loc + step, margin) for step in (0.0, h, -h))
+        slope = (high.log_normalizer - low.log_normalizer) / (2 * h)
+        np.testing.assert_allclose(slope, here.mean - loc, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose((high.mean - low.mean) / (2 * h), here.variance, rtol=1e-6)
+
+
+def test_split_moments_are_odd_and_even():
+    upper, lower = (split_moments(side * LOCATIONS, 0.7) for side in (1.0, -1.0))
+    np.testing.assert_array_equal(lower.mean, -upper.mean)
+    for mirrored, straight in zip(lower[1:], upper[1:], strict=True):
+        np.testing.assert_array_equal(mirrored, straight)
+
+
+def test_moments_by_label_are_those_of_the_side_or_of_both(xp):
+    loc = xp.asarray(np.linspace(-6.0, 6.0, 25))
+    y = xp.asarray(np.resize([-1.0, 0.0, 1.0, 1.0, 0.0], 25))
+    found = label_moments(loc, y, 0.8)
+    split, one_side = split_moments(loc, 0.8), truncated_moments(loc, xp.where(y == 0.0, 1.0, y), 0.8)
+    for values, both, one in zip(found, split, one_side, strict=True):
+        np.testing.assert_array_equal(values, xp.where(y == 0.0, both, one))
+    labeled = xp.where(y == 0.0, -1.0, y)
+    for values, one in zip(
+        label_moments(loc, labeled, 0.8), truncated_moments(loc, labeled, 0.8), strict=True
+    ):
+        np.testing.assert_array_equal(values, one)
+
+
+@pytest.mark.parametrize("loc", [-1e4, -40.0, -3.0, 0.0, 2.0, 1e3])
+def test_draws_of_positive_numbers_against_the_moments(rng, loc):
+    draws = draw_positive(np.full(200_000, loc), rng)
+    exact = truncated_moments(np.array([loc]), np.ones(1), 0.0)
+    assert (draws >= 0.0).all()
+    assert abs(draws.mean() - exact.mean[0]) < STANDARD_ERRORS * draws.std() / np.sqrt(draws.size)
+    squares = (draws - exact.mean[0]) ** 2
+    assert abs(squares.mean() - exact.variance[0]) < STANDARD_ERRORS * squares.std() / np.sqrt(draws.size)

@@ -1,0 +1,182 @@
+r"""Updates and bound terms of several outputs that share their kernel weights (Gönen 2012, §5.1).
+
+Every output c, a class, a label or a real-valued target, has its own λ_c, a_c, G_c, γ_c, b_c and its own score or
+target f_c; ω and e belong to all of them::
+
+    g_cmi | a_c ~ N(k_mi' a_c, 1/υ_c),     f_ci | b, e, g ~ N(e' g_ci + b_c, 1/ε_c)
+
+q(b, e) is one normal distribution over all intercepts, then the kernel weights. Factors hold all outputs along a
+leading axis: E[a] is (n_outputs, n_train), E[G] is (n_outputs, n_kernels, n_samples). A noise precision is a number
+for all outputs or an array of shape (n_outputs,). With one output these are the updates of `_moments`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.linalg import spd_inverse
+from bayesmkl.bemkl._moments import Gaussian, IntermediateOutputs
+
+__all__ = [
+    "ReadoutParts",
+    "intermediate_errors",
+    "latent_means",
+    "project",
+    "readout_design",
+    "readout_of",
+    "readout_parts",
+    "readout_target",
+    "score_errors",
+    "update_duals",
+    "update_intermediates",
+]
+
+
+class ReadoutParts(NamedTuple):
+    """A vector over all intercepts and kernel weights, or blocks of a matrix over them."""
+
+    intercepts: Any  # (n_outputs,): of a matrix, its diagonal
+    weights: Any  # (n_kernels,) or (n_kernels, n_kernels)
+    cross: Any = None  # (n_outputs, n_kernels), of a matrix
+
+
+def readout_parts(values: Any, n_kernels: int) -> ReadoutParts:
+    """Split the mean of q(b, e), or a matrix over (b, e), into what belongs to the intercepts and to the weights."""
+    n_outputs = values.shape[0] - n_kernels
+    if values.ndim == 1:
+        return ReadoutParts(values[:n_outputs], values[n_outputs:])
+    intercepts = namespace(values).diagonal(values)[:n_outputs]
+    return ReadoutParts(intercepts, values[n_outputs:, n_outputs:], values[:n_outputs, n_outputs:])
+
+
+def readout_of(output: int, readout: Gaussian, n_outputs: int) -> Gaussian:
+    """Return the marginal q(b_c, e) of one output, intercept first, as NumPy arrays."""
+    index = np.array([output, *range(n_outputs, len(readout.mean))])
+    return Gaussian.from_moments(readout.mean[index], readout.cov[np.ix_(index, index)])
+
+
+def project(stack: Any, duals: Any) -> Any:
+    """Return ``K_m a_c`` for every output, (n_outputs, n_kernels, n_samples), reading the kernels once."""
+    return namespace(duals).moveaxis(stack.apply(duals.T), -1, 0)
+
+
+# ------------------------------------------------------------------------------------------------------ updates
+
+
+def update_duals(
+    stack: Any, gram: Any, intermediate: Any, sample_precision: Any, intermediate_precision: Any
+) -> Gaussian:
+    """q(a_c) of every output, equation (3).
+
+    Parameters
+    ----------
+    stack : KernelStack
+        Training kernels.
+    gram : array of shape (n_train, n_train)
+        ``stack.gram()``.
+    intermediate : array of shape (n_outputs, n_kernels, n_samples)
+        E[G].
+    sample_precision : array of shape (n_outputs, n_train)
+        E[λ].
+    intermediate_precision : float or array of shape (n_outputs,)
+        E[υ].
+    """
+    xp = namespace(gram)
+    noise = xp.asarray(intermediate_precision)[..., None]
+    diagonal = xp.eye(gram.shape[0], dtype=gram.dtype) * sample_precision[:, None, :]
+    cov, log_det = spd_inverse(noise[..., None] * gram + diagonal)
+    pull = stack.adjoint(xp.moveaxis(intermediate, 0, -1)).T
+    return Gaussian(noise * (cov @ pull[..., None])[..., 0], cov, log_det)
+
+
+def update_intermediates(
+    projection: Any,
+    latent: Any,
+    readout: Any,
+    readout_cov: Any,
+    intermediate_precision: Any,
+    latent_precision: Any,
+) -> IntermediateOutputs:
+    """q(G_c) of every output, §4.1; with the same precisions everywhere they share one covariance.
+
+    Parameters
+    ----------
+    projection : array of shape (n_outputs, n_kernels, n_samples)
+        ``K_m E[a_c]``.
+    latent : array of shape (n_outputs, n_samples)
+        E[f] (classification) or the targets (regression).
+    readout, readout_cov : arrays of shape (d,) and (d, d), d = n_outputs + n_kernels
+        Mean and covariance of q(b, e).
+    intermediate_precision, latent_precision : float or array of shape (n_outputs,)
+        E[υ] and E[ε].
+    """
+    xp, n_kernels = namespace(projection), projection.shape[1]
+    upsilon, epsilon = (
+        xp.asarray(value)[..., None, None] for value in (intermediate_precision, latent_precision)
+    )
+    moment = readout_parts(readout[:, None] * readout + readout_cov, n_kernels)
+    weights = readout_parts(readout, n_kernels).weights
+    eye = xp.eye(n_kernels, dtype=projection.dtype)
+    cov, log_det = spd_inverse(upsilon * eye + epsilon * moment.weights)
+    pull = weights[:, None] * latent[:, None, :] - moment.cross[..., None]
+    return IntermediateOutputs(cov @ (upsilon * projection + epsilon * pull), cov, log_det)
+
+
+def readout_design(intermediate: IntermediateOutputs, latent_precision: Any) -> Any:
+    """Return the matrix that equation (4) adds to the prior precisions of all intercepts and the kernel weights.
+
+    It is ``sum_ci ε_c E[x_ci x_ci']``, where x_ci has a one at the intercept of output c, and g_ci.
+    """
+    xp, mean = namespace(intermediate.mean), intermediate.mean
+    n_outputs, _, n_samples = mean.shape
+    epsilon = xp.broadcast_to(xp.asarray(latent_precision, dtype=mean.dtype), (n_outputs,))
+    totals = epsilon[:, None] * mean.sum(axis=2)
+    square = mean @ mean.mT + n_samples * intermediate.cov
+    square = (epsilon[:, None, None] * square).sum(axis=0)
+    top = xp.concatenate([n_samples * xp.diag(epsilon), totals], axis=1)
+    return xp.concatenate([top, xp.concatenate([totals.T, square], axis=1)])
+
+
+def readout_target(intermediate: IntermediateOutputs, latent: Any, latent_precision: Any) -> Any:
+    """Return ``sum_ci ε_c E[x_ci] E[f_ci]``, the linear term of equation (4)."""
+    xp = namespace(latent)
+    weighted = xp.asarray(latent_precision)[..., None] * latent
+    weights = (intermediate.mean @ weighted[..., None]).sum(axis=0)[:, 0]
+    return xp.concatenate([weighted.sum(axis=1), weights])
+
+
+def latent_means(intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
+    """Return the expected score ``E[e]' E[g_ci] + E[b_c]``, shape (n_outputs, n_samples)."""
+    mean = readout_parts(readout.mean, intermediate.mean.shape[1])
+    return mean.weights @ intermediate.mean + mean.intercepts[:, None]
+
+
+# -------------------------------------------------------------------------------------------------- bound terms
+
+
+def intermediate_errors(
+    intermediate: IntermediateOutputs, projection: Any, gram: Any, duals: Gaussian
+) -> Any:
+    """``E ||g_cmi - k_mi' a_c||²``, summed over kernels and samples, shape (n_outputs,)."""
+    n_outputs, _, n_samples = intermediate.mean.shape
+    residual = intermediate.mean - projection
+    spread = n_samples * namespace(gram).trace(intermediate.cov, axis1=-2, axis2=-1)
+    return (
+        (residual * residual).sum(axis=(1, 2)) + spread + duals.cov.reshape(n_outputs, -1) @ gram.reshape(-1)
+    )
+
+
+def score_errors(scores: Any, intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
+    """``E (scores_ci - e' g_ci - b_c)²``, summed over samples, shape (n_outputs,)."""
+    _, n_kernels, n_samples = intermediate.mean.shape
+    cov = readout_parts(readout.cov, n_kernels)
+    weights = readout_parts(readout.mean, n_kernels).weights
+    residual = scores - latent_means(intermediate, readout)
+    spread = cov.weights @ intermediate.mean + 2.0 * cov.cross[..., None]
+    from_readout = n_samples * cov.intercepts + (spread * intermediate.mean).sum(axis=(1, 2))
+    weights_square = weights[:, None] * weights + cov.weights
+    from_intermediate = n_samples * (weights_square * intermediate.cov).sum(axis=(-2, -1))
+    return (residual * residual).sum(axis=1) + from_readout + from_intermediate

@@ -1,0 +1,511 @@
+"""Multinomial probit: updates, limits, the bound, and class probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference
+from helpers import (
+    BINARY_PRIORS,
+    SAME_FORMULA,
+    SAME_ITERATION,
+    arrays_of,
+    assert_monte_carlo,
+    assert_same,
+    assert_same_factors,
+    frozen,
+    random_covariance,
+    random_gamma,
+    random_gaussian,
+    random_kernels,
+)
+from scipy import stats
+from test_elbo import deviation, gamma_law, normal
+from test_multiclass import kernels_between, three_views
+from test_multiclass_bound import moves_of_outputs
+from test_stationarity import moves_of_gamma, moves_of_normal, with_entry
+from test_sweeps import assert_state, shapes_and_scales
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.largest_normal import largest_moments
+from bayesmkl._numerics.truncated_normal import log_normal_cdf
+from bayesmkl.bemkl import class_probabilities, multinomial
+from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl._outputs import latent_means
+from bayesmkl.bemkl.class_probabilities import ClassScores, log_class_probabilities, predict_class_scores
+from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.multinomial import (
+    MultinomialCarry,
+    MultinomialPriors,
+    MultinomialProblem,
+    MultinomialState,
+)
+from bayesmkl.bemkl.predict import predict_scores
+from bayesmkl.bemkl.shares import kernel_shares
+from bayesmkl.kernels.stack import DenseStack
+
+N_CLASSES, N_KERNELS, N_SAMPLES = 3, 4, 9
+PLAIN = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
+
+
+def signs_of(labels, n_classes):
+    return np.where(np.arange(n_classes)[:, None] == labels, 1.0, -1.0)
+
+
+def random_classes(rng, kernels, n_classes=N_CLASSES):
+    """Return signs of classes that the first kernel tells apart up to some noise; every class occurs."""
+    n_samples = kernels.shape[1]
+    scores = kernels[0] @ rng.normal(size=(n_samples, n_classes)) + 0.3 * rng.normal(
+        size=(n_samples, n_classes)
+    )
+    labels = scores.argmax(axis=1)
+    labels[:n_classes] = np.arange(min(n_classes, n_samples))
+    return signs_of(labels, n_classes)
+
+
+def problem_of(kernels, y, prior="non-sparse", margin=0.0, sigma=1.0):
+    """Return problem and start; `prior` is a name or the priors themselves."""
+    stack, priors = DenseStack(frozen(kernels)), BINARY_PRIORS[prior] if isinstance(prior, str) else prior
+    problem = MultinomialProblem(
+        stack, frozen(stack.gram()), frozen(y), MultinomialPriors(*priors), margin, 1.0 / sigma**2
+    )
+    return problem, multinomial.init(problem, np.ones(y.shape[1]))
+
+
+def random_problem(rng, prior="non-sparse", n_samples=N_SAMPLES, **options):
+    kernels = random_kernels(rng, n_samples, N_KERNELS)
+    return problem_of(kernels, random_classes(rng, kernels), prior, **options)
+
+
+def random_state(rng, problem, n_classes=N_CLASSES):
+    """Return random factors, and what q(f) was made of: not an optimum of anything."""
+    duals = [random_gaussian(rng, N_SAMPLES, 0.3) for _ in range(n_classes)]
+    columns = random_gaussian(rng, N_KERNELS, 0.3)
+    loc = rng.normal(size=problem.y.shape)
+    state = MultinomialState(
+        random_gamma(rng, n_classes, N_SAMPLES),
+        Gaussian(*(np.array(field) for field in zip(*duals, strict=True))),
+        IntermediateOutputs(rng.normal(size=(n_classes, N_KERNELS, N_SAMPLES)), columns.cov, columns.log_det),
+        random_gamma(rng, n_classes),
+        random_gamma(rng, N_KERNELS),
+        random_gaussian(rng, n_classes + N_KERNELS, 0.3),
+        largest_moments(loc, problem.y, problem.margin),
+    )
+    return state, loc
+
+
+# -------------------------------------------------------------------------- updates against equations in loops
+
+
+def largest_by_grid(means, y, margin):
+    """Mean and variance of the scores by the trapezoidal rule over the largest one, sample by sample."""
+    mean, variance = np.empty(y.shape), np.empty(y.shape)
+    for i in range(y.shape[1]):
+        own = int(np.argmax(y[:, i]))
+        top = np.linspace(means[:, i].min() - 12.0, means[:, i].max() + margin + 12.0, 251)
+        density = stats.norm.pdf(top, means[own, i])
+        others = [c for c in range(len(y)) if c != own]
+        for c in others:
+            density = density * stats.norm.cdf(top - margin, means[c, i])
+        density /= density.sum()
+        mean[own, i] = density @ top
+        variance[own, i] = density @ (top - mean[own, i]) ** 2
+        for c in others:
+            law = stats.truncnorm(-np.inf, top - margin - means[c, i], loc=means[c, i])
+            first, spread = law.stats("mv")
+            mean[c, i] = density @ first
+            variance[c, i] = density @ (spread + (first - mean[c, i]) ** 2)
+    return mean, variance
+
+
+def two_by_the_difference(means, y, margin):
+    """Mean and variance of two scores: their difference is one truncated normal, their sum is free."""
+    mean, variance = np.empty(y.shape), np.empty(y.shape)
+    for i in range(y.shape[1]):
+        low, high = (margin, np.inf) if y[0, i] > 0 else (-np.inf, -margin)
+        loc, scale = means[0, i] - means[1, i], np.sqrt(2.0)
+        law = stats.truncnorm((low - loc) / scale, (high - loc) / scale, loc=loc, scale=scale)
+        total = means[:, i].sum()
+        mean[:, i] = 0.5 * (total + law.mean()), 0.5 * (total - law.mean())
+        variance[:, i] = 0.25 * (2.0 + law.var())
+    return mean, variance
+
+
+def random_start(rng, y, n_train):
+    """Return a start in which no moment has a special value, for the reference and the model."""
+    n_classes, size = len(y), len(y) + N_KERNELS
+    old = reference.OldOutputs(
+        a_squared=frozen(rng.uniform(0.2, 2.0, size=(n_classes, n_train))),
+        G=frozen(rng.normal(size=(n_classes, N_KERNELS, y.shape[1]))),
+        be=frozen(rng.normal(size=size)),
+        be_cov=frozen(random_covariance(rng, size)),
+        f=frozen(y * rng.uniform(1.0, 3.0, size=y.shape)),
+    )
+    return old, MultinomialCarry(old.a_squared, old.G, old.be, old.be_cov, old.f)
+
+
+def reference_sweep(kernels, y, margin, sigma, priors, old, scores=largest_by_grid):
+    n_classes = len(y)
+    found, new = reference.outputs_sweep(
+        kernels, None, None, shapes_and_scales(priors), old, [sigma**-2] * n_classes, [1.0] * n_classes
+    )
+    (G, G_cov), (be, _) = found["G"], found["be"]
+    means = np.array([be[c] + be[n_classes:] @ G[c] for c in range(n_classes)])
+    found["f"] = scores(means, y, margin)
+    return found | {"G": (G, G_cov[0])}, new._replace(f=found["f"][0])
+
+
+@pytest.mark.parametrize(("prior", "n_train"), [("general", N_SAMPLES), ("sparse", 5)])
+def test_sweep_against_the_equations_in_loops(rng, prior, n_train):
+    kernels = rng.normal(size=(N_KERNELS, N_SAMPLES, n_train))
+    y = signs_of(rng.integers(5, size=N_SAMPLES), 5)
+    problem, _ = problem_of(kernels, y, prior, margin=0.7, sigma=1.9)
+    old, start = random_start(rng, y, n_train)
+    state, _ = multinomial.sweep(problem, start)
+    assert_state(state, reference_sweep(kernels, y, 0.7, 1.9, problem.priors, old)[0], SAME_FORMULA)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.8])
+def test_degenerate_two_classes_against_truncated_differences_over_five_sweeps(rng, margin):
+    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
+    y = random_classes(rng, kernels, 2)
+    problem, _ = problem_of(kernels, y, "general", margin, sigma=0.8)
+    old, start = random_start(rng, y, N_SAMPLES)
+    for _ in range(5):
+        state, _ = multinomial.sweep(problem, start)
+        start = multinomial.carry(state)
+        found, old = reference_sweep(kernels, y, margin, 0.8, problem.priors, old, two_by_the_difference)
+    assert_state(state, found, SAME_ITERATION)
+
+
+def test_degenerate_one_class_scores_are_free(rng):
+    """Nothing to exceed: q(f) is the prior normal distribution."""
+    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
+    problem, start = problem_of(kernels, np.ones((1, N_SAMPLES)))
+    state, _ = multinomial.sweep(problem, start)
+    assert_same(state.latent.mean, latent_means(state.intermediate, state.readout), 1e-12)
+    np.testing.assert_allclose(state.latent.variance, 1.0, rtol=1e-12)
+    np.testing.assert_allclose(state.latent.log_normalizer, 0.0, atol=1e-13)
+
+
+def test_carry_start_and_scales_fit_together(rng):
+    problem, start = random_problem(rng, margin=0.7)
+    state, bound = multinomial.sweep(problem, start)
+    assert np.isfinite(bound)
+    assert [np.shape(field) for field in start] == [np.shape(field) for field in multinomial.carry(state)]
+    for field, coordinate, scale in zip(
+        start, multinomial.COORDINATES, multinomial.scales(state), strict=True
+    ):
+        assert coordinate.forward(field).shape == scale.reshape(-1).shape
+    np.testing.assert_allclose(start.latent.sum(axis=0), 0.0, atol=1e-15)
+    right = problem.y > 0.0
+    gap = np.where(right, start.latent, -np.inf).max(axis=0) - np.where(right, -np.inf, start.latent).max(
+        axis=0
+    )
+    np.testing.assert_allclose(gap, 1.7)
+    np.testing.assert_allclose(start.intermediate, np.repeat(start.latent[:, None], N_KERNELS, axis=1))
+
+
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+def test_equivariance_under_permuted_classes_samples_and_kernels(rng, accelerate):
+    kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
+    y = random_classes(rng, kernels)
+    classes, samples, order = (rng.permutation(n) for n in (N_CLASSES, N_SAMPLES, N_KERNELS))
+    options = PLAIN._replace(accelerate=accelerate, max_iter=12 if accelerate else 30)
+    plain = maximize_elbo(multinomial, *problem_of(kernels, y), options)
+    moved_kernels = kernels[np.ix_(order, samples, samples)]
+    moved = maximize_elbo(multinomial, *problem_of(moved_kernels, y[np.ix_(classes, samples)]), options)
+    assert_same(moved.elbo_history, plain.elbo_history, SAME_ITERATION)
+    readout = np.concatenate([classes, N_CLASSES + order])
+    assert_same(moved.state.readout.mean, plain.state.readout.mean[readout], 1e-7)
+    assert_same(moved.state.readout.cov, plain.state.readout.cov[np.ix_(readout, readout)], 1e-7)
+    assert_same(moved.state.dual.mean, plain.state.dual.mean[np.ix_(classes, samples)], 1e-7)
+    assert_same(moved.state.latent.mean, plain.state.latent.mean[np.ix_(classes, samples)], 1e-7)
+
+
+def test_scores_keep_the_level_that_the_priors_give(rng):
+    problem, start = random_problem(rng, "general")
+    state = maximize_elbo(multinomial, problem, start, LoopOptions(tol=1e-12, max_iter=600)).state
+    means = latent_means(state.intermediate, state.readout)
+    np.testing.assert_allclose(state.latent.mean.sum(axis=0), means.sum(axis=0), atol=1e-12)
+    lifted = start._replace(
+        latent=start.latent + 2.0
+    )  # a start elsewhere on the level ends at the same bound
+    other = maximize_elbo(multinomial, problem, lifted, LoopOptions(tol=1e-12, max_iter=600)).state
+    assert multinomial.elbo(problem, other) == pytest.approx(multinomial.elbo(problem, state), rel=1e-6)
+
+
+def test_numpy_and_jax_agree_after_fifty_sweeps(rng):
+    problem, start = random_problem(rng, "general", n_samples=30, sigma=0.8, margin=0.5)
+    with_numpy, with_jax = (
+        maximize_elbo(multinomial, problem, start, PLAIN._replace(max_iter=50, backend=backend))
+        for backend in ("numpy", "jax")
+    )
+    assert_same_factors(with_jax.state, with_numpy.state, 1e-9)
+    np.testing.assert_allclose(with_jax.elbo_history, with_numpy.elbo_history, rtol=1e-9)
+    assert all(type(array) is np.ndarray for _, array in arrays_of(with_jax.state))
+
+
+# ----------------------------------------------------------------------------------------------------- the bound
+
+
+def draws_of_scores(rng, loc, y, margin, size):
+    """Draw from q(f) of every sample by rejection, (size, n_classes, n_samples)."""
+    found = np.empty((size, *loc.shape))
+    for i in range(loc.shape[1]):
+        own, kept = int(np.argmax(y[:, i])), np.empty((0, len(loc)))
+        while len(kept) < size:
+            f = loc[:, i] + rng.normal(size=(4 * size, len(loc)))
+            kept = np.concatenate([kept, f[f[:, own] > np.delete(f, own, axis=1).max(axis=1) + margin]])
+        found[:, :, i] = kept[:size]
+    return found
+
+
+def bound_draws(rng, problem, state, loc, n_draws=10_000):
+    """Return draws of log p(y, Θ, Ξ) - log q(Θ, Ξ), every density from scipy.stats."""
+    log_p, log_q, draws = np.zeros(n_draws), np.zeros(n_draws), {}
+    names = ["sample_precision", "intercept_precision", "kernel_precision"]
+    for name, prior in zip(names, problem.priors, strict=True):
+        law = gamma_law(getattr(state, name))
+        draws[name] = law.rvs(size=(n_draws, *state_shape(state, name)), random_state=rng)
+        axes = tuple(range(1, draws[name].ndim))
+        log_q += law.logpdf(draws[name]).sum(axis=axes)
+        log_p += gamma_law(prior).logpdf(draws[name]).sum(axis=axes)
+    readout = normal(state.readout).rvs(size=n_draws, random_state=rng)
+    log_q += normal(state.readout).logpdf(readout)
+    b, e = readout[:, :N_CLASSES], readout[:, N_CLASSES:]
+    log_p += stats.norm.logpdf(b, scale=draws["intercept_precision"] ** -0.5).sum(axis=1)
+    log_p += stats.norm.logpdf(e, scale=draws["kernel_precision"] ** -0.5).sum(axis=1)
+    f = draws_of_scores(rng, loc, problem.y, problem.margin, n_draws)
+    log_q += stats.norm.logpdf(f, loc).sum(axis=(1, 2)) - state.latent.log_normalizer.sum()
+    noise = stats.multivariate_normal(np.zeros(N_KERNELS), state.intermediate.cov)
+    for c in range(N_CLASSES):
+        law = stats.multivariate_normal(state.dual.mean[c], state.dual.cov[c])
+        a = law.rvs(size=n_draws, random_state=rng)
+        log_q += law.logpdf(a)
+        log_p += stats.norm.logpdf(a, scale=draws["sample_precision"][:, c] ** -0.5).sum(axis=1)
+        columns = noise.rvs(size=(n_draws, N_SAMPLES), random_state=rng)
+        log_q += noise.logpdf(columns).sum(axis=1)
+        g = state.intermediate.mean[c] + columns.transpose(0, 2, 1)
+        means = np.einsum("mij,sj->smi", problem.stack.kernels, a)
+        log_p += stats.norm.logpdf(g, means, problem.intermediate_precision**-0.5).sum(axis=(1, 2))
+        log_p += stats.norm.logpdf(f[:, c], b[:, c, None] + np.einsum("sm,smi->si", e, g)).sum(axis=1)
+    return log_p - log_q
+
+
+def state_shape(state, name):
+    return np.shape(getattr(state, name).rate)
+
+
+@pytest.mark.parametrize("prior", ["non-sparse", "general"])
+def test_bound_of_random_factors_against_monte_carlo(rng, prior):
+    problem, _ = random_problem(rng, prior, margin=0.4, sigma=1.4)
+    state, loc = random_state(rng, problem)
+    assert deviation(bound_draws(rng, problem, state, loc), multinomial.elbo(problem, state)) < 4.0
+
+
+def test_bound_after_sweeps_against_monte_carlo(rng):
+    problem, start = random_problem(rng, "general")
+    state, bound = multinomial.sweep(problem, start)
+    for _ in range(4):
+        state, bound = multinomial.step(problem, state)
+    assert bound == pytest.approx(multinomial.elbo(problem, state), rel=1e-13)
+    draws = bound_draws(rng, problem, state, latent_means(state.intermediate, state.readout))
+    assert deviation(draws, bound) < 4.0
+    assert deviation(draws, bound - 0.5 * state.latent.variance.sum()) > 20.0  # it does tell bounds apart
+
+
+def check_monotone(rng, n_problems, n_sweeps):
+    kinds = ["smooth", "rank deficient", "duplicated", "near identity", "badly scaled"]
+    n_gains = 0
+    for index in range(n_problems):
+        n_samples, n_kernels = int(rng.integers(5, 31)), int(rng.integers(1, 10))
+        kernels = random_kernels(rng, n_samples, n_kernels, kinds[index % len(kinds)])
+        prior = ["non-sparse", "sparse", "general"][index % 3]
+        margin, sigma = float(rng.integers(0, 2)), float(rng.choice([0.1, 0.5, 1.0, 3.0]))
+        n_classes = int(rng.choice([2, 3, 4, 6, 12]))
+        problem, start = problem_of(kernels, random_classes_of(rng, kernels, n_classes), prior, margin, sigma)
+        for accelerate in (False, True):
+            options = PLAIN._replace(max_iter=n_sweeps, accelerate=accelerate)
+            result = maximize_elbo(multinomial, problem, start, options)
+            bound = result.elbo_history
+            assert result.outcome is Outcome.MAX_ITER, index
+            assert not (bound[:-1] - bound[1:] > 1e-9 * np.abs(bound[1:])).any(), index
+            assert bound[-1] == pytest.approx(multinomial.elbo(problem, result.state), rel=1e-12)
+            n_gains += int((np.diff(bound) > 1e-6).sum())
+    assert n_gains > 10 * n_problems  # the bounds did move
+
+
+def random_classes_of(rng, kernels, n_classes):
+    """As `random_classes`, also with fewer samples than classes."""
+    if kernels.shape[1] >= n_classes:
+        return random_classes(rng, kernels, n_classes)
+    return signs_of(rng.integers(n_classes, size=kernels.shape[1]), n_classes)
+
+
+def test_monotone_bound_on_random_problems(rng):
+    check_monotone(rng, 20, n_sweeps=15)
+
+
+@pytest.mark.slow
+def test_monotone_bound_on_a_hundred_random_problems(rng):
+    check_monotone(rng, 100, n_sweeps=60)
+
+
+def moves(problem, state):
+    """Yield (name, function of the step that returns the moved state) for every variational parameter."""
+    for field, factor in zip(state._fields, state, strict=True):
+        if isinstance(factor, Gamma):
+            found = moves_of_gamma(factor)
+        elif field == "readout":
+            found = moves_of_normal(factor)
+        elif field == "latent":
+            found = moves_of_largest(problem, state)
+        else:
+            found = moves_of_outputs(factor)
+        for name, move in found:
+            yield f"{field}.{name}", lambda h, f=field, move=move: state._replace(**{f: move(h)})
+
+
+def moves_of_largest(problem, state):
+    loc = latent_means(state.intermediate, state.readout)
+    for i in np.ndindex(loc.shape):
+        yield (
+            f"location{i}",
+            lambda h, i=i: largest_moments(with_entry(loc, i, loc[i] + h), problem.y, problem.margin),
+        )
+
+
+def slopes(problem, state, h=1e-4):
+    """Return the central difference of the bound in every parameter, by name."""
+    return {
+        name: float(multinomial.elbo(problem, move(h)) - multinomial.elbo(problem, move(-h))) / (2 * h)
+        for name, move in moves(problem, state)
+    }
+
+
+def test_bound_is_flat_in_every_parameter_by_finite_difference(rng):
+    problem, start = random_problem(rng, n_samples=7, margin=0.8, sigma=0.7)
+    before, _ = multinomial.sweep(problem, start)
+    state = maximize_elbo(multinomial, problem, start, LoopOptions(max_iter=1500, tol=1e-15)).state
+    assert np.abs(state.dual.mean).max() > 0.02  # not the trivial optimum, at which kernels play no part
+    found = slopes(problem, state)
+    assert len([name for name in found if name.startswith("latent")]) == N_CLASSES * 7
+    steepest = max(found, key=lambda name: abs(found[name]))
+    assert abs(found[steepest]) < 1e-4, f"{steepest}: {found[steepest]:.1e}"
+    assert max(map(abs, slopes(problem, before).values())) > 0.1
+
+
+# ---------------------------------------------------------------------------------------- class probabilities
+
+
+@pytest.fixture
+def fitted(rng):
+    """Random factors with large variances, rows to predict, and σ_g²."""
+    problem, _ = random_problem(rng)
+    state, _ = random_state(rng, problem)
+    return DenseStack(frozen(0.5 * rng.normal(size=(N_KERNELS, 6, N_SAMPLES)))), state, 0.6
+
+
+def test_scores_against_draws_from_the_joint_posterior(rng, fitted):
+    rows, state, variance = fitted
+    scores = predict_class_scores(rows, state.dual, state.readout, variance)
+    be = rng.multivariate_normal(state.readout.mean, state.readout.cov, size=200_000)
+    draws = np.empty((len(be), N_CLASSES))
+    for c in range(N_CLASSES):
+        a = rng.multivariate_normal(state.dual.mean[c], state.dual.cov[c], size=len(be))
+        g = a @ rows.kernels[:, 0].T + np.sqrt(variance) * rng.normal(size=(len(be), N_KERNELS))
+        draws[:, c] = be[:, c] + (be[:, N_CLASSES:] * g).sum(axis=1)
+    assert_monte_carlo(draws, scores.mean[:, 0])
+    centered = draws - scores.mean[:, 0]
+    expected = scores.common[0] + np.diag(scores.variance[:, 0])
+    assert np.abs(np.triu(scores.common[0], 1)).max() > 0.05  # classes are correlated
+    assert_monte_carlo(centered[:, :, None] * centered[:, None], expected)
+
+
+@pytest.mark.parametrize("rule", ["full", "paper"])
+def test_marginals_of_the_scores_are_those_of_every_class(fitted, rule):
+    rows, state, variance = fitted
+    scores = predict_class_scores(rows, state.dual, state.readout, variance, rule)
+    marginals = predict_scores(rows, state.dual, state.readout, variance, rule)
+    assert_same(scores.mean, np.array([score.mean for score in marginals]), SAME_FORMULA)
+    total = scores.variance + scores.common.diagonal(axis1=1, axis2=2).T
+    assert_same(total, np.array([score.variance for score in marginals]), SAME_FORMULA)
+    if rule == "paper":
+        assert scores.variance.max() < 1e-12
+
+
+def random_scores(rng, n_classes, n_rows, size):
+    common = np.array([random_covariance(rng, n_classes, size) for _ in range(n_rows)])
+    return ClassScores(
+        rng.normal(size=(n_classes, n_rows)), rng.uniform(0.0, 1.0, size=(n_classes, n_rows)), common
+    )
+
+
+@pytest.mark.parametrize(("size", "error"), [(0.0, 0.0), (0.1, 1e-3), (1.0, 2e-2)])
+@pytest.mark.parametrize("margin", [0.0, 0.8])
+@pytest.mark.parametrize("n_classes", [3, 6])
+def test_probabilities_against_draws_of_the_scores(rng, n_classes, margin, size, error):
+    """The error of the cubature grows with the covariance that classes have in common."""
+    scores = random_scores(rng, n_classes, 2, size)
+    found = np.exp(log_class_probabilities(scores, margin))
+    np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=1e-12)
+    for row in range(2):
+        cov = scores.common[row] + np.diag(1.0 + scores.variance[:, row])
+        f = rng.multivariate_normal(scores.mean[:, row], cov, size=400_000)
+        first, second = np.partition(f, -2, axis=1)[:, -1], np.partition(f, -2, axis=1)[:, -2]
+        winners = f.argmax(axis=1)[first > second + margin]
+        frequency = np.bincount(winners, minlength=n_classes) / len(winners)
+        spread = np.sqrt(found[row] * (1.0 - found[row]) / len(winners))
+        assert np.all(np.abs(frequency - found[row]) < 3.0 * spread + error)
+
+
+@pytest.mark.parametrize("size", [0.0, 0.1, 1.0])
+def test_probabilities_of_two_classes_against_the_closed_form(rng, size):
+    scores, margin = random_scores(rng, 2, 20, size), 0.5
+    common, contrast = scores.common, np.array([1.0, -1.0])
+    spread = np.sqrt(2.0 + scores.variance.sum(axis=0) + contrast @ common @ contrast)
+    difference = scores.mean[0] - scores.mean[1]
+    sides = np.exp(log_normal_cdf((np.stack([difference, -difference], axis=1) - margin) / spread[:, None]))
+    expected = sides / sides.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.exp(log_class_probabilities(scores, margin)), expected, atol=1e-9)
+
+
+def test_probabilities_far_from_the_border_stay_finite_and_follow_the_classes(rng):
+    scores, order = random_scores(rng, 4, 5, 0.2), rng.permutation(4)
+    scores = scores._replace(mean=80.0 * scores.mean)
+    logs = log_class_probabilities(scores, 0.0)
+    assert np.isfinite(logs).all()
+    assert logs.min() < -500.0
+    moved = ClassScores(scores.mean[order], scores.variance[order], scores.common[:, order][:, :, order])
+    assert_same(log_class_probabilities(moved, 0.0), logs[:, order], 1e-8)
+    lifted = scores._replace(
+        mean=scores.mean + 3.0, common=scores.common + 5.0
+    )  # a common level decides nothing
+    assert_same(log_class_probabilities(lifted, 0.0), logs, 1e-8)
+
+
+def test_cubature_has_the_moments_of_the_contrasts(rng):
+    common = random_scores(rng, 5, 3, 1.0).common
+    spread, shifts = class_probabilities._split(common)
+    contrast = np.eye(5) - 0.2
+    np.testing.assert_allclose(shifts.mean(axis=0), 0.0, atol=1e-14)
+    second = np.einsum("kci,kdi->icd", shifts, shifts) / len(shifts)
+    assert_same(second + spread[:, None, None] * contrast, contrast @ common @ contrast, 1e-12)
+    assert spread.min() > 0.0
+
+
+def test_recovery_of_the_view_that_tells_classes_apart(rng):
+    views, labels = three_views(rng, 60)
+    others, expected = three_views(rng, 60)
+    problem, start = problem_of(kernels_between(views, views), signs_of(labels, 3), margin=1.0)
+    result = maximize_elbo(multinomial, problem, start, LoopOptions())
+    state = result.state
+    assert result.outcome is Outcome.CONVERGED
+    shares = kernel_shares(problem.stack, state.dual, state.readout, rng)
+    assert shares.mean[0] > 0.6
+    assert shares.mean[0] > 3.0 * shares.mean[1:].max()
+    scores = predict_class_scores(DenseStack(kernels_between(others, views)), state.dual, state.readout, 1.0)
+    logs = log_class_probabilities(scores, 1.0)
+    assert np.mean(logs.argmax(axis=1) == expected) > 0.9
+    assert -logs[np.arange(60), expected].mean() < 0.3

@@ -1,0 +1,389 @@
+"""Unlabeled samples: loops, integration, Monte Carlo, the supervised model, and what a margin of zero means."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import reference
+from helpers import (
+    BINARY_PRIORS,
+    SAME_FORMULA,
+    arrays_of,
+    assert_monte_carlo,
+    assert_same,
+    assert_same_factors,
+    binary_problem,
+    random_gamma,
+    random_gaussian,
+    random_intermediate,
+    random_kernels,
+    random_labels,
+)
+from scipy import integrate, stats
+from test_elbo import draw_shared, log_shared, scores
+from test_loop import KINDS
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.truncated_normal import label_moments
+from bayesmkl.bemkl import binary
+from bayesmkl.bemkl._moments import Gamma, intermediate_error
+from bayesmkl.bemkl.binary import BinaryState
+from bayesmkl.bemkl.collapsed import log_label
+from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.predict import predict_score
+from bayesmkl.bemkl.semisupervised import labeled_part, positive_probability, start_from_labeled
+
+N_SAMPLES, N_KERNELS = 7, 3
+AGREEMENT = 1e-9
+
+
+def some_labels(rng, n_samples, share=0.5):
+    """Return labels of both classes, of which about `share` are replaced by 0."""
+    y = random_labels(rng, n_samples)
+    y[2:] *= rng.random(n_samples - 2) > share
+    y[-1] = 0.0
+    return y
+
+
+def problem_of(rng, n_samples=N_SAMPLES, n_kernels=N_KERNELS, prior="non-sparse", **settings):
+    kernels = random_kernels(rng, n_samples, n_kernels)
+    return binary_problem(kernels, some_labels(rng, n_samples), BINARY_PRIORS[prior], **settings)
+
+
+def random_state(rng, problem):
+    loc = rng.normal(size=N_SAMPLES)
+    state = BinaryState(
+        sample_precision=random_gamma(rng, N_SAMPLES),
+        dual=random_gaussian(rng, N_SAMPLES, 0.3),
+        intermediate=random_intermediate(rng, N_KERNELS, N_SAMPLES, 0.3),
+        intercept_precision=random_gamma(rng),
+        kernel_precision=random_gamma(rng, N_KERNELS),
+        readout=random_gaussian(rng, 1 + N_KERNELS, 0.3),
+        latent=label_moments(loc, problem.y, problem.margin),
+    )
+    return state, loc
+
+
+def loc_of(state):
+    return state.readout.mean[0] + state.readout.mean[1:] @ state.intermediate.mean
+
+
+# ------------------------------------------------------------------------------------------------------- one sweep
+
+
+def test_one_sweep_against_the_equations_in_loops_and_integration(rng):
+    problem = problem_of(rng, margin=0.8, sigma=0.7)
+    start = binary.init(problem, np.full(N_SAMPLES, 0.5))
+    state, _ = binary.sweep(problem, start)
+    old = reference.Old(start.dual_square, start.intermediate, start.readout, start.readout_cov, start.latent)
+    kernels, priors = np.asarray(problem.stack.kernels), [(1.0, 1.0)] * 3
+    expected, _ = reference.binary_sweep(kernels, problem.y, 0.8, 0.7, priors, old)
+    for name, factor in [("a", state.dual), ("G", state.intermediate), ("be", state.readout)]:
+        assert_same(factor.mean, expected[name][0], 1e-9, name)
+        assert_same(factor.cov, expected[name][1], 1e-9, name)
+    labeled, (mean, variance) = problem.y != 0.0, expected["f"]
+    assert_same(state.latent.mean[labeled], mean[labeled], 1e-8)
+    assert_same(state.latent.variance[labeled], variance[labeled], 1e-8)
+    for i in np.flatnonzero(~labeled):
+        moment = lambda f, k, i=i: f**k * stats.norm.pdf(f, loc=loc_of(state)[i])
+        sides = [(-20.0, -0.8), (0.8, 20.0)]
+        moments = [sum(integrate.quad(moment, *side, args=(k,))[0] for side in sides) for k in range(3)]
+        assert state.latent.mean[i] == pytest.approx(moments[1] / moments[0], rel=1e-8)
+        variance = moments[2] / moments[0] - (moments[1] / moments[0]) ** 2
+        assert state.latent.variance[i] == pytest.approx(variance, rel=1e-8)
+
+
+# -------------------------------------------------------------------------------------------------------- the bound
+
+
+def latent_draws(rng, problem, loc, n_draws):
+    """Draw f_i ~ N(loc_i, 1) beyond the margin by rejection; return draws and their log density under q."""
+    f = rng.normal(loc, 1.0, size=(n_draws, N_SAMPLES))
+    outside = lambda f: np.where(problem.y == 0.0, np.abs(f), problem.y * f) <= problem.margin
+    while (bad := outside(f)).any():
+        f[bad] = rng.normal(np.broadcast_to(loc, f.shape)[bad], 1.0)
+    upper, lower = (stats.norm.sf(problem.margin, loc=side * loc) for side in (1.0, -1.0))
+    total = np.where(problem.y == 0.0, upper + lower, np.where(problem.y > 0, upper, lower))
+    return f, (stats.norm.logpdf(f, loc=loc) - np.log(total)).sum(axis=1)
+
+
+@pytest.mark.parametrize(("margin", "sigma"), [(1.0, 1.0), (0.4, 0.6), (0.0, 1.0)])
+def test_bound_of_random_factors_against_monte_carlo(rng, margin, sigma):
+    problem = problem_of(rng, prior="general", margin=margin, sigma=sigma)
+    state, loc = random_state(rng, problem)
+    draws, log_q = draw_shared(rng, state)
+    f, log_q_latent = latent_draws(rng, problem, loc, len(log_q))
+    log_p = log_shared(problem, draws, problem.intermediate_precision)
+    log_p += stats.norm.logpdf(f, loc=scores(draws)).sum(axis=1)
+    assert_monte_carlo(log_p - log_q - log_q_latent, binary.elbo(problem, state))
+
+
+def check_monotone(rng, n_problems, accelerate):
+    n_gains = 0
+    options = LoopOptions(max_iter=30, tol=0.0, accelerate=accelerate)
+    for index in range(n_problems):
+        n_samples, n_kernels = int(rng.integers(5, 31)), int(rng.integers(1, 9))
+        kernels = random_kernels(rng, n_samples, n_kernels, KINDS[index % len(KINDS)])
+        y = some_labels(rng, n_samples, share=rng.uniform(0.1, 0.9))
+        prior = BINARY_PRIORS[["non-sparse", "sparse", "general"][index % 3]]
+        margin, sigma = float(rng.choice([0.0, 0.3, 1.0, 2.0])), float(rng.choice([0.1, 0.5, 1.0, 3.0]))
+        problem = binary_problem(kernels, y, prior, margin, sigma)
+        start = binary.init(problem, np.abs(rng.normal(size=n_samples)))
+        result = maximize_elbo(binary, problem, start, options)
+        bound = result.elbo_history
+        assert result.outcome is Outcome.MAX_ITER, index
+        assert (np.diff(bound) >= -1e-9 * np.abs(bound[1:])).all(), index
+        assert bound[-1] == pytest.approx(binary.elbo(problem, result.state), rel=1e-12)
+        n_gains += int((np.diff(bound) > 1e-6).sum())
+    assert n_gains > 10 * n_problems
+
+
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+def test_monotone_bound_on_random_problems(rng, accelerate):
+    check_monotone(rng, 20, accelerate)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
+def test_monotone_bound_on_a_hundred_random_problems(rng, accelerate):
+    check_monotone(rng, 100, accelerate)
+
+
+# ------------------------------------------------------------------------------------- degenerate: all are labeled
+
+
+def test_all_labeled_is_the_supervised_fit_exactly(rng):
+    kernels, y = random_kernels(rng, 12, 3), random_labels(rng, 12)
+    problem = binary_problem(kernels, y)
+    options = LoopOptions(max_iter=20, tol=0.0)
+    fitted = maximize_elbo(binary, problem, binary.init(problem, np.ones(12)), options)
+    part = labeled_part(problem)
+    again = maximize_elbo(binary, part, binary.init(part, np.ones(12)), options)
+    for (name, found), (_, expected) in zip(arrays_of(again), arrays_of(fitted), strict=True):
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+    start = start_from_labeled(problem, fitted.state)
+    for name, found, expected in zip(start._fields, start, binary.carry(fitted.state), strict=True):
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+    np.testing.assert_array_equal(positive_probability(problem, fitted.state), (y > 0).astype(float))
+
+
+def test_unlabeled_sample_that_all_kernels_ignore_changes_nothing_but_its_own_terms(rng):
+    """Its row and column of every kernel are zero, and b is held at zero: no term joins it to the others."""
+    kernels, y = np.zeros((3, 9, 9)), random_labels(rng, 9)
+    kernels[:, :8, :8] = random_kernels(rng, 8, 3)
+    priors = BINARY_PRIORS["non-sparse"]._replace(kernel=Gamma(1e9, 1.0), intercept=Gamma(1e12, 1.0))
+    y[8] = 0.0
+    problem = binary_problem(kernels, y, priors)
+    state, _ = binary.sweep(problem, binary.init(problem, np.ones(9)))
+    part = labeled_part(problem)
+    alone, _ = binary.sweep(part, binary.init(part, np.ones(8)))
+    for _ in range(5):
+        state, alone = binary.step(problem, state)[0], binary.step(part, alone)[0]
+    assert_same(state.dual.mean[:8], alone.dual.mean[:8], 1e-9)
+    assert_same(state.latent.mean[:8], alone.latent.mean, 1e-6)
+    assert positive_probability(problem, state)[8] == pytest.approx(0.5, abs=1e-4)
+
+
+# ------------------------------------------------------------------------------------------- degenerate: no margin
+
+
+def test_without_margin_an_unlabeled_score_keeps_its_normal_distribution(rng):
+    problem = problem_of(rng, margin=0.0)
+    state, _ = binary.sweep(problem, binary.init(problem, np.ones(N_SAMPLES)))
+    unlabeled = problem.y == 0.0
+    assert_same(state.latent.mean[unlabeled], loc_of(state)[unlabeled], 1e-15)
+    assert_same(state.latent.variance[unlabeled], np.ones(unlabeled.sum()), 1e-15)
+    np.testing.assert_allclose(state.latent.entropy[unlabeled], stats.norm.entropy(), rtol=1e-14)
+    np.testing.assert_allclose(state.latent.log_normalizer[unlabeled], 0.0, atol=1e-15)
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.7])
+def test_exact_likelihood_of_an_unlabeled_sample_is_flat_without_margin_only(rng, margin):
+    """With f and G integrated out, P(|f_i| > ν) given (a, b, e): one at ν = 0, whatever a, b and e are."""
+    means, scales = rng.normal(size=(50, 4)), rng.uniform(1.0, 3.0, size=50)
+    log_p = np.logaddexp(*log_label(means, scales, margin).transpose(2, 0, 1))
+    if margin == 0.0:
+        np.testing.assert_allclose(log_p, 0.0, atol=1e-14)
+    else:
+        assert log_p.max() < -0.01
+        assert np.ptp(log_p) > 0.1
+
+
+def cost_of_unlabeled(problem, state):
+    """What unlabeled samples take from the bound at ν = 0, by the formula of the module's documentation."""
+    readout, factor = state.readout, state.intermediate
+    kernels, cost = np.asarray(problem.stack.kernels), 0.0
+    weights_square = np.outer(readout.mean[1:], readout.mean[1:]) + readout.cov[1:, 1:]
+    for i in np.flatnonzero(problem.y == 0.0):
+        one_g, k = np.concatenate([[1.0], factor.mean[:, i]]), kernels[:, i]
+        variance = one_g @ readout.cov @ one_g + np.sum(weights_square * factor.cov)
+        away = factor.mean[:, i] - k @ state.dual.mean
+        upsilon = problem.intermediate_precision
+        divergence = 0.5 * (
+            upsilon * (np.trace(factor.cov) + away @ away)
+            - N_KERNELS * (1.0 + np.log(upsilon))
+            - np.linalg.slogdet(factor.cov)[1]
+        )
+        cost += 0.5 * variance + divergence + 0.5 * upsilon * np.trace(k @ state.dual.cov @ k.T)
+    return cost
+
+
+def without_unlabeled(problem, state):
+    kept = problem.y != 0.0
+    latent = type(state.latent)(*(values[kept] for values in state.latent))
+    intermediate = state.intermediate._replace(mean=state.intermediate.mean[:, kept])
+    return labeled_part(problem), state._replace(intermediate=intermediate, latent=latent)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 0.5])
+def test_without_margin_unlabeled_samples_cost_what_the_factorization_costs(rng, sigma):
+    problem = problem_of(rng, margin=0.0, sigma=sigma)
+    state, _ = random_state(rng, problem)
+    state = state._replace(latent=label_moments(loc_of(state), problem.y, 0.0))
+    difference = binary.elbo(*without_unlabeled(problem, state)) - binary.elbo(problem, state)
+    assert difference == pytest.approx(cost_of_unlabeled(problem, state), rel=1e-10)
+    assert difference > 0.1
+
+
+def test_without_margin_and_with_known_parameters_unlabeled_samples_cost_nothing(rng):
+    """q(a) and q(b, e) shrink to points; q(g_i) of unlabeled samples is its optimum, N(K_i a, σ_g²)."""
+    problem = problem_of(rng, margin=0.0, sigma=0.8)
+    state, _ = random_state(rng, problem)
+    costs = []
+    for size in (1.0, 1e-3, 1e-9):
+        dual, readout = (
+            type(factor).from_moments(factor.mean, size * factor.cov)
+            for factor in (state.dual, state.readout._replace(mean=np.r_[1.0, np.zeros(N_KERNELS)]))
+        )
+        intermediate = state.intermediate._replace(
+            mean=problem.stack.apply(dual.mean),
+            cov=0.64 * np.eye(N_KERNELS),
+            log_det=N_KERNELS * np.log(0.64),
+        )
+        here = state._replace(dual=dual, readout=readout, intermediate=intermediate)
+        here = here._replace(latent=label_moments(loc_of(here), problem.y, 0.0))
+        costs.append(binary.elbo(*without_unlabeled(problem, here)) - binary.elbo(problem, here))
+    assert costs[0] > 0.1
+    assert costs[1] == pytest.approx(1e-3 * costs[0], rel=1e-6)
+    assert abs(costs[2]) < 1e-7
+
+
+def test_without_margin_the_highest_bound_is_that_of_the_labeled_samples_or_lower(rng):
+    problem = problem_of(rng, 14, margin=0.0)
+    part, options = labeled_part(problem), LoopOptions(max_iter=400, tol=1e-10)
+    supervised = maximize_elbo(binary, part, binary.init(part, np.ones(len(part.y))), options)
+    fitted = maximize_elbo(binary, problem, start_from_labeled(problem, supervised.state), options)
+    assert fitted.elbo_history[-1] < supervised.elbo_history[-1] - 0.1
+
+
+# ------------------------------------------------------------------------------------------- labels of the unlabeled
+
+
+def test_positive_probability_against_monte_carlo_and_integration(rng):
+    problem = problem_of(rng, margin=0.6)
+    state, _ = binary.sweep(problem, binary.init(problem, np.ones(N_SAMPLES)))
+    found, loc = positive_probability(problem, state), loc_of(state)
+    f, _ = latent_draws(rng, problem, loc, 200_000)
+    unlabeled = problem.y == 0.0
+    assert_monte_carlo((f > 0.6)[:, unlabeled], found[unlabeled])
+    np.testing.assert_array_equal(found[~unlabeled], (problem.y > 0.0)[~unlabeled])
+    upper, lower = (stats.norm.sf(0.6, loc=side * loc[unlabeled]) for side in (1.0, -1.0))
+    assert_same(found[unlabeled], upper / (upper + lower), SAME_FORMULA)
+
+
+def test_positive_probability_is_finite_far_in_the_tails(rng):
+    problem = problem_of(rng, margin=0.5)
+    state, _ = random_state(rng, problem)
+    mean = np.zeros((N_KERNELS, N_SAMPLES))
+    mean[0, -2:] = -1e4, 1e4
+    readout = state.readout._replace(mean=np.array([0.0, 1.0, 0.0, 0.0]))
+    state = state._replace(intermediate=state.intermediate._replace(mean=mean), readout=readout)
+    problem = problem._replace(y=np.array([1.0, -1.0, 0.0, 0.0, 0.0, 0.0, 0.0]))
+    np.testing.assert_array_equal(positive_probability(problem, state)[2:], [0.5, 0.5, 0.5, 0.0, 1.0])
+
+
+def two_bands(rng, n_each):
+    """Two parallel clouds, and centered kernels that see them."""
+    clouds = [rng.normal(size=(n_each, 2)) * [1.0, 0.3] + [0.0, side] for side in (1.0, -1.0)]
+    x, truth = np.vstack(clouds), np.repeat([1.0, -1.0], n_each)
+    distances = ((x[:, None] - x) ** 2).sum(axis=-1)
+    kernels = np.exp(-distances / (2.0 * np.array([0.3, 1.0])[:, None, None]))
+    kernels -= kernels.mean(axis=1, keepdims=True)
+    kernels -= kernels.mean(axis=2, keepdims=True)
+    return kernels / np.einsum("mii->m", kernels)[:, None, None] * len(x), truth
+
+
+def test_unlabeled_samples_move_the_boundary_to_where_samples_are_rare():
+    rng, errors, options = np.random.default_rng(3), [], LoopOptions(max_iter=300)
+    priors = BINARY_PRIORS["non-sparse"]._replace(intercept=Gamma(1e4, 1.0))
+    for _ in range(5):
+        kernels, truth = two_bands(rng, 40)
+        y = np.zeros(80)
+        labeled = np.concatenate([rng.choice(40, 2, replace=False), 40 + rng.choice(40, 2, replace=False)])
+        y[labeled] = truth[labeled]
+        problem = binary_problem(kernels, y, priors, margin=0.5)
+        part = labeled_part(problem)
+        supervised = maximize_elbo(binary, part, binary.init(part, np.ones(4)), options).state
+        fitted = maximize_elbo(binary, problem, start_from_labeled(problem, supervised), options).state
+        before = np.sign(predict_score(problem.stack, supervised.dual, supervised.readout, 1.0).mean)
+        after = np.where(positive_probability(problem, fitted) > 0.5, 1.0, -1.0)
+        errors.append([(before != truth)[y == 0.0].mean(), (after != truth)[y == 0.0].mean()])
+    mean = np.mean(errors, axis=0)
+    assert mean[1] < 0.6 * mean[0], mean
+
+
+# ------------------------------------------------------------------------------------------ equivariance, backends
+
+
+def test_swapped_classes_and_permuted_samples(rng):
+    problem = problem_of(rng, 12, margin=0.8)
+    options = LoopOptions(max_iter=25, tol=0.0, accelerate=False)
+    magnitude = np.abs(rng.normal(size=12))
+    state = maximize_elbo(binary, problem, binary.init(problem, magnitude), options).state
+    swapped = problem._replace(y=-problem.y)
+    mirrored = maximize_elbo(binary, swapped, binary.init(swapped, magnitude), options).state
+    assert_same(mirrored.latent.mean, -state.latent.mean, 1e-9)
+    unlabeled = problem.y == 0.0
+    assert_same(
+        positive_probability(swapped, mirrored)[unlabeled],
+        1.0 - positive_probability(problem, state)[unlabeled],
+        1e-9,
+    )
+    order = rng.permutation(12)
+    moved = binary_problem(
+        np.asarray(problem.stack.kernels)[:, order][:, :, order], problem.y[order], margin=0.8
+    )
+    permuted = maximize_elbo(binary, moved, binary.init(moved, magnitude[order]), options).state
+    assert_same(permuted.latent.mean, state.latent.mean[order], 1e-8)
+    assert_same(permuted.readout.mean, state.readout.mean, 1e-8)
+
+
+def test_numpy_and_jax_agree_after_fifty_sweeps(rng):
+    problem = problem_of(rng, 30, 6, "sparse", margin=0.7, sigma=0.8)
+    options = LoopOptions(max_iter=50, tol=0.0, accelerate=False)
+    start = binary.init(problem, np.ones(30))
+    with_numpy, with_jax = (
+        maximize_elbo(binary, problem, start, options._replace(backend=backend))
+        for backend in ("numpy", "jax")
+    )
+    assert_same_factors(with_jax.state, with_numpy.state, AGREEMENT)
+    np.testing.assert_allclose(with_jax.elbo_history, with_numpy.elbo_history, rtol=AGREEMENT)
+
+
+def test_start_from_labeled_predicts_the_unlabeled_scores(rng):
+    problem = problem_of(rng, 12, margin=0.7)
+    part = labeled_part(problem)
+    state, _ = binary.sweep(part, binary.init(part, np.ones(len(part.y))))
+    start, labeled = start_from_labeled(problem, state), problem.y != 0.0
+    assert_same(start.intermediate[:, labeled], state.intermediate.mean, 1e-15)
+    kernels = np.asarray(problem.stack.kernels)
+    assert_same(start.intermediate[:, ~labeled], (kernels @ state.dual.mean)[:, ~labeled], SAME_FORMULA)
+    loc = state.readout.mean[0] + state.readout.mean[1:] @ start.intermediate
+    assert_same(start.latent, label_moments(loc, problem.y, 0.7).mean, SAME_FORMULA)
+    rectangular = intermediate_error(
+        state.intermediate, part.stack.apply(state.dual.mean), part.gram, state.dual
+    )
+    loops = reference.g_error(
+        kernels[:, labeled], state.dual.mean, state.dual.cov, state.intermediate.mean, state.intermediate.cov
+    )
+    assert rectangular == pytest.approx(loops, rel=1e-10)  # rows are the labeled samples, columns all of them
