@@ -6,7 +6,7 @@ multiply with ``@``.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -14,76 +14,14 @@ import scipy.sparse
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_array
 
-from bayesmkl._estimator import encode_labels
 from bayesmkl._numerics.validation import check_integer
 
-__all__ = ["LabelSplit", "check_laplacian", "knn_laplacian", "split_labels", "squared_kernel_distances"]
+__all__ = ["check_laplacian", "knn_laplacian", "squared_kernel_distances"]
 
 # Largest |L - L'| and largest |row sum|, relative to the largest entry; those read from text reach 1e-8.
 EXACT = 1e-8
 # Share of non-zero entries up to which a sparse product beats a dense one (BLAS is about ten times denser work).
 SPARSE = 0.1
-
-
-class LabelSplit(NamedTuple):
-    """Labels of which some are missing.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_samples,)
-        As given.
-    labeled : ndarray of shape (n_labeled,)
-        Positions of samples with a label.
-    classes : ndarray of shape (n_classes,)
-    targets : ndarray of shape (n_tasks, n_labeled)
-        -1 and +1: one task for two classes, one per class (one-versus-rest) for more.
-    """
-
-    labels: np.ndarray
-    labeled: np.ndarray
-    classes: np.ndarray
-    targets: np.ndarray
-
-    def transduce(self, scores: np.ndarray) -> np.ndarray:
-        """Return the given labels, and predicted ones for the others from scores of shape (n_samples, n_tasks)."""
-        codes = scores[:, 0] > 0.0 if scores.shape[1] == 1 else scores.argmax(axis=1)
-        found = self.classes[codes.astype(np.intp)]
-        found[self.labeled] = self.labels[self.labeled]
-        return found
-
-
-def split_labels(y: Any, unlabeled_label: Any) -> LabelSplit:
-    """Find the labeled samples and encode their labels.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,)
-    unlabeled_label : label or None
-        Marks samples without a label; with None all samples have one.
-
-    Raises
-    ------
-    ValueError
-        If fewer than two labels remain beside `unlabeled_label`.
-
-    Examples
-    --------
-    >>> split = split_labels([-1, 0, 1, -1], unlabeled_label=-1)
-    >>> split.labeled, split.classes, split.targets
-    (array([1, 2]), array([0, 1]), array([[-1.,  1.]]))
-    """
-    labels = np.asarray(y)
-    if unlabeled_label is None:
-        return LabelSplit(labels, np.arange(len(labels)), *encode_labels(labels))
-    labeled = np.flatnonzero([label != unlabeled_label for label in labels.tolist()])
-    left = list(dict.fromkeys(labels[labeled].tolist()))
-    if len(left) < 2:
-        raise ValueError(
-            f"`y` must hold at least two labels besides `unlabeled_label`={unlabeled_label!r}; got {left}. If "
-            f"{unlabeled_label!r} is a class, mark unlabeled samples by another label, or use "
-            "`unlabeled_label=None` if there are none."
-        )
-    return LabelSplit(labels, labeled, *encode_labels(labels[labeled]))
 
 
 def knn_laplacian(X: Any, n_neighbors: int = 10, metric: Any = "euclidean") -> Any:

@@ -28,11 +28,12 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.csgraph import connected_components
 
+from bayesmkl._estimator import LabelSplit, split_labels
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl._numerics.validation import check_integer, check_number
-from bayesmkl.discriminative._graph import LabelSplit, check_laplacian, split_labels
+from bayesmkl.discriminative._graph import check_laplacian
 from bayesmkl.discriminative._inner import InnerSolution
 from bayesmkl.discriminative._outer import WeightedFit, fit_at, outer_gap
 from bayesmkl.kernels.stack import DenseStack

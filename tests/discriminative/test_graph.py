@@ -1,4 +1,4 @@
-"""Graphs against brute force, what a Laplacian must satisfy, and labels of which some are missing."""
+"""Graphs against brute force, and what a Laplacian must satisfy."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-from bayesmkl.discriminative._graph import (
-    check_laplacian,
-    knn_laplacian,
-    split_labels,
-    squared_kernel_distances,
-)
+from bayesmkl.discriminative._graph import check_laplacian, knn_laplacian, squared_kernel_distances
 
 
 def dense(laplacian):
@@ -145,28 +140,3 @@ def test_matrices_that_are_no_laplacians(form, laplacian, message):
 def test_a_vector_is_no_laplacian():
     with pytest.raises(ValueError, match=r"`laplacian` must be of shape .* got \(3,\)"):
         check_laplacian(np.zeros(3), 3)
-
-
-def test_labels_are_split_from_marks():
-    split = split_labels(np.array([5, -1, 7, 5, -1, 9]), -1)
-    np.testing.assert_array_equal(split.labeled, [0, 2, 3, 5])
-    np.testing.assert_array_equal(split.classes, [5, 7, 9])
-    np.testing.assert_array_equal(split.targets, [[1, -1, 1, -1], [-1, 1, -1, -1], [-1, -1, -1, 1]])
-    scores = np.eye(3)[[1, 2, 1, 1, 0, 1]]  # those of labeled samples are overruled
-    np.testing.assert_array_equal(split.transduce(scores), [5, 9, 7, 5, 5, 9])
-
-
-def test_text_labels_and_no_mark():
-    split = split_labels(["a", "?", "b"], "?")
-    np.testing.assert_array_equal(split.transduce(np.array([[-1.0], [2.0], [1.0]])), ["a", "b", "b"])
-    everything = split_labels([-1, 1, -1], None)
-    np.testing.assert_array_equal(everything.labeled, [0, 1, 2])
-    np.testing.assert_array_equal(everything.classes, [-1, 1])
-
-
-@pytest.mark.parametrize("y", [[-1, 1, 1, -1], [-1, -1, -1]])
-def test_two_labels_must_remain(y):
-    with pytest.raises(
-        ValueError, match=r"two labels besides `unlabeled_label`=-1.*mark unlabeled samples by"
-    ):
-        split_labels(y, -1)

@@ -6,14 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from bayesmkl._estimator import LabelSplit, split_labels
 from bayesmkl._numerics.validation import check_choice, check_integer, check_number
-from bayesmkl.discriminative._graph import (
-    LabelSplit,
-    check_laplacian,
-    knn_laplacian,
-    split_labels,
-    squared_kernel_distances,
-)
+from bayesmkl.discriminative._graph import check_laplacian, knn_laplacian, squared_kernel_distances
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep, refuse_missing_labels
 from bayesmkl.discriminative.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
