@@ -62,6 +62,16 @@ def _spd_inverse_lapack(matrix: np.ndarray) -> tuple[np.ndarray, np.floating]:
 
 
 def _spd_inverse_jax(matrix: Any) -> tuple[Any, Any]:
+    import jax
+
+    if jax.default_backend() != "cpu":
+        return _invert_on_jax(matrix)
+    # one after the other, also under vmap: two batches at a time leave the threads of XLA waiting for each other
+    one = jax.custom_batching.sequential_vmap(_invert_on_jax)
+    return one(matrix) if matrix.ndim == 2 else jax.lax.map(one, matrix)
+
+
+def _invert_on_jax(matrix: Any) -> tuple[Any, Any]:
     from jax.scipy.linalg import cho_solve
 
     xp = namespace(matrix)

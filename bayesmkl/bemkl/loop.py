@@ -5,11 +5,14 @@ acceleration, ``COORDINATES`` and ``scales(state)``, both shaped as the carry. T
 after sweep. The accelerated one starts every sweep from an Anderson extrapolation of the last ones and keeps it
 only if the bound does not fall; otherwise it forgets the older half of them and takes the plain sweep. Coordinate
 ascent and this rule together keep the bound monotone.
+
+`ascend` is the loop without its sweeps: it says where the next one starts and is told what it found. So the same
+loop serves one model (`maximize_elbo`) and several that are swept together (`batch`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -18,7 +21,17 @@ from bayesmkl._numerics import acceleration
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.threads import blas_threads_for
 
-__all__ = ["Algorithm", "LoopOptions", "LoopResult", "maximize_elbo"]
+__all__ = [
+    "Algorithm",
+    "LoopOptions",
+    "LoopResult",
+    "OnSweep",
+    "Views",
+    "advance",
+    "ascend",
+    "largest_dimension",
+    "maximize_elbo",
+]
 
 # A plain sweep may lose this much to rounding, relative to the bound, before the loop gives up.
 ROUNDING = 1e-9
@@ -71,12 +84,22 @@ class LoopResult(NamedTuple):
         return float(np.max(np.diff(last), initial=0.0) / abs(last[-1]))
 
 
+class Views(NamedTuple):
+    """What the loop reads of a state, in NumPy arrays."""
+
+    carry: Callable[[Any], Any]
+    scales: Callable[[Any], Any]
+    final: Callable[[Any], Any]  # the state that is returned
+    coordinates: Any
+
+
+# Yields where the next sweep starts, is sent the state and the bound that it found, returns the result.
+Ascent = Generator[Any, tuple[Any, float], LoopResult]
+OnSweep = Callable[[int, float], None]
+
+
 def maximize_elbo(
-    algorithm: Algorithm,
-    problem: Any,
-    start: Any,
-    options: LoopOptions,
-    on_sweep: Callable[[int, float], None] | None = None,
+    algorithm: Algorithm, problem: Any, start: Any, options: LoopOptions, on_sweep: OnSweep | None = None
 ) -> LoopResult:
     """Run `algorithm` on `problem` from the carry `start`.
 
@@ -91,22 +114,14 @@ def maximize_elbo(
     """
     if options.backend == "jax":
         return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
-    steps = _Steps(algorithm.sweep, algorithm.carry, algorithm.scales, algorithm.COORDINATES)
-    with blas_threads_for(max(max(np.shape(field), default=1) for field in start)):
-        return _maximize(steps, problem, start, options, on_sweep)
-
-
-class _Steps(NamedTuple):
-    """An algorithm's functions, those for the acceleration returning NumPy arrays."""
-
-    sweep: Callable[[Any, Any], tuple[Any, Any]]
-    carry: Callable[[Any], Any]
-    scales: Callable[[Any], Any]
-    coordinates: Any
+    ascent = ascend(start, _views_of(algorithm), options, on_sweep)
+    with blas_threads_for(largest_dimension(start)):
+        (result,) = advance([ascent], lambda starts: {0: _attempt(algorithm.sweep, problem, starts[0])})
+    return result
 
 
 def _maximize_on_jax(
-    algorithm: Algorithm, problem: Any, start: Any, options: LoopOptions, on_sweep: Any
+    algorithm: Algorithm, problem: Any, start: Any, options: LoopOptions, on_sweep: OnSweep | None
 ) -> LoopResult:
     import jax
 
@@ -114,19 +129,46 @@ def _maximize_on_jax(
         return jax.tree.map(np.asarray, tree)
 
     with jax.enable_x64(True):
-        problem, start = jax.tree.map(jax.numpy.asarray, (problem, start))
-        carry, scales = jax.jit(algorithm.carry), jax.jit(algorithm.scales)
-        steps = _Steps(  # extrapolation is little work on arrays that grow: not worth compiling
-            jax.jit(algorithm.sweep),
+        problem = jax.tree.map(jax.numpy.asarray, problem)
+        sweep, carry, scales = (jax.jit(f) for f in (algorithm.sweep, algorithm.carry, algorithm.scales))
+        views = Views(  # extrapolation is little work on arrays that grow: not worth compiling
             lambda state: to_numpy(carry(state)),
             lambda state: to_numpy(scales(state)),
+            to_numpy,
             algorithm.COORDINATES,
         )
-        result = _maximize(steps, problem, start, options, on_sweep)
-        return result._replace(state=to_numpy(result.state))
+        ascent = ascend(start, views, options, on_sweep)
+        (result,) = advance([ascent], lambda starts: {0: _attempt(sweep, problem, starts[0])})
+        return result
 
 
-def _maximize(steps: _Steps, problem: Any, start: Any, options: LoopOptions, on_sweep: Any) -> LoopResult:
+def _views_of(algorithm: Algorithm) -> Views:
+    """Return the views of states in NumPy arrays."""
+    return Views(algorithm.carry, algorithm.scales, lambda state: state, algorithm.COORDINATES)
+
+
+def largest_dimension(start: Any) -> int:
+    """Rows of the largest matrix that a sweep from `start` factorizes."""
+    return max(max(np.shape(field), default=1) for field in start)
+
+
+def ascend(start: Any, views: Views, options: LoopOptions, on_sweep: OnSweep | None = None) -> Ascent:
+    """Run the loop, but leave the sweeps to whoever advances it.
+
+    Parameters
+    ----------
+    start : NamedTuple
+        Carry.
+    views : Views
+    options : LoopOptions
+    on_sweep : callable, optional
+        As in `maximize_elbo`.
+
+    Yields
+    ------
+    NamedTuple
+        Carry from which the next sweep starts; its state and bound are to be sent.
+    """
     trace: list[float] = []
 
     def record(elbo: float) -> None:
@@ -134,37 +176,63 @@ def _maximize(steps: _Steps, problem: Any, start: Any, options: LoopOptions, on_
         if on_sweep is not None:
             on_sweep(len(trace), elbo)
 
-    state, elbo = _attempt(steps.sweep, problem, start)
+    state, elbo = yield start
     record(elbo)
     outcome = _failure(elbo, -np.inf)
     quiet, n_rejected, history = 0, 0, acceleration.EMPTY
-    here = steps.carry(state) if outcome is None else None
+    here = views.carry(state) if outcome is None else None
     while outcome is None and len(trace) < options.max_iter:
         trial = None
         if len(history.outputs) >= 2:
-            origin = acceleration.extrapolate(history, _flat(steps.scales(state)))
-            trial = _attempt(steps.sweep, problem, acceleration.restore(origin, here, steps.coordinates))
+            origin = acceleration.extrapolate(history, _flat(views.scales(state)))
+            trial = yield acceleration.restore(origin, here, views.coordinates)
             if not trial[1] >= elbo:  # falls, or is not finite: forget the older half, take the plain sweep
                 trial, history, n_rejected = None, _younger_half(history), n_rejected + 1
                 record(elbo)
                 if len(trace) == options.max_iter:
                     break
         if trial is None:
-            trial = _attempt(steps.sweep, problem, here)
+            trial = yield here
             outcome = _failure(trial[1], elbo)
             if outcome is not None:
                 break
-            origin = acceleration.flatten(here, steps.coordinates) if options.accelerate else None
+            origin = acceleration.flatten(here, views.coordinates) if options.accelerate else None
         quiet = quiet + 1 if trial[1] - elbo < options.tol * abs(trial[1]) else 0
         state, elbo = trial
         record(elbo)
-        here = steps.carry(state)
+        here = views.carry(state)
         if options.accelerate:
-            output = acceleration.flatten(here, steps.coordinates)
+            output = acceleration.flatten(here, views.coordinates)
             history = acceleration.remember(history, output, output - origin, options.depth)
         if options.tol > 0.0 and quiet >= PATIENCE:
             outcome = Outcome.CONVERGED
-    return LoopResult(state, np.array(trace), len(trace), n_rejected, outcome or Outcome.MAX_ITER)
+    outcome = outcome or Outcome.MAX_ITER
+    return LoopResult(views.final(state), np.array(trace), len(trace), n_rejected, outcome)
+
+
+def advance(
+    ascents: Sequence[Ascent], sweep: Callable[[dict[int, Any]], dict[int, tuple[Any, float]]]
+) -> list[LoopResult]:
+    """Run loops in lock step until all have ended.
+
+    Parameters
+    ----------
+    ascents : sequence of generators
+        From `ascend`.
+    sweep : callable
+        From where the sweeps start, by the positions of the loops that have not ended, to the states and bounds
+        that they find.
+    """
+    starts, results = {k: next(ascent) for k, ascent in enumerate(ascents)}, {}
+    while starts:
+        found = sweep(starts)
+        for k in tuple(found):
+            try:
+                starts[k] = ascents[k].send(found.pop(k))  # nothing keeps states that are rejected
+            except StopIteration as end:
+                results[k] = end.value
+                del starts[k]
+    return [results[k] for k in range(len(ascents))]
 
 
 def _attempt(sweep: Any, problem: Any, start: Any) -> tuple[Any, float]:
