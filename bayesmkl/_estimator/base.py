@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.validation import check_choice
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.checks import check_kernel_stack
+from bayesmkl.kernels.presence import check_some_view, stack_with_absent
 from bayesmkl.kernels.stack import DenseStack
 from bayesmkl.kernels.views import refuse_text_columns
 
 __all__ = ["BaseMKL"]
 
 BACKENDS = ("auto", "numpy", "jax")
+MISSING_VIEWS = ("error", "integrate")
 BLOCK_ENTRIES = 2**22  # of the kernels of new rows that are held at once, 32 MB
 
 
@@ -29,6 +33,10 @@ class BaseMKL(BaseEstimator):
 
     Subclasses have the parameters `kernels` and `kernel_names`. Fitting sets `kernel_bank_` (None for
     precomputed kernels) and `kernel_names_`.
+
+    Subclasses with a parameter `missing_views` of value "integrate" take NaN for absent views. Their stacks hold
+    zeros there and say what is present; so does `present_` of the training samples, (n_kernels, n_samples), which is
+    None with the value "error".
     """
 
     kernels: Any
@@ -36,11 +44,13 @@ class BaseMKL(BaseEstimator):
     random_state: Any
     kernel_bank_: KernelBank | None
     kernel_names_: np.ndarray
+    present_: np.ndarray | None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_precomputed()
         tags.input_tags.three_d_array = self._is_precomputed()
+        tags.input_tags.allow_nan = getattr(self, "missing_views", "error") == "integrate"
         return tags
 
     def _rng(self) -> np.random.Generator:
@@ -52,39 +62,74 @@ class BaseMKL(BaseEstimator):
 
     def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
         """Validate training data, learn the bank, check the kernels once; return their stack and y."""
+        finite = self._finite_or_nan()
         if self._is_precomputed():
-            stack, y = self._fit_precomputed(X, y, check_y)
+            kernels, y = self._fit_precomputed(X, y, check_y | finite)
             known_psd = None
         else:
             refuse_text_columns(X)
-            _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
+            with self._naming_missing_views():
+                _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y, **finite)
             bank = self._new_bank()
-            stack = DenseStack(np.moveaxis(bank.fit_transform(X), -1, 0))
+            kernels = np.moveaxis(bank.fit_transform(X), -1, 0)
             self.kernel_bank_, known_psd = bank, bank.kernels_known_psd_
             self.kernel_names_ = self._names(bank.kernel_names_)
-        self.n_kernels_in_ = stack.n_kernels
-        return self._check_kernels(stack, known_psd), y
+        self.n_kernels_in_ = len(kernels)
+        return self._check_kernels(self._stack_of_training(kernels), known_psd), y
+
+    def _stack_of_training(self, kernels: np.ndarray) -> DenseStack:
+        """Learn from training kernels (n_kernels, n_train, n_train) who has what, and return their stack."""
+        if not hasattr(self, "missing_views"):
+            return DenseStack(kernels)
+        self.present_ = None
+        if self.missing_views == "error":
+            return DenseStack(kernels)
+        stack = stack_with_absent(kernels, list(self.kernel_names_), in_place=self.kernel_bank_ is not None)
+        check_some_view(stack.present)
+        self.present_ = np.ones(kernels.shape[:2], dtype=bool) if stack.present is None else stack.present
+        return stack
+
+    def _finite_or_nan(self) -> dict[str, Any]:
+        """Return what lets NaN pass scikit-learn's validation; nothing where it shall not."""
+        policy = check_choice("missing_views", getattr(self, "missing_views", "error"), MISSING_VIEWS)
+        return {"ensure_all_finite": "allow-nan"} if policy == "integrate" else {}
+
+    @contextmanager
+    def _naming_missing_views(self) -> Iterator[None]:
+        """Add the remedy to scikit-learn's error for NaN, where there is one."""
+        try:
+            yield
+        except ValueError as error:
+            if "Input X contains NaN" not in str(error) or getattr(self, "missing_views", None) != "error":
+                raise
+            raise ValueError(
+                f"{error}\n\nIf samples lack whole views, all columns of those views being NaN, use "
+                '`missing_views="integrate"`.'
+            ) from error
 
     def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
         """Judge the training kernels once and return those to train on.
 
         `known_psd` marks kernels that need no test of definiteness; None tests all.
         """
-        check_kernel_stack(stack.kernels, list(self.kernel_names_), known_psd=known_psd)
+        names = list(self.kernel_names_)
+        check_kernel_stack(stack.kernels, names, known_psd=known_psd, present=stack.present)
         return stack
 
     def _new_bank(self) -> KernelBank:
+        keep = {"missing_views": "keep"} if getattr(self, "missing_views", "error") == "integrate" else {}
         if self.kernels is None:
-            return KernelBank()
+            return KernelBank(**keep)
         if isinstance(self.kernels, KernelBank):
-            return clone(self.kernels)
+            return clone(self.kernels).set_params(**keep)
         raise ValueError(
             '`kernels` must be a KernelBank, None (the default bank) or "precomputed"; '
             f"got {self.kernels!r}. Wrap kernels in a bank: KernelBank(kernels=...)."
         )
 
-    def _fit_precomputed(self, X: Any, y: Any, check_y: dict[str, Any]) -> tuple[DenseStack, np.ndarray]:
-        X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check_y)
+    def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+        with self._naming_missing_views():
+            X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check)
         if X.ndim > 3 or X.shape[0] != X.shape[1] or X.size == 0:
             raise ValueError(
                 "`X` must hold training kernels of shape (n_samples, n_samples, n_kernels), or "
@@ -92,9 +137,9 @@ class BaseMKL(BaseEstimator):
                 "of kernels, pass a bank: `kernels=KernelBank(...)`."
             )
         self.kernel_bank_ = None
-        stack = _kernels_first(X)
-        self.kernel_names_ = self._names([f"kernel {m}" for m in range(stack.n_kernels)])
-        return stack, y
+        kernels = _kernels_first(X)
+        self.kernel_names_ = self._names([f"kernel {m}" for m in range(len(kernels))])
+        return kernels, y
 
     def _names(self, default: Sequence[str]) -> np.ndarray:
         if self.kernel_names is None:
@@ -106,10 +151,30 @@ class BaseMKL(BaseEstimator):
             )
         return np.array(names, dtype=object)
 
+    def _training_stack(self) -> DenseStack:
+        """Return the training kernels of the bank, evaluated anew; models of precomputed kernels have none."""
+        if self.kernel_bank_ is None:
+            raise ValueError("`kernels` were precomputed: the model does not have its training kernels.")
+        return self._stack_of(self.kernel_bank_.train_stack())
+
+    def _stack_of(self, kernels: np.ndarray, which: Any = slice(None), in_place: bool = True) -> DenseStack:
+        """Return the stack of the kernels at `which`, (n_kernels, n_rows, n_train), NaN where views are absent."""
+        present = getattr(self, "present_", None)
+        if present is None:
+            return DenseStack(kernels)
+        return stack_with_absent(kernels, list(self.kernel_names_[which]), present[which], in_place)
+
+    def _stack_of_precomputed(self, X: np.ndarray) -> DenseStack:
+        stack = self._stack_of(_kernels_first(X), in_place=False)
+        check_some_view(stack.present)
+        return stack
+
     def _row_stack(self, X: Any) -> DenseStack:
         """Validate rows to predict and return their kernels against the training samples."""
         X = self._validate_rows(X)
-        return _kernels_first(X) if self.kernel_bank_ is None else DenseStack(self.kernel_bank_.evaluate(X))
+        if self.kernel_bank_ is None:
+            return self._stack_of_precomputed(X)
+        return self._stack_of(self.kernel_bank_.evaluate(X))
 
     def _row_blocks(self, X: Any, kernels: np.ndarray) -> Iterator[DenseStack]:
         """Do what `_row_stack` does for some kernels only, and for a block of rows at a time to bound the memory.
@@ -121,19 +186,22 @@ class BaseMKL(BaseEstimator):
     def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
         """Cut validated rows into blocks; see `_row_blocks`."""
         if self.kernel_bank_ is None:
-            stack = _kernels_first(X)
+            stack = self._stack_of_precomputed(X)
             yield stack if len(kernels) == stack.n_kernels else stack.select(kernels)
             return
         size = max(1, BLOCK_ENTRIES // max(1, len(kernels) * len(self.kernel_bank_.X_train_)))
         for first in range(0, len(X), size):
-            yield DenseStack(self.kernel_bank_.evaluate(X[first : first + size], kernels))
+            yield self._stack_of(self.kernel_bank_.evaluate(X[first : first + size], kernels), kernels)
 
     def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "kernel_names_")
-        if self.kernel_bank_ is not None:
-            refuse_text_columns(X)
-            return validate_data(self, X, reset=False, dtype=np.float64, order="C")
-        X = check_array(X, dtype=np.float64, allow_nd=True, estimator=self, input_name="X")
+        finite: Any = True if getattr(self, "present_", None) is None else "allow-nan"
+        options = {"dtype": np.float64, "ensure_all_finite": finite}
+        with self._naming_missing_views():
+            if self.kernel_bank_ is not None:
+                refuse_text_columns(X)
+                return validate_data(self, X, reset=False, order="C", **options)
+            X = check_array(X, allow_nd=True, estimator=self, input_name="X", **options)
         self._check_row_shape(X.shape)
         return X
 
@@ -187,6 +255,6 @@ class BaseMKL(BaseEstimator):
         warn_user(message, ConvergenceWarning)
 
 
-def _kernels_first(X: np.ndarray) -> DenseStack:
+def _kernels_first(X: np.ndarray) -> np.ndarray:
     """Transpose a stack once, from samples first (users) to kernels first (algorithms)."""
-    return DenseStack(np.ascontiguousarray(np.moveaxis(X, -1, 0) if X.ndim == 3 else X[None]))
+    return np.ascontiguousarray(np.moveaxis(X, -1, 0) if X.ndim == 3 else X[None])

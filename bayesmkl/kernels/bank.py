@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayesmkl._numerics.validation import check_choice
 from bayesmkl.kernels.adapters import as_kernels
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
@@ -22,6 +23,7 @@ from bayesmkl.kernels.normalize import (
     fit_normalizers,
     fit_normalizers_by_rows,
 )
+from bayesmkl.kernels.presence import PresentPairs, positions, present_views
 from bayesmkl.kernels.views import View, refuse_text_columns, resolve_views
 
 __all__ = ["KernelBank"]
@@ -52,6 +54,10 @@ class KernelBank(TransformerMixin, BaseEstimator):
         * "center": move the origin of the feature space to the training mean, ``HKH``.
 
         A sequence is applied in order, usually ``("center", "spherical")``.
+    missing_views : "error" or "keep", default="error"
+        What NaN means. "error": it is refused. "keep": all columns of a view are NaN in samples that lack the view,
+        and rows and columns of such samples are NaN in the kernels on that view. A view that shares those columns
+        is absent as well; where other views have NaN in some but not all of their columns, that is an error.
 
     Attributes
     ----------
@@ -69,6 +75,8 @@ class KernelBank(TransformerMixin, BaseEstimator):
         The fitted kernel functions.
     normalizers_ : list of list
         The fitted normalizations of each kernel.
+    present_ : ndarray of bool of shape (n_views, n_train)
+        The training samples that have each view.
     X_train_ : ndarray of shape (n_train, n_features_in_)
         The training data. The stack itself is not kept.
     n_features_in_ : int
@@ -78,9 +86,9 @@ class KernelBank(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    All statistics (normalization, scales of distances) come from training data and are applied to every later
-    row. Training kernels are exactly symmetric for all kernel functions of this package. Doubtful kernels are
-    not judged here but once per fit by :func:`bayesmkl.kernels.checks.check_kernel_stack`.
+    All statistics (normalization, scales of distances) come from the training samples that have the view and are
+    applied to every later row. Training kernels are exactly symmetric for all kernel functions of this package.
+    Doubtful kernels are not judged here but once per fit by :func:`bayesmkl.kernels.checks.check_kernel_stack`.
 
     Examples
     --------
@@ -96,10 +104,22 @@ class KernelBank(TransformerMixin, BaseEstimator):
     (5, 20, 4)
     """
 
-    def __init__(self, kernels: Any = "paper", views: Any = "all", normalize: Any = "spherical") -> None:
+    def __init__(
+        self,
+        kernels: Any = "paper",
+        views: Any = "all",
+        normalize: Any = "spherical",
+        missing_views: str = "error",
+    ) -> None:
         self.kernels = kernels
         self.views = views
         self.normalize = normalize
+        self.missing_views = missing_views
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing_views == "keep"
+        return tags
 
     def fit(self, X: Any, y: Any = None) -> KernelBank:
         """Learn columns, kernel scales and normalizations from training data, without holding a training kernel.
@@ -110,7 +130,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_train, n_features)
-            Training samples; numbers without NaN.
+            Training samples; numbers, NaN only where `missing_views` says so.
         y : None
             Ignored.
 
@@ -165,15 +185,15 @@ class KernelBank(TransformerMixin, BaseEstimator):
         return self.evaluate(self.X_train_)
 
     def train_diagonal(self) -> np.ndarray:
-        """Return the self-similarities of the training samples, shape (n_kernels, n_train)."""
+        """Return the self-similarities of the training samples, shape (n_kernels, n_train); NaN where absent."""
         check_is_fitted(self, "normalizers_")
-        diagonals = []
-        for m, kernel, geometry in self._evaluations(self.X_train_):
-            diagonal = kernel.diagonal(geometry.Z)
+        diagonals = np.full((self.n_kernels_, len(self.X_train_)), np.nan)
+        for m, kernel, pairs in self._evaluations(self.X_train_):
+            diagonal = kernel.diagonal(pairs.geometry.Z)
             for normalizer in self.normalizers_[m]:
                 diagonal = normalizer.train_diagonal(diagonal)
-            diagonals.append(diagonal)
-        return np.stack(diagonals)
+            diagonals[m, pairs.columns] = diagonal
+        return diagonals
 
     def row_stack(self, X: Any) -> np.ndarray:
         """Return the kernels between the rows of `X` and the training samples with kernels first.
@@ -190,15 +210,18 @@ class KernelBank(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "normalizers_")
         refuse_text_columns(X)
-        return self.evaluate(validate_data(self, X, reset=False, dtype=np.float64, order="C"))
+        return self.evaluate(self._validate(X, reset=False))
+
+    def _validate(self, X: Any, **options: Any) -> np.ndarray:
+        finite = "allow-nan" if self.missing_views == "keep" else True
+        return validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
 
     def _learn(self, X: Any, keep: bool) -> np.ndarray:
         normalize = check_normalize(self.normalize)
+        check_choice("missing_views", self.missing_views, ("error", "keep"))
         functions = as_kernels(self.kernels)
         refuse_text_columns(X)
-        X_train = validate_data(
-            self, X, dtype=np.float64, order="C", copy=True
-        )  # the caller may change theirs
+        X_train = self._validate(X, copy=True)  # the caller may change theirs
         views = resolve_views(self.views, self.n_features_in_, getattr(self, "feature_names_in_", None))
         kernels = [copy.copy(function) for _ in views for function in functions]
         self.kernel_views_ = [view.name for view in views for _ in functions]
@@ -208,24 +231,21 @@ class KernelBank(TransformerMixin, BaseEstimator):
         self.kernel_names_ = _unique(labels)
         self.n_kernels_ = len(kernels)
         self.views_, self.kernels_, self.X_train_ = views, kernels, X_train
+        self.present_ = self._present(X_train)
+        self._refuse_empty_views()
 
         normalizers: list[list[Normalizer]] = []
         stack = np.empty((self.n_kernels_ if keep else 0, len(X_train), len(X_train)))
-        for m, kernel, geometry in self._evaluations(X_train):
+        for m, kernel, pairs in self._evaluations(X_train):
             with _naming(self.kernel_names_[m]):
-                kernel.fit(geometry.Z)
+                kernel.fit(pairs.geometry.Z)
                 if keep:
-                    _evaluate(kernel, geometry, stack[m])
-                if not normalize:
-                    normalizers.append([])
-                    continue
-                diagonal = kernel.diagonal(geometry.Z)
-                if keep:
-                    normalizers.append(fit_normalizers(normalize, stack[m], diagonal))
+                    values = pairs.room_in(stack[m])
+                    _evaluate(kernel, pairs.geometry, values)
+                    normalizers.append(_normalize_training(normalize, kernel, pairs.geometry.Z, values))
+                    pairs.put(values, stack[m])
                 else:
-                    _check_finite(diagonal)
-                    rows = partial(_rows, kernel, geometry.Z)
-                    normalizers.append(fit_normalizers_by_rows(normalize, rows, diagonal))
+                    normalizers.append(_learn_by_rows(normalize, kernel, pairs.geometry.Z))
         self.kernels_known_psd_ = np.array([kernel.known_psd for kernel in kernels])
         self.normalizers_ = normalizers
         return stack
@@ -238,30 +258,65 @@ class KernelBank(TransformerMixin, BaseEstimator):
         wanted = range(self.n_kernels_) if kernels is None else [int(m) for m in kernels]
         places = {m: place for place, m in enumerate(wanted)}
         stack = np.empty((len(places), len(X), len(self.X_train_)))
-        for m, kernel, geometry in self._evaluations(X):
+        for m, kernel, pairs in self._evaluations(X):
             if m not in places:
                 continue
-            rows = stack[places[m]]
-            with _naming(self.kernel_names_[m]):
-                _evaluate(kernel, geometry, rows)
-                if self.normalizers_[m]:
-                    diagonal = kernel.diagonal(geometry.X)
-                    for normalizer in self.normalizers_[m]:
-                        diagonal = normalizer.apply(rows, diagonal)
+            values = pairs.room_in(stack[places[m]])
+            if len(values):
+                with _naming(self.kernel_names_[m]):
+                    _evaluate(kernel, pairs.geometry, values)
+                    if self.normalizers_[m]:
+                        diagonal = kernel.diagonal(pairs.geometry.X)
+                        for normalizer in self.normalizers_[m]:
+                            diagonal = normalizer.apply(values, diagonal)
+            pairs.put(values, stack[places[m]])
         return stack
 
-    def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PairwiseGeometry]]:
+    def _present(self, X: np.ndarray) -> np.ndarray:
+        """Say which rows have which views, (n_views, n_rows)."""
+        if self.missing_views == "error":
+            return np.ones((len(self.views_), len(X)), dtype=bool)
+        return present_views(X, self.views_)
+
+    def _refuse_empty_views(self) -> None:
+        for view, present in zip(self.views_, self.present_, strict=True):
+            if not present.any():
+                raise ValueError(
+                    f"`X`: all training samples lack the view {view.name!r}. Leave it out of `views`."
+                )
+
+    def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PresentPairs]]:
         """Go through the kernels view by view; those of one view share distances and inner products."""
         per_view = self.n_kernels_ // len(self.views_)
+        is_training = X is self.X_train_
+        present = self.present_ if is_training else self._present(X)
         for v, view in enumerate(self.views_):
-            train = _select(self.X_train_, view)
-            geometry = PairwiseGeometry(train if X is self.X_train_ else _select(X, view), train)
+            columns = positions(self.present_[v])
+            train = _select(self.X_train_, view, columns)
+            rows = columns if is_training else positions(present[v])
+            geometry = PairwiseGeometry(train if is_training else _select(X, view, rows), train)
             for m in range(v * per_view, (v + 1) * per_view):
-                yield m, self.kernels_[m], geometry
+                yield m, self.kernels_[m], PresentPairs(geometry, rows, columns)
 
 
-def _select(X: np.ndarray, view: View) -> np.ndarray:
-    return np.ascontiguousarray(X[:, view.columns])
+def _select(X: np.ndarray, view: View, rows: Any) -> np.ndarray:
+    return np.ascontiguousarray(X[:, view.columns][rows])
+
+
+def _normalize_training(
+    normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray, values: np.ndarray
+) -> list[Normalizer]:
+    """Learn the normalizations from the training kernel `values`, (n_train, n_train), and apply them to it."""
+    return fit_normalizers(normalize, values, kernel.diagonal(train)) if normalize else []
+
+
+def _learn_by_rows(normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> list[Normalizer]:
+    """Learn the normalizations without holding the training kernel."""
+    if not normalize:
+        return []
+    diagonal = kernel.diagonal(train)
+    _check_finite(diagonal)
+    return fit_normalizers_by_rows(normalize, partial(_rows, kernel, train), diagonal)
 
 
 def _evaluate(kernel: Kernel, geometry: PairwiseGeometry, out: np.ndarray) -> None:

@@ -42,6 +42,20 @@ class KernelQualityWarning(UserWarning):
     """A kernel that can be used but is unlikely to mean what the user thinks."""
 
 
+class _AmongPresent:
+    """Each kernel among the samples that have what it compares, one at a time."""
+
+    def __init__(self, kernels: np.ndarray, present: np.ndarray) -> None:
+        self.kernels, self.present = kernels, present  # (n_kernels, n_train, n_train), (n_kernels, n_train)
+
+    def __len__(self) -> int:
+        return len(self.kernels)
+
+    def __getitem__(self, m: int) -> np.ndarray:
+        there = self.present[m]
+        return self.kernels[m] if there.all() else self.kernels[m][np.ix_(there, there)]
+
+
 class _Finding(NamedTuple):
     """One kernel, seen in one pass."""
 
@@ -53,7 +67,12 @@ class _Finding(NamedTuple):
 
 
 def check_kernel_stack(
-    kernels: np.ndarray, names: Sequence[str], *, known_psd: Any = None, definiteness: bool = True
+    kernels: np.ndarray,
+    names: Sequence[str],
+    *,
+    known_psd: Any = None,
+    definiteness: bool = True,
+    present: np.ndarray | None = None,
 ) -> None:
     r"""Check training kernels once: raise for NaN and infinity, warn once about everything doubtful.
 
@@ -67,6 +86,8 @@ def check_kernel_stack(
         Kernels that are symmetric and positive semidefinite by their formula and need no test; None tests all.
     definiteness : bool, default=True
         Whether to test the others for positive semidefiniteness, for callers that do not do it themselves.
+    present : ndarray of bool of shape (n_kernels, n_train), default=None
+        The samples that have what each kernel compares; each kernel is judged on them alone. None: all of them.
 
     Raises
     ------
@@ -103,14 +124,19 @@ def check_kernel_stack(
     _check_shape(kernels, names)
     probe = np.random.default_rng(0).standard_normal((kernels.shape[1],))
     known = np.zeros(len(names), dtype=bool) if known_psd is None else np.asarray(known_psd, dtype=bool)
-    findings = [_inspect(*each, probe) for each in zip(kernels, names, known, strict=True)]
-    indefinite = indefinite_kernels(kernels, known) if definiteness else []
+    there = np.ones(kernels.shape[:2], dtype=bool) if present is None else present
+    judged = _AmongPresent(kernels, there)
+    findings = [
+        _spread(_inspect(judged[m], name, bool(known[m]), probe[there[m]]), there[m])
+        for m, name in enumerate(names)
+    ]
+    indefinite = indefinite_kernels(judged, known) if definiteness else []
     problems = (
         _list("near_identity", findings, names),
         _list("constant", findings, names),
         _duplicates(findings, names),
         _list("asymmetric", findings, names),
-        describe_indefinite(kernels, names, indefinite),
+        describe_indefinite(judged, names, indefinite),
         _scales(findings, names),
     )
     lines = [
@@ -177,6 +203,15 @@ def _inspect(kernel: np.ndarray, name: str, known: bool, probe: np.ndarray) -> _
     )
 
 
+def _spread(finding: _Finding, present: np.ndarray) -> _Finding:
+    """Extend the fingerprint, which covers the present samples, by zeros to all (n_train,)."""
+    if present.all():
+        return finding
+    fingerprint = np.zeros(len(present))
+    fingerprint[present] = finding.fingerprint
+    return finding._replace(fingerprint=fingerprint)
+
+
 def _is_asymmetric(kernel: np.ndarray, tolerance: float) -> bool:
     """Compare a kernel with its transpose in tiles that fit into the cache."""
     for first in range(0, len(kernel), TILE):
@@ -227,14 +262,12 @@ def _duplicates(findings: list[_Finding], names: Sequence[str]) -> str:
     return _join(groups, "; ")
 
 
-def indefinite_kernels(
-    kernels: np.ndarray, known_psd: Any = None, tolerance: float = INDEFINITE
-) -> list[int]:
+def indefinite_kernels(kernels: Any, known_psd: Any = None, tolerance: float = INDEFINITE) -> list[int]:
     """Return the positions of kernels that are not positive semidefinite, beyond rounding.
 
     Parameters
     ----------
-    kernels : ndarray of shape (n_kernels, n_train, n_train)
+    kernels : ndarray of shape (n_kernels, n_train, n_train), or sequence of square matrices
         Finite.
     known_psd : array-like of bool of shape (n_kernels,), default=None
         Kernels that need no test; None tests all.
@@ -251,7 +284,7 @@ def indefinite_kernels(
     return [m for m in range(len(kernels)) if not known[m] and not _is_semidefinite(kernels[m], tolerance)]
 
 
-def describe_indefinite(kernels: np.ndarray, names: Sequence[str], found: Sequence[int]) -> str:
+def describe_indefinite(kernels: Any, names: Sequence[str], found: Sequence[int]) -> str:
     """Name indefinite kernels with the range of their eigenvalues."""
     items = [f"{names[m]} (eigenvalues from {_extremes(kernels[m])})" for m in found[:SHOWN]]
     return _join(items + [names[m] for m in found[SHOWN:]])

@@ -30,6 +30,9 @@ class DenseStack(NamedTuple):
     ----------
     kernels : array of shape (n_kernels, n_rows, n_train)
         C-contiguous NumPy array or JAX array. A NamedTuple is a JAX pytree, so a stack passes through ``jit``.
+    present : bool array of shape (n_kernels, n_rows), optional
+        Which query points have what each kernel compares; None: all of them. The row of an absent query point and the
+        column of an absent training point hold zeros, so that no contraction needs to look here.
 
     Examples
     --------
@@ -44,6 +47,7 @@ class DenseStack(NamedTuple):
     """
 
     kernels: Any
+    present: Any = None
 
     @property
     def n_kernels(self) -> int:
@@ -188,11 +192,13 @@ class DenseStack(NamedTuple):
 
     def rows(self, index: Any) -> DenseStack:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
-        return DenseStack(self.kernels[:, index])
+        present = None if self.present is None else self.present[:, index]
+        return DenseStack(self.kernels[:, index], present)
 
     def select(self, index: Any) -> DenseStack:
         """Return the stack of the kernels at `index` (integers or a boolean mask)."""
-        return DenseStack(self.kernels[np.atleast_1d(np.asarray(index))])
+        chosen = np.atleast_1d(np.asarray(index))
+        return DenseStack(self.kernels[chosen], None if self.present is None else self.present[chosen])
 
 
 def _add_up(wide: np.ndarray, weights: np.ndarray, active: np.ndarray) -> np.ndarray:

@@ -163,6 +163,8 @@ def refuse_text_columns(X: Any) -> None:
 
 def _holds_numbers(values: np.ndarray) -> bool:
     if values.dtype.kind == "O":  # numbers and missing values, which are reported as such later
+        if all(value is None for value in values.flat):
+            return True
         return not any(isinstance(v, (str, bytes)) for v in values.flat) and any(
             isinstance(v, Real) for v in values.flat
         )

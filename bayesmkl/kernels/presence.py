@@ -1,0 +1,207 @@
+"""Samples that lack some views: who has what, told by NaN in features or in kernels.
+
+A view is there or not. In a table of features all columns of an absent view are NaN; in a kernel the row and the
+column of a sample that lacks its view are NaN. Algorithms get zeros in their place and a mask of what is present.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.views import View
+
+__all__ = ["PresentPairs", "check_some_view", "positions", "present_views", "stack_with_absent"]
+
+
+def present_views(X: np.ndarray, views: Sequence[View]) -> np.ndarray:
+    """Say which rows have which views.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        NaN marks what is missing.
+    views : sequence of View of length n_views
+        A view that shares columns with an absent one is absent as well, as far as its missing columns are those of
+        absent views.
+
+    Returns
+    -------
+    present : ndarray of bool of shape (n_views, n_rows)
+
+    Raises
+    ------
+    ValueError
+        For rows that lack a part of a view, or all views.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.presence import present_views
+    >>> from bayesmkl.kernels.views import View
+    >>> X = np.array([[1.0, 2.0, 3.0], [1.0, np.nan, np.nan]])
+    >>> present_views(X, [View("left", np.array([0])), View("right", np.array([1, 2]))])
+    array([[ True,  True],
+           [ True, False]])
+    """
+    missing = np.isnan(X)
+    present = np.ones((len(views), len(X)), dtype=bool)
+    if not missing.any():
+        return present
+    explained = np.zeros_like(missing)  # entries of views that are absent as a whole
+    for view in views:
+        explained[:, view.columns] |= missing[:, view.columns].all(axis=1, keepdims=True)
+    for v, view in enumerate(views):
+        in_part = (missing & ~explained)[:, view.columns].any(axis=1)
+        if in_part.any():
+            raise ValueError(
+                _incomplete(view, in_part, whole=len(views) == 1 and len(view.columns) == X.shape[1])
+            )
+        present[v] = ~missing[:, view.columns].any(axis=1)
+    check_some_view(present)
+    return present
+
+
+def check_some_view(present: np.ndarray | None) -> None:
+    """Raise for samples without any view.
+
+    `present` is of shape (n_views or n_kernels, n_rows); None: nothing is absent.
+    """
+    if present is None:
+        return
+    bare = np.flatnonzero(~present.any(axis=0))
+    if len(bare):
+        raise ValueError(
+            f"`X`: all views of {_count(len(bare), 'sample')} are missing, the first in row {bare[0]}. "
+            "Nothing is known about them: leave them out."
+        )
+
+
+def _incomplete(view: View, rows: np.ndarray, whole: bool) -> str:
+    first, n_rows = np.flatnonzero(rows)[0], int(rows.sum())
+    remedy = (
+        "There is one view of all columns: name those that can be missing, "
+        "`KernelBank(views={name: columns, ...})`, and impute within them."
+        if whole
+        else "A view is there as a whole or not at all: impute within the view, or split it into smaller views."
+    )
+    return (
+        f"`X`: {_count(n_rows, 'sample')} {'has' if n_rows == 1 else 'have'} NaN in some but not all columns of "
+        f"view {view.name!r}, the first in row {first}. {remedy}"
+    )
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+class PresentPairs(NamedTuple):
+    """Query and training points that have a view, and where they are among all."""
+
+    geometry: PairwiseGeometry
+    rows: Any  # positions, or a slice of all
+    columns: Any
+
+    @property
+    def _are_all(self) -> bool:
+        return isinstance(self.rows, slice) and isinstance(self.columns, slice)
+
+    def room_in(self, kernel: np.ndarray) -> np.ndarray:
+        """Return where to write their values: `kernel` (n_rows, n_train) itself if nobody lacks the view."""
+        return kernel if self._are_all else np.empty(self.geometry.shape)
+
+    def put(self, values: np.ndarray, kernel: np.ndarray) -> None:
+        """Copy their values to their places in `kernel`, NaN elsewhere."""
+        if self._are_all:
+            return
+        kernel.fill(np.nan)
+        index = [
+            np.arange(size)[part] for part, size in zip((self.rows, self.columns), kernel.shape, strict=True)
+        ]
+        kernel[np.ix_(*index)] = values
+
+
+def positions(present: np.ndarray) -> Any:
+    """Return positions; a slice where all are present, so that nothing is copied."""
+    return slice(None) if present.all() else np.flatnonzero(present)
+
+
+def stack_with_absent(
+    kernels: np.ndarray,
+    names: Sequence[str],
+    train_present: np.ndarray | None = None,
+    in_place: bool = False,
+) -> DenseStack:
+    """Replace NaN of absent samples by zeros and remember where they were.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_rows, n_train)
+        The row of an absent query point is NaN, and so is the column of an absent training point.
+    names : sequence of str of length n_kernels
+        What messages call the kernels.
+    train_present : ndarray of bool of shape (n_kernels, n_train), optional
+        Training points that have what each kernel compares. None: the kernels are those of training, and tell.
+    in_place : bool, default=False
+        Whether `kernels` may be overwritten.
+
+    Returns
+    -------
+    stack : DenseStack
+        With ``present=None`` where all rows are there.
+
+    Raises
+    ------
+    ValueError
+        For NaN elsewhere, and for a kernel that no training point has.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.presence import stack_with_absent
+    >>> first = np.array([[1.0, np.nan], [np.nan, np.nan]])
+    >>> stack = stack_with_absent(np.stack([first, np.eye(2)]), ["first", "second"])
+    >>> stack.kernels[0]
+    array([[1., 0.],
+           [0., 0.]])
+    >>> stack.present
+    array([[ True, False],
+           [ True,  True]])
+    """
+    present = np.ones(kernels.shape[:2], dtype=bool)
+    filled = kernels
+    for m, name in enumerate(names):
+        missing = np.isnan(kernels[m])
+        if train_present is None and missing.all():
+            raise ValueError(f"{name!r} is missing (NaN) for all training samples. Leave this kernel out.")
+        if not missing.any() and (train_present is None or train_present[m].all()):
+            continue
+        absent = missing.all(axis=1)
+        in_columns = absent if train_present is None else ~train_present[m]
+        if not np.array_equal(missing, absent[:, None] | in_columns):
+            raise ValueError(_misplaced(name, missing, absent, in_columns))
+        present[m] = ~absent
+        filled = kernels.copy() if filled is kernels and not in_place else filled
+        filled[m][absent] = 0.0
+        filled[m][:, in_columns] = 0.0
+    return DenseStack(filled, None if present.all() else present)
+
+
+def _misplaced(name: str, missing: np.ndarray, absent: np.ndarray, in_columns: np.ndarray) -> str:
+    """Say where NaN is although both samples are there, or is not although one of them is absent."""
+    unexpected = np.argwhere(missing & ~absent[:, None] & ~in_columns)
+    if len(unexpected):
+        row, column = unexpected[0]
+        return (
+            f"`X`: {name!r} has NaN between samples that have it, at [{row}, {column}] for one. NaN marks a sample "
+            "without this view, by all of its row and all of its column."
+        )
+    row, column = np.argwhere(~missing & in_columns)[0]
+    return (
+        f"`X`: {name!r} is not NaN at [{row}, {column}], although training sample {column} lacks the view. Are "
+        "the training samples along the second axis the same, in the same order?"
+    )
