@@ -160,6 +160,33 @@ class IntermediateOutputs(NamedTuple):
         log_dets = xp.broadcast_to(self.log_det, self.mean.shape[:-2])
         return 0.5 * (self.mean.size * (1.0 + LOG_2PI) + n_samples * log_dets.sum())
 
+    @property
+    def n_projected(self) -> int:
+        """Number of intermediate outputs, of one output, that follow a kernel: all of them."""
+        return int(self.mean.shape[-2] * self.mean.shape[-1])
+
+    @property
+    def score_weight(self) -> Any:
+        """Precision of a sample's score, relative to that of a sample with all views: one."""
+        return namespace(self.mean).ones((1, self.mean.shape[-1]), dtype=self.mean.dtype)
+
+    @property
+    def variance(self) -> Any:
+        """Marginal variances, shaped as the mean."""
+        xp = namespace(self.mean)
+        return xp.diagonal(self.cov, axis1=-2, axis2=-1)[..., None] * xp.ones_like(self.mean)
+
+    @property
+    def total_cov(self) -> Any:
+        """Sum over samples of the covariances."""
+        return self.mean.shape[-1] * self.cov
+
+    def squared_distance(self, projection: Any) -> Any:
+        """``E (g_mi - projection_mi)²``, summed over kernels and samples."""
+        residual = self.mean - projection
+        spread = self.mean.shape[-1] * namespace(self.cov).trace(self.cov, axis1=-2, axis2=-1)
+        return (residual * residual).sum(axis=(-2, -1)) + spread
+
 
 class ReadoutMoments(NamedTuple):
     """What the updates need of q(b, e)."""
@@ -188,7 +215,7 @@ def update_precision(prior: Gamma, square: Any) -> Gamma:
     return Gamma(prior.concentration + 0.5, prior.rate + 0.5 * square)
 
 
-def update_noise_precision(prior: Gamma, error: Any, size: int) -> Gamma:
+def update_noise_precision(prior: Gamma, error: Any, size: Any) -> Gamma:
     """q(υ), q(ε) of regression: the precision of `size` residuals with expected squared sum `error`."""
     return Gamma(prior.concentration + 0.5 * size, prior.rate + 0.5 * error)
 
@@ -297,11 +324,9 @@ def latent_mean(intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
 # ---------------------------------------------------------------------------------------------- acceleration
 
 
-def intermediate_scale(intermediate: IntermediateOutputs) -> Any:
+def intermediate_scale(intermediate: Any) -> Any:
     """Reciprocal scale of E[G] for the acceleration, root precision of its kernel, shaped as E[G]."""
-    xp = namespace(intermediate.mean)
-    precision = 1.0 / xp.diagonal(intermediate.cov, axis1=-2, axis2=-1)
-    return xp.sqrt(precision)[..., None] * xp.ones_like(intermediate.mean)
+    return 1.0 / namespace(intermediate.mean).sqrt(intermediate.variance)
 
 
 def readout_cov_scale(readout: Gaussian) -> Any:
@@ -334,7 +359,7 @@ def expected_zero_mean(square: Any, precision: Gamma) -> Any:
     return 0.5 * (precision.log_mean - LOG_2PI - precision.mean * square).sum()
 
 
-def expected_residual(error: Any, size: int, precision: PrecisionMoments | Gamma) -> Any:
+def expected_residual(error: Any, size: Any, precision: PrecisionMoments | Gamma) -> Any:
     """``E[log N(residual; 0, 1/precision)]`` over `size` residuals with expected squared sum `error`.
 
     With one error per output, each of `size` residuals, it is summed over them.
@@ -344,10 +369,7 @@ def expected_residual(error: Any, size: int, precision: PrecisionMoments | Gamma
 
 def intermediate_error(intermediate: IntermediateOutputs, projection: Any, gram: Any, dual: Gaussian) -> Any:
     """``E ||g_mi - k_mi' a||²``, summed over kernels and samples."""
-    n_samples = intermediate.mean.shape[1]
-    residual = intermediate.mean - projection
-    spread = n_samples * namespace(gram).trace(intermediate.cov) + (gram * dual.cov).sum()
-    return (residual * residual).sum() + spread
+    return intermediate.squared_distance(projection) + (gram * dual.cov).sum()
 
 
 def score_error(scores: Any, intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
@@ -377,13 +399,13 @@ def shared_bound(
     intermediate_precision : PrecisionMoments or Gamma
         υ, known (classification) or with its factor (regression).
     """
-    square, (n_kernels, n_samples) = state.readout.square, state.intermediate.mean.shape[-2:]
+    square, n_kernels = state.readout.square, state.intermediate.mean.shape[-2]
     n_intercepts = square.shape[0] - n_kernels  # one for every output
     return (
         state.sample_precision.bound(priors.sample)
         + expected_zero_mean(state.dual.square, state.sample_precision)
         + state.dual.entropy
-        + expected_residual(error, n_kernels * n_samples, intermediate_precision)
+        + expected_residual(error, state.intermediate.n_projected, intermediate_precision)
         + state.intermediate.entropy
         + state.intercept_precision.bound(priors.intercept)
         + expected_zero_mean(square[:n_intercepts], state.intercept_precision)

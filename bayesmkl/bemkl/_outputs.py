@@ -18,9 +18,11 @@ import numpy as np
 
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.linalg import spd_inverse
-from bayesmkl.bemkl._moments import Gaussian, IntermediateOutputs
+from bayesmkl.bemkl._absent_views import AbsentViews, CompletedOutputs, complete
+from bayesmkl.bemkl._moments import Gaussian, IntermediateOutputs, expected_residual
 
 __all__ = [
+    "Intermediates",
     "ReadoutParts",
     "intermediate_errors",
     "latent_means",
@@ -29,10 +31,15 @@ __all__ = [
     "readout_of",
     "readout_parts",
     "readout_target",
+    "score_bound",
     "score_errors",
     "update_duals",
     "update_intermediates",
 ]
+
+
+# q(G): one covariance for all samples, or one for every pattern of views that samples lack.
+Intermediates = IntermediateOutputs | CompletedOutputs
 
 
 class ReadoutParts(NamedTuple):
@@ -99,7 +106,8 @@ def update_intermediates(
     readout_cov: Any,
     intermediate_precision: Any,
     latent_precision: Any,
-) -> IntermediateOutputs:
+    absent: AbsentViews | None = None,
+) -> Intermediates:
     """q(G_c) of every output, §4.1; with the same precisions everywhere they share one covariance.
 
     Parameters
@@ -112,6 +120,8 @@ def update_intermediates(
         Mean and covariance of q(b, e).
     intermediate_precision, latent_precision : float or array of shape (n_outputs,)
         E[υ] and E[ε].
+    absent : AbsentViews, optional
+        What samples lack.
     """
     xp, n_kernels = namespace(projection), projection.shape[1]
     upsilon, epsilon = (
@@ -119,13 +129,16 @@ def update_intermediates(
     )
     moment = readout_parts(readout[:, None] * readout + readout_cov, n_kernels)
     weights = readout_parts(readout, n_kernels).weights
+    if absent is not None:
+        moments = (weights, moment.weights, moment.cross)
+        return complete(absent, projection, latent, moments, upsilon, epsilon)
+    pull = weights[:, None] * latent[:, None, :] - moment.cross[..., None]
     eye = xp.eye(n_kernels, dtype=projection.dtype)
     cov, log_det = spd_inverse(upsilon * eye + epsilon * moment.weights)
-    pull = weights[:, None] * latent[:, None, :] - moment.cross[..., None]
     return IntermediateOutputs(cov @ (upsilon * projection + epsilon * pull), cov, log_det)
 
 
-def readout_design(intermediate: IntermediateOutputs, latent_precision: Any) -> Any:
+def readout_design(intermediate: Intermediates, latent_precision: Any) -> Any:
     """Return the matrix that equation (4) adds to the prior precisions of all intercepts and the kernel weights.
 
     It is ``sum_ci ε_c E[x_ci x_ci']``, where x_ci has a one at the intercept of output c, and g_ci.
@@ -133,22 +146,24 @@ def readout_design(intermediate: IntermediateOutputs, latent_precision: Any) -> 
     xp, mean = namespace(intermediate.mean), intermediate.mean
     n_outputs, _, n_samples = mean.shape
     epsilon = xp.broadcast_to(xp.asarray(latent_precision, dtype=mean.dtype), (n_outputs,))
-    totals = epsilon[:, None] * mean.sum(axis=2)
-    square = mean @ mean.mT + n_samples * intermediate.cov
+    weight = xp.broadcast_to(intermediate.score_weight, (n_outputs, n_samples))
+    weighted = weight[:, None] * mean
+    totals = epsilon[:, None] * weighted.sum(axis=2)
+    square = weighted @ mean.mT + intermediate.total_cov
     square = (epsilon[:, None, None] * square).sum(axis=0)
-    top = xp.concatenate([n_samples * xp.diag(epsilon), totals], axis=1)
+    top = xp.concatenate([xp.diag(epsilon * weight.sum(axis=1)), totals], axis=1)
     return xp.concatenate([top, xp.concatenate([totals.T, square], axis=1)])
 
 
-def readout_target(intermediate: IntermediateOutputs, latent: Any, latent_precision: Any) -> Any:
+def readout_target(intermediate: Intermediates, latent: Any, latent_precision: Any) -> Any:
     """Return ``sum_ci ε_c E[x_ci] E[f_ci]``, the linear term of equation (4)."""
     xp = namespace(latent)
-    weighted = xp.asarray(latent_precision)[..., None] * latent
+    weighted = xp.asarray(latent_precision)[..., None] * intermediate.score_weight * latent
     weights = (intermediate.mean @ weighted[..., None]).sum(axis=0)[:, 0]
     return xp.concatenate([weighted.sum(axis=1), weights])
 
 
-def latent_means(intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
+def latent_means(intermediate: Intermediates, readout: Gaussian) -> Any:
     """Return the expected score ``E[e]' E[g_ci] + E[b_c]``, shape (n_outputs, n_samples)."""
     mean = readout_parts(readout.mean, intermediate.mean.shape[1])
     return mean.weights @ intermediate.mean + mean.intercepts[:, None]
@@ -157,26 +172,31 @@ def latent_means(intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
 # -------------------------------------------------------------------------------------------------- bound terms
 
 
-def intermediate_errors(
-    intermediate: IntermediateOutputs, projection: Any, gram: Any, duals: Gaussian
-) -> Any:
-    """``E ||g_cmi - k_mi' a_c||²``, summed over kernels and samples, shape (n_outputs,)."""
-    n_outputs, _, n_samples = intermediate.mean.shape
-    residual = intermediate.mean - projection
-    spread = n_samples * namespace(gram).trace(intermediate.cov, axis1=-2, axis2=-1)
-    return (
-        (residual * residual).sum(axis=(1, 2)) + spread + duals.cov.reshape(n_outputs, -1) @ gram.reshape(-1)
-    )
+def intermediate_errors(intermediate: Intermediates, projection: Any, gram: Any, duals: Gaussian) -> Any:
+    """``E ||g_cmi - k_mi' a_c||²``, summed over the samples of every kernel, shape (n_outputs,)."""
+    from_duals = duals.cov.reshape(len(duals.mean), -1) @ gram.reshape(-1)
+    return intermediate.squared_distance(projection) + from_duals
 
 
-def score_errors(scores: Any, intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
-    """``E (scores_ci - e' g_ci - b_c)²``, summed over samples, shape (n_outputs,)."""
-    _, n_kernels, n_samples = intermediate.mean.shape
+def score_errors(scores: Any, intermediate: Intermediates, readout: Gaussian) -> Any:
+    """``E (scores_ci - e' g_ci - b_c)²``, summed over samples by the weights of their scores, shape (n_outputs,)."""
+    n_kernels = intermediate.mean.shape[1]
     cov = readout_parts(readout.cov, n_kernels)
     weights = readout_parts(readout.mean, n_kernels).weights
     residual = scores - latent_means(intermediate, readout)
     spread = cov.weights @ intermediate.mean + 2.0 * cov.cross[..., None]
-    from_readout = n_samples * cov.intercepts + (spread * intermediate.mean).sum(axis=(1, 2))
+    weight = intermediate.score_weight
+    from_readout = weight.sum(axis=1) * cov.intercepts
+    from_readout = from_readout + (weight[:, None] * spread * intermediate.mean).sum(axis=(1, 2))
     weights_square = weights[:, None] * weights + cov.weights
-    from_intermediate = n_samples * (weights_square * intermediate.cov).sum(axis=(-2, -1))
-    return (residual * residual).sum(axis=1) + from_readout + from_intermediate
+    from_intermediate = (weights_square * intermediate.total_cov).sum(axis=(-2, -1))
+    return (weight * residual * residual).sum(axis=1) + from_readout + from_intermediate
+
+
+def score_bound(misfit: Any, intermediate: Intermediates, precision: Any) -> Any:
+    """``E[log p(f | b, e, G)]``, summed, where `misfit` is that of `score_errors`."""
+    bound = expected_residual(misfit, intermediate.mean.shape[2], precision)
+    if isinstance(intermediate, IntermediateOutputs):
+        return bound
+    weight = intermediate.score_weight
+    return bound + 0.5 * namespace(weight).log(weight).sum()

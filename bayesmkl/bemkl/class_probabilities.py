@@ -24,9 +24,9 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayesmkl._numerics.largest_normal import log_largest
+from bayesmkl.bemkl._absent_views import ViewMoments
 from bayesmkl.bemkl._moments import Gaussian
-from bayesmkl.bemkl._outputs import project
-from bayesmkl.bemkl.predict import predict_scores
+from bayesmkl.bemkl.predict import expected_outputs, predict_scores
 
 __all__ = ["ClassScores", "log_class_probabilities", "predict_class_scores"]
 
@@ -40,7 +40,12 @@ class ClassScores(NamedTuple):
 
 
 def predict_class_scores(
-    stack: Any, duals: Gaussian, readout: Gaussian, intermediate_variance: float, rule: str = "full"
+    stack: Any,
+    duals: Gaussian,
+    readout: Gaussian,
+    intermediate_variance: float,
+    rule: str = "full",
+    moments: ViewMoments | None = None,
 ) -> ClassScores:
     """Mean and covariance of the scores of new samples over the classes.
 
@@ -56,12 +61,14 @@ def predict_class_scores(
         σ_g².
     rule : {"full", "paper"}
         See the module's documentation.
+    moments : ViewMoments, optional
+        Moments of the intermediate outputs, for rows that lack views (``stack.present``).
     """
     n_classes = len(duals.mean)
-    scores = predict_scores(stack, duals, readout, intermediate_variance, rule)
+    scores = predict_scores(stack, duals, readout, intermediate_variance, rule, moments)
     mean, variance = (np.array(field) for field in zip(*scores, strict=True))
     identity = np.broadcast_to(np.eye(n_classes), (stack.n_rows, n_classes, n_classes))
-    design = np.concatenate([identity, project(stack, duals.mean).transpose(2, 0, 1)], axis=2)
+    design = np.concatenate([identity, expected_outputs(stack, duals, moments).transpose(2, 0, 1)], axis=2)
     common = design @ readout.cov @ design.mT
     own = variance - common.diagonal(axis1=1, axis2=2).T
     return ClassScores(mean, np.maximum(own, 0.0), common)

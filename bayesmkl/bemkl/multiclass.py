@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate, LogCoordinate
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_moments
+from bayesmkl.bemkl._absent_views import AbsentViews
 from bayesmkl.bemkl._moments import (
     UNIT_PRECISION,
     Gamma,
     Gaussian,
-    IntermediateOutputs,
-    expected_residual,
+    ReadoutUpdate,
     intermediate_scale,
     known_precision,
     readout_cov_scale,
@@ -34,11 +34,13 @@ from bayesmkl.bemkl._moments import (
     update_readout,
 )
 from bayesmkl.bemkl._outputs import (
+    Intermediates,
     intermediate_errors,
     latent_means,
     project,
     readout_design,
     readout_target,
+    score_bound,
     score_errors,
     update_duals,
     update_intermediates,
@@ -77,6 +79,7 @@ class MulticlassProblem(NamedTuple):
     priors: MulticlassPriors
     margin: Any  # ν
     intermediate_precision: Any  # 1/σ_g²
+    absent: AbsentViews | None = None  # which samples lack which views
 
 
 class MulticlassState(NamedTuple):
@@ -84,7 +87,7 @@ class MulticlassState(NamedTuple):
 
     sample_precision: Gamma  # q(λ), (n_outputs, n_train)
     dual: Gaussian  # q(a), one per output
-    intermediate: IntermediateOutputs  # q(G), one mean per output
+    intermediate: Intermediates  # q(G), one mean per output
     intercept_precision: Gamma  # q(γ), (n_outputs,)
     kernel_precision: Gamma  # q(ω), (n_kernels,)
     readout: Gaussian  # q(b, e), all intercepts first
@@ -145,8 +148,13 @@ def scales(state: MulticlassState) -> MulticlassCarry:
     )
 
 
-def sweep(problem: MulticlassProblem, start: MulticlassCarry) -> tuple[MulticlassState, Any]:
-    """Update every factor once, in the paper's order (§4.1), and return the state with its ELBO."""
+def sweep(
+    problem: MulticlassProblem, start: MulticlassCarry, solve_readout: ReadoutUpdate = update_readout
+) -> tuple[MulticlassState, Any]:
+    """Update every factor once, in the paper's order (§4.1), and return the state with its ELBO.
+
+    `solve_readout` is the update of q(b, e).
+    """
     priors, precision, n_outputs = problem.priors, problem.intermediate_precision, problem.y.shape[0]
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_duals(  # q(a), (3)
@@ -154,12 +162,12 @@ def sweep(problem: MulticlassProblem, start: MulticlassCarry) -> tuple[Multiclas
     )
     projection = project(problem.stack, dual.mean)
     intermediate = update_intermediates(  # q(G)
-        projection, start.latent, start.readout, start.readout_cov, precision, 1.0
+        projection, start.latent, start.readout, start.readout_cov, precision, 1.0, problem.absent
     )
     readout_square = start.readout**2 + namespace(projection).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[:n_outputs])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout_square[n_outputs:])  # q(ω)
-    readout = update_readout(  # q(b, e), (4) with the samples of all outputs
+    readout = solve_readout(  # q(b, e), (4) with the samples of all outputs
         readout_design(intermediate, 1.0),
         readout_target(intermediate, start.latent, 1.0),
         readout_precision(intercept_precision, kernel_precision),
@@ -196,6 +204,6 @@ def elbo(problem: MulticlassProblem, state: MulticlassState, projection: Any = N
     misfit = misfit + state.latent.variance.sum(axis=1)
     return (
         shared_bound(problem.priors, state, error, precision)
-        + expected_residual(misfit, problem.y.shape[1], UNIT_PRECISION)  # E[log p(f | b, e, G)]
+        + score_bound(misfit, state.intermediate, UNIT_PRECISION)  # E[log p(f | b, e, G)]
         + state.latent.entropy.sum()
     )

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 
 from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate, LogCoordinate
 from bayesmkl._numerics.arrays import namespace
+from bayesmkl.bemkl._absent_views import AbsentViews
 from bayesmkl.bemkl._moments import (
     Gamma,
     Gaussian,
-    IntermediateOutputs,
-    expected_residual,
+    ReadoutUpdate,
     intermediate_scale,
     readout_cov_scale,
     readout_precision,
@@ -30,10 +30,12 @@ from bayesmkl.bemkl._moments import (
     update_readout,
 )
 from bayesmkl.bemkl._outputs import (
+    Intermediates,
     intermediate_errors,
     project,
     readout_design,
     readout_target,
+    score_bound,
     score_errors,
     update_duals,
     update_intermediates,
@@ -72,6 +74,7 @@ class MultioutputProblem(NamedTuple):
     gram: Any  # sum_m K_m' K_m, (n_train, n_train)
     y: Any  # (n_outputs, n_samples)
     priors: MultioutputPriors
+    absent: AbsentViews | None = None  # which samples lack which views
 
 
 class MultioutputState(NamedTuple):
@@ -81,7 +84,7 @@ class MultioutputState(NamedTuple):
     intermediate_precision: Gamma  # q(υ), (n_outputs,)
     noise_precision: Gamma  # q(ε), (n_outputs,)
     dual: Gaussian  # q(a), one per output
-    intermediate: IntermediateOutputs  # q(G), one mean and covariance per output
+    intermediate: Intermediates  # q(G), one mean and covariance per output
     intercept_precision: Gamma  # q(γ), (n_outputs,)
     kernel_precision: Gamma  # q(ω), (n_kernels,)
     readout: Gaussian  # q(b, e), all intercepts first
@@ -154,8 +157,13 @@ def scales(state: MultioutputState) -> MultioutputCarry:
     )
 
 
-def sweep(problem: MultioutputProblem, start: MultioutputCarry) -> tuple[MultioutputState, Any]:
-    """Update every factor once, noise precisions last, and return the state with its ELBO."""
+def sweep(
+    problem: MultioutputProblem, start: MultioutputCarry, solve_readout: ReadoutUpdate = update_readout
+) -> tuple[MultioutputState, Any]:
+    """Update every factor once, noise precisions last, and return the state with its ELBO.
+
+    `solve_readout` is the update of q(b, e).
+    """
     priors, y, n_outputs = problem.priors, problem.y, problem.y.shape[0]
     upsilon, epsilon = start.intermediate_precision, start.noise_precision
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
@@ -164,12 +172,12 @@ def sweep(problem: MultioutputProblem, start: MultioutputCarry) -> tuple[Multiou
     )
     projection = project(problem.stack, dual.mean)
     intermediate = update_intermediates(  # q(G)
-        projection, y, start.readout, start.readout_cov, upsilon, epsilon
+        projection, y, start.readout, start.readout_cov, upsilon, epsilon, problem.absent
     )
     readout_square = start.readout**2 + namespace(y).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[:n_outputs])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout_square[n_outputs:])  # q(ω)
-    readout = update_readout(  # q(b, e)
+    readout = solve_readout(  # q(b, e)
         readout_design(intermediate, epsilon),
         readout_target(intermediate, y, epsilon),
         readout_precision(intercept_precision, kernel_precision),
@@ -177,7 +185,7 @@ def sweep(problem: MultioutputProblem, start: MultioutputCarry) -> tuple[Multiou
     )
     error = intermediate_errors(intermediate, projection, problem.gram, dual)
     intermediate_precision = update_noise_precision(  # q(υ)
-        priors.intermediate, error, projection.size // n_outputs
+        priors.intermediate, error, intermediate.n_projected
     )
     misfit = score_errors(y, intermediate, readout)
     noise_precision = update_noise_precision(priors.noise, misfit, y.shape[1])  # q(ε)
@@ -211,5 +219,5 @@ def _bound(problem: MultioutputProblem, state: MultioutputState, error: Any, mis
         shared_bound(problem.priors, state, error, state.intermediate_precision)
         + state.intermediate_precision.bound(problem.priors.intermediate)
         + state.noise_precision.bound(problem.priors.noise)
-        + expected_residual(misfit, problem.y.shape[1], state.noise_precision)  # E[log p(y | b, e, G)]
+        + score_bound(misfit, state.intermediate, state.noise_precision)  # E[log p(y | b, e, G)]
     )

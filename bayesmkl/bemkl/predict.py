@@ -24,6 +24,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
+from bayesmkl.bemkl._absent_views import ViewMoments, apply_by_pattern, completion, view_patterns
 from bayesmkl.bemkl._moments import Gaussian, readout_moments
 from bayesmkl.bemkl._outputs import project, readout_of
 from bayesmkl.bemkl.collapsed import log_label, score_means, score_scales
@@ -33,6 +34,7 @@ __all__ = [
     "ScoreDraws",
     "ScoreMoments",
     "binary_log_odds",
+    "expected_outputs",
     "log_probabilities",
     "predict_score",
     "predict_scores",
@@ -68,13 +70,19 @@ def predict_score(
     """
     score = _readout_part(stack.apply(dual.mean), readout)
     if rule == "full":
-        (part,) = _intermediate_parts(stack, [dual.cov], readout, np.array([intermediate_variance]))
+        noise, roots = np.array([intermediate_variance]), [np.linalg.cholesky(dual.cov)]
+        (part,) = _intermediate_parts(stack, roots, _weights_square(readout), noise)
         score = score._replace(variance=score.variance + part)
     return score
 
 
 def predict_scores(
-    stack: Any, duals: Gaussian, readout: Gaussian, intermediate_variance: Any, rule: str = "full"
+    stack: Any,
+    duals: Gaussian,
+    readout: Gaussian,
+    intermediate_variance: Any,
+    rule: str = "full",
+    moments: ViewMoments | None = None,
 ) -> list[ScoreMoments]:
     """Mean and variance of the scores ``b_c + e' g_c`` of several outputs that share the kernel weights.
 
@@ -90,6 +98,8 @@ def predict_scores(
         E[1/υ_c]: σ_g² in classification.
     rule : {"full", "paper"}
         See the module's documentation.
+    moments : ViewMoments, optional
+        Moments of the intermediate outputs, for rows that lack views (``stack.present``).
 
     Returns
     -------
@@ -97,14 +107,90 @@ def predict_scores(
         One per output, each as `predict_score` of q(a_c) and q(b_c, e) returns it.
     """
     n_outputs = len(duals.mean)
-    projection = project(stack, duals.mean)
+    stack = stack if moments is None else moments.centered(stack)
+    projection = _outputs_of(stack, duals, moments)
     readouts = [readout_of(output, readout, n_outputs) for output in range(n_outputs)]
     scores = [_readout_part(*pair) for pair in zip(projection, readouts, strict=True)]
-    if rule == "full":
-        variances = np.broadcast_to(intermediate_variance, n_outputs)
-        parts = _intermediate_parts(stack, duals.cov, readouts[0], variances)
-        scores = [ScoreMoments(s.mean, s.variance + part) for s, part in zip(scores, parts, strict=True)]
-    return scores
+    square = _weights_square(readouts[0])
+    noise = np.broadcast_to(intermediate_variance, n_outputs)
+    roots = [np.linalg.cholesky(cov) for cov in duals.cov] if rule == "full" else None
+    if not _is_complete(stack):
+        parts = _absent_parts(stack, roots, square, noise, moments)
+    elif roots is None:
+        return scores
+    else:
+        parts = _intermediate_parts(stack, roots, square, noise)
+    return [ScoreMoments(s.mean, s.variance + part) for s, part in zip(scores, parts, strict=True)]
+
+
+def expected_outputs(stack: Any, duals: Gaussian, moments: ViewMoments | None = None) -> np.ndarray:
+    """Return E[g] of new samples, (n_outputs, n_kernels, n_rows), with absent views from present ones.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Kernels of the new samples (rows) against the training samples.
+    duals : Gaussian
+        q(a_c), with a leading axis of outputs.
+    moments : ViewMoments, optional
+        Moments of the intermediate outputs, for rows that lack views.
+    """
+    return _outputs_of(stack if moments is None else moments.centered(stack), duals, moments)
+
+
+def _outputs_of(stack: Any, duals: Gaussian, moments: ViewMoments | None) -> np.ndarray:
+    """`expected_outputs`, of a centered stack."""
+    outputs = project(stack, duals.mean)
+    if _is_complete(stack):
+        return outputs
+    moments, (patterns, index) = _needed(stack, moments), view_patterns(np.asarray(stack.present))
+    slope, mean = completion(patterns, moments.cov).slope, moments.mean[:, None]
+    return (apply_by_pattern(slope, outputs.mT - mean, index) + mean).mT
+
+
+def _is_complete(stack: Any) -> bool:
+    return stack.present is None or bool(np.all(stack.present))
+
+
+def _absent_parts(
+    stack: Any,
+    roots: list[np.ndarray] | None,
+    square: np.ndarray,
+    noise: np.ndarray,
+    moments: ViewMoments | None,
+) -> np.ndarray:
+    """Return what the uncertainty of present and absent views adds to the variance, (n_outputs, n_rows).
+
+    Absent views add their spread given the present ones and, with `roots`, the uncertainty that these pass on.
+    """
+    patterns, index = view_patterns(np.asarray(stack.present))
+    law = completion(patterns, _needed(stack, moments).cov)
+    parts = (square * law.cov).sum(axis=(-2, -1))[:, index]
+    if roots is None:
+        return parts
+    passed_on = law.slope.mT @ square @ law.slope
+    for number in range(len(patterns)):
+        rows = np.flatnonzero(index == number)
+        few = stack.rows(rows)
+        for output, root in enumerate(roots):
+            one = slice(output, output + 1)
+            parts[one, rows] += _intermediate_parts(few, [root], passed_on[output, number], noise[one])
+    return parts
+
+
+def _needed(stack: Any, moments: ViewMoments | None) -> ViewMoments:
+    if moments is None:
+        n_incomplete = np.sum(~np.all(stack.present, axis=0))
+        raise ValueError(
+            f"`X` must have all views of every sample; {n_incomplete} of {stack.n_rows} lack some. "
+            'Fit with missing_views="integrate" to predict samples that lack views.'
+        )
+    return moments
+
+
+def _weights_square(readout: Gaussian) -> np.ndarray:
+    """E[e e'] of the q(b, e) of one output."""
+    return readout_moments(readout.mean, readout.cov).weights_square
 
 
 def _readout_part(intermediate: np.ndarray, readout: Gaussian) -> ScoreMoments:
@@ -115,14 +201,15 @@ def _readout_part(intermediate: np.ndarray, readout: Gaussian) -> ScoreMoments:
 
 
 def _intermediate_parts(
-    stack: Any, dual_covs: Any, readout: Gaussian, intermediate_variances: np.ndarray
+    stack: Any, roots: list[np.ndarray], weights_square: np.ndarray, noise: np.ndarray
 ) -> np.ndarray:
-    """``sum_mn E[e_m e_n] Cov[g_m, g_n]`` for every output and row, shape (n_outputs, n_rows)."""
-    weights_square = readout_moments(readout.mean, readout.cov).weights_square
+    """``sum_mn E[e_m e_n] Cov[g_m, g_n]`` for every output and row, shape (n_outputs, n_rows).
+
+    `roots` are Cholesky factors of Cov[a_c], `noise` is E[1/υ_c].
+    """
     values, vectors = np.linalg.eigh(weights_square)
     kept = values > values[-1] * np.finfo(float).eps  # with pruned kernels most directions vanish
     mixing = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # R with R' R = E[e e']
-    roots = [np.linalg.cholesky(cov) for cov in dual_covs]
     variance = np.empty((len(roots), stack.n_rows))
     block = max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_train))
     for start in range(0, stack.n_rows, block):
@@ -130,7 +217,7 @@ def _intermediate_parts(
         mixed = stack.rows(rows).combine(mixing)  # R k, for every row
         for output, root in enumerate(roots):
             variance[output, rows] = ((mixed @ root) ** 2).sum(axis=(0, 2))
-    return variance + intermediate_variances[:, None] * values.sum()
+    return variance + noise[:, None] * values.sum()
 
 
 class ScoreDraws(NamedTuple):

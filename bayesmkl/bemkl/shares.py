@@ -15,7 +15,7 @@ import numpy as np
 from bayesmkl.bemkl._moments import Gaussian
 from bayesmkl.bemkl.draws import PosteriorDraws
 
-__all__ = ["KernelShares", "kernel_shares", "share_draws", "shares_of_draws"]
+__all__ = ["KernelShares", "kernel_shares", "share_draws", "share_of_each", "shares_of_draws"]
 
 N_DRAWS = 200
 BLOCK_SIZE = 2**24  # draws are taken in blocks, so that (n_kernels, n_rows, block) stays near this size
@@ -51,10 +51,12 @@ def share_draws(stack: Any, dual: np.ndarray, weights: np.ndarray) -> np.ndarray
 
 
 def _variances(stack: Any, dual: np.ndarray) -> np.ndarray:
-    """Variance over samples of ``k_mi' a``, (n_draws, n_kernels)."""
+    """Variance of ``k_mi' a`` over the samples that have what kernel m compares, (n_draws, n_kernels)."""
     block = max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_rows))
+    present = True if stack.present is None else np.asarray(stack.present)[..., None]
     starts = range(0, len(dual), block)
-    return np.concatenate([stack.apply(dual[start : start + block].T).var(axis=1).T for start in starts])
+    parts = (stack.apply(dual[start : start + block].T) for start in starts)
+    return np.concatenate([np.var(part, axis=1, where=present).T for part in parts])
 
 
 def kernel_shares(stack: Any, dual: Gaussian, readout: Gaussian, rng: np.random.Generator) -> KernelShares:
@@ -73,9 +75,16 @@ def kernel_shares(stack: Any, dual: Gaussian, readout: Gaussian, rng: np.random.
     return _moments(share_draws(stack, draws, readout.draw(N_DRAWS, rng)[:, len(outputs) :]))
 
 
+def share_of_each(stack: Any, draws: PosteriorDraws) -> np.ndarray:
+    """Return the shares of draws with one leading axis, (n_draws, n_kernels)."""
+    outputs = draws.outputs()
+    dual = np.stack([own.dual for own in outputs]) if draws.has_outputs else draws.dual
+    return share_draws(stack, dual, draws.kernel_weights)
+
+
 def shares_of_draws(stack: Any, draws: PosteriorDraws) -> KernelShares:
     """Posterior mean and standard deviation of the shares over draws with one leading axis."""
-    return _moments(share_draws(stack, draws.dual, draws.kernel_weights))
+    return _moments(share_of_each(stack, draws))
 
 
 def _moments(shares: np.ndarray) -> KernelShares:
