@@ -9,7 +9,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl.collapsed import score_means, score_scales
 from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.bemkl.shares import share_of_each
 
 __all__ = ["DIVERGENT", "ESS", "RHAT", "Agreement", "check_agreement", "judge"]
 
@@ -37,11 +37,10 @@ def check_agreement(problem: Any, draws: PosteriorDraws, stats: dict[str, np.nda
     """
     from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
 
-    flat = draws.flat()
-    shares = share_draws(problem.stack, flat.dual, flat.kernel_weights)
-    scales = score_scales(flat, getattr(problem, "intermediate_precision", None))
-    scores = score_means(problem.stack, flat) / scales[:, None]
-    values = np.concatenate([shares, scores], axis=1).reshape(draws.n_chains, draws.n_draws, -1)
+    flat, known = draws.flat(), getattr(problem, "intermediate_precision", None)
+    scores = [score_means(problem.stack, own) / score_scales(own, known)[:, None] for own in flat.outputs()]
+    shares = share_of_each(problem.stack, flat)
+    values = np.concatenate([shares, *scores], axis=1).reshape(draws.n_chains, draws.n_draws, -1)
     moving = values[..., values.std(axis=(0, 1)) > 1e-12]  # the share of a single kernel is one in every draw
     diverging = stats.get("diverging")
     return Agreement(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,12 +14,13 @@ from bayesmkl._numerics.validation import check_choice, check_integer, check_num
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.bemkl.agreement import ESS, RHAT
+from bayesmkl.bemkl.batch import maximize_elbo_batch
 from bayesmkl.bemkl.chains import SamplerOptions
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.inference import Fit, check_can_sample, run_gibbs, run_nuts, run_svi, variational_fit
 from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.loop import LoopOptions, LoopResult, maximize_elbo
-from bayesmkl.bemkl.predict import ScoreDraws, ScoreMoments, predict_score, score_of_draws
+from bayesmkl.bemkl.loop import LoopOptions, LoopResult
+from bayesmkl.bemkl.missing_views import fit_with_missing_views
 from bayesmkl.bemkl.shares import KernelShares, kernel_shares, shares_of_draws
 from bayesmkl.kernels.stack import DenseStack
 
@@ -77,12 +79,29 @@ class BaseBEMKL(BaseMKL):
     def _loop_options(self) -> LoopOptions:
         check_choice("inference", self.inference, INFERENCES)
         check_choice("predictive", self.predictive, ("full", "paper"))
+        if check_choice("missing_views", self.missing_views, ("error", "integrate")) == "integrate":
+            self._check_inference(
+                '`missing_views="integrate"`', ["vb"], "Or leave the incomplete samples out."
+            )
+        if self.nonnegative:
+            self._check_inference(
+                "`nonnegative=True`", ["vb"], 'kernel_prior="dirichlet" has positive weights.'
+            )
         return LoopOptions(
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
             accelerate=bool(self.accelerate),
             backend=self._backend(self.backend),
         )
+
+    def _check_inference(self, feature: str, allowed: Sequence[str], remedy: str) -> None:
+        """Refuse inferences that do not have a feature."""
+        if self.inference not in allowed:
+            *others, last = (f'"{name}"' for name in allowed)
+            raise ValueError(
+                f"{feature} needs inference={' or '.join(filter(None, [', '.join(others), last]))}; "
+                f"got inference={self.inference!r}. {remedy}"
+            )
 
     def _sampler_options(self) -> SamplerOptions:
         target = check_number("target_accept", self.target_accept, low=0.0)
@@ -105,46 +124,78 @@ class BaseBEMKL(BaseMKL):
 
     # ------------------------------------------------------------------------------------------- inference
 
-    def _infer(self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, label: str) -> Fit:
-        """Find the posterior of one model."""
-        options = self._loop_options()
+    def _infer(self, algorithm: Any, problems: list[Any], inits: list[Any], labels: list[str]) -> list[Fit]:
+        """Find the posterior of every model; `labels` name them in progress reports."""
+        options, rng = self._loop_options(), self._rng()
         if self.inference == "vb":
-            return variational_fit(self._raise_bound(algorithm, problem, init, options, label))
-        sampler = self._sampler_options()
+            return [
+                variational_fit(result)
+                for result in self._raise_bounds(algorithm, problems, inits, options, rng, labels)
+            ]
+        fits: list[Fit] = []
+        for problem, init, label in zip(problems, inits, labels, strict=True):
+            fits.append(self._sample(algorithm, problem, init, rng, label))
+            if fits[-1].outcome is Outcome.INTERRUPTED and len(fits) < len(problems):
+                raise KeyboardInterrupt
+        return fits
+
+    def _sample(self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, label: str) -> Fit:
+        """Draw from the posterior of one model."""
+        options, sampler = self._loop_options(), self._sampler_options()
         check_can_sample(problem.priors, self.inference)
         if self.inference == "svi":
             n_steps = check_integer("n_steps", self.n_steps, low=1)
-            start = self._raise_bound(algorithm, problem, init, options, label).state
+            (start,) = self._raise_bounds(algorithm, [problem], [init], options, rng, [label])
             with step_progress(self.verbose > 0, label, n_steps, "step") as report:
-                return run_svi(problem, n_steps, sampler.n_draws, rng, start, report)
+                return run_svi(problem, n_steps, sampler.n_draws, rng, start.state, report)
         run = run_nuts if self.inference == "nuts" else run_gibbs
         total = sampler.n_warmup + sampler.n_draws
         total *= sampler.n_chains if run is run_gibbs or sampler.chain_method == "sequential" else 1
         with step_progress(self.verbose > 0, label, total, "step") as report:
             return run(problem, sampler, rng, report)
 
-    def _raise_bound(
-        self, algorithm: Any, problem: Any, init: Any, options: LoopOptions, label: str
-    ) -> LoopResult:
-        """Run the closed-form loop from `n_init` starts and keep the highest bound."""
+    def _raise_bounds(
+        self,
+        algorithm: Any,
+        problems: list[Any],
+        inits: list[Any],
+        options: LoopOptions,
+        rng: np.random.Generator,
+        labels: list[str],
+    ) -> list[LoopResult]:
+        """Run the closed-form loop from `n_init` starts for every problem and keep the highest bounds."""
         n_init = check_integer("n_init", self.n_init, low=1)
-        rng = self._rng()
-        starts = [self._start(algorithm, problem, init, rng)]
-        starts += [self._start(algorithm, problem, "random", rng) for _ in range(n_init - 1)]
-        results = [self._run(algorithm, problem, start, options, label) for start in starts]
-        return max(results, key=lambda result: result.elbo_history[-1])
-
-    def _run(self, algorithm: Any, problem: Any, start: Any, options: LoopOptions, label: str) -> LoopResult:
+        each = [[init] + ["random"] * (n_init - 1) for init in inits]
+        runs = [
+            (problem, self._start(algorithm, problem, init, rng, options))
+            for problem, own in zip(problems, each, strict=True)
+            for init in own
+        ]
+        label = labels[0] if len(labels) == 1 else f"{len(labels)} models"
         with step_progress(self.verbose > 0, label, options.max_iter, "sweep") as report:
             on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
-            result = maximize_elbo(algorithm, problem, start, options, on_sweep)
-        if not np.isfinite(result.elbo_history[0]):
+            results = self._maximize(algorithm, runs, options, on_sweep)
+        if not all(np.isfinite(result.elbo_history[0]) for result in results):
             raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")
-        return result
+        return [
+            max(results[first : first + n_init], key=lambda result: result.elbo_history[-1])
+            for first in range(0, len(results), n_init)
+        ]
 
-    def _start(self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator) -> Any:
+    def _maximize(
+        self, algorithm: Any, runs: list[tuple[Any, Any]], options: LoopOptions, on_sweep: Any = None
+    ) -> list[LoopResult]:
+        """Run the loops of pairs of a problem and a start in one batch."""
+        if self.missing_views == "integrate":
+            return [fit_with_missing_views(algorithm, *run, options, on_sweep)[0] for run in runs]
+        problems, starts = zip(*runs, strict=True)
+        return maximize_elbo_batch(algorithm, list(problems), list(starts), options, on_sweep)
+
+    def _start(
+        self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, options: LoopOptions
+    ) -> Any:
         """Carry that the loop starts from: deterministic, random, or a posterior given by the user."""
-        n_kernels, n_samples = problem.stack.n_kernels, problem.y.shape[0]
+        n_kernels, n_samples = problem.stack.n_kernels, problem.y.shape[-1]
         if isinstance(init, str) and init in ("mean", "random"):
             return algorithm.init(problem, self._initial_noise(n_samples, rng if init == "random" else None))
         state_type = algorithm.STATE
@@ -152,10 +203,13 @@ class BaseBEMKL(BaseMKL):
             raise ValueError(
                 f'`init` must be "mean", "random" or a {state_type.__name__} such as `posterior_`; got {init!r}.'
             )
-        if init.intermediate.mean.shape != (n_kernels, n_samples):
+        n_outputs, expected = problem.y.shape[:-1], (*problem.y.shape[:-1], n_kernels, n_samples)
+        if init.intermediate.mean.shape != expected:
+            shape = init.intermediate.mean.shape
+            outputs = f" and {n_outputs[0]} outputs" if n_outputs else ""
             raise ValueError(
-                f"`init` must be a posterior over {n_kernels} kernels and {n_samples} samples; "
-                f"got one over {init.intermediate.mean.shape[0]} and {init.intermediate.mean.shape[1]}."
+                f"`init` must be a posterior over {n_kernels} kernels and {n_samples} samples{outputs}; got one over "
+                f"{shape[-2]} and {shape[-1]}{f' and {shape[0]}' if n_outputs else ''}."
             )
         return algorithm.carry(init)
 
@@ -165,12 +219,14 @@ class BaseBEMKL(BaseMKL):
 
     # --------------------------------------------------------------------------------------------- results
 
-    def _store(self, fits: list[Fit], stack: DenseStack, targets: np.ndarray) -> None:
-        """Set the fitted attributes, with a leading class axis if there are several models."""
-        single = len(fits) == 1
-        summaries = [self._summary(fit.posterior, stack) for fit in fits]
+    def _store(self, fits: list[Fit], stack: DenseStack, targets: np.ndarray, several: bool) -> None:
+        """Set the fitted attributes; with `several` one-versus-all models, each with a leading axis for them.
+
+        `targets` are set as they are given.
+        """
+        single = several or targets.ndim == 1
+        summaries = [self._summary(fit.posterior, stack, single) for fit in fits]
         values: dict[str, Any] = {name: np.array([s[name] for s in summaries]) for name in summaries[0]}
-        values["target_"] = targets
         values["n_iter_"] = np.array([fit.n_iter for fit in fits])
         values["outcome_"] = tuple(fit.outcome for fit in fits)
         values["posterior_"] = tuple(fit.posterior for fit in fits)
@@ -184,21 +240,25 @@ class BaseBEMKL(BaseMKL):
             values["elbo_history_"] = histories
             self.elbo_ = float(sum(history[-1] for history in histories if history is not None))
         for name, value in values.items():
-            setattr(self, name, value[0] if single else value)
+            setattr(self, name, value if several else value[0])
+        self.target_ = targets
         self.converged_ = all(fit.outcome.converged for fit in fits)
 
-    def _summary(self, posterior: Any, stack: DenseStack) -> dict[str, Any]:
-        """Posterior moments of one model by the names of the attributes."""
+    def _summary(self, posterior: Any, stack: DenseStack, single: bool) -> dict[str, Any]:
+        """Posterior moments of one model, of a `single` output or several, by the names of the attributes."""
         shares: KernelShares
         if isinstance(posterior, PosteriorDraws):
             flat = posterior.flat()
             shares = shares_of_draws(stack, flat)
             mean, cov = flat.kernel_weights.mean(axis=0), np.atleast_2d(np.cov(flat.kernel_weights.T))
-            intercept, dual = flat.intercept.mean(), flat.dual.mean(axis=0)
+            intercept, dual = flat.intercept.mean(axis=0), flat.dual.mean(axis=0)
         else:
-            shares = kernel_shares(stack, posterior.dual, posterior.readout, self._rng())
-            mean, cov = posterior.readout.mean[1:], posterior.readout.cov[1:, 1:]
-            intercept, dual = posterior.readout.mean[0], posterior.dual.mean
+            readout, n_outputs = posterior.readout, len(np.atleast_2d(posterior.dual.mean))
+            shares = kernel_shares(stack, posterior.dual, readout, self._rng())
+            mean, cov = readout.mean[n_outputs:], readout.cov[n_outputs:, n_outputs:]
+            intercept, dual = readout.mean[:n_outputs], np.atleast_2d(posterior.dual.mean)
+            if single:
+                intercept, dual = intercept[0], dual[0]
         return {
             "kernel_weights_": mean,
             "kernel_weights_std_": np.sqrt(np.diag(cov)),
@@ -249,16 +309,3 @@ class BaseBEMKL(BaseMKL):
                 "Increase `n_draws`, or `n_warmup`."
             )
         return None
-
-    def _score(
-        self, stack: DenseStack, posterior: Any, intermediate_variance: float | None
-    ) -> ScoreMoments | ScoreDraws:
-        """Predict the score of the rows of `stack`; the variance σ_g² is None in regression."""
-        rule = check_choice("predictive", self.predictive, ("full", "paper"))
-        if isinstance(posterior, PosteriorDraws):
-            return score_of_draws(
-                stack, posterior, None if intermediate_variance is None else 1.0 / intermediate_variance
-            )
-        if intermediate_variance is None:
-            intermediate_variance = float(posterior.intermediate_precision.mean_reciprocal)
-        return predict_score(stack, posterior.dual, posterior.readout, intermediate_variance, rule)

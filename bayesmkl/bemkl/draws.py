@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.regression import RegressionState
+from bayesmkl.bemkl._moments import Gamma, Gaussian
 
 __all__ = ["PosteriorDraws", "align_signs", "draw_precisions", "variational_draws"]
 
@@ -20,7 +19,8 @@ __all__ = ["PosteriorDraws", "align_signs", "draw_precisions", "variational_draw
 class PosteriorDraws(NamedTuple):
     """Draws of the parameters; all arrays start with the axes (n_chains, n_draws).
 
-    A field that the model or the prior does not have is None.
+    A field that the model or the prior does not have is None. Where several outputs share the kernel weights, all but
+    e, ω and s have an axis of outputs after these two.
     """
 
     kernel_weights: np.ndarray  # e, (n_chains, n_draws, n_kernels)
@@ -46,7 +46,25 @@ class PosteriorDraws(NamedTuple):
     @property
     def n_kernels(self) -> int:
         """Number of kernels."""
-        return self.kernel_weights.shape[2]
+        return self.kernel_weights.shape[-1]
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether there is an axis of outputs."""
+        return self.intercept.ndim == self.kernel_weights.ndim
+
+    def outputs(self) -> list[PosteriorDraws]:
+        """Return the draws of every output, without the axis of outputs; all have the same kernel weights."""
+        if not self.has_outputs:
+            return [self]
+        axis, names = self.intercept.ndim - 1, ("kernel_weights", "kernel_precision", "kernel_inclusion")
+        shared: dict[str, Any] = {name: getattr(self, name) for name in names}
+        nothing: dict[str, Any] = dict.fromkeys(names)
+        own = self._replace(**nothing)
+        return [
+            own.map(lambda values, c=c: np.take(values, c, axis))._replace(**shared)
+            for c in range(self.intercept.shape[axis])
+        ]
 
     def flat(self) -> PosteriorDraws:
         """Return the draws of all chains in a row: every array starts with the one axis n_chains * n_draws."""
@@ -73,7 +91,8 @@ def align_signs(draws: PosteriorDraws) -> PosteriorDraws:
     reference = reference if reference.sum() >= 0.0 else -reference
     mirrored = draws.kernel_weights @ reference < 0.0
     sign = np.where(mirrored, -1.0, 1.0)[..., None]
-    return draws._replace(kernel_weights=sign * draws.kernel_weights, dual=sign * draws.dual)
+    of_dual = sign[..., None] if draws.has_outputs else sign
+    return draws._replace(kernel_weights=sign * draws.kernel_weights, dual=of_dual * draws.dual)
 
 
 def draw_precisions(draws: PosteriorDraws, priors: Any, rng: np.random.Generator) -> PosteriorDraws:
@@ -99,7 +118,8 @@ def variational_draws(state: Any, n_draws: int, rng: np.random.Generator) -> Pos
 
     Parameters
     ----------
-    state : BinaryState or RegressionState
+    state : BinaryState, RegressionState, MulticlassState, MultioutputState or MultinomialState
+        With several outputs the draws have an axis of them.
     n_draws : int
     rng : numpy.random.Generator
     """
@@ -108,16 +128,22 @@ def variational_draws(state: Any, n_draws: int, rng: np.random.Generator) -> Pos
         rate = np.asarray(factor.rate)
         return rng.gamma(np.asarray(factor.concentration), 1.0 / rate, size=(n_draws, *rate.shape))[None]
 
-    readout = state.readout.draw(n_draws, rng)[None]
+    readout = state.readout.draw(n_draws, rng)
+    if state.dual.mean.ndim == 1:
+        intercept, weights, dual = readout[:, 0], readout[:, 1:], state.dual.draw(n_draws, rng)
+    else:
+        intercept, weights = np.split(readout, [len(state.dual.mean)], axis=1)
+        duals = [Gaussian(*fields) for fields in zip(*state.dual, strict=True)]
+        dual = np.stack([own.draw(n_draws, rng) for own in duals], axis=1)
     draws = PosteriorDraws(
-        readout[..., 1:],
-        readout[..., 0],
-        state.dual.draw(n_draws, rng)[None],
+        weights[None],
+        intercept[None],
+        dual[None],
         gamma(state.kernel_precision),
         gamma(state.intercept_precision),
         gamma(state.sample_precision),
     )
-    if not isinstance(state, RegressionState):
+    if not hasattr(state, "noise_precision"):
         return draws
     return draws._replace(
         intermediate_precision=gamma(state.intermediate_precision),

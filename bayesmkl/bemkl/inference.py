@@ -82,10 +82,11 @@ def run_svi(
     """Fit a normal distribution to the collapsed NumPyro model, starting at the closed-form posterior `start`."""
     from bayesmkl.bemkl.sampling import fit_svi
 
+    n_outputs = problem.y.size // problem.y.shape[-1]
     means = {
         "dual": start.dual.mean,
-        "intercept": start.readout.mean[0],
-        "kernel_weights": start.readout.mean[1:],
+        "intercept": start.readout.mean[:n_outputs].reshape(problem.y.shape[:-1]),
+        "kernel_weights": start.readout.mean[n_outputs:],
     }
     result = fit_svi(problem, n_steps, n_draws, _seed(rng), means, report)
     history = result.elbo_history

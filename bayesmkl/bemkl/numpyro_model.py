@@ -1,4 +1,4 @@
-r"""BEMKL a second time, as NumPyro programs (Gönen 2012, §3): binary classification and regression.
+r"""BEMKL a second time, as NumPyro programs (Gönen 2012, §§3, 5.1): classification and regression.
 
 `literal_model` is the paper's generative story, one sample site per variable (normal distributions by mean and
 variance)::
@@ -21,6 +21,8 @@ out, so that a sampler meets N + P + 1 variables in the place of N P + 3 N + 2 P
       p(y_i | a, b, e) = P(y_i f_i > ν) = Φ((y_i m_i - ν) / s)        in classification
       y_i | a, b, e, υ, ε ~ N(m_i, 1/ε + e'e / υ)                     in regression.
 
+Several outputs, classes or targets, have their own a, b, υ and ε, and e in common: a product of such likelihoods.
+
 Both leave the posterior as it is under (a, e) -> (-a, -e). For ν > 0 the likelihood of classification does not sum
 to one over y: a score within the margin belongs to no label, and such scores carry no probability.
 
@@ -32,7 +34,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, ClassVar
 
 import jax
@@ -47,7 +49,14 @@ from bayesmkl.bemkl.binary import BinaryProblem
 from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.regression import RegressionProblem
 
-__all__ = ["BeyondMargin", "MarginalLabel", "collapsed_model", "literal_model", "numpyro_session"]
+__all__ = [
+    "BeyondMargin",
+    "MarginalLabel",
+    "collapsed_model",
+    "is_regression",
+    "literal_model",
+    "numpyro_session",
+]
 
 _LOCK = threading.RLock()
 
@@ -117,12 +126,12 @@ def literal_model(problem: BinaryProblem | RegressionProblem) -> None:
         numpyro.sample("y", law, obs=problem.y)
 
 
-def collapsed_model(problem: BinaryProblem | RegressionProblem) -> None:
+def collapsed_model(problem: Any) -> None:
     """Sample a, b and e, and in regression υ and ε, with everything else integrated out; observe y.
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
+    problem : BinaryProblem, RegressionProblem, MulticlassProblem or MultioutputProblem
         Its numbers may be traced: pass it through ``jax.jit`` as an argument. The prior ``problem.priors.kernel`` is
         a Gamma on the precisions of the kernel weights, or a Dirichlet or SpikeSlab on the weights.
 
@@ -131,24 +140,40 @@ def collapsed_model(problem: BinaryProblem | RegressionProblem) -> None:
     Sites: dual (N,), intercept (), kernel_weights (P,), y (N,); intermediate_precision and noise_precision () in
     regression. Under SpikeSlab kernel_weights is the product of the sites kernel_inclusion (P,), of zeros and ones,
     and slab_weights (P,). The log density of y at given parameters has shape (N,): log p(y_i | a, b, e).
+
+    Of problems with several outputs, all sites but those of the kernel weights have a leading axis of outputs.
     """
-    priors, stack = problem.priors, problem.stack
-    dual = numpyro.sample("dual", _student_t(priors.sample).expand([stack.n_train]).to_event(1))
-    intercept = numpyro.sample("intercept", _student_t(priors.intercept))
+    priors, stack, outputs = problem.priors, problem.stack, problem.y.shape[:-1]
+
+    def each(law: dist.Distribution) -> dist.Distribution:
+        return law.expand(outputs).to_event(len(outputs))
+
+    dual_law = _student_t(priors.sample).expand([*outputs, stack.n_train])
+    dual = numpyro.sample("dual", dual_law.to_event(1 + len(outputs)))
+    intercept = numpyro.sample("intercept", each(_student_t(priors.intercept)))
     weights = _kernel_weights(priors.kernel, stack.n_kernels)
-    mean, square = weights @ stack.apply(jnp.asarray(dual)) + intercept, weights @ weights
-    if isinstance(problem, RegressionProblem):
+    projection = stack.apply(jnp.asarray(dual).T)  # (P, N), with several outputs (P, N, K)
+    mean, square = (jnp.tensordot(weights, projection, 1) + intercept).T, weights @ weights
+    if is_regression(problem):
         intermediate_precision = numpyro.sample(
-            "intermediate_precision", dist.Gamma(*problem.priors.intermediate)
+            "intermediate_precision", each(dist.Gamma(*priors.intermediate))
         )
-        noise_precision = numpyro.sample("noise_precision", dist.Gamma(*problem.priors.noise))
+        noise_precision = numpyro.sample("noise_precision", each(dist.Gamma(*priors.noise)))
         scale = jnp.sqrt(1.0 / noise_precision + square / intermediate_precision)
-        law: dist.Distribution = dist.Normal(mean, scale)
+        law: dist.Distribution = dist.Normal(mean, scale[..., None])
     else:
         scale = jnp.sqrt(1.0 + square / problem.intermediate_precision)
         law = MarginalLabel(mean, scale, problem.margin)
-    with numpyro.plate("sample", stack.n_rows):
+    with ExitStack() as plates:
+        for size in outputs:
+            plates.enter_context(numpyro.plate("output", size, dim=-2))
+        plates.enter_context(numpyro.plate("sample", stack.n_rows, dim=-1))
         numpyro.sample("y", law, obs=problem.y)
+
+
+def is_regression(problem: Any) -> bool:
+    """Whether a problem has targets with noise, rather than labels."""
+    return hasattr(problem.priors, "noise")
 
 
 def _normal_gamma(name: str, precision_name: str, prior: Gamma, shape: tuple[int, ...]) -> Any:

@@ -35,8 +35,7 @@ from numpyro.infer.reparam import Reparam
 from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.bemkl.chains import Chains, SamplerOptions, run_chains
 from bayesmkl.bemkl.kernel_priors import SpikeSlab
-from bayesmkl.bemkl.numpyro_model import collapsed_model, numpyro_session
-from bayesmkl.bemkl.regression import RegressionProblem
+from bayesmkl.bemkl.numpyro_model import collapsed_model, is_regression, numpyro_session
 
 __all__ = ["CubicTransform", "SVIResult", "fit_nuts", "fit_svi", "softened_model"]
 
@@ -98,7 +97,7 @@ def fit_nuts(
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
+    problem : BinaryProblem, RegressionProblem, MulticlassProblem or MultioutputProblem
         With any kernel prior; under SpikeSlab the switches are drawn in turn, NUTS moves the rest.
     options : SamplerOptions
         Chains run one after the other, or all at once with ``chain_method="vectorized"``.
@@ -166,7 +165,7 @@ def _programs(target_accept: float, n_warmup: int, switches: bool) -> _Programs:
 
 def _sites(problem: Any) -> list[str]:
     names = ["dual", "intercept", "kernel_weights"]
-    if isinstance(problem, RegressionProblem):
+    if is_regression(problem):
         names += ["intermediate_precision", "noise_precision"]
     return names + ["kernel_inclusion"] * isinstance(problem.priors.kernel, SpikeSlab)
 
@@ -192,7 +191,7 @@ def fit_svi(
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
+    problem : BinaryProblem, RegressionProblem, MulticlassProblem or MultioutputProblem
     n_steps : int
         Steps of Adam; the step size falls from 0.005 to 0.00005.
     n_draws : int
@@ -211,7 +210,8 @@ def fit_svi(
     """
     with numpyro_session():
         problem = jax.tree.map(jnp.asarray, problem)
-        size = problem.stack.n_train + problem.stack.n_kernels
+        n_outputs = problem.y.size // problem.y.shape[-1]
+        size = n_outputs * problem.stack.n_train + problem.stack.n_kernels
         family = AutoMultivariateNormal if size <= LARGEST_FULL_GUIDE else AutoLowRankMultivariateNormal
         guide = family(softened_model, init_loc_fn=_starting_at(start), init_scale=0.1)
         decay = 0.01 ** (1.0 / n_steps)

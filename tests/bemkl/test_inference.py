@@ -132,7 +132,7 @@ def test_same_seed_same_draws(classifier, wdbc):
 def test_several_classes_are_several_models(wdbc):
     X, _ = wdbc
     y = np.digitize(X[:N_TRAIN, 0], [-0.5, 0.5])
-    model = fit(BEMKLClassifier(BANK, **SHORT), X[:N_TRAIN], y)
+    model = fit(BEMKLClassifier(BANK, multiclass="one-versus-all", **SHORT), X[:N_TRAIN], y)
     assert len(model.posterior_) == len(model.sample_stats_) == 3
     assert model.kernel_shares_.shape == (3, 3)
     np.testing.assert_array_equal(model.target_, np.where(y == np.arange(3)[:, None], 1.0, -1.0))
