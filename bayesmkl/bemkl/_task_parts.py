@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
-from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs, PrecisionMoments
 from bayesmkl.bemkl._tasks import TaskReadouts
 
 __all__ = [
@@ -33,12 +33,16 @@ __all__ = [
 
 
 class MultitaskPriors(NamedTuple):
-    """Gamma priors on the precisions of a, b, e, of the tasks' weights around e, and of the noise of regression."""
+    """Gamma priors on the precisions of a, b, e, of the tasks' weights around e, and of the noise of regression.
+
+    Instead of a prior, `task` may be a known precision τ: where it exceeds all that data say of the weights, tasks
+    share them.
+    """
 
     sample: Gamma = Gamma(1.0, 1.0)
     intercept: Gamma = Gamma(1.0, 1.0)
     kernel: Gamma = Gamma(1.0, 1.0)
-    task: Gamma = Gamma(1.0, 1.0)
+    task: Gamma | PrecisionMoments = Gamma(1.0, 1.0)
     intermediate: Gamma = Gamma(1.0, 1.0)
     noise: Gamma = Gamma(1.0, 1.0)
 
@@ -94,7 +98,7 @@ class MultitaskState(NamedTuple):
 
     tasks: tuple[LabelState | TargetState, ...]
     kernel_precision: Gamma  # q(ω), (n_kernels,)
-    task_precision: Gamma  # q(τ)
+    task_precision: Gamma | PrecisionMoments  # q(τ), or the known τ
     readout: TaskReadouts  # q(e) Π_t q(b_t, e_t | e)
 
 

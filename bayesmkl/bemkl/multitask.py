@@ -36,6 +36,7 @@ from bayesmkl.bemkl._moments import (
     Gamma,
     Gaussian,
     IntermediateOutputs,
+    PrecisionMoments,
     expected_residual,
     expected_zero_mean,
     intermediate_error,
@@ -166,6 +167,10 @@ def scales(state: MultitaskState) -> MultitaskCarry:
     _, targets = _by_kind(state)
     upsilon = [task.intermediate_precision.concentration**0.5 for task in targets]
     epsilon = [task.noise_precision.concentration**0.5 for task in targets]
+    tau = state.task_precision
+    root_counts = (
+        tau.concentration**0.5 if isinstance(tau, Gamma) else 0.0
+    )  # nothing reads the distance if τ is known
     return MultitaskCarry(
         0.5 * xp.ones_like(here.dual_square),
         xp.asarray(upsilon, dtype=here.readout.dtype),
@@ -174,7 +179,7 @@ def scales(state: MultitaskState) -> MultitaskCarry:
         1.0 / xp.sqrt(state.readout.variance),
         xp.ones((n_tasks * (size + size * size),), dtype=here.readout.dtype),
         0.5 * xp.ones_like(here.common_square),
-        xp.ones_like(here.distance) * state.task_precision.concentration**0.5,
+        xp.ones_like(here.distance) * root_counts,
         xp.ones_like(here.latent),
     )
 
@@ -195,7 +200,7 @@ def sweep(problem: MultitaskProblem, start: MultitaskCarry) -> tuple[MultitaskSt
     parts = task_starts(problem, start)
     alone = [_update_alone(task, priors, part) for task, part in zip(problem.tasks, parts, strict=True)]
     kernel_precision = update_precision(priors.kernel, start.common_square)  # q(ω)
-    task_precision = update_noise_precision(  # q(τ)
+    task_precision = _update_task_precision(  # q(τ)
         priors.task, start.distance, len(parts) * n_kernels
     )
     latents = [(part.latent, part.noise_precision) for part in parts]
@@ -239,6 +244,11 @@ def _finish(
     return TargetState(sample_precision, upsilon, epsilon, dual, intermediate, intercept_precision)
 
 
+def _update_task_precision(prior: Gamma | PrecisionMoments, distance: Any, size: int) -> Any:
+    """Update q(τ) where τ is not known."""
+    return update_noise_precision(prior, distance, size) if isinstance(prior, Gamma) else prior
+
+
 def _evidence(tasks: Any, latents: list[tuple[Any, Any]]) -> TaskEvidence:
     """Equation (4) of every task, from E[f] and E[ε]."""
     xp = namespace(tasks[0].dual.mean)
@@ -280,15 +290,13 @@ def elbo(problem: MultitaskProblem, state: MultitaskState, projections: list[Any
         pairs = zip(problem.tasks, state.tasks, strict=True)
         projections = [task.stack.apply(one.dual.mean) for task, one in pairs]
     parts = zip(problem.tasks, state.tasks, readout.marginals, projections, strict=True)
-    n_weights = len(state.tasks) * readout.common.mean.shape[0]
+    n_weights, tau = len(state.tasks) * readout.common.mean.shape[0], state.task_precision
     return (
         sum(_task_bound(task, priors, one, *rest) for task, one, *rest in parts)
         + state.kernel_precision.bound(priors.kernel)
         + expected_zero_mean(readout.common.square, state.kernel_precision)  # E[log p(e | ω)]
-        + state.task_precision.bound(priors.task)
-        + expected_residual(
-            readout.distance, n_weights, state.task_precision
-        )  # E[log p(e_1, .., e_T | e, τ)]
+        + (tau.bound(priors.task) if isinstance(priors.task, Gamma) and isinstance(tau, Gamma) else 0.0)
+        + expected_residual(readout.distance, n_weights, tau)  # E[log p(e_1, .., e_T | e, τ)]
         + readout.entropy
     )
 

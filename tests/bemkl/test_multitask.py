@@ -18,7 +18,7 @@ from helpers import (
 
 from bayesmkl._numerics import acceleration
 from bayesmkl.bemkl import binary, multiclass, multioutput, multitask, regression
-from bayesmkl.bemkl._moments import Gamma, Gaussian, readout_design, readout_target
+from bayesmkl.bemkl._moments import Gamma, Gaussian, known_precision, readout_design, readout_target
 from bayesmkl.bemkl._tasks import task_evidence, update_task_readouts
 from bayesmkl.bemkl.binary import BinaryPriors
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
@@ -264,6 +264,19 @@ def test_limit_of_shared_weights_is_the_model_of_several_outputs(rng, kind):
     np.testing.assert_allclose(found.elbo_history[1:], expected.elbo_history[1:], atol=1e-3)
 
 
+def test_limit_of_a_known_spread_is_that_of_a_prior_which_leaves_no_choice(rng):
+    problem, start = random_problem(rng, prior=PRIORS["general"]._replace(task=held(0.4)))
+    known = problem._replace(priors=problem.priors._replace(task=known_precision(start.readout, 0.4)))
+    states = [maximize_elbo(multitask, one, start, PLAIN) for one in (problem, known)]
+    for found, expected in zip(*(multitask.carry(result.state) for result in states), strict=True):
+        assert_same(found, expected, 1e-6)
+    # the prior that is held costs less than this
+    np.testing.assert_allclose(states[1].elbo_history, states[0].elbo_history, atol=1e-3)
+    accelerated = maximize_elbo(multitask, known, start, LoopOptions(tol=1e-12))
+    assert (np.diff(accelerated.elbo_history) >= 0.0).all()
+    assert accelerated.elbo_history[-1] >= states[1].elbo_history[-1]
+
+
 def test_limit_of_separate_weights_is_the_models_of_one_task(rng):
     """With e held at zero the tasks know nothing of each other, and τ is the precision of all their weights."""
     tau = 0.4
@@ -485,13 +498,14 @@ def test_recovery_of_related_classifications_errs_less_than_one_by_one(rng):
 
 @pytest.mark.slow
 def test_recovery_of_the_weights_of_related_regressions(rng):
-    """Weights are recovered better than from one task; the test error is not lower, so it is not claimed.
+    """Weights are recovered better than from one task; in this problem that is not where the error comes from.
 
-    Over eight other draws of the data: correlation 0.97 against 0.89, squared error 0.172 against 0.168. Views that
-    play no part take up noise in every task (E[e] of 0.35 beside 0.85), which averaging over tasks does not undo.
+    Over six other draws of the data: correlation 0.987 against 0.932, squared error 0.1496 against 0.1493. The
+    functions within the two views are hard to learn, not which views they are; `test_multitask_estimators` has
+    problems of the other kind.
     """
-    priors = MultitaskPriors(intermediate=Gamma(100.0, 1.0))
+    priors = MultitaskPriors(intermediate=Gamma(100.0, 100.0), task=Gamma(1.0, 2.0))
     found = np.array([learn(rng, "targets", priors) for _ in range(4)])
     correlation, error, correlation_alone, error_alone = found.mean(axis=0)
-    assert correlation > max(0.95, correlation_alone + 0.05)
-    assert error < 1.1 * error_alone
+    assert correlation > max(0.97, correlation_alone + 0.02)
+    assert error < 1.02 * error_alone
