@@ -10,13 +10,26 @@ __version__ = "0.1.0"
 # Public name -> module that defines it; loaded on first use, so that `import bayesmkl` stays cheap.
 _LAZY = {
     "BEMKLClassifier": "bayesmkl.bemkl",
+    "BEMKLMultitaskClassifier": "bayesmkl.bemkl",
+    "BEMKLMultitaskRegressor": "bayesmkl.bemkl",
     "BEMKLRegressor": "bayesmkl.bemkl",
     "KernelBank": "bayesmkl.kernels",
     "load_model": "bayesmkl.persistence",
     "save_model": "bayesmkl.persistence",
+    "select_by_elbo": "bayesmkl.bemkl",
 }
 
-__all__ = ["BEMKLClassifier", "BEMKLRegressor", "KernelBank", "__version__", "load_model", "save_model"]
+__all__ = [
+    "BEMKLClassifier",
+    "BEMKLMultitaskClassifier",
+    "BEMKLMultitaskRegressor",
+    "BEMKLRegressor",
+    "KernelBank",
+    "__version__",
+    "load_model",
+    "save_model",
+    "select_by_elbo",
+]
 
 
 def __getattr__(name: str) -> Any:

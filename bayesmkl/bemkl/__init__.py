@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.estimators import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.bemkl.classifier import BEMKLClassifier
+from bayesmkl.bemkl.evidence import EvidenceSearch, select_by_elbo
 from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.multitask_estimators import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
+from bayesmkl.bemkl.regressor import BEMKLRegressor
 
-__all__ = ["BEMKLClassifier", "BEMKLRegressor", "Dirichlet", "Gamma", "SpikeSlab"]
+__all__ = [
+    "BEMKLClassifier",
+    "BEMKLMultitaskClassifier",
+    "BEMKLMultitaskRegressor",
+    "BEMKLRegressor",
+    "Dirichlet",
+    "EvidenceSearch",
+    "Gamma",
+    "SpikeSlab",
+    "select_by_elbo",
+]

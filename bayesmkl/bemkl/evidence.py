@@ -1,0 +1,290 @@
+r"""Choose priors and kernels by the evidence lower bound, without cross-validation.
+
+The evidence p(y) of a model averages the probability of the training labels over the prior, and so charges for
+flexibility that the data do not need. Every closed-form fit ends with a lower bound of its logarithm, the ELBO.
+`select_by_elbo` fits each candidate once and keeps the one with the highest bound.
+
+Which candidates may compete is decided in `comparable`.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
+from sklearn.utils.parallel import Parallel, delayed
+
+from bayesmkl._numerics.warn import warn_user
+from bayesmkl.bemkl.comparable import refuse_incomparable, refuse_other_sizes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["EvidenceSearch", "select_by_elbo"]
+
+RESULTS = ["elbo", "difference", "converged", "n_iter", "n_kernels", "seconds", "error"]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class EvidenceSearch:
+    """What `select_by_elbo` found; printing it shows the table.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The candidate with the highest bound, fitted.
+    best_params_ : dict
+        Its entry of the grid.
+    best_elbo_ : float
+        Its bound in nats.
+    table : pandas.DataFrame
+        One row per candidate, the highest bound first, those that failed last. Columns: the parameters of the grid;
+        ``elbo`` in nats, ``difference`` to the highest, ``converged``, ``n_iter`` (sweeps, of all models of a
+        candidate together), ``n_kernels``, ``seconds`` and ``error`` (empty, or why the fit failed). The index is
+        the candidate's position in the grid.
+    """
+
+    best_estimator_: Any
+    best_params_: dict[str, Any]
+    best_elbo_: float
+    table: pd.DataFrame
+
+    def __repr__(self) -> str:
+        shown = self.table.copy()
+        for name in shown.columns.difference(RESULTS, sort=False):
+            shown[name] = _short_texts(shown[name])
+        shown["converged"] = shown["converged"].map({True: "yes", False: "no"})
+        if (shown["error"] == "").all():
+            del shown["error"]
+        else:
+            shown["error"] = [_cut(text, 60) for text in shown["error"]]
+        formats = {"elbo": "{:.2f}".format, "difference": "{:.2f}".format, "seconds": "{:.2f}".format}
+        lines = shown.to_string(
+            index=False, na_rep="-", formatters=formats, line_width=10_000, max_colwidth=None
+        )
+        return f"Evidence lower bound of {len(shown)} candidates, in nats\n{lines}"
+
+
+class _Candidate(NamedTuple):
+    """One entry of the grid and the estimator that it stands for."""
+
+    parameters: dict[str, Any]
+    model: Any
+
+    @property
+    def bemkl(self) -> Any:
+        """The last step of a pipeline."""
+        return _last_step(self.model)
+
+
+class _Fitted(NamedTuple):
+    """What one fit gave; `model` is None, and the numbers are NaN, where it failed."""
+
+    model: Any
+    row: dict[str, Any]
+
+
+def select_by_elbo(
+    estimator: Any,
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+    X: Any,
+    y: Any,
+    *,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    **fit_params: Any,
+) -> EvidenceSearch:
+    r"""Fit one model per combination of parameters and keep the one with the highest evidence lower bound.
+
+    .. math:: \hat{h} = \arg\max_h \; \max_q \; E_q[\log p(y, \Theta \mid X, h) - \log q(\Theta)]
+       \;\le\; \max_h \log p(y \mid X, h) .
+
+    No samples are held out, and every candidate is fitted once.
+
+    Parameters
+    ----------
+    estimator : BEMKL estimator or Pipeline that ends in one
+        With ``inference="vb"``. It is cloned, not fitted itself.
+    param_grid : dict or list of dict
+        Values to try, by parameter, as in :class:`sklearn.model_selection.GridSearchCV`: such as ``{"kernels": [bank,
+        other_bank], "kernel_prior": [Gamma(1, 1), Gamma(1, 0.1)]}``. Steps of a pipeline and parameters of a bank are
+        reached with two underscores, ``bemkl__kernels__views``.
+    X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+        Training samples.
+    y : array-like
+        Labels or targets.
+    n_jobs : int, default=None
+        Fits that run at the same time, in processes of their own; None is one, -1 as many as there are cores.
+    verbose : int, default=0
+        With 1, a line per candidate from :class:`joblib.Parallel`.
+    **fit_params
+        Passed to ``fit``, such as the `tasks` of a multitask estimator.
+
+    Returns
+    -------
+    EvidenceSearch
+        The fitted winner and a table of all candidates.
+
+    Raises
+    ------
+    ValueError
+        If the bounds of the candidates would not compare, see Notes, or all fits fail.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Once, if the bound of some candidates would still rise.
+    FitFailedWarning
+        Once, if some candidates could not be fitted.
+
+    Notes
+    -----
+    A difference of bounds is a difference of log evidences only as far as both bounds are equally tight. They are not
+    tight: each kernel costs the bound several nats that it does not cost the evidence, so that among banks of
+    different sizes it prefers the smaller one. Trust it among candidates of the same number of kernels, and take
+    differences of a few nats for a tie.
+
+    The bounds of candidates that differ in `margin`, `normalize_y` or `unlabeled_label` do not compare, nor do those
+    of "multinomial" and other kinds of `multiclass`, nor those of priors with a concentration below one half, such as
+    "sparse", with others or for different numbers of kernels: the density of such a prior has no scale to speak of.
+    Parameters that the bound does not depend on, such as `predictive`, are refused as well. With a margin above
+    zero the evidence is the probability that all scores lie beyond it on the sides of their labels, to lie within it
+    being a third outcome.
+
+    Steps of a pipeline may learn from `X`, of which the evidence says nothing. Steps that learn from `y`, such as a
+    selection of features, use the labels twice.
+
+    References
+    ----------
+    MacKay, D. J. C. (1992). Bayesian interpolation. Neural Computation 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLClassifier, KernelBank, select_by_elbo
+    >>> from bayesmkl.bemkl import Gamma
+    >>> from bayesmkl.kernels import Gaussian
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(60, 1))
+    >>> y = np.sin(2 * X[:, 0]) > 0
+    >>> banks = [KernelBank(Gaussian(width=width)) for width in (0.1, 1, 10)]
+    >>> grid = {"kernels": banks, "kernel_prior": [Gamma(1, 1), Gamma(1, 0.1)]}
+    >>> found = select_by_elbo(BEMKLClassifier(), grid, X, y)
+    >>> found.best_params_["kernels"].kernels.width
+    1
+    """
+    candidates = [
+        _Candidate(parameters, clone(estimator).set_params(**clone(parameters, safe=False)))
+        for parameters in ParameterGrid(param_grid)
+    ]
+    refuse_incomparable([candidate.bemkl for candidate in candidates])
+    parallel = Parallel(n_jobs=n_jobs, verbose=10 * verbose, return_as="generator")
+    fits = parallel(delayed(_fit)(candidate.model, X, y, fit_params) for candidate in candidates)
+    best, rows = _keep_best(fits, candidates)
+    if best.model is None:
+        failures = "; ".join(dict.fromkeys(row["error"] for row in rows))
+        raise ValueError(f"all {len(rows)} candidates of `param_grid` failed: {failures}")
+    _warn(candidates, rows)
+    parameters = candidates[best.row["index"]].parameters
+    return EvidenceSearch(best.model, parameters, best.row["elbo"], _table(candidates, rows))
+
+
+# ---------------------------------------------------------------------------------------------------------- fits
+
+
+def _last_step(model: Any) -> Any:
+    return _last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
+
+
+def _fit(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> _Fitted:
+    """Fit one candidate; what goes wrong in it is recorded."""
+    started = time.perf_counter()
+    failed = {"elbo": np.nan, "converged": False, "n_iter": np.nan, "n_kernels": np.nan}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X, y, **fit_params)
+    except Exception as error:
+        row = failed | {"error": f"{type(error).__name__}: {error}"}
+        return _Fitted(None, row | {"seconds": time.perf_counter() - started})
+    bemkl = _last_step(model)
+    row = {
+        "elbo": float(bemkl.elbo_),
+        "converged": bool(bemkl.converged_),
+        "n_iter": int(np.sum(bemkl.n_iter_)),
+        "n_kernels": int(bemkl.n_kernels_in_),
+        "seconds": time.perf_counter() - started,
+        "error": "",
+    }
+    return _Fitted(model, row)
+
+
+def _keep_best(
+    fits: Iterable[_Fitted], candidates: Sequence[_Candidate]
+) -> tuple[_Fitted, list[dict[str, Any]]]:
+    """Return the fit with the highest bound and the rows of all; no other fitted model is kept."""
+    best, rows = _Fitted(None, {"elbo": -np.inf}), []
+    for index, (model, row) in enumerate(fits):
+        row["index"] = index
+        rows.append(row)
+        if model is None:
+            continue
+        if best.model is not None:
+            refuse_other_sizes(_last_step(best.model), _last_step(model))
+        if best.model is None or row["elbo"] > best.row["elbo"]:
+            best = _Fitted(model, row)
+    return best, rows
+
+
+def _warn(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> None:
+    failed = [row["error"] for row in rows if row["error"]]
+    if failed:
+        warn_user(
+            f"{len(failed)} of {len(rows)} candidates failed and are last in the table; the first: {failed[0]}",
+            FitFailedWarning,
+        )
+    n_open = sum(
+        not row["converged"] and not row["error"] and candidate.bemkl.tol > 0.0
+        for candidate, row in zip(candidates, rows, strict=True)
+    )
+    if n_open:
+        warn_user(
+            f"{n_open} of {len(rows)} candidates did not converge (`converged` in the table): their bounds would "
+            "still rise, and the order may change. Increase `max_iter`.",
+            ConvergenceWarning,
+        )
+
+
+# --------------------------------------------------------------------------------------------------------- table
+
+
+def _table(candidates: Sequence[_Candidate], rows: list[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
+
+    names = list(dict.fromkeys(name for candidate in candidates for name in candidate.parameters))
+    results = pd.DataFrame(rows, index=range(len(rows)))
+    results["difference"] = results["elbo"] - results["elbo"].max()
+    columns = {
+        name: pd.Series([candidate.parameters.get(name) for candidate in candidates], dtype=object)
+        for name in names
+    }
+    table = pd.concat([pd.DataFrame(columns), results[RESULTS]], axis=1)
+    return table.sort_values("elbo", ascending=False, kind="stable", na_position="last")
+
+
+def _short_texts(values: Iterable[Any]) -> list[str]:
+    """Write values of a parameter in one line each; where cut ones would look the same, in full."""
+    full = [" ".join(repr(value).split()) for value in values]
+    short = [_cut(text, 48) for text in full]
+    return short if len(set(short)) == len(set(full)) else full
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
