@@ -22,7 +22,7 @@ import numpy as np
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.truncated_normal import draw_positive, log_normal_cdf, truncated_moments
 
-__all__ = ["QuadrantMoments", "draw_quadrant", "quadrant_moments"]
+__all__ = ["QuadrantMoments", "draw_quadrant", "quadrant_moments", "quadrant_quantiles"]
 
 DEPTH = 40.0
 # The interval is searched for on grids of this many points, each time between two points of the grid before.
@@ -90,6 +90,21 @@ def draw_quadrant(
     unit, nodes, p, _, z = _marginal(linear, precision)
     u = np.interp(rng.random(n_draws), np.cumsum(p) - 0.5 * p, nodes)
     return unit * np.stack([u, draw_positive(np.interp(u, nodes, z), rng)], axis=1)
+
+
+def quadrant_quantiles(linear: np.ndarray, precision: np.ndarray, probability: float) -> np.ndarray:
+    """Return the quantile of each of the two variables, between the nodes, shape (2,).
+
+    Examples
+    --------
+    >>> quadrant_quantiles(np.zeros(2), np.eye(2), 0.5).round(4)  # medians of half normal variables
+    array([0.6745, 0.6745])
+    """
+    found = []
+    for order in ([0, 1], [1, 0]):
+        unit, nodes, p, _, _ = _marginal(linear[order], precision[np.ix_(order, order)])
+        found.append(unit[0] * np.interp(probability, np.cumsum(p) - 0.5 * p, nodes))
+    return np.array(found)
 
 
 def _marginal(linear: Any, precision: Any) -> _Marginal:

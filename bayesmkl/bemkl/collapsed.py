@@ -11,6 +11,10 @@ with Gamma(c, r) the prior of the precision, :math:`\log p(y_i \mid a, b, e) = \
 classification (where ε = 1 and 1/υ = σ_g²) and :math:`y_i \sim N(m_i, s^2)` in regression.
 
 All functions take draws with one leading axis (``PosteriorDraws.flat()``) and return arrays that start with it.
+
+Outputs that share e are independent given a, b and e: likelihoods and score moments are those of one output
+(``PosteriorDraws.outputs()``), priors and variational densities those of all of them, where e counts once. Weights
+that are not negative are half Student t variables.
 """
 
 from __future__ import annotations
@@ -24,21 +28,32 @@ from scipy.special import gammaln, log_ndtr, xlogy
 from bayesmkl.bemkl._moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.kernel_priors import Dirichlet
+from bayesmkl.bemkl.nonnegative import CutOffNormals, NonnegativeReadout
 from bayesmkl.bemkl.regression import RegressionProblem
 
 __all__ = [
+    "NonnegativeGamma",
+    "log_beyond",
     "log_gamma",
     "log_label",
     "log_likelihood",
     "log_prior",
     "log_prior_terms",
+    "log_readout",
     "log_student",
     "log_variational",
+    "log_weights",
+    "log_weights_prior",
     "score_means",
     "score_scales",
+    "weights_quadratic",
 ]
 
 BLOCK_SIZE = 2**24  # draws are taken in blocks, so that (n_kernels, n_rows, block) stays near this size
+
+
+class NonnegativeGamma(Gamma):
+    """Gamma prior on the precisions of half-normal variables: those of kernel weights that are not negative."""
 
 
 def score_means(stack: Any, draws: PosteriorDraws) -> np.ndarray:
@@ -71,26 +86,40 @@ def log_label(mean: np.ndarray, scale: np.ndarray, margin: float) -> np.ndarray:
 
     The two do not sum to one: a score within the margin belongs to no label.
     """
-    sides = np.stack([-mean - margin, mean - margin], axis=-1)
-    return log_ndtr(sides / scale[..., None, None])
+    return log_beyond(mean / scale[..., None], margin / scale[..., None])
 
 
-def log_likelihood(problem: Any, draws: PosteriorDraws, means: np.ndarray | None = None) -> np.ndarray:
+def log_beyond(mean: np.ndarray, margin: Any) -> np.ndarray:
+    """Return the same where mean and margin are in units of the standard deviation."""
+    return log_ndtr(np.stack([-mean - margin, mean - margin], axis=-1))
+
+
+def log_likelihood(
+    problem: Any, draws: PosteriorDraws, means: np.ndarray | None = None, scales: np.ndarray | None = None
+) -> np.ndarray:
     """Return ``log p(y_i | a, b, e)`` of the training samples, shape (n_draws, n_samples).
 
     Parameters
     ----------
     problem : BinaryProblem or RegressionProblem
+        Unlabeled samples of the first, with y = 0, are known to have a label: ``P(|f| > margin)``.
     draws : PosteriorDraws
     means : array of shape (n_draws, n_samples), optional
         `score_means` where they are at hand.
+    scales : array that broadcasts with `means`, optional
+        `score_scales` where they are at hand.
     """
     means = score_means(problem.stack, draws) if means is None else means
+    if scales is None:
+        scales = score_scales(draws, getattr(problem, "intermediate_precision", None))[:, None]
     if isinstance(problem, RegressionProblem):
-        scale = score_scales(draws)[:, None]
-        return -0.5 * (((problem.y - means) / scale) ** 2 + LOG_2PI) - np.log(scale)
-    scale = score_scales(draws, problem.intermediate_precision)[:, None]
-    return log_ndtr((problem.y * means - problem.margin) / scale)
+        return -0.5 * (((problem.y - means) / scales) ** 2 + LOG_2PI) - np.log(scales)
+    log_p = log_ndtr((problem.y * means - problem.margin) / scales)
+    unlabeled = problem.y == 0.0  # such a sample is on one side or the other
+    if unlabeled.any():
+        sides = log_beyond(means / scales, problem.margin / scales)[:, unlabeled]
+        log_p[:, unlabeled] = np.logaddexp.reduce(sides, axis=-1)
+    return log_p
 
 
 def log_student(prior: Gamma, values: np.ndarray) -> np.ndarray:
@@ -123,20 +152,29 @@ def log_prior_terms(problem: Any, draws: PosteriorDraws) -> dict[str, np.ndarray
     """
     priors = problem.priors
     terms = {
-        "kernel_weights": _log_kernel_prior(priors.kernel, draws),
-        "intercept": log_student(priors.intercept, draws.intercept),
-        "dual_coef": log_student(priors.sample, draws.dual).sum(axis=1),
+        "kernel_weights": log_weights_prior(priors.kernel, draws),
+        "intercept": _summed(log_student(priors.intercept, draws.intercept)),
+        "dual_coef": _summed(log_student(priors.sample, draws.dual)),
     }
-    if isinstance(problem, RegressionProblem):
-        terms["intermediate_precision"] = log_gamma(priors.intermediate, draws.intermediate_precision)
-        terms["noise_precision"] = log_gamma(priors.noise, draws.noise_precision)
+    if draws.noise_precision is not None:
+        terms["intermediate_precision"] = _summed(
+            log_gamma(priors.intermediate, draws.intermediate_precision)
+        )
+        terms["noise_precision"] = _summed(log_gamma(priors.noise, draws.noise_precision))
     return terms
 
 
-def _log_kernel_prior(prior: Any, draws: PosteriorDraws) -> np.ndarray:
+def _summed(values: np.ndarray) -> np.ndarray:
+    """Sum over all axes but that of the draws."""
+    return values.reshape(len(values), -1).sum(axis=1)
+
+
+def log_weights_prior(prior: Any, draws: PosteriorDraws) -> np.ndarray:
+    """Return the log prior density of e, shape (n_draws,)."""
     weights = draws.kernel_weights
     if isinstance(prior, Gamma):
-        return log_student(prior, weights).sum(axis=1)
+        folds = weights.shape[1] * math.log(2.0) if isinstance(prior, NonnegativeGamma) else 0.0
+        return log_student(prior, weights).sum(axis=1) + folds
     if isinstance(prior, Dirichlet):
         c = np.broadcast_to(prior.concentration, weights.shape[1:])
         return xlogy(c - 1.0, weights).sum(axis=1) + gammaln(c.sum()) - gammaln(c).sum()
@@ -153,12 +191,55 @@ def log_gamma(law: Gamma, values: np.ndarray) -> np.ndarray:
 
 def log_variational(state: Any, draws: PosteriorDraws) -> np.ndarray:
     """Return the log density of (a, b, e), and of (υ, ε) in regression, under a variational posterior."""
-    readout = np.column_stack([draws.intercept, draws.kernel_weights])
-    total = _log_normal(state.dual, draws.dual) + _log_normal(state.readout, readout)
+    total = log_readout(state.readout, np.column_stack([draws.intercept, draws.kernel_weights]))
+    if state.dual.mean.ndim == 1:
+        total = total + _log_normal(state.dual, draws.dual)
+    else:
+        for fields, own in zip(zip(*state.dual, strict=True), draws.outputs(), strict=True):
+            total = total + _log_normal(Gaussian(*fields), own.dual)
     if draws.noise_precision is not None:
-        total = total + log_gamma(state.intermediate_precision, draws.intermediate_precision)
-        total = total + log_gamma(state.noise_precision, draws.noise_precision)
+        total = total + _summed(log_gamma(state.intermediate_precision, draws.intermediate_precision))
+        total = total + _summed(log_gamma(state.noise_precision, draws.noise_precision))
     return total
+
+
+def log_readout(readout: Any, values: np.ndarray) -> np.ndarray:
+    """Return the log density of (b, e) under q, for values of shape (n_draws, n_outputs + n_kernels)."""
+    if not isinstance(readout, NonnegativeReadout):
+        return _log_normal(readout, values)
+    n_outputs = len(readout.slope)
+    mean = readout.mean[:n_outputs] + (values[:, n_outputs:] - readout.mean[n_outputs:]) @ readout.slope.T
+    misfit = (values[:, :n_outputs] - mean) ** 2 / readout.intercept_variance
+    log_b = -0.5 * (misfit + np.log(readout.intercept_variance) + LOG_2PI).sum(axis=1)
+    return log_b + log_weights(readout, values[:, n_outputs:])
+
+
+def log_weights(readout: Any, weights: np.ndarray) -> np.ndarray:
+    """Return the log density of e under q, its marginal in q(b, e), for weights of shape (n_draws, n_kernels)."""
+    if not isinstance(readout, NonnegativeReadout):
+        n_kernels = weights.shape[1]
+        mean, cov = readout.mean[-n_kernels:], readout.cov[-n_kernels:, -n_kernels:]
+        return _log_normal(Gaussian.from_moments(mean, cov), weights)
+    law, (linear, precision) = readout.weights, weights_quadratic(readout, weights.shape[1])
+    mean, cov, entropy = law.moments()
+
+    def exponent(moment: np.ndarray, square: Any) -> Any:
+        return moment @ linear - 0.5 * square
+
+    # the entropy is log Z less the mean of the exponent
+    log_z = entropy + exponent(mean, (precision * (np.outer(mean, mean) + cov)).sum())
+    return exponent(weights, ((weights @ precision) * weights).sum(axis=1)) - log_z
+
+
+def weights_quadratic(readout: Any, n_kernels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return h and P of the density of e under q, which is proportional to ``exp(h' e - e' P e / 2)``."""
+    if not isinstance(readout, NonnegativeReadout):
+        precision = np.linalg.inv(readout.cov[-n_kernels:, -n_kernels:])
+        return precision @ readout.mean[-n_kernels:], precision
+    law = readout.weights
+    if isinstance(law, CutOffNormals):
+        return law.location / law.scale**2, np.diag(law.scale**-2.0)
+    return law.linear, law.precision
 
 
 def _log_normal(law: Gaussian, values: np.ndarray) -> np.ndarray:

@@ -8,7 +8,6 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binomtest, norm
 
-from bayesmkl.bemkl.predict import ScoreDraws
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 from bayesmkl.posterior.reliability import reliability
@@ -23,10 +22,13 @@ BAD_ECE = 0.1
 
 
 class Predictions(NamedTuple):
-    """Predictions of some samples and what came true."""
+    """Predictions of some samples and what came true.
+
+    With several labels or targets `y` and `pit` have a column for each, and so have the probabilities: of having it.
+    """
 
     source: str  # what the samples are, for people
-    y: np.ndarray
+    y: np.ndarray  # (n_samples,) or (n_samples, n_outputs)
     log_score: np.ndarray  # log probability or log density of what came true, (n_samples,)
     probabilities: np.ndarray | None  # (n_samples, n_classes)
     pit: np.ndarray | None  # P(target below what came true), regression
@@ -46,21 +48,11 @@ def held_out_predictions(fitted: FittedBEMKL, model: Any, X: Any, y: Any) -> Pre
     """
     y = np.asarray(y)
     source = f"{len(y)} held-out samples"
-    if hasattr(fitted.estimator, "classes_"):
-        classes = fitted.estimator.classes_
-        unknown = np.setdiff1d(y, classes)
-        if len(unknown):
-            raise ValueError(
-                f"`y_test` must hold classes that the model was fitted with, {classes.tolist()}; got "
-                f"{unknown.tolist()} too. Leave those samples out."
-            )
-        p = np.asarray(model.predict_proba(X))
-        _check_lengths(p, y)
-        own = p[np.arange(len(y)), np.searchsorted(classes, y)]
-        return Predictions(source, y, np.log(np.maximum(own, np.finfo(float).tiny)), p, None, True)
+    if fitted.is_classifier:
+        return _held_out_classes(fitted.estimator, source, np.asarray(model.predict_proba(X)), y)
     score = fitted.scores(X)
     location, scale = fitted.estimator.y_mean_, fitted.estimator.y_scale_
-    if isinstance(score, ScoreDraws):
+    if score is not None:
         _check_lengths(score.mean, y)
         standard = ((y - location) / scale - score.means) / score.scales[:, None]
         log_density = norm.logpdf(standard) - np.log(scale * score.scales)[:, None]
@@ -69,12 +61,36 @@ def held_out_predictions(fitted: FittedBEMKL, model: Any, X: Any, y: Any) -> Pre
     mean, std = fitted.estimator.predict(fitted.transform(X), return_std=True)
     _check_lengths(mean, y)
     standard = (y - mean) / std
-    return Predictions(source, y, norm.logpdf(standard) - np.log(std), None, ndtr(standard), True)
+    log_score = norm.logpdf(standard) - np.log(std)
+    log_score = log_score if y.ndim == 1 else log_score.sum(axis=1)
+    return Predictions(source, y, log_score, None, ndtr(standard), True)
 
 
-def left_out_predictions(fitted: FittedBEMKL, loo: LeaveOneOut, y: np.ndarray) -> Predictions:
-    """Take the leave-one-out predictions of the training samples."""
-    log_p = loo.log_probabilities
+def _held_out_classes(estimator: Any, source: str, p: np.ndarray, y: np.ndarray) -> Predictions:
+    tiny = np.finfo(float).tiny
+    if estimator.is_multilabel_:
+        _check_lengths(p, y)
+        if not np.isin(y, (0, 1)).all():
+            raise ValueError(
+                f"`y_test` must hold 0 and 1, a column per label; got {np.unique(y)[:5].tolist()}."
+            )
+        log_score = np.log(np.maximum(np.where(y == 1, p, 1.0 - p), tiny)).sum(axis=1)
+        return Predictions(source, y, log_score, p, None, True)
+    classes = estimator.classes_
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"`y_test` must hold classes that the model was fitted with, {classes.tolist()}; got "
+            f"{unknown.tolist()} too. Leave those samples out."
+        )
+    _check_lengths(p[:, 0], y)
+    own = p[np.arange(len(y)), np.searchsorted(classes, y)]
+    return Predictions(source, y, np.log(np.maximum(own, tiny)), p, None, True)
+
+
+def left_out_predictions(fitted: FittedBEMKL, loo: LeaveOneOut) -> Predictions:
+    """Take the leave-one-out predictions of the training samples that have a target."""
+    y, log_p = fitted.target[fitted.labeled], loo.log_probabilities
     probabilities = None if log_p is None else np.exp(log_p)
     trusted = fitted.is_sampled and loo.n_bad <= 0.05 * len(y)
     source = f"{len(y)} training samples, each left out in turn (PSIS-LOO)"
@@ -121,13 +137,18 @@ def calibration_section(found: Predictions, classes: np.ndarray | None, ci_prob:
 
 
 def _of_classes(found: Predictions, classes: np.ndarray, ci_prob: float) -> tuple[dict[str, Any], list[str]]:
-    p = found.probabilities
+    p, y = found.probabilities, found.y
     assert p is not None
-    squares = (p - (found.y[:, None] == classes)) ** 2
-    curve = reliability(found.y, p, N_BINS, classes, ci_prob)
+    if y.ndim == 2:  # every label of every sample is an event
+        hits, squares = (p > 0.5) == (y == 1), (p - y)[..., None] ** 2
+        curve = reliability(y.ravel(), p.ravel(), N_BINS, ci_prob=ci_prob)
+    else:
+        hits, squares = classes[p.argmax(axis=1)] == y, (p - (y[:, None] == classes)) ** 2
+        squares = squares[:, 1:] if len(classes) == 2 else squares
+        curve = reliability(y, p, N_BINS, classes, ci_prob)
     values = {
-        "accuracy": float((classes[p.argmax(axis=1)] == found.y).mean()),
-        "brier": float(squares[:, 1].mean() if len(classes) == 2 else squares.sum(axis=1).mean()),
+        "accuracy": float(hits.mean()),
+        "brier": float(squares.sum(axis=-1).mean()),
         "ece": curve.calibration_error,
         "reliability": {name: np.asarray(value) for name, value in curve._asdict().items()},
         "n_bins_away": int(((curve.probability < curve.lower) | (curve.probability > curve.upper)).sum()),
@@ -140,15 +161,20 @@ def _of_classes(found: Predictions, classes: np.ndarray, ci_prob: float) -> tupl
         [f"{predicted:.2f}", f"{came:.2f}", f"{low:.2f} - {high:.2f}", int(n)]
         for predicted, came, low, high, n in zip(*curve[:5], strict=True)
     ]
-    lines += table(["predicted", "came true", f"{100 * ci_prob:g} % interval", "samples"], rows)
-    if len(classes) > 2:
+    events = "samples" if y.ndim == 1 else "labels"
+    lines += table(["predicted", "came true", f"{100 * ci_prob:g} % interval", events], rows)
+    if y.ndim == 2:
+        lines += line_of_text(
+            "The event is that a sample has a label; log loss is that of all labels of a sample."
+        )
+    elif len(classes) > 2:
         lines += line_of_text("The event is that the most probable class is the true one.")
     return values, lines
 
 
 def _of_numbers(found: Predictions, ci_prob: float) -> tuple[dict[str, Any], list[str]]:
     assert found.pit is not None
-    n, rows, coverage = len(found.y), [], {}
+    n, rows, coverage = found.pit.size, [], {}
     for level in sorted({*LEVELS, ci_prob}):
         inside = np.abs(found.pit - 0.5) <= 0.5 * level
         interval = binomtest(int(inside.sum()), n).proportion_ci(ci_prob, method="wilson")
@@ -191,8 +217,8 @@ def _judge_intervals(coverage: dict[float, dict[str, float]]) -> tuple[str, str]
 
 
 def _check_lengths(predictions: np.ndarray, y: np.ndarray) -> None:
-    if y.ndim != 1 or len(predictions) != len(y):
+    if predictions.shape != y.shape:
         raise ValueError(
             f"`X_test` and `y_test` must hold the same samples; got {len(predictions)} rows and a target of shape "
-            f"{y.shape}."
+            f"{y.shape}, where predictions have {predictions.shape}."
         )

@@ -48,7 +48,8 @@ def plot_trace(
     max_kernels : int, default=8
         How many kernels to show, the most important first.
     label : object, default=None
-        With more than two classes, the one whose model to show; None is the one whose chains agree least.
+        Where classes or labels have kernel weights of their own (one-versus-all), the one whose model to show; None
+        is the one whose chains agree least.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, needed for a model that was fitted to precomputed ones.
     plot_collection : arviz_plots.PlotCollection, default=None
@@ -270,21 +271,23 @@ def _one_class(tree: DataTree, variable: str, label: Any) -> tuple[Any, Any, str
 
     posterior = tree["posterior"].dataset
     diverging = tree["sample_stats"].get("diverging") if "sample_stats" in tree else None
-    if "class" not in posterior[variable].dims:
+    kind = next((dim for dim in ("class", "label") if dim in posterior[variable].dims), None)
+    if kind is None:
         if label is not None:
             raise ValueError(
-                "`label` chooses between models of more than two classes; `model` has one. Leave it out."
+                "`label` chooses between classes that have kernel weights of their own; `model` has one set. Leave "
+                "it out."
             )
         return posterior, diverging, ""
-    classes = [str(name) for name in posterior["class"].values]
+    names = [str(name) for name in posterior[kind].values]
     if label is None:
-        draws = posterior[variable].transpose("chain", "draw", "class", "kernel").values
+        draws = posterior[variable].transpose("chain", "draw", kind, "kernel").values
         rhat = array_stats.rhat(draws, chain_axis=0, draw_axis=1)
         k = int(np.argmax(np.nanmax(rhat, axis=1)))
     else:
-        k = classes.index(check_choice("label", str(label), classes))
-    selected = None if diverging is None else diverging.isel({"class": k})
-    return posterior.isel({"class": k}), selected, f"Class {classes[k]}: "
+        k = names.index(check_choice("label", str(label), names))
+    selected = None if diverging is None else diverging.isel({kind: k})
+    return posterior.isel({kind: k}), selected, f"{kind.capitalize()} {names[k]}: "
 
 
 def _look(width: float, height: float) -> dict[str, Any]:

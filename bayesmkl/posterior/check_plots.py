@@ -14,6 +14,7 @@ from bayesmkl.posterior.diagnose import Diagnosis
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import check_probability, fitted_bemkl
 from bayesmkl.posterior.leave_one_out import leave_one_out
+from bayesmkl.posterior.psis import quietly
 from bayesmkl.posterior.reliability import reliability
 
 if TYPE_CHECKING:
@@ -57,10 +58,10 @@ def plot_posterior_predictive(
     Returns
     -------
     arviz_plots.PlotCollection
-        In classification a calibration plot for the second of two classes, or one for each of several: observed
-        frequency against predicted probability, made monotone. In regression the densities of the observed and of 50
-        replicated targets. ``collection.savefig("check.png")`` saves the figure, which is
-        ``collection.viz["figure"].item()``; its axes are in ``collection.viz["plot"]``.
+        In classification a calibration plot for the second of two classes, or one for each of several classes or
+        labels: observed frequency against predicted probability, made monotone. In regression the densities of the
+        observed and of 50 replicated targets, in a panel for each of several. ``collection.savefig("check.png")``
+        saves the figure, which is ``collection.viz["figure"].item()``; its axes are in ``collection.viz["plot"]``.
 
     Raises
     ------
@@ -182,18 +183,12 @@ def _pareto_k(model: Any, n_draws: int, kernels: Any, random_state: Any) -> tupl
 
 
 def _plot_calibration(tree: DataTree, ci_prob: float, plot_collection: Any) -> PlotCollection:
-    from arviz_base import from_dict
     from arviz_plots import plot_ppc_pava
 
     names, replicated, observed = _by_class(tree)
-    variables = [f"y_{k}" for k in range(len(names))]
-    groups = {
-        "posterior_predictive": dict(zip(variables, replicated, strict=True)),
-        "observed_data": dict(zip(variables, observed, strict=True)),
-    }
-    columns = min(len(names), 4)
+    variables, columns = [f"y_{k}" for k in range(len(names))], min(len(names), 4)
     collection = plot_ppc_pava(
-        from_dict(groups, dims={variable: ["obs_id"] for variable in variables}),
+        _panels(variables, replicated, observed),
         data_type="binary",
         ci_prob=ci_prob,
         backend="matplotlib",
@@ -214,55 +209,87 @@ def _plot_calibration(tree: DataTree, ci_prob: float, plot_collection: Any) -> P
     return without_pyplot(collection, finding)
 
 
+def _panels(variables: list[str], replicated: list[np.ndarray], observed: list[np.ndarray]) -> DataTree:
+    """Return a tree of targets under the names of `variables`, each of which gets a panel."""
+    from arviz_base import from_dict
+
+    groups = {
+        "posterior_predictive": dict(zip(variables, replicated, strict=True)),
+        "observed_data": dict(zip(variables, observed, strict=True)),
+    }
+    return from_dict(groups, dims={variable: ["obs_id"] for variable in variables})
+
+
 def _by_class(tree: DataTree) -> tuple[list[str], list[np.ndarray], list[np.ndarray]]:
-    """Return labels, and the replicated and observed answers to whether a sample has that label."""
+    """Return labels, and the replicated and observed answers to whether a labeled sample has that label."""
     replicated: Any = tree["posterior_predictive/y"]
     observed: Any = tree["observed_data/y"]
-    if "class" in observed.dims:
-        names = [str(name) for name in observed["class"].values]
-        order = ("class", "chain", "draw", "obs_id")
+    kind = _several(observed)
+    if kind is not None:
+        names = [str(name) for name in observed[kind].values]
+        order = (kind, "chain", "draw", "obs_id")
         return (
             names,
             list(replicated.transpose(*order).values),
-            list(observed.transpose("class", "obs_id").values),
+            list(observed.transpose(kind, "obs_id").values),
         )
     known = "constant_data" in tree.children and "label" in tree["constant_data"]
     label = np.asarray(tree["constant_data/label"])[observed.values == 1][0] if known else 1
-    return [str(label)], [replicated.transpose("chain", "draw", "obs_id").values], [observed.values]
+    labeled = observed.values >= 0
+    drawn = replicated.transpose("chain", "draw", "obs_id").values[..., labeled]
+    return [str(label)], [drawn], [observed.values[labeled]]
+
+
+def _several(targets: Any) -> str | None:
+    """Return the dimension of several classes, labels or targets."""
+    return next((kind for kind in ("class", "label", "output") if kind in targets.dims), None)
 
 
 def _plot_densities(tree: DataTree, ci_prob: float, plot_collection: Any) -> PlotCollection:
     from arviz_plots import plot_ppc_dist
 
-    replicated: Any = tree["posterior_predictive/y"]
-    n_shown = min(N_SHOWN, replicated.sizes["chain"] * replicated.sizes["draw"])
-    collection = plot_ppc_dist(
-        tree,
-        var_names=["y"],
-        num_samples=n_shown,
-        kind="kde",
-        backend="matplotlib",
-        plot_collection=plot_collection,
-        visuals={
-            "title": False,
-            "predictive_dist": {"color": COLORS[0]},
-            "observed_dist": {"color": "black"},
-        },
-        **_size(plot_collection, 6.4, 4.2),
-    )
-    ax = collection.viz["plot"]["y"].item()
-    observed_line = collection.viz["observed_dist"]["y"].item()
-    observed_line.set_linewidth(2.2)
-    ax.legend([observed_line, ax.lines[0]], ["observed", f"{n_shown} of the replicated"], frameon=False)
-    ax.set_xlabel("target, in its own units")
+    names, replicated, observed = _by_output(tree)
+    variables = ["y"] if len(names) == 1 else [f"y_{k}" for k in range(len(names))]
+    n_shown, columns = min(N_SHOWN, replicated[0].shape[0] * replicated[0].shape[1]), min(len(names), 3)
+    with quietly():  # xarray says how ArviZ should drop a coordinate of several variables
+        collection = plot_ppc_dist(
+            _panels(variables, replicated, observed),
+            var_names=variables,
+            num_samples=n_shown,
+            kind="kde",
+            backend="matplotlib",
+            plot_collection=plot_collection,
+            visuals={
+                "title": False,
+                "predictive_dist": {"color": COLORS[0]},
+                "observed_dist": {"color": "black"},
+            },
+            **_size(plot_collection, 6.4 + 4.6 * (columns - 1), 4.2 * -(-len(names) // columns)),
+        )
+    for name, variable in zip(names, variables, strict=True):
+        ax, line = collection.viz["plot"][variable].item(), collection.viz["observed_dist"][variable].item()
+        line.set_linewidth(2.2)
+        ax.set_xlabel(f"{name}, in its own units")
+        if variable == variables[0]:
+            ax.legend([line, ax.lines[0]], ["observed", f"{n_shown} of the replicated"], frameon=False)
     tail = 50.0 * (1.0 - ci_prob)
-    lower, upper = np.percentile(replicated.values, [tail, 100.0 - tail], axis=(0, 1))
-    observed = np.asarray(tree["observed_data/y"])
+    lower, upper = np.percentile(replicated, [tail, 100.0 - tail], axis=(1, 2))
     covered = np.mean((lower <= observed) & (observed <= upper))
     finding = (
-        f"{100 * ci_prob:g} % intervals cover {100 * covered:.3g} % of the {len(observed)} fitted samples"
+        f"{100 * ci_prob:g} % intervals cover {100 * covered:.3g} % of the {len(observed[0])} fitted samples"
     )
     return without_pyplot(collection, finding)
+
+
+def _by_output(tree: DataTree) -> tuple[list[str], list[np.ndarray], list[np.ndarray]]:
+    """Return names of targets, and the replicated and observed ones."""
+    replicated: Any = tree["posterior_predictive/y"]
+    observed: Any = tree["observed_data/y"]
+    if _several(observed) is None:
+        return ["target"], [replicated.transpose("chain", "draw", "obs_id").values], [observed.values]
+    names = [f"target {name}" for name in observed["output"].values]
+    drawn = replicated.transpose("output", "chain", "draw", "obs_id").values
+    return names, list(drawn), list(observed.transpose("output", "obs_id").values)
 
 
 def _size(plot_collection: Any, width: float, height: float) -> dict[str, Any]:

@@ -35,7 +35,8 @@ def compare_loo(
     Parameters
     ----------
     models : mapping of str to estimator
-        At least two fitted BEMKL models, by name. They may differ in kernels, priors, margin and inference.
+        At least two fitted BEMKL models, by name. They may differ in kernels, priors, margin, inference and in how
+        several classes or targets are modeled.
     method : {"stacking", "BB-pseudo-BMA", "pseudo-BMA"}, default="stacking"
         How the column ``weight`` is found, see ``arviz_stats.compare``.
     kernels : mapping of str to array-like of shape (n_samples, n_samples, n_kernels), default=None
@@ -60,7 +61,8 @@ def compare_loo(
     Notes
     -----
     In classification it is the probability of the label given that there is one that is compared, so that models with
-    different margins compare. Draws of "vb" and "svi" are corrected by ``arviz_stats.loo_approximate_posterior``'s
+    different margins compare; with several labels or targets, that of all of a sample together. Unlabeled samples are
+    not scored. Draws of "vb" and "svi" are corrected by ``arviz_stats.loo_approximate_posterior``'s
     rule; that takes a variational posterior close to the exact one, and mostly all of their samples count as
     ``bad_k``. Fit with "nuts", or compare by cross-validation, before a close decision.
 
@@ -112,7 +114,7 @@ def _elpd_data(model: Evaluated, found: LeaveOneOut) -> Any:
     from arviz_stats import loo
     from xarray import DataArray
 
-    draws = {"y": model.in_chains(model.log_likelihood)}
+    draws = {"y": model.in_chains(model.log_likelihood[:, model.labeled])}
     tree = from_dict(
         {"posterior": {"b": model.draws.intercept}, "log_likelihood": draws}, dims={"y": ["obs_id"]}
     )

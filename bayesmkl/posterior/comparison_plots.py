@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from bayesmkl._numerics.validation import check_choice, check_integer
-from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.bemkl.shares import share_of_each
 from bayesmkl.posterior.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.summary import kernel_table
@@ -53,7 +53,8 @@ def plot_posteriors(
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None makes a figure.
     label : object, default=None
-        With more than two classes, the one whose models to show; None is the first.
+        Where classes or labels have kernel weights of their own (one-versus-all), the one whose models to show; None
+        is the first.
     n_draws : int, default=1000
         Draws behind each density: of existing chains at most this many each.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
@@ -119,7 +120,7 @@ def plot_posteriors(
     ax.set_ylim(len(names) - 0.6, -0.8)
     tidy(ax, "both")
     _label_values(ax, value, ci_prob, pd.concat([one.table.loc[shown] for one in marginals]))
-    _say_ratios(ax, list(fitted), marginals, shown, "" if k is None else f"class {_classes(fitted)[k]}, ")
+    _say_ratios(ax, list(fitted), marginals, shown, _prefix(fitted, k))
     legend_below(ax, handles, n_columns=len(handles))
     return ax
 
@@ -147,11 +148,12 @@ def _same_kernels(models: Any) -> dict[str, FittedBEMKL]:
     fitted = {str(name): fitted_bemkl(model) for name, model in models.items()}
     (first, expected), *others = fitted.items()
     for name, one in others:
-        for what in ("kernel_names", "class_names"):
+        for what in ("kernel_names", "model_names"):
             if getattr(one, what) != getattr(expected, what):
                 raise ValueError(
                     f"`models` must share their kernels and classes; the {what.replace('_', ' ')} of {name!r} are "
-                    f"{getattr(one, what)}, those of {first!r} {getattr(expected, what)}."
+                    f"{getattr(one, what)}, those of {first!r} {getattr(expected, what)}. Classes that share their "
+                    'kernel weights are one model; multiclass="one-versus-all" has one for each.'
                 )
     return fitted
 
@@ -165,10 +167,16 @@ def _class_index(fitted: dict[str, FittedBEMKL], label: Any) -> int | None:
     if not classes:
         if label is not None:
             raise ValueError(
-                "`label` is for models of more than two classes; these have one posterior. Leave it out."
+                "`label` is for classes with kernel weights of their own; these models have one posterior each. "
+                "Leave it out."
             )
         return None
     return 0 if label is None else classes.index(check_choice("label", str(label), classes))
+
+
+def _prefix(fitted: dict[str, FittedBEMKL], k: int | None) -> str:
+    kind = next(iter(fitted.values())).output_kind
+    return "" if k is None else f"{kind} {_classes(fitted)[k]}, "
 
 
 class _Marginals(NamedTuple):
@@ -191,16 +199,15 @@ def _draws(
 ) -> pd.DataFrame:
     flat = fitted.draws(n_draws, rng)[k or 0].flat()
     kept = evenly(len(flat.kernel_weights), n_draws)
-    weights = flat.kernel_weights[kept]
-    if value == "share":
-        weights = share_draws(fitted.training_stack(kernels), flat.dual[kept], weights)
-    return pd.DataFrame(weights, columns=fitted.kernel_names)
+    flat = flat.map(lambda values: values[kept])
+    shown = flat.kernel_weights if value == "weight" else share_of_each(fitted.training_stack(kernels), flat)
+    return pd.DataFrame(shown, columns=fitted.kernel_names)
 
 
 def _table(fitted: FittedBEMKL, k: int | None, value: str, ci_prob: float, kernels: Any) -> pd.DataFrame:
     table = kernel_table(fitted.estimator, ci_prob, kernels=kernels)
     if k is not None:
-        table = table[table["class"] == (fitted.class_names or [])[k]]
+        table = table[table[fitted.output_kind] == (fitted.class_names or [])[k]]
     columns = {value: "mean", f"{value}_std": "std", f"{value}_lower": "lower", f"{value}_upper": "upper"}
     return table.set_index("kernel")[list(columns)].rename(columns=columns)
 

@@ -17,22 +17,27 @@ if TYPE_CHECKING:
 
 __all__ = ["to_datatree"]
 
-# Own dimensions of variables, by group. Variables with chains and draws have those first; where there are several
-# one-versus-all models, "class" comes before the own dimensions (not in constant_data).
-AT_SAMPLES = {"y": ["obs_id"]}
+# Own dimensions of variables, by group. Variables with chains and draws have those first; OUTPUT stands for "class",
+# "label" or "output" where there are several. Where each of them has kernel weights of its own it is a dimension of
+# everything, but of constants and replicated classes that were counted already.
+OUTPUT = "(output)"
 DIMS: dict[str, dict[str, list[str]]] = {
     "posterior": {
         "kernel_weights": ["kernel"],
         "kernel_precision": ["kernel"],
         "kernel_inclusion": ["kernel"],
         "kernel_shares": ["kernel"],
-        "dual_coef": ["obs_id"],
-        "sample_precision": ["obs_id"],
+        "dual_coef": [OUTPUT, "obs_id"],
+        "sample_precision": [OUTPUT, "obs_id"],
+        "intercept": [OUTPUT],
+        "intercept_precision": [OUTPUT],
+        "intermediate_precision": [OUTPUT],
+        "noise_precision": [OUTPUT],
     },
-    "posterior_predictive": AT_SAMPLES,
-    "log_likelihood": AT_SAMPLES,
-    "observed_data": AT_SAMPLES,
-    "constant_data": {"view": ["kernel"], "label": ["obs_id"]},
+    "posterior_predictive": {"y": [OUTPUT, "obs_id"]},
+    "log_likelihood": {"y": [OUTPUT, "obs_id"]},
+    "observed_data": {"y": [OUTPUT, "obs_id"]},
+    "constant_data": {"view": ["kernel"], "label": ["obs_id"], "y_mean": [OUTPUT], "y_scale": [OUTPUT]},
     "sample_stats": {"elbo": ["iteration"]},
 }
 
@@ -72,15 +77,17 @@ def to_datatree(
         With the groups
 
         * ``posterior``: the parameters, named as in :func:`sample_posterior`, with the dimensions ``chain``,
-          ``draw``, ``kernel`` (kernel names), ``obs_id`` (training samples) and, with more than two classes,
-          ``class``; and ``kernel_shares``, each kernel's part of the score (`pointwise`);
+          ``draw``, ``kernel`` (kernel names), ``obs_id`` (training samples) and, where there are several, ``class``,
+          ``label`` or ``output``; and ``kernel_shares``, each kernel's part of the score (`pointwise`);
         * ``posterior_predictive``: ``y``, one new target of every training sample for every draw (`pointwise`);
         * ``log_likelihood``: ``y``, log p(y | a, b, e) of every training sample (`pointwise`);
         * ``log_prior``: log densities of ``kernel_weights``, ``intercept``, ``dual_coef`` and, in regression,
-          ``intermediate_precision`` and ``noise_precision``, each a sum over its entries;
+          ``intermediate_precision`` and ``noise_precision``, each a sum over its entries (and outputs, where these
+          share their kernel weights);
         * ``observed_data``: ``y``, the targets;
         * ``constant_data``: ``view`` of each kernel where a bank made the kernels; in classification ``label`` of
-          each sample, ``margin`` and ``intermediate_scale``; in regression ``y_mean`` and ``y_scale``;
+          each sample, unless it has several, ``margin`` and ``intermediate_scale``; in regression ``y_mean`` and
+          ``y_scale``;
         * ``sample_stats``: what a sampler says of each draw, such as ``diverging``; of "vb" and "svi" draws
           ``log_variational``, their log density under the variational posterior, and ``elbo`` over ``iteration``,
           which has no chain or draw: it tells how the posterior was found. One-versus-all models that ended early
@@ -98,10 +105,18 @@ def to_datatree(
     Likelihood and prior are those of the collapsed model, with precisions, intermediate outputs and latent scores
     integrated out; weights a, b and e are Student t variables there.
 
+    Outputs that share their kernel weights have the same draws of them: ``kernel_weights``, ``kernel_precision`` and
+    ``kernel_shares`` have no dimension of outputs then. Under ``multiclass="one-versus-all"`` everything has it.
+
     In classification ``y`` is 1 for the second of two classes and 0 for the first; with more than two classes it is
-    1 for samples of ``class``. The log likelihood is :math:`\log P(y_i f_i > \nu)`, which for :math:`\nu > 0` does
-    not sum to one over the labels: a score within the margin belongs to none. Replicated labels are drawn given that
-    there is a label.
+    1 for samples of ``class``, with several labels for samples that have the ``label``. Unlabeled samples of
+    semi-supervised learning are -1. The log likelihood is :math:`\log P(y_i f_i > \nu)`, which for :math:`\nu > 0`
+    does not sum to one over the labels: a score within the margin belongs to none; of an unlabeled sample it is
+    :math:`\log P(|f_i| > \nu)`. Replicated labels are drawn given that there is a label.
+
+    With ``multiclass="multinomial"`` one class has the largest score: the log likelihood has no dimension of classes,
+    and every draw takes an integral per class and sample (one or two seconds per 100 draws of 500 samples of ten
+    classes).
 
     In regression the target is standardized before the fit, and parameters are those of the standardized target.
     ``y`` is in the original units everywhere, and the log likelihood is that of the original target.
@@ -130,52 +145,58 @@ def to_datatree(
         pointwise = kernels is not None or fitted.estimator.kernel_bank_ is not None
     coords = _coords(fitted, sample_names)
     groups = _drawn_groups(fitted, n_draws, rng, kernels, pointwise)
-    datasets = {name: _dataset(name, variables, coords) for name, variables in groups.items()}
-    datasets["observed_data"] = _dataset("observed_data", {"y": _observed(fitted)}, coords)
-    datasets["constant_data"] = _dataset("constant_data", _constants(fitted), coords)
+    datasets = {name: _dataset(fitted, name, variables, coords) for name, variables in groups.items()}
+    datasets["observed_data"] = _dataset(fitted, "observed_data", {"y": _observed(fitted)}, coords)
+    datasets["constant_data"] = _dataset(fitted, "constant_data", _constants(fitted), coords)
     if fitted.histories:
         iterations = {"iteration": np.arange(1, 1 + max(map(len, fitted.histories)))}
-        trace = _dataset("sample_stats", {"elbo": _elbo(fitted)}, coords | iterations, sample_dims=[])
+        trace = _dataset(fitted, "sample_stats", {"elbo": _elbo(fitted)}, coords | iterations, sample_dims=[])
         datasets["sample_stats"] = datasets["sample_stats"].merge(trace)
     tree = DataTree.from_dict(datasets)
     tree.attrs = _attributes(fitted)
     return tree
 
 
-def _dataset(group: str, variables: dict[str, Any], coords: dict[str, Any], **options: Any) -> Dataset:
+def _dataset(
+    fitted: FittedBEMKL, group: str, variables: dict[str, Any], coords: dict[str, Any], **options: Any
+) -> Dataset:
     """Name dimensions and coordinates of one group, by ArviZ."""
     from arviz_base import from_dict
 
-    several = ["class"] if "class" in coords and group != "constant_data" else []
     own = DIMS.get(group, {})
-    dims = {name: several + own.get(name, []) for name in variables}
+    dims = {name: _dims(fitted, group, own.get(name, [])) for name in variables}
+    if group == "log_likelihood" and fitted.is_multinomial:
+        dims = {name: ["obs_id"] for name in variables}
     return from_dict({group: variables}, coords=coords, dims=dims, **options)[group].to_dataset()
+
+
+def _dims(fitted: FittedBEMKL, group: str, own: list[str]) -> list[str]:
+    """Return own dimensions of a variable, the outputs first if there are several."""
+    everywhere = fitted.class_names is not None and group != "constant_data"
+    several = fitted.output_names is not None and (OUTPUT in own or everywhere)
+    return [fitted.output_kind] * several + [dim for dim in own if dim != OUTPUT]
 
 
 def _drawn_groups(
     fitted: FittedBEMKL, n_draws: int | None, rng: np.random.Generator, kernels: Any, pointwise: bool
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Return all that has chains and draws, by group and variable; several classes are the third axis."""
+    """Return all that has chains and draws, by group and variable; several outputs are the third axis."""
     draws, statistics = fitted.draws(n_draws, rng), fitted.statistics(n_draws)
     problems = fitted.problems(kernels) if pointwise else fitted.problems_without_kernels()
-    scale = getattr(fitted.estimator, "y_scale_", 1.0)
     per_model = []
     for problem, state, own, stats in zip(problems, fitted.states, draws, statistics, strict=True):
         here = Evaluated(problem, own)
         groups = {
-            "posterior": named_draws(own),
+            "posterior": named_draws(fitted, own),
             "log_prior": {name: here.in_chains(v) for name, v in log_prior_terms(problem, here.flat).items()},
             "sample_stats": stats,
         }
         if not fitted.is_drawn:
             groups["sample_stats"] = {"log_variational": here.in_chains(log_variational(state, here.flat))}
         if pointwise:
-            replicated = here.replicate(rng)
-            if here.is_regression:
-                replicated = fitted.estimator.y_mean_ + scale * replicated
             groups["posterior"]["kernel_shares"] = here.in_chains(here.shares)
-            groups["posterior_predictive"] = {"y": here.in_chains(replicated)}
-            groups["log_likelihood"] = {"y": here.in_chains(here.log_likelihood - np.log(scale))}
+            groups["posterior_predictive"] = {"y": here.in_chains(_replicated(fitted, here, rng))}
+            groups["log_likelihood"] = {"y": here.in_chains(_log_likelihood(fitted, here))}
         per_model.append({group: variables for group, variables in groups.items() if variables})
     if fitted.class_names is None:
         return per_model[0]
@@ -185,11 +206,33 @@ def _drawn_groups(
     }
 
 
+def _replicated(fitted: FittedBEMKL, model: Evaluated, rng: np.random.Generator) -> np.ndarray:
+    """Return new targets in the units of the user, (n_draws, n_samples) or with outputs between these axes."""
+    drawn = model.replicate(rng)
+    if model.is_regression:
+        location, scale = _units(fitted)
+        drawn = location[..., None] + scale[..., None] * drawn
+    return drawn[:, 0] if drawn.ndim == 3 and fitted.output_names is None else drawn
+
+
+def _log_likelihood(fitted: FittedBEMKL, model: Evaluated) -> np.ndarray:
+    """Return log likelihoods of targets in the units of the user, with outputs between draws and samples."""
+    if model.is_multinomial or fitted.output_names is None or fitted.class_names is not None:
+        return model.log_likelihood - np.log(getattr(fitted.estimator, "y_scale_", 1.0))
+    log_p = np.stack([output.log_likelihood for output in model.outputs], axis=1)
+    return log_p - np.log(_units(fitted)[1])[:, None] if model.is_regression else log_p
+
+
+def _units(fitted: FittedBEMKL) -> tuple[np.ndarray, np.ndarray]:
+    return np.asarray(fitted.estimator.y_mean_), np.asarray(fitted.estimator.y_scale_)
+
+
 def _observed(fitted: FittedBEMKL) -> np.ndarray:
-    """Return targets in the units of the user: labels 0 and 1, or numbers; (n_classes,) n_samples."""
-    if hasattr(fitted.estimator, "classes_"):
-        return (fitted.estimator.target_ > 0).astype(np.int8)
-    return fitted.target
+    """Return targets in the units of the user: labels 0 and 1, or numbers; (n_outputs,) n_samples."""
+    if fitted.is_classifier:
+        labels = (fitted.estimator.target_ > 0).astype(np.int8)
+        return np.where(fitted.labeled, labels, np.int8(-1))
+    return fitted.target.T
 
 
 def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
@@ -198,16 +241,18 @@ def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
     constants: dict[str, Any] = {}
     if fitted.kernel_views is not None:
         constants["view"] = np.array(fitted.kernel_views)
-    if hasattr(estimator, "classes_"):
-        constants["label"] = np.array([str(label) for label in fitted.target])
+    if fitted.is_classifier:
+        if not estimator.is_multilabel_:
+            constants["label"] = np.array([str(label) for label in fitted.target])
         names = ("margin", "intermediate_scale")
     else:
         names = ("y_mean_", "y_scale_")
-    return constants | {name.removesuffix("_"): np.float64(getattr(estimator, name)) for name in names}
+    own = {name.removesuffix("_"): np.asarray(getattr(estimator, name), dtype=float) for name in names}
+    return constants | own
 
 
 def _coords(fitted: FittedBEMKL, sample_names: Any) -> dict[str, Any]:
-    n_samples = fitted.estimator.target_.shape[-1]
+    n_samples = fitted.n_samples
     names = np.arange(n_samples) if sample_names is None else np.asarray(sample_names)
     if names.shape != (n_samples,):
         raise ValueError(
@@ -217,7 +262,7 @@ def _coords(fitted: FittedBEMKL, sample_names: Any) -> dict[str, Any]:
     if names.dtype == object:
         names = names.astype(str)
     coords: dict[str, Any] = {"kernel": fitted.kernel_names, "obs_id": names}
-    return coords if fitted.class_names is None else coords | {"class": fitted.class_names}
+    return coords if fitted.output_names is None else coords | {fitted.output_kind: fitted.output_names}
 
 
 def _elbo(fitted: FittedBEMKL) -> np.ndarray:

@@ -16,6 +16,7 @@ from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_sectio
 from bayesmkl.posterior.mixing import sampling_section
 from bayesmkl.posterior.predictive_checks import check_section
 from bayesmkl.posterior.report import Section, line_of_text, render, render_html
+from bayesmkl.posterior.samplers import PLURALS, honest_intervals, why_not_sampled
 from bayesmkl.posterior.sensitivity import sensitivity_section
 
 __all__ = ["Diagnosis", "diagnose"]
@@ -34,8 +35,8 @@ class Diagnosis(dict):
 
     Sections are ``sampling`` ("nuts", "gibbs") or ``importance`` ("vb", "svi"), ``loo``, ``sensitivity``, ``checks``
     and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped") and an ``advice``. With more
-    than two classes, the numbers of `sampling`, `importance`, `sensitivity` and `checks` are under the name of the
-    class.
+    than two classes, or several labels or targets, the numbers of `checks` are under the name of each; so are those
+    of `sampling`, `importance` and `sensitivity` where each has kernel weights of its own.
 
     Parameters
     ----------
@@ -87,7 +88,8 @@ def diagnose(
         A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
     X_test, y_test : array-like, default=None
         Samples that the model was not fitted to, as `model` takes them, for calibration. Without them training
-        samples are left out in turn by importance sampling, which is less reliable.
+        samples are left out in turn by importance sampling, which is less reliable. Several labels of a sample are
+        as many events, several targets as many intervals.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, for a model that was fitted to precomputed ones and does not keep them.
     n_draws : int, default=1000
@@ -158,24 +160,27 @@ def diagnose(
         sections = [sampling_section(names, models, fitted.statistics(None))]
     else:
         states = [None] * len(models) if fitted.is_drawn else list(fitted.states)
-        sections = [importance_section(names, models, states, log_ratios, rng)]
+        sections = [importance_section(names, models, states, log_ratios, rng, honest_intervals(fitted))]
     loo = leave_one_out(fitted, models, log_ratios)
     as_it_is = None if log_ratios is None else leave_one_out(fitted, models)
-    sections.append(leave_one_out_section(loo, as_it_is, models[0].is_regression))
+    can_be_sampled = why_not_sampled(fitted) is None
+    sections.append(leave_one_out_section(loo, as_it_is, fitted.output_kind == "output", can_be_sampled))
     sections.append(sensitivity_section(names, models, fitted.kernel_names, log_ratios is not None, rng))
     sections.append(check_section(fitted, models, rng, ci_prob))
-    left_out = left_out_predictions(fitted, loo if as_it_is is None else as_it_is, fitted.target)
+    left_out = left_out_predictions(fitted, loo if as_it_is is None else as_it_is)
     classes = getattr(fitted.estimator, "classes_", None)
     sections.append(calibration_section(left_out if held_out is None else held_out, classes, ci_prob))
     return Diagnosis(f"Diagnosis of a {type(fitted.estimator).__name__}", _about(fitted), sections)
 
 
 def _about(fitted: FittedBEMKL) -> list[str]:
-    estimator = fitted.estimator
-    classes = "" if fitted.class_names is None else f", {len(fitted.class_names)} one-versus-all models"
+    estimator, outputs, n_unlabeled = fitted.estimator, "", int((~fitted.labeled).sum())
+    if fitted.output_names is not None:
+        own = "with kernel weights of their own" if fitted.class_names else "that share their kernel weights"
+        outputs = f", {len(fitted.output_names)} {PLURALS[fitted.output_kind]} {own}"
     return [
-        f"{estimator.target_.shape[-1]} training samples, {estimator.n_kernels_in_} kernel"
-        f"{'s' if estimator.n_kernels_in_ > 1 else ''}{classes}",
+        f"{fitted.n_samples} training samples{f' ({n_unlabeled} unlabeled)' if n_unlabeled else ''}, "
+        f"{estimator.n_kernels_in_} kernel{'s' if estimator.n_kernels_in_ > 1 else ''}{outputs}",
         *line_of_text(f"inference: {DESCRIPTIONS[fitted.inference]}; {'; '.join(fitted.endings)}"),
     ]
 

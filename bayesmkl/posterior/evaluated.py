@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl.bemkl._absent_views import AbsentViews
+from bayesmkl.bemkl.binary import BinaryPriors, BinaryProblem
 from bayesmkl.bemkl.collapsed import (
-    log_label,
+    log_beyond,
     log_likelihood,
     log_prior,
     log_variational,
@@ -16,8 +18,10 @@ from bayesmkl.bemkl.collapsed import (
     score_scales,
 )
 from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.regression import RegressionProblem
-from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.bemkl.multinomial import MultinomialProblem
+from bayesmkl.bemkl.regression import RegressionPriors, RegressionProblem
+from bayesmkl.bemkl.shares import share_of_each
+from bayesmkl.posterior.competing import log_class_probabilities
 from bayesmkl.posterior.fitted import FittedBEMKL
 
 __all__ = ["Evaluated", "evaluate_model"]
@@ -26,51 +30,122 @@ __all__ = ["Evaluated", "evaluate_model"]
 class Evaluated:
     """One model's draws with what they say at its training samples, in the units of the fit.
 
+    A model has one set of kernel weights and one output or several that share them: classes, labels or targets.
+
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
+    problem : BinaryProblem, RegressionProblem, MulticlassProblem, MultioutputProblem or MultinomialProblem
         What the model was fitted to.
     draws : PosteriorDraws
-        Chains.
+        Chains; with an axis of outputs where the targets of `problem` have one.
 
     Attributes
     ----------
     flat : PosteriorDraws
         The chains in a row: n_draws of them in all. All properties below have one row per draw.
+    is_regression : bool
+        Whether targets are numbers.
+    is_multinomial : bool
+        Whether the outputs are classes that compete for a sample.
     """
 
     def __init__(self, problem: Any, draws: PosteriorDraws) -> None:
         self.problem, self.draws, self.flat = problem, draws, draws.flat()
-        self.is_regression = isinstance(problem, RegressionProblem)
+        self.is_regression = draws.noise_precision is not None
+        self.is_multinomial = isinstance(problem, MultinomialProblem)
+        self.patterns: list[_Pattern] = []
 
     def in_chains(self, values: np.ndarray) -> np.ndarray:
         """Split the first axis into (n_chains, n_draws)."""
         return values.reshape(self.draws.n_chains, self.draws.n_draws, *values.shape[1:])
 
-    @cached_property
-    def means(self) -> np.ndarray:
-        """Mean scores m, (n_draws, n_samples)."""
-        return score_means(self.problem.stack, self.flat)
+    # ---------------------------------------------------------------------------------------- of the whole model
+
+    @property
+    def labeled(self) -> np.ndarray:
+        """Which samples have a target, (n_samples,) of bool: all but unlabeled ones, whose label is zero."""
+        if self.is_regression:
+            return np.ones(self.problem.y.shape[-1], dtype=bool)
+        return np.all(np.atleast_2d(self.problem.y) != 0.0, axis=0)
 
     @cached_property
-    def scales(self) -> np.ndarray:
-        """Standard deviations s of the score around its mean, (n_draws,)."""
-        return score_scales(self.flat, getattr(self.problem, "intermediate_precision", None))
+    def outputs(self) -> list[Evaluated]:
+        """One model per output; this one where there is but one. They know nothing of competing classes."""
+        if not self.draws.has_outputs:
+            return [self]
+        problems = _problems_of_outputs(self.problem, self.is_regression)
+        found = [Evaluated(*pair) for pair in zip(problems, self.draws.outputs(), strict=True)]
+        for c, output in enumerate(found):
+            output.patterns = _patterns(getattr(self.problem, "absent", None), c)
+        return found
 
     @cached_property
     def shares(self) -> np.ndarray:
         """Kernel shares, (n_draws, n_kernels)."""
-        return share_draws(self.problem.stack, self.flat.dual, self.flat.kernel_weights)
+        return share_of_each(self.problem.stack, self.flat)
 
     @cached_property
     def log_likelihood(self) -> np.ndarray:
-        """``log p(y_i | a, b, e)``, (n_draws, n_samples)."""
-        return log_likelihood(self.problem, self.flat, self.means)
+        """``log p(y_i | a, b, e)`` of the whole target of a sample, (n_draws, n_samples)."""
+        if self.is_multinomial:
+            own = self.problem.y.argmax(axis=0)[None, :, None]
+            return np.take_along_axis(self.log_classes, own, axis=-1)[..., 0]
+        if self.draws.has_outputs:
+            return np.sum([output.log_likelihood for output in self.outputs], axis=0)
+        return log_likelihood(self.problem, self.flat, self.means, self.scales)
+
+    @cached_property
+    def log_classes(self) -> np.ndarray:
+        """Log probability of every competing class to be the one, by the margin, (n_draws, n_samples, n_classes)."""
+        scores = np.stack([output.standard_means for output in self.outputs])
+        return log_class_probabilities(scores, self.problem.margin / self.outputs[0].scales)
+
+    def replicate(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw one new target per draw and training sample: labels 0 and 1, or numbers.
+
+        Returns
+        -------
+        array of shape (n_draws, n_samples), or (n_draws, n_outputs, n_samples)
+        """
+        if self.is_multinomial:
+            cumulated = np.exp(np.logaddexp.accumulate(self.log_classes, axis=-1))
+            limit = cumulated[..., -1] * rng.random(cumulated.shape[:-1])
+            drawn = (cumulated <= limit[..., None]).sum(axis=-1)
+            return (drawn[:, None, :] == np.arange(cumulated.shape[-1])[:, None]).astype(np.int8)
+        if self.draws.has_outputs:
+            return np.stack([output.replicate(rng) for output in self.outputs], axis=1)
+        if self.is_regression:
+            return self.means + self.scales * rng.standard_normal(self.means.shape)
+        return (rng.random(self.means.shape) < self.label_probabilities).astype(np.int8)
+
+    # ----------------------------------------------------------------------------------------- of a single output
+
+    @cached_property
+    def _scores(self) -> tuple[np.ndarray, np.ndarray]:
+        precision = getattr(self.problem, "intermediate_precision", None)
+        if self.patterns:
+            return _completed_scores(self.problem.stack, self.flat, self.patterns, precision)
+        return score_means(self.problem.stack, self.flat), score_scales(self.flat, precision)[:, None]
+
+    @property
+    def means(self) -> np.ndarray:
+        """Mean scores m, (n_draws, n_samples)."""
+        return self._scores[0]
+
+    @property
+    def scales(self) -> np.ndarray:
+        """Standard deviations s of the score around its mean, (n_draws, 1), or (n_draws, n_samples) if views miss."""
+        return self._scores[1]
+
+    @property
+    def standard_means(self) -> np.ndarray:
+        """Mean scores in units of their noise, m / s, (n_draws, n_samples)."""
+        return self.means / self.scales
 
     @cached_property
     def log_sides(self) -> np.ndarray:
         """Log probabilities of a score beyond the margin, below and above, (n_draws, n_samples, 2)."""
-        return log_label(self.means, self.scales, self.problem.margin)
+        return log_beyond(self.standard_means, self.problem.margin / self.scales)
 
     @property
     def label_probabilities(self) -> np.ndarray:
@@ -78,11 +153,48 @@ class Evaluated:
         odds = self.log_sides[..., 1] - self.log_sides[..., 0]
         return np.exp(-np.logaddexp(0.0, -odds))
 
-    def replicate(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw one new target per draw and training sample: labels 0 and 1, or numbers; (n_draws, n_samples)."""
-        if self.is_regression:
-            return self.means + self.scales[:, None] * rng.standard_normal(self.means.shape)
-        return (rng.random(self.means.shape) < self.label_probabilities).astype(np.int8)
+
+class _Pattern(NamedTuple):
+    """Samples that lack the same views, and what their score is made of."""
+
+    rows: np.ndarray  # bool, (n_samples,)
+    slope: np.ndarray  # (n_kernels, n_kernels), from the present intermediate outputs to the means of all
+    excess: float  # variance that the absent ones add to the score, relative to its noise
+
+
+def _patterns(absent: AbsentViews | None, output: int) -> list[_Pattern]:
+    """Return the patterns of missing views, for one output; none where all are there."""
+    if absent is None:
+        return []
+    of_output = (np.asarray(part)[output] for part in (absent.slope, absent.excess))
+    return [_Pattern(absent.pattern == p, *own) for p, own in enumerate(zip(*of_output, strict=True))]
+
+
+def _completed_scores(
+    stack: Any, draws: PosteriorDraws, patterns: list[_Pattern], intermediate_precision: float | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return m and s, each of shape (n_draws, n_samples), of samples that may lack views.
+
+    With ``e' slope g_present`` they are those of other weights, ``slope' e``, and more noise.
+    """
+    means = np.empty((len(draws.intercept), stack.n_rows))
+    scales, weights = np.empty_like(means), draws.kernel_weights
+    noise = 1.0 if draws.noise_precision is None else 1.0 / draws.noise_precision
+    for rows, slope, excess in patterns:
+        present = draws._replace(kernel_weights=weights @ slope)
+        means[:, rows] = score_means(stack.rows(rows), present)
+        variance = score_scales(present, intermediate_precision) ** 2 + excess * noise
+        scales[:, rows] = np.sqrt(variance)[:, None]
+    return means, scales
+
+
+def _problems_of_outputs(problem: Any, is_regression: bool) -> list[Any]:
+    """Return the problems of one output each over the same kernels."""
+    if is_regression:
+        priors = RegressionPriors(*problem.priors)
+        return [RegressionProblem(problem.stack, problem.gram, y, priors) for y in problem.y]
+    rest = BinaryPriors(*problem.priors), problem.margin, problem.intermediate_precision
+    return [BinaryProblem(problem.stack, problem.gram, y, *rest) for y in problem.y]
 
 
 def evaluate_model(

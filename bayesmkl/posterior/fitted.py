@@ -9,23 +9,32 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._numerics.validation import check_number
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.bemkl.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.draws import PosteriorDraws, variational_draws
+from bayesmkl.bemkl.multinomial import MultinomialState
+from bayesmkl.bemkl.multitask_estimators import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
+from bayesmkl.bemkl.nonnegative import NonnegativeReadout
+from bayesmkl.bemkl.predict import ScoreDraws
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["FittedBEMKL", "check_probability", "evenly", "fitted_bemkl"]
 
+MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 N_DRAWS = 1000  # from a variational posterior, where nothing else is asked for
 
 
 class FittedBEMKL(NamedTuple):
-    """The posterior and names of a fitted model; one state for each of `class_names`, else one."""
+    """The posterior and names of a fitted model.
+
+    There is one state, or one for each of the outputs (classes, labels) where these have kernel weights of their own.
+    """
 
     estimator: Any  # BEMKLClassifier or BEMKLRegressor
     states: tuple[Any, ...]  # factors of a variational posterior, or PosteriorDraws
     histories: tuple[np.ndarray, ...]  # ELBO after every sweep; empty where the inference has no bound
     kernel_names: list[str]
     kernel_views: list[str] | None  # None where kernels were precomputed
-    class_names: list[str] | None  # of a one-versus-all model with more than two classes
+    output_names: list[str] | None  # of more than two classes, or of several labels or targets
     transformers: tuple[Any, ...] = ()  # what the samples pass in a Pipeline before the estimator
 
     @property
@@ -44,28 +53,71 @@ class FittedBEMKL(NamedTuple):
         return self.inference in ("nuts", "gibbs")
 
     @property
+    def class_names(self) -> list[str] | None:
+        """Names of the outputs where each has kernel weights of its own; None of a single model."""
+        return self.output_names if len(self.states) > 1 else None
+
+    @property
     def model_names(self) -> list[str]:
-        """One name for each of `states`: its class, or "model" if there is but one."""
-        return ["model"] if self.class_names is None else self.class_names
+        """One name for each of `states`: its class or label, or "model" if there is but one."""
+        return self.class_names or ["model"]
+
+    @property
+    def output_kind(self) -> str:
+        """What the outputs are: "class", "label", "output" or "task"."""
+        if isinstance(self.estimator, MULTITASK):
+            return "task"
+        if not self.is_classifier:
+            return "output"
+        return "label" if self.estimator.is_multilabel_ else "class"
+
+    @property
+    def is_classifier(self) -> bool:
+        """Whether targets are classes or labels."""
+        return hasattr(self.estimator, "classes_")
+
+    @property
+    def is_multinomial(self) -> bool:
+        """Whether the outputs are classes that compete for a sample."""
+        return isinstance(self.states[0], MultinomialState)
+
+    @property
+    def labeled(self) -> np.ndarray:
+        """Which training samples have a target, (n_samples,) of bool: all but those marked as unlabeled."""
+        unlabeled = self.is_classifier and self.estimator.target_.ndim == 1
+        return (self.estimator.target_ != 0.0) if unlabeled else np.ones(self.n_samples, dtype=bool)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of training samples."""
+        return self.estimator.target_.shape[-1]
 
     @property
     def target(self) -> np.ndarray:
-        """Training labels, or targets in their own units, (n_samples,)."""
-        estimator = self.estimator
-        if not hasattr(estimator, "classes_"):
-            return estimator.y_mean_ + estimator.y_scale_ * estimator.target_
-        several = self.class_names is not None
-        codes = estimator.target_.argmax(axis=0) if several else (estimator.target_ > 0).astype(int)
-        return estimator.classes_[codes]
+        """Training labels, or targets in their own units.
+
+        The shape is (n_samples,), or (n_samples, n_outputs) with several labels (0 and 1) or targets.
+        """
+        estimator, codes = self.estimator, self.estimator.target_
+        if not self.is_classifier:
+            return estimator.y_mean_ + estimator.y_scale_ * codes.T
+        if estimator.is_multilabel_:
+            return (codes.T > 0).astype(int)
+        if codes.ndim == 2:
+            return estimator.classes_[codes.argmax(axis=0)]
+        labels = estimator.classes_[(codes > 0).astype(int)]
+        return labels if self.labeled.all() else np.where(self.labeled, labels, estimator.unlabeled_label)
 
     @property
     def endings(self) -> list[str]:
         """How the inference ended, in words; once where several models ended alike."""
-        outcomes = [self.estimator.outcome_] if self.class_names is None else self.estimator.outcome_
+        outcomes = self.estimator.outcome_ if len(self.states) > 1 else [self.estimator.outcome_]
         return list(dict.fromkeys(outcome.value for outcome in outcomes))
 
     def draws(self, n_draws: int | None, rng: np.random.Generator) -> list[PosteriorDraws]:
         """Draw from a variational posterior, or thin the chains evenly; one PosteriorDraws per model.
+
+        Outputs that share their kernel weights are an axis of it.
 
         Parameters
         ----------
@@ -108,7 +160,7 @@ class FittedBEMKL(NamedTuple):
                     "`kernels` is for models that were fitted to precomputed kernels; this one evaluates its own, "
                     "by its KernelBank. Leave it out."
                 )
-            return DenseStack(self.estimator.kernel_bank_.train_stack())
+            return self.estimator._training_stack()
         if kernels is None:
             raise ValueError(
                 "`kernels` must be the training kernels of shape (n_samples, n_samples, n_kernels): the model was "
@@ -128,19 +180,37 @@ class FittedBEMKL(NamedTuple):
             X = step.transform(X)
         return X
 
-    def scores(self, X: Any) -> Any:
-        """Predict the score of new samples in regression: moments of a variational posterior, or draws."""
-        return self.estimator._score(self.estimator._row_stack(self.transform(X)), self.states[0], None)
+    def scores(self, X: Any) -> ScoreDraws | None:
+        """Predict the score of new samples in regression where there are draws of it; else None."""
+        (score, *_), _ = self.estimator._scores(self.estimator._row_stack(self.transform(X)))
+        return score if isinstance(score, ScoreDraws) else None
 
     def problems(self, kernels: Any = None) -> list[Any]:
         """Return what each model was fitted to; `kernels` as in `training_stack`."""
-        return self.estimator._problems(self.training_stack(kernels))
+        return self._problems_over(self.training_stack(kernels))
 
     def problems_without_kernels(self) -> list[Any]:
         """Return the same over a stack without rows, which has priors and targets and costs nothing."""
-        estimator = self.estimator
-        n_train = estimator.target_.shape[-1]
-        return estimator._problems(DenseStack(np.empty((estimator.n_kernels_in_, 0, n_train))))
+        return self._problems_over(DenseStack(np.empty((self.estimator.n_kernels_in_, 0, self.n_samples))))
+
+    def _problems_over(self, stack: DenseStack) -> list[Any]:
+        return [_completed(*pair) for pair in zip(self.estimator._problems(stack), self.states, strict=True)]
+
+
+def _completed(problem: Any, state: Any) -> Any:
+    """Put into a problem what its posterior tells of the model: signs of weights, and what follows of absent views.
+
+    Where samples lack views, the posterior belongs to kernels that are measured from a center.
+    """
+    if isinstance(state, PosteriorDraws):
+        return problem
+    if isinstance(state.readout, NonnegativeReadout):
+        prior = NonnegativeGamma(*problem.priors.kernel)
+        problem = problem._replace(priors=problem.priors._replace(kernel=prior))
+    absent = getattr(state.intermediate, "absent", None)
+    if absent is None:
+        return problem
+    return problem._replace(stack=absent.moments.centered(problem.stack), absent=absent)
 
 
 def evenly(n_total: int, n_kept: int | None) -> np.ndarray:
@@ -155,13 +225,15 @@ def evenly(n_total: int, n_kept: int | None) -> np.ndarray:
     return np.arange(n_kept) * n_total // n_kept
 
 
-def fitted_bemkl(model: Any) -> FittedBEMKL:
+def fitted_bemkl(model: Any, multitask: bool = False) -> FittedBEMKL:
     """Find the fitted BEMKL estimator in `model`.
 
     Parameters
     ----------
     model : estimator
         A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
+    multitask : bool, default=False
+        Whether multitask models will do as well, of which only names and fitted attributes are described.
 
     Returns
     -------
@@ -175,7 +247,7 @@ def fitted_bemkl(model: Any) -> FittedBEMKL:
         Before `fit`.
     """
     estimator, transformers = model, []
-    while not isinstance(estimator, (BEMKLClassifier, BEMKLRegressor)):
+    while not isinstance(estimator, (BEMKLClassifier, BEMKLRegressor, *MULTITASK)):
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         elif getattr(estimator, "steps", None):
@@ -186,18 +258,40 @@ def fitted_bemkl(model: Any) -> FittedBEMKL:
                 "`model` must be a BEMKLClassifier, a BEMKLRegressor, or a Pipeline or fitted search that ends in "
                 f"one; got {type(model).__name__}, which has no BEMKL posterior."
             )
+    if isinstance(estimator, MULTITASK) and not multitask:
+        raise TypeError(
+            f"`model` must not be a multitask model; got {type(estimator).__name__}, of which `kernel_table`, "
+            "`plot_kernel_weights` and `plot_elbo` show all that its attributes say. Fit a task alone for the rest."
+        )
     check_is_fitted(estimator, "posterior_")
-    several = type(estimator.posterior_) is tuple  # one per class; a single posterior is a NamedTuple
     bank, histories = estimator.kernel_bank_, getattr(estimator, "elbo_history_", ())
     return FittedBEMKL(
         estimator,
-        estimator.posterior_ if several else (estimator.posterior_,),
+        _states(estimator),
         (histories,) if isinstance(histories, np.ndarray) else tuple(histories),
         [str(name) for name in estimator.kernel_names_],
         None if bank is None else list(bank.kernel_views_),
-        [str(label) for label in estimator.classes_] if several else None,
+        _output_names(estimator),
         tuple(transformers),
     )
+
+
+def _states(estimator: Any) -> tuple[Any, ...]:
+    """Return the posterior of every set of kernel weights; tasks have one each, within that of all."""
+    if isinstance(estimator, MULTITASK):
+        return (None,) * len(estimator.tasks_)
+    posterior = estimator.posterior_
+    return posterior if type(posterior) is tuple else (posterior,)  # a single posterior is a NamedTuple
+
+
+def _output_names(estimator: Any) -> list[str] | None:
+    """Name classes and labels by their labels, targets by their numbers; a single output has no name."""
+    if isinstance(estimator, MULTITASK):
+        return [str(task) for task in estimator.tasks_]
+    if estimator.target_.ndim == 1:
+        return None
+    labels = getattr(estimator, "classes_", range(len(estimator.target_)))
+    return [str(label) for label in labels]
 
 
 def check_probability(name: str, value: Any) -> float:

@@ -23,10 +23,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import multivariate_normal
 
 from bayesmkl._numerics.threads import blas_threads_for
-from bayesmkl.bemkl.collapsed import log_gamma, log_student
+from bayesmkl.bemkl.collapsed import log_gamma, log_weights, log_weights_prior, weights_quadratic
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.marginal import Sites, Target, first_sites, log_marginal, target_of
 from bayesmkl.posterior.psis import good_k, smooth_weights
@@ -40,6 +39,7 @@ RADII = 2.0 ** np.arange(
     -3, 8
 )  # of e, relative to the mean of q: where the profile over the radius is sought
 LEAST_CONCENTRATION = 0.5  # with less, the collapsed prior of e is all spike and tail
+REFINE = '`refine_posterior(model)` or inference="nuts" gives intervals that can be read.'
 WHAT = {
     "joint": "all weights (a, b, e)",
     "weights": "kernel weights e alone",
@@ -54,6 +54,7 @@ def importance_section(
     states: list[Any],
     log_ratios: list[np.ndarray],
     rng: np.random.Generator,
+    instead: str = REFINE,
 ) -> Section:
     """Judge a variational posterior by its importance ratios.
 
@@ -63,11 +64,13 @@ def importance_section(
         Of the models.
     models : list of Evaluated
         Draws of the variational posteriors.
-    states : list of BinaryState, RegressionState or None
+    states : list of BinaryState, RegressionState, their counterparts with several outputs, or None
         Their factors; None where there are only draws (SVI), whose marginals have no known density.
     log_ratios : list of array of shape (n_draws,)
         ``log p(y, a, b, e) - log q(a, b, e)``.
     rng : numpy.random.Generator
+    instead : str, optional
+        What gives honest intervals, for the advice.
     """
     values, rows, verdicts, remarks = {}, [], [], set()
     for name, model, state, ratios in zip(names, models, states, log_ratios, strict=True):
@@ -97,7 +100,12 @@ def importance_section(
     single = values if len(names) > 1 else values[names[0]]
     verdict = worst(verdicts)
     return Section(
-        "importance", "Variational against exact posterior", single, lines, verdict, _advice(verdict, values)
+        "importance",
+        "Variational against exact posterior",
+        single,
+        lines,
+        verdict,
+        _advice(verdict, values, instead),
     )
 
 
@@ -114,12 +122,18 @@ def tail_of(log_ratios: np.ndarray) -> dict[str, float]:
 
 
 def _why_no_marginal(model: Evaluated, state: Any, n_models: int) -> str | None:
-    n_train = model.problem.stack.n_train
+    problem, n_train = model.problem, model.problem.stack.n_train
     if state is None:
         return "the marginals of this posterior have no known density"
-    if any(prior.concentration < LEAST_CONCENTRATION for prior in model.problem.priors):
+    if any(prior.concentration < LEAST_CONCENTRATION for prior in problem.priors):
         return "a sparse prior has its mass at zero and at infinity, where no importance sampler goes"
-    if _n_draws(n_train, n_models, 2) < FEWEST_DRAWS:
+    if model.is_multinomial:
+        return "classes that compete have no likelihood in the closed form that the integrals need"
+    if getattr(problem, "absent", None) is not None:
+        return "where views are missing, the score is no linear function of one set of kernels"
+    if (problem.y == 0.0).any() and not model.is_regression:
+        return "scores of unlabeled samples lie on two sides, which no normal site describes"
+    if _n_draws(n_train, n_models * len(model.outputs), 2) < FEWEST_DRAWS:
         return f"with {n_train} training samples the integrals would take minutes"
     return None
 
@@ -129,67 +143,86 @@ def _n_draws(n_train: int, n_models: int, n_evaluations: int) -> int:
 
 
 class _Marginal(NamedTuple):
-    """What the ratios of the kernel weights need: q(e), and in regression draws of υ and ε."""
+    """What the ratios of the kernel weights need: q(e), and in regression draws of υ and ε.
+
+    Given e the outputs are independent: their marginal likelihoods are multiplied.
+    """
 
     model: Evaluated
-    mean: np.ndarray
-    cov: np.ndarray
-    precisions: np.ndarray  # (n_draws, 2): υ and ε; known and 1 in classification
+    readout: Any  # q(b, e)
+    mean: np.ndarray  # E[e]
+    precisions: np.ndarray  # (n_draws, n_outputs, 2): υ and ε; known and 1 in classification
 
-    def target(self, weights: np.ndarray, precisions: np.ndarray) -> Target:
-        scale = np.sqrt(1.0 / precisions[1] + weights @ weights / precisions[0])
-        return target_of(self.model.problem, weights, float(scale))
+    def targets(self, weights: np.ndarray, precisions: np.ndarray) -> list[Target]:
+        scales = np.sqrt(1.0 / precisions[:, 1] + weights @ weights / precisions[:, 0])
+        return [
+            target_of(output.problem, weights, float(scale))
+            for output, scale in zip(self.model.outputs, scales, strict=True)
+        ]
+
+    def first_sites(
+        self, weights: np.ndarray, precisions: np.ndarray, near: list[Sites] | None = None
+    ) -> list[Sites]:
+        targets = self.targets(weights, precisions)
+        starts: Any = [None] * len(targets) if near is None else near
+        return [first_sites(*pair) for pair in zip(targets, starts, strict=True)]
+
+    def log_density(
+        self, weights: np.ndarray, precisions: np.ndarray, sites: list[Sites], rng: np.random.Generator
+    ) -> float:
+        """Estimate log p(y | e)."""
+        pairs = zip(self.targets(weights, precisions), sites, strict=True)
+        return float(sum(log_marginal(target, own, rng) for target, own in pairs))
 
     def log_prior(self, weights: np.ndarray) -> float:
-        return float(log_student(self.model.problem.priors.kernel, weights).sum())
+        draw = self.model.flat._replace(kernel_weights=weights[None])
+        return float(log_weights_prior(self.model.problem.priors.kernel, draw)[0])
 
 
 def _marginal_tails(
     model: Evaluated, state: Any, n_models: int, rng: np.random.Generator
 ) -> dict[str, dict[str, float]]:
     n_train, flat, readout = model.problem.stack.n_train, model.flat, state.readout
-    n = min(_n_draws(n_train, n_models, 2), len(flat.intercept))
-    weights = flat.kernel_weights[:n]
-    own, precisions = (
-        np.zeros(n),
-        np.tile([getattr(model.problem, "intermediate_precision", 1.0), 1.0], (n, 1)),
-    )
-    mean_precisions = precisions[0]
+    n_integrals = n_models * len(model.outputs)
+    n = min(_n_draws(n_train, n_integrals, 2), len(flat.intercept))
+    weights, shape = flat.kernel_weights[:n], (n, len(model.outputs), 2)
     if model.is_regression:
-        precisions = np.column_stack([flat.intermediate_precision, flat.noise_precision])[:n]
-        mean_precisions = np.array([state.intermediate_precision.mean, state.noise_precision.mean])
+        precisions = np.stack([flat.intermediate_precision, flat.noise_precision], axis=-1)[:n].reshape(shape)
+        factors = [state.intermediate_precision.mean, state.noise_precision.mean]
         own = _noise_ratios(model, state, precisions)
-    here = _Marginal(model, readout.mean[1:], readout.cov[1:, 1:], precisions)
-    center = here.target(here.mean, mean_precisions)
-    sites = first_sites(center)
-    log_q = np.atleast_1d(multivariate_normal(here.mean, here.cov).logpdf(weights))
+    else:
+        factors, own = [model.problem.intermediate_precision, 1.0], np.zeros(n)
+        precisions = np.broadcast_to(factors, shape)
+    mean_precisions = np.broadcast_to(np.stack(factors, axis=-1), shape[1:])
+    here = _Marginal(model, readout, readout.mean[-weights.shape[1] :], precisions)
+    sites = here.first_sites(here.mean, mean_precisions)
     log_p = np.array(
         [
-            log_marginal(here.target(e, noise), sites, rng) + here.log_prior(e)
+            here.log_density(e, noise, sites, rng) + here.log_prior(e)
             for e, noise in zip(weights, precisions, strict=True)
         ]
     )
-    tails = {"weights": tail_of(log_p - log_q + own)}
-    if _n_draws(n_train, n_models, 6) >= FEWEST_DRAWS and n >= FEWEST_DRAWS and len(here.mean) > 1:
+    tails = {"weights": tail_of(log_p - log_weights(readout, weights) + own)}
+    if _n_draws(n_train, n_integrals, 6) >= FEWEST_DRAWS and n >= FEWEST_DRAWS and len(here.mean) > 1:
         half = max(n // 2, FEWEST_DRAWS)  # every direction takes four integrals
         ratios = _direction_ratios(here, weights[:half], mean_precisions, rng)
         tails["direction"] = tail_of(ratios + own[:half])
-    tails["noise"] = tail_of(np.array([log_marginal(center, sites, rng) for _ in range(n)]))
+    again = [here.log_density(here.mean, mean_precisions, sites, rng) for _ in range(n)]
+    tails["noise"] = tail_of(np.array(again))
     return tails
 
 
 def _noise_ratios(model: Evaluated, state: Any, precisions: np.ndarray) -> np.ndarray:
-    """Log prior over variational density of (υ, ε)."""
+    """Log prior over variational density of (υ, ε), over (n_draws, n_outputs, 2) of them."""
     priors = model.problem.priors
-    return sum(
-        log_gamma(prior, values) - log_gamma(factor, values)
-        for prior, factor, values in zip(
-            (priors.intermediate, priors.noise),
-            (state.intermediate_precision, state.noise_precision),
-            precisions.T,
-            strict=True,
-        )
+    laws = (
+        (priors.intermediate, state.intermediate_precision),
+        (priors.noise, state.noise_precision),
     )
+    total = np.zeros(len(precisions))
+    for (prior, factor), values in zip(laws, np.moveaxis(precisions, -1, 0), strict=True):
+        total += (log_gamma(prior, values) - log_gamma(factor, values)).sum(axis=1)
+    return total
 
 
 def _direction_ratios(
@@ -200,14 +233,14 @@ def _direction_ratios(
     directions = weights / np.linalg.norm(weights, axis=1, keepdims=True)
     center = here.mean / np.linalg.norm(here.mean)
 
-    def along(radius: float, direction: np.ndarray, noise: np.ndarray, sites: Sites) -> float:
+    def along(radius: float, direction: np.ndarray, noise: np.ndarray, sites: list[Sites]) -> float:
         weights = radius * direction
-        density = log_marginal(here.target(weights, noise), sites, rng) + here.log_prior(weights)
+        density = here.log_density(weights, noise, sites, rng) + here.log_prior(weights)
         return density + n_kernels * np.log(radius)
 
     radii, sites, near = np.linalg.norm(here.mean) * RADII, [], None
     for radius in radii:
-        near = first_sites(here.target(radius * center, mean_precisions), near)
+        near = here.first_sites(radius * center, mean_precisions, near)
         sites.append(near)
     profile = [along(radius, center, mean_precisions, own) for radius, own in zip(radii, sites, strict=True)]
     peak = int(np.clip(np.argmax(profile), 1, len(radii) - 3))
@@ -221,8 +254,8 @@ def _direction_ratios(
 
 def _log_ray(here: _Marginal, direction: np.ndarray) -> float:
     """Log of the integral of q(e) along a ray, up to a constant common to all rays."""
-    inverse = np.linalg.solve(here.cov, np.column_stack([direction, here.mean]))
-    curvature, pull = direction @ inverse[:, 0], direction @ inverse[:, 1]
+    linear, precision = weights_quadratic(here.readout, len(direction))
+    curvature, pull = direction @ precision @ direction, direction @ linear
     furthest = max(pull / curvature, 0.0) + 10.0 / np.sqrt(curvature)
     radius = furthest * np.exp(np.linspace(-12.0, 0.0, 1000))
     log_density = pull * radius - 0.5 * curvature * radius**2 + len(direction) * np.log(radius)
@@ -239,7 +272,7 @@ def _is_noise(own: dict[str, Any]) -> bool:
     return own["weights"]["sd"] < 1.5 * own["noise"]["sd"]
 
 
-def _advice(verdict: str, values: dict[str, dict[str, Any]]) -> str:
+def _advice(verdict: str, values: dict[str, dict[str, Any]], instead: str = REFINE) -> str:
     joint = max(own["joint"]["pareto_k"] for own in values.values())
     about_joint = (
         ""
@@ -254,11 +287,7 @@ def _advice(verdict: str, values: dict[str, dict[str, Any]]) -> str:
         )
     marginal = {name: own for name, own in values.items() if "weights" in own}
     if not marginal:
-        return (
-            f"Means and predictions may be fine, intervals are not to be trusted.{about_joint} Compare with "
-            'inference="nuts", under a prior that can be sampled.'
-        )
-    instead = '`refine_posterior(model)` or inference="nuts" gives intervals that can be read.'
+        return f"Means and predictions may be fine, intervals are not to be trusted.{about_joint} {instead}"
     if all(_is_noise(own) for own in marginal.values()):
         return (
             "Whether the kernel weights are too narrow cannot be told: the Monte Carlo noise of the integrals is as "

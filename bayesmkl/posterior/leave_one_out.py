@@ -12,8 +12,10 @@ has it,
 .. math:: \mathrm{elpd}_i = \log \frac{E_{-i}\, P(y_i f_i > \nu)}{E_{-i}\, P(|f_i| > \nu)},
 
 with the expectations over the posterior without sample i. The weights need no change: they are those of the model
-that was fitted. With more than two classes it is the one-versus-all probability of the true class, normalized over
-classes.
+that was fitted. With more than two classes it is the probability of the true class against the rest, normalized over
+classes; of classes that compete (multinomial) it is the probability of the true one. With several labels or targets
+it is the joint probability or density of all of a sample, which is left out with all that it has. Unlabeled samples
+have nothing to predict: they stay in and are not scored.
 """
 
 from __future__ import annotations
@@ -32,15 +34,17 @@ __all__ = ["LeaveOneOut", "leave_one_out", "leave_one_out_section"]
 
 
 class LeaveOneOut(NamedTuple):
-    """Predictions of every training sample by the posterior of the others."""
+    """Predictions of every labeled training sample by the posterior of the others."""
 
     elpd_i: np.ndarray  # log probability of the own label, or log density of the own target; (n_samples,)
     lpd_i: np.ndarray  # the same with the sample left in
     margin_elpd: float  # sum of log P(y_i f_i > ν), over one-versus-all models too; NaN in regression
     pareto_k: np.ndarray  # (n_samples,), the largest of all models
     good_k: float
-    log_probabilities: np.ndarray | None  # (n_samples, n_classes) in classification
-    pit: np.ndarray | None  # P(target below the own one), (n_samples,) in regression
+    log_probabilities: np.ndarray | None  # (n_samples, n_classes) in classification, or of having each label
+    pit: (
+        np.ndarray | None
+    )  # P(target below the own one) in regression, (n_samples,) or (n_samples, n_outputs)
     approximate: bool  # whether the draws were corrected for being those of a variational posterior
 
     @property
@@ -93,23 +97,24 @@ def leave_one_out(
         own_weights, own_k = smooth_weights(ratios, _relative_efficiency(model))
         weights.append(own_weights)
         pareto_k.append(own_k)
-    n_draws = len(models[0].flat.intercept)
+    n_draws, kept = len(models[0].flat.intercept), models[0].labeled
     even = [np.full(own.shape, -np.log(n_draws)) for own in weights]
     log_probabilities = pit = None
     margin_elpd = float("nan")
     if models[0].is_regression:
-        elpd_i, lpd_i = (_log_density(fitted, models[0], own[0]) for own in (weights, even))
+        log_scale = np.log(fitted.estimator.y_scale_).sum()
+        elpd_i, lpd_i = (_log_mean(models, own) - log_scale for own in (weights, even))
         pit = _pit(models[0], weights[0])
     else:
-        log_probabilities, margin_elpd = _log_probabilities(models, weights)
-        true, index = _true_classes(models), np.arange(len(pareto_k[0]))
-        elpd_i = log_probabilities[index, true]
-        lpd_i = _log_probabilities(models, even)[0][index, true]
+        elpd_i, log_probabilities = _of_classes(fitted, models, weights)
+        lpd_i = _of_classes(fitted, models, even)[0][kept]
+        elpd_i, log_probabilities = elpd_i[kept], log_probabilities[kept]
+        margin_elpd = float(_log_mean(models, weights)[kept].sum())
     return LeaveOneOut(
         elpd_i,
         lpd_i,
         margin_elpd,
-        np.max(pareto_k, axis=0),
+        np.max(pareto_k, axis=0)[kept],
         good_k(n_draws),
         log_probabilities,
         pit,
@@ -117,7 +122,9 @@ def leave_one_out(
     )
 
 
-def leave_one_out_section(found: LeaveOneOut, as_it_is: LeaveOneOut | None, is_regression: bool) -> Section:
+def leave_one_out_section(
+    found: LeaveOneOut, as_it_is: LeaveOneOut | None, is_regression: bool, can_be_sampled: bool = True
+) -> Section:
     """Report the accuracy and its reliability; `as_it_is` is that of a variational posterior, not corrected."""
     n = len(found.elpd_i)
     rows = [_row("corrected for p / q" if found.approximate else "posterior without i", found, n)]
@@ -127,7 +134,7 @@ def leave_one_out_section(found: LeaveOneOut, as_it_is: LeaveOneOut | None, is_r
         values["as_it_is"] = as_it_is.values()
     lines = table(["leave-one-out", "elpd", "se", "per sample", "p_loo", "bad k-hat"], rows)
     lines += line_of_text(
-        "elpd: log density of each target (original units) by the posterior of the others, in nats."
+        "elpd: log density of each sample's target (original units) by the posterior of the others, in nats."
         if is_regression
         else "elpd: log probability of each label, given that there is one, by the posterior of the others, in nats. "
         f"With the margin in it, log P(y f > margin) sums to {found.margin_elpd:.1f}."
@@ -139,9 +146,8 @@ def leave_one_out_section(found: LeaveOneOut, as_it_is: LeaveOneOut | None, is_r
         if found.n_bad <= 0.05 * n and not found.approximate
         else "bad"
     )
-    return Section(
-        "loo", "Leave-one-out accuracy (PSIS)", values, lines, verdict, _advice(verdict, found, as_it_is)
-    )
+    advice = _advice(verdict, found, as_it_is, can_be_sampled)
+    return Section("loo", "Leave-one-out accuracy (PSIS)", values, lines, verdict, advice)
 
 
 def _row(name: str, found: LeaveOneOut, n: int) -> list[Any]:
@@ -156,7 +162,7 @@ def _row(name: str, found: LeaveOneOut, n: int) -> list[Any]:
     ]
 
 
-def _advice(verdict: str, found: LeaveOneOut, as_it_is: LeaveOneOut | None) -> str:
+def _advice(verdict: str, found: LeaveOneOut, as_it_is: LeaveOneOut | None, can_be_sampled: bool) -> str:
     if verdict == "good":
         return f"All k-hats are below {found.good_k:.2f}: the estimate is reliable; `compare_loo` compares models."
     if found.approximate:
@@ -169,7 +175,8 @@ def _advice(verdict: str, found: LeaveOneOut, as_it_is: LeaveOneOut | None) -> s
                 " Taken as it is, it cannot see its own error: that line is too optimistic (on 100 samples of wdbc "
                 "it promised a log loss of .04 where new samples gave .13)."
             )
-        return text + ' Use `cross_val_score`, held-out data, or inference="nuts".'
+        sampled = ', held-out data, or inference="nuts".' if can_be_sampled else " or held-out data."
+        return f"{text} Use `cross_val_score`{sampled}"
     return (
         f"{found.n_bad} samples have a k-hat above {found.good_k:.2f}: each has a weight of its own in the model, "
         "and leaving it out moves the posterior too far for reweighting. Read the elpd as a rough guess; use "
@@ -190,30 +197,54 @@ def _relative_efficiency(model: Evaluated) -> float:
     return float(np.clip(array_stats.ess(moving, method="mean", relative=True).mean(), 1e-3, 1.0))
 
 
-def _log_probabilities(models: list[Evaluated], weights: list[np.ndarray]) -> tuple[np.ndarray, float]:
-    """Log probabilities of all classes, (n_samples, n_classes), and the summed log P(y f > ν)."""
-    log_p, margin_elpd = [], 0.0
-    for model, own in zip(models, weights, strict=True):
-        sides = np.logaddexp.reduce(own[..., None] + model.log_sides.transpose(1, 0, 2), axis=1)
-        margin_elpd += float(np.where(model.problem.y > 0, sides[:, 1], sides[:, 0]).sum())
-        log_p.append(sides - np.logaddexp(sides[:, 0], sides[:, 1])[:, None])
-    if len(models) == 1:
-        return log_p[0], margin_elpd
-    of_class = np.column_stack([own[:, 1] for own in log_p])
-    return of_class - np.logaddexp.reduce(of_class, axis=1)[:, None], margin_elpd
+def _log_mean(models: list[Evaluated], weights: list[np.ndarray]) -> np.ndarray:
+    """Log of the weighted mean likelihood of every sample, summed over the models, (n_samples,)."""
+    each = [
+        np.logaddexp.reduce(own + model.log_likelihood.T, axis=1)
+        for model, own in zip(models, weights, strict=True)
+    ]
+    return np.sum(each, axis=0)
 
 
-def _true_classes(models: list[Evaluated]) -> np.ndarray:
-    if len(models) == 1:
-        return (models[0].problem.y > 0).astype(int)
-    return np.argmax([model.problem.y for model in models], axis=0)
+def _of_classes(
+    fitted: FittedBEMKL, models: list[Evaluated], weights: list[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return log probabilities of what is true, (n_samples,), and of all classes or labels, (n_samples, n)."""
+    if models[0].is_multinomial:
+        (model,) = models
+        return _of_true_class(weights[0][..., None] + model.log_classes.transpose(1, 0, 2), model.problem.y)
+    pairs = zip(models, weights, strict=True)
+    sides = [_log_sides(output, own) for model, own in pairs for output in model.outputs]
+    if len(sides) == 1 or fitted.output_kind == "label":
+        any_label = [_log_any_label(model, own) for model, own in zip(models, weights, strict=True)]
+        log_own = _log_mean(models, weights) - np.sum(any_label, axis=0)
+        return log_own, sides[0] if len(sides) == 1 else np.column_stack([both[:, 1] for both in sides])
+    y = np.concatenate([np.atleast_2d(model.problem.y) for model in models])
+    return _of_true_class(np.column_stack([both[:, 1] for both in sides])[:, None], y)
 
 
-def _log_density(fitted: FittedBEMKL, model: Evaluated, weights: np.ndarray) -> np.ndarray:
-    """Log predictive density of the targets in their own units."""
-    return np.logaddexp.reduce(weights + model.log_likelihood.T, axis=1) - np.log(fitted.estimator.y_scale_)
+def _of_true_class(log_p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sum (n_samples, n_draws, n_classes) over draws, normalize over classes, and pick those where y is largest."""
+    log_p = np.logaddexp.reduce(log_p, axis=1)
+    log_p = log_p - np.logaddexp.reduce(log_p, axis=1)[:, None]
+    return log_p[np.arange(len(log_p)), y.argmax(axis=0)], log_p
+
+
+def _log_sides(output: Evaluated, weights: np.ndarray) -> np.ndarray:
+    """Log probabilities of the labels -1 and +1 of one output given that there is a label, (n_samples, 2)."""
+    sides = np.logaddexp.reduce(weights[..., None] + output.log_sides.transpose(1, 0, 2), axis=1)
+    return sides - np.logaddexp(sides[:, 0], sides[:, 1])[:, None]
+
+
+def _log_any_label(model: Evaluated, weights: np.ndarray) -> np.ndarray:
+    """Log probability that all scores of a sample are beyond the margin, on either side, (n_samples,)."""
+    each = [np.logaddexp(output.log_sides[..., 0], output.log_sides[..., 1]) for output in model.outputs]
+    return np.logaddexp.reduce(weights + np.sum(each, axis=0).T, axis=1)
 
 
 def _pit(model: Evaluated, weights: np.ndarray) -> np.ndarray:
-    below = ndtr((model.problem.y - model.means) / model.scales[:, None]).T
-    return np.clip((np.exp(weights) * below).sum(axis=1), 0.0, 1.0)
+    found = []
+    for output in model.outputs:
+        below = ndtr((output.problem.y - output.means) / output.scales).T
+        found.append(np.clip((np.exp(weights) * below).sum(axis=1), 0.0, 1.0))
+    return np.column_stack(found) if len(found) > 1 else found[0]

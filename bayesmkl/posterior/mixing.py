@@ -90,13 +90,13 @@ def convergence(draws: np.ndarray) -> dict[str, float]:
 
 
 def _quantities(model: Evaluated) -> dict[str, np.ndarray]:
-    flat = model.flat
+    flat, outputs = model.flat, model.outputs
     quantities = {
         "kernel shares": model.shares,
-        "training scores m/s": model.means / model.scales[:, None],
+        "training scores m/s": np.hstack([output.standard_means for output in outputs]),
     }
     if not model.is_regression:
-        quantities["class probabilities"] = model.label_probabilities
+        quantities["class probabilities"] = np.hstack([output.label_probabilities for output in outputs])
     quantities[RAW] = np.column_stack([flat.intercept, flat.kernel_weights])
     return {what: model.in_chains(values) for what, values in quantities.items()}
 

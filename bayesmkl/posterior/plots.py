@@ -36,7 +36,8 @@ def plot_kernel_weights(
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
+        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference. Or a
+        multitask model.
     kind : {"shares", "weights"}, default="shares"
         The kernel's part of the score, which the model identifies, or the raw weight, which is known up to a common
         sign and scale. Kernels are sorted by share in both.
@@ -64,8 +65,9 @@ def plot_kernel_weights(
 
     Notes
     -----
-    Colors and shapes tell views apart where more than one and at most six are shown; with more than two classes
-    they tell classes apart, and kernels are sorted by their mean share.
+    Colors and shapes tell views apart where more than one and at most six are shown; where classes, labels
+    (one-versus-all) or tasks have kernel weights of their own, they tell these apart, and kernels are sorted by their
+    mean share.
 
     Examples
     --------
@@ -84,7 +86,7 @@ def plot_kernel_weights(
     shown, groups, grouped_by = _shown(table, max_kernels)
     labels, row_of, headings = _rows(table, shown, by_view)
     legend = groups if len(groups) > 1 and not (by_view and grouped_by == "view") else {}
-    n_offsets = len(groups) if grouped_by == "class" else 1
+    n_offsets = len(groups) if grouped_by != "view" else 1
     if ax is None:
         height = 1.4 + len(labels) * max(0.26, 0.16 * n_offsets)
         (ax,) = new_axes(_width(labels, legend), height)
@@ -131,7 +133,7 @@ def _rows(
             "`by_view` needs the views of a KernelBank; `model` was fitted to precomputed kernels. Leave it out."
         )
     view_of = dict(zip(table["kernel"], table["view"], strict=True))
-    n_classes = table["class"].nunique() if "class" in table else 1
+    n_classes = len(table) // table["kernel"].nunique()
     shares = table.groupby("view", sort=False)["share"].sum() / n_classes
     labels: list[str] = []
     row_of, headings = {}, []
@@ -161,15 +163,16 @@ def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     model : estimator
-        A BEMKLClassifier or BEMKLRegressor fitted by "vb" or "svi", or a Pipeline or search that ends in one.
+        A BEMKLClassifier or BEMKLRegressor fitted by "vb" or "svi", or a Pipeline or search that ends in one. Or a
+        multitask model.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None makes a figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        One line per fitted model: one, or one per class with more than two classes. The scale is logarithmic, so a
-        line that still falls steeply at its end has not converged.
+        One line per fitted model: one, or one per class or label where these have kernel weights of their own. The
+        scale is logarithmic, so a line that still falls steeply at its end has not converged.
 
     Raises
     ------
@@ -190,7 +193,7 @@ def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
     >>> plot_elbo(BEMKLRegressor(KernelBank(["linear"])).fit(X, X[:, 0])).get_xlabel()
     'sweep over all factors'
     """
-    fitted = fitted_bemkl(model)
+    fitted = fitted_bemkl(model, multitask=True)
     if not fitted.histories:
         raise ValueError(
             f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. Use '
@@ -214,8 +217,8 @@ def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
     ax.set_ylabel(f"ELBO below its {'highest' if fitted.is_drawn else 'last'} value (nats)")
     tidy(ax, "both")
     ax.set_title(_elbo_finding(fitted, max(done[-1] for done in steps)), loc="left")
-    if fitted.class_names is not None:
-        ax.legend(lines, fitted.class_names, title="class", frameon=False)
+    if fitted.class_names is not None and len(lines) > 1:
+        ax.legend(lines, fitted.class_names, title=fitted.output_kind, frameon=False)
     return ax
 
 
@@ -238,17 +241,23 @@ def _width(names: list[str], groups: dict[str, pd.DataFrame]) -> float:
 
 def _shown(table: pd.DataFrame, max_kernels: int) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], str]:
     """Rows to show, most important kernel first, and the groups that share a color and a shape."""
-    if "class" in table:
+    model_column = _model_column(table)
+    if model_column is not None:
         order = (
             table.groupby("kernel", sort=False)["share"].mean().sort_values(ascending=False, kind="stable")
         )
         kept = order.index[:max_kernels]
         rows = table.set_index("kernel").loc[kept].reset_index()
-        return rows, _split(rows, "class"), "class"
+        return rows, _split(rows, model_column), model_column
     rows = table.head(max_kernels)
     if "view" not in rows or not 1 < rows["view"].nunique() <= len(COLORS):
         return rows, {"": rows}, "view"
     return rows, _split(rows, "view"), "view"
+
+
+def _model_column(table: pd.DataFrame) -> str | None:
+    """Return the column that names models with kernel weights of their own, if there are several."""
+    return next((column for column in ("class", "label", "task") if column in table), None)
 
 
 def _split(rows: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
@@ -259,7 +268,7 @@ def _shares_finding(table: pd.DataFrame) -> str:
     n_kernels = table["kernel"].nunique()
     if n_kernels == 1:
         return "One kernel makes the whole score"
-    if "class" in table:
+    if _model_column(table) is not None:
         shares = table.groupby("kernel")["share"].mean().sort_values(ascending=False)
     else:
         shares = table["share"]
@@ -273,7 +282,7 @@ def _weights_finding(table: pd.DataFrame, ci_prob: float) -> str:
 
 
 def _elbo_finding(fitted: FittedBEMKL, n_steps: int) -> str:
-    estimator, n_models = fitted.estimator, len(fitted.states)
+    estimator, n_models = fitted.estimator, len(fitted.histories)
     unit = "steps" if fitted.is_drawn else "sweeps"
     if n_models == 1:
         ending = f"{'Converged' if estimator.converged_ else 'Not converged'} after {n_steps} {unit}"

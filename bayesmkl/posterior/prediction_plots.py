@@ -49,7 +49,7 @@ def plot_reliability(
     'observed frequency'
     """
     result = reliability(y_true, y_prob, n_bins, labels, ci_prob)
-    top_label = np.ndim(y_prob) == 2 and np.shape(y_prob)[1] > 2
+    top_label = np.ndim(y_prob) == 2 and np.shape(y_prob)[1] > 2 and np.ndim(y_true) == 1
     if ax is None:
         ax, below = new_axes(5.0, 5.6, height_ratios=(4.0, 1.0))
     else:
@@ -114,7 +114,7 @@ def plot_predictions(y_true: Any, mean: Any, std: Any, ci_prob: float = 0.94, ax
     if not y_true.ndim == mean.ndim == std.ndim == 1 or not 0 < len(y_true) == len(mean) == len(std):
         raise ValueError(
             "`y_true`, `mean` and `std` must be of one length of at least one; got shapes "
-            f"{y_true.shape}, {mean.shape} and {std.shape}."
+            f"{y_true.shape}, {mean.shape} and {std.shape}. Of several targets, show one column at a time."
         )
     if ax is None:
         (ax,) = new_axes(5.2, 5.2)

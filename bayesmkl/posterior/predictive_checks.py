@@ -6,11 +6,12 @@ quantiles only.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl.bemkl._moments import Gamma
+from bayesmkl.bemkl.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.kernel_priors import Dirichlet
 from bayesmkl.posterior.evaluated import Evaluated
@@ -38,17 +39,11 @@ def check_section(
     ci_prob : float
         Content of the intervals.
     """
-    names, values = fitted.model_names, {}
+    names, values = fitted.output_names or fitted.model_names, {}
     rows, verdicts, far = [], [], []
     reason = why_no_prior_draws(models[0].problem.priors)
-    for name, model in zip(names, models, strict=True):
-        own: dict[str, Any] = {"posterior": _check(fitted, model, rng, ci_prob)}
-        if reason is None:
-            n = min(MOST_PRIOR_DRAWS, len(model.flat.intercept))
-            prior = Evaluated(model.problem, prior_draws(model.problem, n, rng))
-            own["prior"] = _check(fitted, prior, rng, ci_prob, posterior=False)
-        else:
-            own["prior_skipped"] = reason
+    checked = [own for model in models for own in _checks_of_model(fitted, model, rng, ci_prob, reason)]
+    for name, own in zip(names, checked, strict=True):
         prefix = f"{name}: " if len(names) > 1 else ""
         for source in ("prior", "posterior"):
             for statistic, found in own.get(source, {}).items():
@@ -87,11 +82,11 @@ def prior_draws(problem: Any, n_draws: int, rng: np.random.Generator) -> Posteri
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
+    problem : BinaryProblem, RegressionProblem, MulticlassProblem, MultioutputProblem or MultinomialProblem
     n_draws : int
     rng : numpy.random.Generator
     """
-    priors, stack = problem.priors, problem.stack
+    priors, stack, outputs = problem.priors, problem.stack, problem.y.shape[:-1]
 
     def student(prior: Gamma, *shape: int) -> np.ndarray:
         precision = rng.gamma(prior.concentration, 1.0 / prior.rate, size=(1, n_draws, *shape))
@@ -100,6 +95,7 @@ def prior_draws(problem: Any, n_draws: int, rng: np.random.Generator) -> Posteri
     inclusion = None
     if isinstance(priors.kernel, Gamma):
         weights = student(priors.kernel, stack.n_kernels)
+        weights = np.abs(weights) if isinstance(priors.kernel, NonnegativeGamma) else weights
     elif isinstance(priors.kernel, Dirichlet):
         concentration = np.broadcast_to(priors.kernel.concentration, stack.n_kernels)
         weights = rng.dirichlet(concentration, size=(1, n_draws))
@@ -107,31 +103,75 @@ def prior_draws(problem: Any, n_draws: int, rng: np.random.Generator) -> Posteri
         shape = (1, n_draws, stack.n_kernels)
         inclusion = (rng.random(shape) < priors.kernel.inclusion).astype(float)
         weights = inclusion * priors.kernel.scale * rng.standard_normal(shape)
-    draws = PosteriorDraws(weights, student(priors.intercept), student(priors.sample, stack.n_train))
+    intercept, dual = student(priors.intercept, *outputs), student(priors.sample, *outputs, stack.n_train)
+    draws = PosteriorDraws(weights, intercept, dual)
     draws = draws._replace(kernel_inclusion=inclusion)
     if not hasattr(priors, "noise"):
         return draws
     known, noise = (
-        rng.gamma(prior.concentration, 1.0 / prior.rate, size=(1, n_draws))
+        rng.gamma(prior.concentration, 1.0 / prior.rate, size=(1, n_draws, *outputs))
         for prior in (priors.intermediate, priors.noise)
     )
     return draws._replace(intermediate_precision=known, noise_precision=noise)
 
 
+class _Output(NamedTuple):
+    """One output of a model at the samples that have a target."""
+
+    y: np.ndarray  # (n_samples,)
+    replicated: np.ndarray  # (n_draws, n_samples)
+    standard_means: np.ndarray  # m / s, (n_draws, n_samples)
+    probabilities: np.ndarray | None  # of a positive label, (n_draws, n_samples)
+
+
+def _checks_of_model(
+    fitted: FittedBEMKL, model: Evaluated, rng: np.random.Generator, ci_prob: float, no_prior: str | None
+) -> list[dict[str, Any]]:
+    """Check every output of one model; `no_prior` says why there are no draws from the prior, if so."""
+    found: list[dict[str, Any]] = [
+        {"posterior": _check(fitted, k, output, ci_prob)} for k, output in enumerate(_outputs(model, rng))
+    ]
+    if no_prior is not None:
+        return [own | {"prior_skipped": no_prior} for own in found]
+    n = min(MOST_PRIOR_DRAWS, len(model.flat.intercept))
+    prior = Evaluated(model.problem, prior_draws(model.problem, n, rng))
+    return [
+        own | {"prior": _check(fitted, k, output, ci_prob, posterior=False)}
+        for k, (own, output) in enumerate(zip(found, _outputs(prior, rng), strict=True))
+    ]
+
+
+def _outputs(model: Evaluated, rng: np.random.Generator) -> list[_Output]:
+    """Replicate the targets of all outputs."""
+    replicated, kept = model.replicate(rng), model.labeled
+    if replicated.ndim == 2:
+        replicated = replicated[:, None]
+    found = []
+    for c, output in enumerate(model.outputs):
+        p = None
+        if model.is_multinomial:
+            p = np.exp(model.log_classes[..., c] - np.logaddexp.reduce(model.log_classes, axis=-1))
+        elif not model.is_regression:
+            p = output.label_probabilities
+        means, p = output.standard_means[:, kept], None if p is None else p[:, kept]
+        found.append(_Output(output.problem.y[kept], replicated[:, c][:, kept], means, p))
+    return found
+
+
 def _check(
-    fitted: FittedBEMKL, model: Evaluated, rng: np.random.Generator, ci_prob: float, posterior: bool = True
+    fitted: FittedBEMKL, k: int, output: _Output, ci_prob: float, posterior: bool = True
 ) -> dict[str, dict[str, float]]:
-    """Return observed value, quantiles and tail probability of every statistic."""
-    replicated, tails = model.replicate(rng), [0.5 - 0.5 * ci_prob, 0.5, 0.5 + 0.5 * ci_prob]
-    if model.is_regression:
-        location, scale = fitted.estimator.y_mean_, fitted.estimator.y_scale_
-        observed = {
-            name: statistic(model.problem.y[None])[0] for name, statistic in TARGET_STATISTICS.items()
-        }
-        drawn = {name: statistic(replicated) for name, statistic in TARGET_STATISTICS.items()}
+    """Return observed value, quantiles and tail probability of every statistic of output number `k`."""
+    tails = [0.5 - 0.5 * ci_prob, 0.5, 0.5 + 0.5 * ci_prob]
+    if output.probabilities is None:
+        location, scale = (
+            float(np.atleast_1d(v)[k]) for v in (fitted.estimator.y_mean_, fitted.estimator.y_scale_)
+        )
+        observed = {name: statistic(output.y[None])[0] for name, statistic in TARGET_STATISTICS.items()}
+        drawn = {name: statistic(output.replicated) for name, statistic in TARGET_STATISTICS.items()}
         units = {name: (0.0 if name == "sd" else location, scale) for name in drawn}
     else:
-        observed, drawn = _label_statistics(model, replicated, posterior)
+        observed, drawn = _label_statistics(output, output.probabilities, posterior)
         units = dict.fromkeys(drawn, (0.0, 1.0))
     found = {}
     for name, values in drawn.items():
@@ -148,17 +188,17 @@ def _check(
 
 
 def _label_statistics(
-    model: Evaluated, replicated: np.ndarray, posterior: bool
+    output: _Output, p: np.ndarray, posterior: bool
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Return observed and drawn statistics of labels and scores."""
-    positive, p = model.problem.y > 0, model.label_probabilities
+    positive = output.y > 0
     drawn = {
-        "share of the class": replicated.mean(axis=1),
-        "mean |m/s|": np.abs(model.means / model.scales[:, None]).mean(axis=1),
+        "share of the class": output.replicated.mean(axis=1),
+        "mean |m/s|": np.abs(output.standard_means).mean(axis=1),
     }
     observed = {"share of the class": float(positive.mean()), "mean |m/s|": float("nan")}
     if posterior:  # parameters from the prior have nothing to do with the observed labels
-        own, other = (np.where(label, p, 1.0 - p) for label in (positive, replicated > 0))
+        own, other = (np.where(label, p, 1.0 - p) for label in (positive, output.replicated > 0))
         drawn["log p(y) - log p(y rep)"] = (np.log(own + TINY) - np.log(other + TINY)).sum(axis=1)
         observed["log p(y) - log p(y rep)"] = 0.0
     return observed, drawn

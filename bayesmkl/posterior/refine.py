@@ -12,6 +12,7 @@ from bayesmkl._numerics.validation import check_integer
 from bayesmkl.bemkl.chains import SamplerOptions
 from bayesmkl.bemkl.inference import check_can_sample, gibbs_start, run_gibbs
 from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.samplers import why_not_refined
 
 __all__ = ["refine_posterior"]
 
@@ -49,8 +50,9 @@ def refine_posterior(
     Raises
     ------
     ValueError
-        If `model` was not fitted with ``inference="vb"``, its kernels were precomputed and are not given, or a prior
-        cannot be sampled (the sparse one).
+        If `model` was not fitted with ``inference="vb"``, its kernels were precomputed and are not given, or it
+        cannot be sampled: with a sparse prior, kernel weights that are shared by several outputs or not negative,
+        unlabeled samples or missing views. The message says what can.
 
     Notes
     -----
@@ -78,6 +80,9 @@ def refine_posterior(
             f'got inference="{estimator.inference}", whose draws are the posterior already.'
         )
     n_draws = check_integer("n_draws", n_draws, low=10)
+    reason = why_not_refined(fitted)
+    if reason is not None:
+        raise ValueError(f"`model` cannot be refined by Gibbs sampling: {reason}")
     rng = np.random.default_rng(random_state)
     stack = fitted.training_stack(kernels)
     options = SamplerOptions(n_chains=1, n_warmup=max(1, n_draws // 10), n_draws=n_draws)
@@ -87,5 +92,5 @@ def refine_posterior(
         fit = run_gibbs(problem, options, rng, starts=[gibbs_start(state, problem, rng)])
         fits.append(fit if fit.outcome is Outcome.INTERRUPTED else fit._replace(outcome=Outcome.REFINED))
     refined = copy.deepcopy(estimator).set_params(inference="gibbs", n_chains=1, n_draws=n_draws)
-    refined._store(fits, stack, np.atleast_2d(estimator.target_))
+    refined._store(fits, stack, estimator.target_, len(fits) > 1)
     return refined

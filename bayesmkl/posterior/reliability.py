@@ -37,8 +37,9 @@ def reliability(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,)
-        What came true: 0/1, -1/+1 or False/True with a one-dimensional `y_prob`, any labels with a table.
+    y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
+        What came true: 0/1, -1/+1 or False/True with a one-dimensional `y_prob`, any labels with a table. With
+        several labels per sample, a table of 0/1 of the shape of `y_prob`: every label of every sample is an event.
     y_prob : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probability of the positive class, or of every class. A table with two columns counts as the
         probability of its second class; with more, the event is that the most probable class is the true one.
@@ -83,7 +84,9 @@ def reliability(
 
 
 def _events(y_true: np.ndarray, y_prob: np.ndarray, labels: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Reduce any classification to one event per sample and its predicted probability."""
+    """Reduce any classification to one event per sample, or per label of it, and its predicted probability."""
+    if y_true.ndim == 2 and y_true.shape == y_prob.shape:
+        y_true, y_prob = y_true.ravel(), y_prob.ravel()
     if y_true.ndim != 1 or y_prob.ndim not in (1, 2) or len(y_true) != len(y_prob) or len(y_true) == 0:
         raise ValueError(
             "`y_true` and `y_prob` must hold one label and one row of probabilities per sample, and at least "

@@ -8,7 +8,7 @@ import numpy as np
 
 from bayesmkl._numerics.validation import check_integer
 from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.posterior.fitted import evenly, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 
 __all__ = ["named_draws", "sample_posterior"]
 
@@ -32,8 +32,9 @@ def sample_posterior(
     Returns
     -------
     dict of str to ndarray
-        The draw is the first axis. With more than two classes, each a model of its own against the rest, the
-        class is the second.
+        The draw is the first axis. With more than two classes, or several labels or targets, the output is the
+        second: of all arrays where each has kernel weights of its own (one-versus-all), else of all but those of the
+        kernels.
 
         * ``kernel_weights`` (n_draws, n_kernels) and ``intercept`` (n_draws,): e and b;
         * ``dual_coef`` (n_draws, n_train): a, the weights of the training samples;
@@ -53,7 +54,8 @@ def sample_posterior(
     -----
     The variational posterior is a product of factors: (b, e) are drawn jointly, but independently of a and of all
     precisions. Correlations between a and e that the exact posterior has are missing by construction. Weights are
-    identified up to a common change of sign of e and a; the draws are from one of the two mirror images.
+    identified up to a common change of sign of e and a; the draws are from one of the two mirror images. Weights that
+    are not negative have no mirror image.
 
     Examples
     --------
@@ -79,13 +81,15 @@ def sample_posterior(
             "None takes all of them; fit with a larger `n_draws` for more."
         )
     kept = evenly(n_total, n_draws)
-    per_model = [named_draws(draws.map(lambda values: values[kept])) for draws in flat]
+    per_model = [named_draws(fitted, draws.map(lambda values: values[kept])) for draws in flat]
     if fitted.class_names is None:
         return per_model[0]
     return {name: np.stack([draws[name] for draws in per_model], axis=1) for name in per_model[0]}
 
 
-def named_draws(draws: PosteriorDraws) -> dict[str, np.ndarray]:
-    """Return the arrays of `draws` that are there, by the names that users see."""
+def named_draws(fitted: FittedBEMKL, draws: PosteriorDraws) -> dict[str, np.ndarray]:
+    """Return the arrays of one model's `draws` that are there, by the names that users see."""
+    if fitted.output_names is None:
+        (draws,) = draws.outputs()
     names = {"dual": "dual_coef"}
     return {names.get(name, name): values for name, values in draws._asdict().items() if values is not None}

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import log_ndtr, ndtri_exp
 from scipy.stats import beta, norm
 
+from bayesmkl._numerics.quadrant import quadrant_quantiles
 from bayesmkl._numerics.validation import check_integer
-from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
+from bayesmkl.bemkl.shares import share_of_each
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
 
 __all__ = ["kernel_table", "view_table"]
@@ -32,7 +34,8 @@ def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> p
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
+        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference. Or a
+        multitask model.
     ci_prob : float, default=0.94
         Probability content of the intervals, the same in both tails.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
@@ -42,10 +45,10 @@ def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> p
     Returns
     -------
     pandas.DataFrame
-        One row per kernel (with more than two classes, per kernel and class), sorted by falling share (within each
-        class), with the columns
+        One row per kernel, sorted by falling share; where classes, labels (one-versus-all) or tasks have kernel
+        weights of their own, one per kernel and class, sorted within each; with the columns
 
-        * ``class``: only with more than two classes, each a model of its own against the rest;
+        * ``class``, ``label`` or ``task``: only where these have kernel weights of their own;
         * ``kernel``, ``view``: names (no view where kernels were precomputed);
         * ``share``, ``share_std``, ``share_lower``, ``share_upper``: the kernel's part of the score, see Notes;
         * ``weight``, ``weight_std``, ``weight_lower``, ``weight_upper``: the weight e;
@@ -58,15 +61,15 @@ def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> p
     Notes
     -----
     Weights are known up to a common sign and, weakly, a scale; they are also small where their kernel is large.
-    Shares are free of that: the standard deviation over the training samples of the kernel's part of the score,
-    divided by the sum over kernels.
+    Shares are free of that: the standard deviation over the training samples of the kernel's part of the score (or of
+    all scores that share the weights), divided by the sum over kernels.
 
     With draws, intervals are quantiles of the draws, and a bank evaluates the training kernels once more. Under a
-    variational posterior ("vb") weights are jointly normal and their intervals exact; the posterior of a share has no
-    closed form, and its interval is that of the Beta distribution with the share's posterior mean and standard
-    deviation. Variational intervals are too narrow: on 100 samples of the Wisconsin breast cancer data their
-    standard deviations are about half of those under the exact posterior, or less. :func:`refine_posterior` or
-    ``inference="nuts"`` gives honest ones.
+    variational posterior ("vb") weights are jointly normal, cut off at zero where they are not negative, and their
+    intervals exact; the posterior of a share has no closed form, and its interval is that of the Beta distribution
+    with the share's posterior mean and standard deviation. Variational intervals are too narrow: on 100 samples of
+    the Wisconsin breast cancer data their standard deviations are about half of those under the exact posterior, or
+    less. :func:`refine_posterior` or ``inference="nuts"`` gives honest ones.
 
     Examples
     --------
@@ -82,7 +85,7 @@ def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> p
     'vb'
     """
     tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
-    fitted = fitted_bemkl(model)
+    fitted = fitted_bemkl(model, multitask=True)
     has_kernels = fitted.estimator.kernel_bank_ is not None or kernels is not None
     stack = fitted.training_stack(kernels) if fitted.is_drawn and has_kernels else None
     table = _sorted_by_class(fitted, [_table(fitted, k, tail, stack) for k in range(len(fitted.states))])
@@ -116,10 +119,10 @@ def view_table(
     Returns
     -------
     pandas.DataFrame
-        One row per view (with more than two classes, per view and class), sorted by falling share (within each
-        class), with the columns ``class`` (only with more than two classes), ``view``, ``n_kernels``, and ``share``,
-        ``share_std``, ``share_lower``, ``share_upper``: mean, standard deviation and quantiles of the summed shares
-        over the draws. ``table.attrs`` says what made the intervals, as in :func:`kernel_table`.
+        One row per view, or per view and class or label as in :func:`kernel_table`, sorted by falling share, with the
+        columns ``class`` or ``label`` (only where these have kernel weights of their own), ``view``, ``n_kernels``,
+        and ``share``, ``share_std``, ``share_lower``, ``share_upper``: mean, standard deviation and quantiles of the
+        summed shares over the draws. ``table.attrs`` says what made the intervals, as in :func:`kernel_table`.
 
     Notes
     -----
@@ -153,7 +156,7 @@ def view_table(
     tables = []
     for own in draws:
         flat = own.flat()
-        shares = share_draws(stack, flat.dual, flat.kernel_weights) @ indicator
+        shares = share_of_each(stack, flat) @ indicator
         lower, upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
         table = pd.DataFrame(
             {
@@ -181,11 +184,11 @@ def _about_intervals(fitted: FittedBEMKL, ci_prob: float, share_intervals: str) 
 
 
 def _sorted_by_class(fitted: FittedBEMKL, tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Stack one table per model, each by falling share, under the names of the classes if there are several."""
+    """Stack one table per model, each by falling share, under the names of their classes if there are several."""
     tables = [table.sort_values("share", ascending=False, kind="stable") for table in tables]
     if fitted.class_names is not None:
         for name, table in zip(fitted.class_names, tables, strict=True):
-            table.insert(0, "class", name)
+            table.insert(0, fitted.output_kind, name)
     return pd.concat(tables, ignore_index=True)
 
 
@@ -195,13 +198,17 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: Any) -> pd.DataFrame
         for name in ("shares", "shares_std", "weights", "weights_std")
     }
     flat = fitted.states[k].flat() if fitted.is_drawn else None
-    weight_lower, weight_upper, positive = _weight_columns(
-        values["weights"], values["weights_std"], flat, tail
-    )
+    if flat is None:
+        weight_lower, weight_upper, positive = _weights_of_factors(
+            values["weights"], values["weights_std"], getattr(fitted.states[k], "readout", None), tail
+        )
+    else:
+        weight_lower, weight_upper = np.quantile(flat.kernel_weights, [tail, 1.0 - tail], axis=0)
+        positive = (flat.kernel_weights > 0.0).mean(axis=0)
     if stack is None or flat is None:
         share_lower, share_upper = share_interval(values["shares"], values["shares_std"], tail)
     else:
-        shares = share_draws(stack, flat.dual, flat.kernel_weights)
+        shares = share_of_each(stack, flat)
         share_lower, share_upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
     included = None if flat is None or flat.kernel_inclusion is None else flat.kernel_inclusion.mean(axis=0)
     columns = {
@@ -221,15 +228,24 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: Any) -> pd.DataFrame
     return pd.DataFrame({name: column for name, column in columns.items() if column is not None})
 
 
-def _weight_columns(
-    mean: np.ndarray, std: np.ndarray, flat: PosteriorDraws | None, tail: float
+def _weights_of_factors(
+    mean: np.ndarray, std: np.ndarray, readout: Any, tail: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return lower and upper ends of the weights' intervals and the probabilities that weights are positive."""
-    if flat is None:
-        reach = -norm.ppf(tail) * std
-        return mean - reach, mean + reach, norm.cdf(mean / std)
-    lower, upper = np.quantile(flat.kernel_weights, [tail, 1.0 - tail], axis=0)
-    return lower, upper, (flat.kernel_weights > 0.0).mean(axis=0)
+    if isinstance(readout, NonnegativeReadout):
+        law = readout.weights
+        ends = [_quantile(law, tail), _quantile(law, 1.0 - tail)]
+        return ends[0], ends[1], np.ones(len(mean))
+    reach = -norm.ppf(tail) * std
+    return mean - reach, mean + reach, norm.cdf(mean / std)
+
+
+def _quantile(law: CutOffNormals | CutOffPair, probability: float) -> np.ndarray:
+    """Return a quantile of every weight under a distribution that is cut off at zero."""
+    if isinstance(law, CutOffPair):
+        return quadrant_quantiles(law.linear, law.precision, probability)
+    log_above = np.log1p(-probability) + log_ndtr(law.location / law.scale)
+    return np.maximum(law.location - law.scale * ndtri_exp(log_above), 0.0)
 
 
 def share_interval(mean: np.ndarray, std: np.ndarray, tail: float) -> tuple[np.ndarray, np.ndarray]:

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.stats import entropy
 
 from bayesmkl._numerics.validation import check_choice, check_integer
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.posterior.axes import COLORS, MARKERS, SHADES, legend_below, new_axes
 from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.one_output import OneOutput, one_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,6 +36,8 @@ def plot_uncertainty(
     measure: str | None = None,
     n_grid: int = 60,
     ax: Axes | None = None,
+    *,
+    label: Any = None,
 ) -> Axes:
     """Show predictions and their uncertainty over the plane of two features.
 
@@ -55,6 +57,8 @@ def plot_uncertainty(
         Points of the plane along each feature.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None makes a figure.
+    label : int, default=None
+        With several labels or targets, the number of the one to show; `y` may then have all of them as columns.
 
     Returns
     -------
@@ -65,7 +69,8 @@ def plot_uncertainty(
     Raises
     ------
     ValueError
-        Unless the model takes exactly two features, or for labels that it does not know.
+        Unless the model takes exactly two features, for labels that it does not know, or if it predicts several
+        labels or targets and `label` does not choose one of them.
 
     Notes
     -----
@@ -83,7 +88,7 @@ def plot_uncertainty(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['False', 'True', 'equally probable', 'standard deviation of the score']
     """
-    estimator = _estimator_of_two(model)
+    estimator = one_output(_estimator_of_two(model), label)
     samples = _samples(X)
     n_grid = check_integer("n_grid", n_grid, low=2)
     measure = _measure(estimator, measure)
@@ -123,10 +128,14 @@ def _estimator_of_two(model: Any) -> Any:
     return fitted.estimator
 
 
+def _is_regression(estimator: Any) -> bool:
+    return not hasattr(estimator, "classes_")
+
+
 def _measure(estimator: Any, measure: str | None) -> str:
-    several = isinstance(estimator, BEMKLClassifier) and len(estimator.classes_) > 2
+    several = not _is_regression(estimator) and len(estimator.classes_) > 2
     measure = check_choice("measure", measure or ("entropy" if several else "std"), ("std", "entropy"))
-    if measure == "entropy" and isinstance(estimator, BEMKLRegressor):
+    if measure == "entropy" and _is_regression(estimator):
         raise ValueError(
             '`measure` must be "std" in regression; got "entropy", which is that of class probabilities.'
         )
@@ -136,7 +145,7 @@ def _measure(estimator: Any, measure: str | None) -> str:
 def _measure_name(estimator: Any, measure: str) -> str:
     if measure == "entropy":
         return "entropy of the class in nats"
-    target = "target" if isinstance(estimator, BEMKLRegressor) else "score"
+    target = "target" if _is_regression(estimator) else "score"
     return f"standard deviation of the {target}"
 
 
@@ -153,12 +162,14 @@ def _targets(estimator: Any, y: Any, n_samples: int) -> np.ndarray | None:
     """Return labels or numbers to show, or None."""
     if y is None:
         return None
-    targets = np.asarray(y) if isinstance(estimator, BEMKLClassifier) else np.asarray(y, dtype=np.float64)
+    targets = np.asarray(y, dtype=np.float64) if _is_regression(estimator) else np.asarray(y)
+    if isinstance(estimator, OneOutput) and targets.ndim == 2 and targets.shape[1] > estimator.number:
+        targets = targets[:, estimator.number]
     if targets.shape != (n_samples,):
         raise ValueError(
             f"`y` must have the shape ({n_samples},), an entry per row of `X`; got {targets.shape}."
         )
-    if isinstance(estimator, BEMKLClassifier) and not np.isin(targets, estimator.classes_).all():
+    if not _is_regression(estimator) and not np.isin(targets, estimator.classes_).all():
         unknown = np.setdiff1d(targets, estimator.classes_).tolist()
         raise ValueError(f"`y` must hold labels from {estimator.classes_.tolist()}; got {unknown} as well.")
     return targets
@@ -183,7 +194,7 @@ def _as_fitted(model: Any, points: np.ndarray) -> Any:
 def _predict(model: Any, estimator: Any, X: Any, measure: str) -> _Plane:
     """Predict in blocks of rows."""
     block = max(1, BLOCK_SIZE // (estimator.n_kernels_in_ * estimator.dual_coef_.shape[-1]))
-    predict = _predict_target if isinstance(estimator, BEMKLRegressor) else _predict_class
+    predict = _predict_target if _is_regression(estimator) else _predict_class
     parts = []
     for start in range(0, len(X), block):
         rows = slice(start, start + block)
@@ -240,7 +251,7 @@ def _draw_samples(
     edge: dict[str, Any] = {"s": 34.0, "edgecolors": "black", "linewidths": 0.7, "zorder": 3}
     if targets is None:
         return {"samples": ax.scatter(samples[:, 0], samples[:, 1], color="white", **edge)}
-    if isinstance(estimator, BEMKLRegressor):
+    if _is_regression(estimator):
         edge |= {"c": targets, "cmap": shading.get_cmap(), "norm": shading.norm}
         return {"observed target": ax.scatter(samples[:, 0], samples[:, 1], **edge)}
     handles = {}

@@ -46,7 +46,64 @@ def sparse_model(features, bank):
 @pytest.fixture(scope="session")
 def several_model(features, bank):
     sizes = np.array(["small", "middle", "big"])[np.digitize(features["größe"], [-0.5, 0.5])]
-    return BEMKLClassifier(bank).fit(features, sizes)
+    return BEMKLClassifier(bank, multiclass="one-versus-all").fit(features, sizes)
+
+
+@pytest.fixture(scope="session")
+def shared_model(features, bank):
+    sizes = np.array(["small", "middle", "big"])[np.digitize(features["größe"], [-0.5, 0.5])]
+    return BEMKLClassifier(bank, tol=1e-4).fit(features, sizes)
+
+
+@pytest.fixture(scope="session")
+def multinomial_model(features, bank):
+    sizes = np.array(["small", "middle", "big"])[np.digitize(features["größe"], [-0.5, 0.5])]
+    return BEMKLClassifier(bank, multiclass="multinomial", tol=1e-4).fit(features, sizes)
+
+
+@pytest.fixture(scope="session")
+def labels(features):
+    """Two labels per sample."""
+    return np.column_stack([features["größe"] > 0.0, features["noise 1"] > 0.3]).astype(int)
+
+
+@pytest.fixture(scope="session")
+def label_model(features, bank, labels):
+    return BEMKLClassifier(bank, tol=1e-4).fit(features, labels)
+
+
+@pytest.fixture(scope="session")
+def targets(features):
+    """Two targets per sample."""
+    noise = np.random.default_rng(8).normal(scale=0.3, size=(N_SAMPLES, 2))
+    return np.column_stack([3.0 * features["größe"] + 10.0, features["noise 1"]]) + noise
+
+
+@pytest.fixture(scope="session")
+def target_model(features, bank, targets):
+    return BEMKLRegressor(bank, tol=1e-4).fit(features, targets)
+
+
+@pytest.fixture(scope="session")
+def unlabeled_model(features, bank):
+    sizes = np.where(features["größe"] > 0, "big", "small").astype("<U7")
+    sizes[np.arange(N_SAMPLES) % 3 == 0] = "unknown"
+    return BEMKLClassifier(bank, unlabeled_label="unknown", tol=1e-4).fit(features, sizes)
+
+
+@pytest.fixture(scope="session")
+def incomplete(features):
+    """The features, of which some samples lack the first or the second."""
+    found = features.copy()
+    found.iloc[:6, 0] = np.nan
+    found.iloc[6:14, 1] = np.nan
+    return found
+
+
+@pytest.fixture(scope="session")
+def incomplete_model(features, incomplete, bank):
+    model = BEMKLClassifier(bank, missing_views="integrate", tol=1e-4)
+    return model.fit(incomplete, np.where(features["größe"] > 0, "big", "small"))
 
 
 @pytest.fixture(scope="session")
@@ -80,9 +137,8 @@ def gibbs_several_model(features, bank):
     sizes = np.array(["small", "middle", "big"])[np.digitize(features["größe"], [-0.5, 0.5])]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return BEMKLClassifier(bank, inference="gibbs", n_chains=1, n_draws=60, n_warmup=30).fit(
-            features, sizes
-        )
+        chains = {"inference": "gibbs", "n_chains": 1, "n_draws": 60, "n_warmup": 30}
+        return BEMKLClassifier(bank, multiclass="one-versus-all", **chains).fit(features, sizes)
 
 
 @pytest.fixture(scope="session")
@@ -115,3 +171,13 @@ def nuts_model(gibbs_model):
         "energy": rng.normal(size=shape),
     }
     return sampled(gibbs_model, gibbs_model.posterior_, inference="nuts", sample_stats_=stats)
+
+
+@pytest.fixture(scope="session")
+def chains_of_shared_model(shared_model):
+    """Independent draws of the weights of all classes, as if a sampler had left them."""
+    draws = variational_draws(shared_model.posterior_, 300, np.random.default_rng(0))
+    chains = draws.map(lambda values: values.reshape(3, 100, *values.shape[2:]))
+    model = sampled(shared_model, chains, inference="nuts")
+    del model.elbo_history_, model.elbo_
+    return model

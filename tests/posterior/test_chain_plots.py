@@ -187,7 +187,9 @@ def test_errors_name_the_argument(chains, chains_tree):
         plot_rank(chains_tree, max_kernels=0)
     with pytest.raises(ValueError, match="`ci_prob` must be between 0 and 1"):
         plot_rank(chains_tree, ci_prob=94)
-    with pytest.raises(ValueError, match="`label` chooses between models of more than two classes"):
+    with pytest.raises(
+        ValueError, match="`label` chooses between classes that have kernel weights of their own"
+    ):
         plot_trace(chains_tree, label="big")
     with pytest.raises(ValueError, match="DataTree without posterior/kernel_shares"):
         plot_trace(to_datatree(chains, pointwise=False))

@@ -164,11 +164,11 @@ def test_errors_name_the_argument(models, binary_model, several_model, regressio
     other = BEMKLClassifier(KernelBank("rbf"), tol=1e-2).fit(features, features["größe"] > 0)
     with pytest.raises(ValueError, match="the kernel names of 'other' are"):
         plot_posteriors({"VB": binary_model, "other": other})
-    with pytest.raises(ValueError, match="the class names of 'three' are"):
+    with pytest.raises(ValueError, match="the model names of 'three' are"):
         plot_posteriors({"VB": binary_model, "three": several_model})
     with pytest.raises(ValueError, match="`kind` must be one of 'shares', 'weights'"):
         plot_posteriors(models, kind="scores")
-    with pytest.raises(ValueError, match="`label` is for models of more than two classes"):
+    with pytest.raises(ValueError, match="`label` is for classes with kernel weights of their own"):
         plot_posteriors(models, label="big")
     with pytest.raises(TypeError, match="`model` must be a BEMKLClassifier"):
         plot_posteriors({"VB": binary_model, "text": "model"})

@@ -55,8 +55,7 @@ def planted_model(rng, kind, n_chains=4, n_draws=400):
         draws=draws,
         flat=types.SimpleNamespace(intercept=flat[:, 0], kernel_weights=flat[:, 1:]),
         shares=np.abs(flat[:, :2]),
-        means=flat[:, :3],
-        scales=np.ones(len(flat)),
+        outputs=[types.SimpleNamespace(standard_means=flat[:, :3])],
         is_regression=True,
         in_chains=lambda values: values.reshape(n_chains, n_draws, *values.shape[1:]),
     )
@@ -183,7 +182,6 @@ def test_target_that_the_model_cannot_make_is_found(gibbs_regression_model):
     honest = check_section(fitted, [model], np.random.default_rng(0), 0.94)
     outlier = model.problem._replace(y=np.r_[30.0, model.problem.y[1:]])
     planted = Evaluated(outlier, model.draws)
-    planted.means, planted.scales = model.means, model.scales
     found = check_section(fitted, [planted], np.random.default_rng(0), 0.94)
     assert honest.verdict != "bad"
     assert found.verdict == "bad"

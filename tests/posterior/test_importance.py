@@ -111,8 +111,12 @@ def test_design_is_the_combined_kernel(rng):
 
 def test_quadrature_of_the_density_along_a_ray(rng):
     cov = np.array([[0.3, 0.1, 0.0], [0.1, 0.5, -0.2], [0.0, -0.2, 0.4]])
-    here = _Marginal(None, np.array([0.5, -1.0, 0.2]), cov, np.empty(0))
-    law = stats.multivariate_normal(here.mean, cov)
+    mean = np.array([0.1, 0.5, -1.0, 0.2])  # of the intercept and three weights
+    readout = Gaussian.from_moments(
+        mean, np.pad(cov, ((1, 0), (1, 0)), constant_values=0.01) + 0.01 * np.eye(4)
+    )
+    here = _Marginal(None, readout, mean[1:], np.empty(0))
+    law = stats.multivariate_normal(here.mean, readout.cov[1:, 1:])
     radius = np.linspace(0.0, 15.0, 20_000)
     directions = rng.standard_normal((4, 3))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
