@@ -19,10 +19,23 @@ from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor, _moments
+from bayesmkl.bemkl import (
+    BEMKLClassifier,
+    BEMKLMultitaskClassifier,
+    BEMKLMultitaskRegressor,
+    BEMKLRegressor,
+    _moments,
+)
+from bayesmkl.bemkl._absent_views import AbsentViews, CompletedOutputs, ViewMoments
+from bayesmkl.bemkl._task_parts import LabelState, MultitaskState, TargetState
+from bayesmkl.bemkl._tasks import TaskReadouts
 from bayesmkl.bemkl.binary import BinaryState
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.multiclass import MulticlassState
+from bayesmkl.bemkl.multinomial import MultinomialState
+from bayesmkl.bemkl.multioutput import MultioutputState
+from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.bemkl.regression import RegressionState
 from bayesmkl.discriminative import (
     AlignmentMKLClassifier,
@@ -108,8 +121,12 @@ class SavedOutcome:
 # All that this package's fitted models are made of, beside what skops itself knows (NumPy, scikit-learn's
 # estimators). Nothing else is built from a file unless the user trusts it by name.
 OWN_TYPES: tuple[type, ...] = (
-    BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, PosteriorDraws, Dirichlet, SpikeSlab,
-    _moments.Gamma, _moments.Gaussian, _moments.IntermediateOutputs, TruncatedMoments, SavedOutcome, KernelBank,
+    BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, MulticlassState, MultinomialState,
+    MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
+    BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
+    PosteriorDraws, Dirichlet, SpikeSlab,
+    _moments.Gamma, _moments.Gaussian, _moments.PrecisionMoments, _moments.IntermediateOutputs, TruncatedMoments,
+    SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, UniformMKLClassifier, UniformMKLRegressor,
     BestKernelClassifier, AlignmentMKLClassifier, AlignmentMKLRegressor, OBMKLClassifier, EasyMKLClassifier,

@@ -17,6 +17,8 @@ import bayesmkl.cli.commands
 import bayesmkl.cli.folders
 from bayesmkl import __version__, load_model
 from bayesmkl.cli import app
+from bayesmkl.cli.options import FitOptions, check_options, new_model
+from bayesmkl.cli.tables import check_target, labeled_rows
 from bayesmkl.posterior import kernel_table, load_posterior
 
 FIT = ["--kernels-on", "all", "--max-iter", "15"]
@@ -227,6 +229,120 @@ def test_demo_answers_and_can_be_repeated(tmp_path):
     assert metrics["log_loss"] < 0.3
     assert json.loads((tmp_path / "demo" / "config.json").read_text())["seed"] == 1
     assert {path.name for path in tmp_path.iterdir()} == {"demo"}
+
+
+# ------------------------------------------------------------------------- classes, missing labels, missing cells
+
+
+def test_several_classes_share_kernel_weights(table, tmp_path):
+    sizes = pd.qcut(table["size"], 3, labels=["small", "medium", "large"])
+    table.drop(columns="diagnosis").assign(size=sizes).to_csv(tmp_path / "data.csv", index=False)
+    fit = ["fit", tmp_path / "data.csv", "--target", "size", *FIT, "--out"]
+    code, stdout, _ = run(*fit, tmp_path / "run")
+    assert code == 0
+    assert "(3 classes: classification)" in stdout
+    bemkl = load_model(tmp_path / "run" / "model.skops")[-1]
+    assert (bemkl.multiclass, bemkl.kernel_weights_.shape) == ("shared", (13,))
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["multiclass"] is None
+    predict = ["predict", tmp_path / "run", tmp_path / "data.csv", "--out", tmp_path / "out.csv"]
+    assert run(*predict)[0] == 0
+    assert pd.read_csv(tmp_path / "out.csv").columns.tolist() == [
+        "prediction", "probability_large", "probability_medium", "probability_small",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "shared"),
+        ({"inference": "nuts"}, "shared"),
+        ({"inference": "gibbs"}, "one-versus-all"),
+        ({"refine": True}, "one-versus-all"),
+        ({"multiclass": "multinomial"}, "multinomial"),
+        ({"multiclass": "one-versus-all"}, "one-versus-all"),
+    ],
+)
+def test_classes_by_default_are_those_that_the_inference_has(options, expected):
+    chosen = FitOptions("y", "classification", **options)
+    check_options(chosen)
+    assert new_model(chosen, np.array(["a", "b"]))[-1].multiclass == expected
+
+
+def test_rows_without_a_label_take_part_in_the_fit_only(table, tmp_path):
+    labels = table["diagnosis"].where(table.index % 3 > 0, "unknown")
+    table.drop(columns="size").assign(diagnosis=labels).to_csv(tmp_path / "data.csv", index=False)
+    fit = [
+        "fit",
+        tmp_path / "data.csv",
+        "--target",
+        "diagnosis",
+        *FIT,
+        "--nonnegative",
+        "--out",
+        tmp_path / "run",
+    ]
+    code, stdout, _ = run(*fit, "--unlabeled-label", "unknown")
+    assert code == 0
+    assert "(2 classes, 20 rows without a label: classification)" in stdout
+    assert "Fitting 13 kernels to 48 rows" in stdout
+    assert "On 12 rows held out of the fit" in stdout
+    bemkl = load_model(tmp_path / "run" / "model.skops")[-1]
+    assert bemkl.classes_.tolist() == ["benign", "malignant"]
+    assert (bemkl.target_ == 0).sum() == 20
+    assert set(bemkl.transduction_) == set(bemkl.classes_)
+    assert (bemkl.kernel_weights_ >= 0.0).all()
+    code, stdout, _ = run("diagnose", tmp_path / "run", "--data", tmp_path / "data.csv", "--draws", 100)
+    assert code == 0
+    assert "alibration" in stdout
+
+
+def test_marks_of_rows_without_a_label_are_read_as_the_target_is():
+    for target, mark in [
+        ([0, 1, -1, 0, 1, -1], "-1"),
+        ([0.0, 1.0, 9.0, 0.0, 1.0, 9.0], "9"),
+        (list("ab?ab?"), "?"),
+    ]:
+        values, task = check_target(pd.Series(target, name="y"), "auto", mark)
+        known, unlabeled = labeled_rows(values, mark)
+        assert task == "classification"
+        assert (known.tolist(), unlabeled.tolist()) == ([0, 1, 3, 4], [2, 5])
+        model = new_model(FitOptions("y", task, unlabeled_label=mark), values)[-1]
+        assert (values == model.unlabeled_label).tolist() == [False, False, True] * 2
+
+
+def test_empty_cells_are_integrated_over(table, tmp_path):
+    data = table.drop(columns="diagnosis")
+    data.loc[::5, "texture"] = np.nan
+    data.to_csv(tmp_path / "data.csv", index=False)
+    fit = ["fit", tmp_path / "data.csv", "--target", "size", "--out", tmp_path / "run", "--max-iter", "30"]
+    assert "'texture' (12 of 60)" in fails(*fit)
+    assert run(*fit, "--missing-views", "integrate", "--kernels-on", "each")[0] == 0
+    predict = ["predict", tmp_path / "run", tmp_path / "data.csv", "--out", tmp_path / "out.csv"]
+    assert run(*predict)[0] == 0
+    predictions = pd.read_csv(tmp_path / "out.csv")
+    assert np.isfinite(predictions).all(axis=None)
+    assert r2_score(data["size"], predictions["mean"]) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--nonnegative", "--refine"], "--nonnegative is for the closed form only. Leave it out, or --refine."),
+        (["--multiclass", "multinomial", "--inference", "nuts"], "only. Leave it out, or --inference nuts."),
+        (["--multiclass", "shared", "--inference", "gibbs"], "Use --multiclass one-versus-all, or --inference nuts"),
+        (["--missing-views", "integrate"], "needs --kernels-on each, where every column is a view of its own"),
+        (["--unlabeled-label", "benign"], "beside it the --target 'diagnosis' holds malignant ("),
+        (["--target", "size", "--unlabeled-label", "1"], "--unlabeled-label is about classes"),
+        (["--target", "size", "--multiclass", "shared"], "--multiclass is about classes"),
+        (["--target", "kind", "--unlabeled-label", "x"], "--unlabeled-label must be a number, as the --target is"),
+        (["--target", "site", "--unlabeled-label", "?"], "holds a (20 rows), b (20 rows), c (20 rows). Recode"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_go_together(options, expected, table, tmp_path):
+    table.assign(kind=[0, 1] * 30, site=["a", "b", "c"] * 20).to_csv(tmp_path / "data.csv", index=False)
+    target = [] if "--target" in options else ["--target", "diagnosis"]
+    assert expected in fails("fit", tmp_path / "data.csv", *target, *options, "--out", tmp_path / "run")
+    assert {path.name for path in tmp_path.iterdir()} == {"data.csv"}
 
 
 # ------------------------------------------------------------------------------------------------ bad input

@@ -17,7 +17,16 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, discriminative, load_model, save_model
+from bayesmkl import (
+    BEMKLClassifier,
+    BEMKLMultitaskClassifier,
+    BEMKLMultitaskRegressor,
+    BEMKLRegressor,
+    KernelBank,
+    discriminative,
+    load_model,
+    save_model,
+)
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl import Gamma
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
@@ -79,12 +88,17 @@ def labels(y, n_classes):
 
 def models():
     bank = KernelBank([Gaussian(width=1), Polynomial()], views={"left": [0, 1], "right": 2})
+    pair = KernelBank([Gaussian(width=2)], views={"left": [0, 1], "right": 2})
     short = {"max_iter": 5, "tol": 0.0}
     scaled = make_pipeline(StandardScaler().set_output(transform="pandas"), BEMKLClassifier(bank, **short))
     return {
         "binary": (BEMKLClassifier(bank, **short), 2),
         "sparse": (BEMKLClassifier(bank, kernel_prior="sparse", sample_prior=Gamma(2.0, 3.0), **short), 2),
-        "one-versus-all": (BEMKLClassifier(bank, **short), 3),
+        "shared": (BEMKLClassifier(bank, **short), 3),
+        "one-versus-all": (BEMKLClassifier(bank, multiclass="one-versus-all", **short), 3),
+        "multinomial": (BEMKLClassifier(bank, multiclass="multinomial", **short), 3),
+        "two positive weights": (BEMKLClassifier(pair, nonnegative=True, **short), 2),
+        "positive weights": (BEMKLRegressor(bank, nonnegative=True, **short), 0),
         "random start": (BEMKLClassifier(bank, init="random", random_state=3, **short), 2),
         "regression": (BEMKLRegressor(bank, **short), 0),
         "pipeline": (scaled, 2),
@@ -107,6 +121,19 @@ def test_round_trip_keeps_predictions_to_the_last_bit(name, data, tmp_path):
             np.testing.assert_array_equal(getattr(again, method)(X[:9]), getattr(model, method)(X[:9]))
     if n_classes == 0:
         np.testing.assert_array_equal(again.predict(X, return_std=True), model.predict(X, return_std=True))
+
+
+@pytest.mark.parametrize("relation", ["learned", "shared", "separate"])
+@pytest.mark.parametrize("estimator", [BEMKLMultitaskClassifier, BEMKLMultitaskRegressor])
+def test_round_trip_of_tasks(estimator, relation, data, tmp_path):
+    X, y = data
+    tasks, bank = np.repeat(["a", "b"], 18), KernelBank([Gaussian(width=1), Polynomial()])
+    model = estimator(bank, relation=relation, max_iter=5, tol=0.0)
+    model.fit(X, y if is_regressor(model) else labels(y, 2), tasks=tasks)
+    save_model(model, tmp_path / "model.skops")
+    again = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(again.predict(X[:9]), model.predict(X[:9]))
+    np.testing.assert_array_equal(again.kernel_shares_, model.kernel_shares_)
 
 
 def discriminative_estimators():

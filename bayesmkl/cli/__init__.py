@@ -50,6 +50,21 @@ class KernelPrior(enum.StrEnum):
     SPARSE = "sparse"
 
 
+class Multiclass(enum.StrEnum):
+    """How more than two classes are told apart."""
+
+    SHARED = "shared"
+    ONE_VERSUS_ALL = "one-versus-all"
+    MULTINOMIAL = "multinomial"
+
+
+class MissingViews(enum.StrEnum):
+    """What becomes of empty cells."""
+
+    ERROR = "error"
+    INTEGRATE = "integrate"
+
+
 class Inference(enum.StrEnum):
     """How the posterior is found."""
 
@@ -134,6 +149,31 @@ def fit(
     kernel_prior: Annotated[
         KernelPrior, typer.Option(help="sparse switches most kernels off.")
     ] = KernelPrior.NONSPARSE,
+    multiclass: Annotated[
+        Multiclass | None,
+        typer.Option(
+            help="More than two classes: one set of kernel weights for all (shared, the default), a model per class "
+            "(one-versus-all, the default of gibbs and --refine), or scores that compete (multinomial, vb only).",
+            show_default=False,
+        ),
+    ] = None,
+    nonnegative: Annotated[
+        bool, typer.Option("--nonnegative", help="No kernel weight below zero; vb only.")
+    ] = False,
+    unlabeled_label: Annotated[
+        str | None,
+        typer.Option(
+            help="Value of the target that marks rows without a label. With two classes they take part in the fit; "
+            "vb only.",
+            show_default=False,
+        ),
+    ] = None,
+    missing_views: Annotated[
+        MissingViews,
+        typer.Option(
+            help="Empty cells: integrate averages over what their kernels may say; with --kernels-on each, vb only."
+        ),
+    ] = MissingViews.ERROR,
     inference: Annotated[
         Inference,
         typer.Option(
@@ -175,6 +215,10 @@ def fit(
                 task=task.value,
                 kernels_on=kernels_on.value,
                 kernel_prior=kernel_prior.value,
+                multiclass=None if multiclass is None else multiclass.value,
+                nonnegative=nonnegative,
+                unlabeled_label=unlabeled_label,
+                missing_views=missing_views.value,
                 inference=inference.value,
                 draws=draws,
                 refine=refine,

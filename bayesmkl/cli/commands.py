@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,16 +15,17 @@ import scipy
 import sklearn
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import __version__
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.bemkl import BEMKLClassifier
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, check_free, folder_beside, load_run
+from bayesmkl.cli.options import FitOptions, check_options, may_be_empty, new_model
 from bayesmkl.cli.report import notes_of_warnings, print_metrics, print_shares, say
 from bayesmkl.cli.tables import (
     check_constant,
     check_features,
     check_target,
+    labeled_rows,
     match_columns,
     read_table,
     select_columns,
@@ -33,7 +34,6 @@ from bayesmkl.cli.tables import (
 )
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.evaluation import evaluate_classifier, evaluate_regressor
-from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.adapters import paper_kernels
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
@@ -52,24 +52,6 @@ from bayesmkl.posterior.fitted import fitted_bemkl
 __all__ = ["FitOptions", "run_demo", "run_diagnose", "run_fit", "run_predict"]
 
 
-class FitOptions(NamedTuple):
-    """Everything that decides a fit, as it is kept in the run's configuration."""
-
-    target: str
-    task: str = "auto"
-    kernels_on: str = "all+each"
-    kernel_prior: str = "nonsparse"
-    inference: str = "vb"
-    draws: int = 1000
-    refine: bool = False
-    drop: tuple[str, ...] = ()
-    test_size: float = 0.3
-    seed: int = 0
-    max_iter: int = 1000
-    tol: float = 1e-6
-    refit: bool = False
-
-
 def run_demo(out: Path, seed: int, fast: bool) -> None:
     """Fit the Wisconsin breast cancer data."""
     check_free(out, force=True)
@@ -83,23 +65,19 @@ def run_demo(out: Path, seed: int, fast: bool) -> None:
 def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
     """Fit a table from a file."""
     check_free(out, force)
-    if not 0.0 < options.test_size < 1.0:
-        raise ValueError(
-            f"--test-size must be between 0 and 1; got {options.test_size:g}. 0.3 holds out 30 %."
-        )
-    if options.refine and options.inference != "vb":
-        raise ValueError(
-            f"--refine follows --inference vb; got {options.inference}, whose draws need no refinement. Leave it out."
-        )
+    check_options(options)
     features, target = select_columns(read_table(data), options.target, options.drop)
-    y, task = check_target(target, options.task)
-    kind = f"{len(np.unique(y))} classes" if task == "classification" else "a quantity"
+    y, task = check_target(target, options.task, options.unlabeled_label)
+    if task == "regression" and options.multiclass is not None:
+        raise ValueError("--multiclass is about classes, and the --target is a quantity. Leave it out.")
+    known, unlabeled = labeled_rows(y, options.unlabeled_label)
+    kind = f"{len(np.unique(y[known]))} classes" if task == "classification" else "a quantity"
+    kind += f", {len(unlabeled)} rows without a label" if len(unlabeled) else ""
     say(
         f"{len(features)} rows, {features.shape[1]} columns to predict {options.target!r} from ({kind}: {task})."
     )
-    _fit_and_write(
-        check_features(features), y, out, options._replace(task=task), {"data": str(data.absolute())}, force
-    )
+    features = check_features(features, may_be_empty=options.missing_views == "integrate")
+    _fit_and_write(features, y, out, options._replace(task=task), {"data": str(data.absolute())}, force)
 
 
 def run_diagnose(run: Path, data: Path | None, n_draws: int, seed: int) -> None:
@@ -109,12 +87,15 @@ def run_diagnose(run: Path, data: Path | None, n_draws: int, seed: int) -> None:
         X_test = y_test = None
         if data is not None:
             table = read_table(data)
-            X_test, _ = match_columns(table, config["features"])
+            X_test, _ = match_columns(table, config["features"], may_be_empty(config))
             if config["target"] not in table:
                 raise ValueError(
                     f"--data must have the target column {config['target']!r}; it has {list(table.columns)}."
                 )
-            y_test, _ = check_target(table[config["target"]], config["task"])
+            label = config.get("unlabeled_label")
+            y_test, _ = check_target(table[config["target"]], config["task"], label)
+            known, _ = labeled_rows(y_test, label)
+            X_test, y_test = X_test.iloc[known], y_test[known]
         diagnosis = diagnose(model, X_test, y_test, n_draws=n_draws, random_state=seed)
     say(str(diagnosis))
 
@@ -124,7 +105,7 @@ def run_predict(run: Path, data: Path, out: Path) -> None:
     table_suffix(out)
     with notes_of_warnings():
         model, config = load_run(run)
-    features, others = match_columns(read_table(data), config["features"])
+    features, others = match_columns(read_table(data), config["features"], may_be_empty(config))
     ignored = [name for name in others if name not in (config["target"], *config["drop"])]
     if ignored:
         say(f"Not used, because the model was not fitted to them: {', '.join(ignored)}.")
@@ -143,11 +124,14 @@ def _fit_and_write(
     features: pd.DataFrame, y: np.ndarray, out: Path, options: FitOptions, about: dict[str, Any], force: bool
 ) -> None:
     is_class = options.task == "classification"
-    X_train, X_test, y_train, y_test = train_test_split(
-        features, y, test_size=options.test_size, random_state=options.seed, stratify=y if is_class else None
+    known, unlabeled = labeled_rows(y, options.unlabeled_label)
+    train, test = train_test_split(
+        known, test_size=options.test_size, random_state=options.seed, stratify=y[known] if is_class else None
     )
+    train = np.concatenate([train, unlabeled])
+    X_train, X_test, y_train, y_test = features.iloc[train], features.iloc[test], y[train], y[test]
     check_constant(X_train)
-    model = _new_model(options)
+    model = new_model(options, y)
     _announce(len(features) if options.refit else len(X_train), features.shape[1], options)
     seconds = _timed_fit(model, X_train, y_train)
     metrics = (evaluate_classifier if is_class else evaluate_regressor)(model, X_test, y_test)
@@ -211,29 +195,6 @@ def _ending(bemkl: Any, about: dict[str, Any]) -> str:
         return f"{outcome} ({bemkl.n_chains} {chains} of {numbers} draws, {seconds})."
     steps = "sweeps" if bemkl.inference == "vb" else "steps"
     return f"ELBO {about['elbo']:.2f} nats; {outcome} ({numbers} {steps}, {seconds})."
-
-
-def _new_model(options: FitOptions) -> Pipeline:
-    estimator = BEMKLClassifier if options.task == "classification" else BEMKLRegressor
-    return Pipeline(
-        [
-            ("standardize", StandardScaler().set_output(transform="pandas")),
-            (
-                "bemkl",
-                estimator(
-                    KernelBank(views=options.kernels_on),
-                    kernel_prior=options.kernel_prior,
-                    inference=options.inference,
-                    n_warmup=options.draws,
-                    n_draws=options.draws,
-                    max_iter=options.max_iter,
-                    tol=options.tol,
-                    random_state=options.seed,
-                    verbose=1,
-                ),
-            ),
-        ]
-    )
 
 
 def _announce(n_train: int, n_features: int, options: FitOptions) -> None:

@@ -16,6 +16,8 @@ __all__ = [
     "check_constant",
     "check_features",
     "check_target",
+    "label_in",
+    "labeled_rows",
     "match_columns",
     "read_table",
     "select_columns",
@@ -83,8 +85,11 @@ def select_columns(table: pd.DataFrame, target: str, drop: Sequence[str]) -> tup
     return features, table[target]
 
 
-def check_features(features: pd.DataFrame) -> pd.DataFrame:
-    """Return the features as numbers; raise for text, missing and infinite values, naming the columns."""
+def check_features(features: pd.DataFrame, may_be_empty: bool = False) -> pd.DataFrame:
+    """Return the features as numbers; raise for text, missing and infinite values, naming the columns.
+
+    With `may_be_empty`, missing values become NaN.
+    """
     text = [str(name) for name, dtype in features.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
     if text:
         example = features[text[0]].dropna()
@@ -94,14 +99,14 @@ def check_features(features: pd.DataFrame) -> pd.DataFrame:
             + " ".join(f"--drop {_quoted(name)}" for name in text[:LONGEST_LIST])
         )
     missing = features.isna().sum()
-    if missing.any():
+    if missing.any() and not may_be_empty:
         counts = [f"{name!r} ({count} of {len(features)})" for name, count in missing[missing > 0].items()]
         raise ValueError(
-            f"values are missing in {_listed(counts)}. Fill them in or remove these rows, or leave such "
-            "columns out with --drop."
+            f"values are missing in {_listed(counts)}. Fill them in or remove these rows, leave such columns out "
+            "with --drop, or fit with --missing-views integrate --kernels-on each."
         )
     numbers = features.astype(np.float64)
-    infinite = [str(name) for name in numbers if not np.isfinite(numbers[name]).all()]
+    infinite = [str(name) for name in numbers if np.isinf(numbers[name]).any()]
     if infinite:
         raise ValueError(
             f"{_columns(infinite)} infinite values. Replace them, or leave the columns out with --drop."
@@ -120,13 +125,17 @@ def check_constant(features: pd.DataFrame) -> None:
         )
 
 
-def check_target(target: pd.Series, task: str) -> tuple[np.ndarray, str]:
-    """Return the target as an array, and whether it is "classification" or "regression"."""
+def check_target(target: pd.Series, task: str, unlabeled: str | None = None) -> tuple[np.ndarray, str]:
+    """Return the target as an array, and whether it is "classification" or "regression".
+
+    `unlabeled` is the value that marks rows without a label; then two classes must remain.
+    """
     missing = int(target.isna().sum())
     if missing:
         raise ValueError(
             f"the --target {target.name!r} is missing in {missing} of {len(target)} rows (empty, NA and None all "
-            "count as missing). Fill it in or remove these rows."
+            "count as missing). Fill it in or remove these rows. To use rows without a label, write a value of its "
+            "own there and name it with --unlabeled-label."
         )
     is_number = pd.api.types.is_numeric_dtype(target.dtype) and not pd.api.types.is_bool_dtype(target.dtype)
     if task == "auto":
@@ -134,6 +143,10 @@ def check_target(target: pd.Series, task: str) -> tuple[np.ndarray, str]:
         classes = not is_number or (whole and target.nunique() <= MOST_CLASSES)
         task = "classification" if classes else "regression"
     if task == "regression":
+        if unlabeled is not None:
+            raise ValueError(
+                "--unlabeled-label is about classes, and the --target is a quantity. Leave it out."
+            )
         if not is_number or not np.isfinite(target.to_numpy(np.float64)).all():
             raise ValueError(
                 f"--task regression needs finite numbers in the --target; {target.name!r} holds values such as "
@@ -141,18 +154,48 @@ def check_target(target: pd.Series, task: str) -> tuple[np.ndarray, str]:
             )
         return target.to_numpy(np.float64), task
     values = target.to_numpy() if is_number else target.astype(str).to_numpy(dtype=str)
-    labels, counts = np.unique(values, return_counts=True)
-    if len(labels) < 2 or counts.min() < 2:
-        found = _listed([f"{label!s} ({n} rows)" for label, n in zip(labels, counts, strict=True)])
-        raise ValueError(
-            f"classification needs at least two classes with at least two rows each, one to fit and one to test; the "
-            f"--target {target.name!r} holds {found}."
-            + (" For a quantity use --task regression." if is_number else "")
-        )
+    _check_classes(str(target.name), values, unlabeled, is_number)
     return values, task
 
 
-def match_columns(table: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+def _check_classes(name: str, values: np.ndarray, unlabeled: str | None, is_number: bool) -> None:
+    known, _ = labeled_rows(values, unlabeled)
+    labels, counts = np.unique(values[known], return_counts=True)
+    found = _listed([f"{label!s} ({n} rows)" for label, n in zip(labels, counts, strict=True)])
+    if unlabeled is not None and len(labels) != 2:
+        raise ValueError(
+            f"--unlabeled-label {unlabeled} is for two classes; beside it the --target {name!r} holds {found}. "
+            "Recode them as two, or leave rows without a label out."
+        )
+    if len(labels) < 2 or counts.min() < 2:
+        raise ValueError(
+            f"classification needs at least two classes with at least two rows each, one to fit and one to test; the "
+            f"--target {name!r} holds {found}."
+            + (" For a quantity use --task regression." if is_number else "")
+        )
+
+
+def label_in(values: np.ndarray, text: str) -> Any:
+    """Return the label that a user means by `text`, as the target holds labels."""
+    if values.dtype.kind not in "iuf":
+        return text
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"--unlabeled-label must be a number, as the --target is; got {text!r}.") from error
+
+
+def labeled_rows(values: np.ndarray, unlabeled: str | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of rows with a label and of those without."""
+    if unlabeled is None:
+        return np.arange(len(values)), np.arange(0)
+    without = values == label_in(values, unlabeled)
+    return np.flatnonzero(~without), np.flatnonzero(without)
+
+
+def match_columns(
+    table: pd.DataFrame, wanted: Sequence[str], may_be_empty: bool = False
+) -> tuple[pd.DataFrame, list[str]]:
     """Take the columns that a model was fitted to, in its order, and name the others."""
     absent = [name for name in wanted if name not in table.columns]
     if absent:
@@ -160,7 +203,8 @@ def match_columns(table: pd.DataFrame, wanted: Sequence[str]) -> tuple[pd.DataFr
             f"the table lacks {len(absent)} of the {len(wanted)} columns that the model was fitted to: "
             f"{_named(absent)}; {_hint(absent[0], table)}"
         )
-    return check_features(table[list(wanted)]), [name for name in table.columns if name not in wanted]
+    features = check_features(table[list(wanted)], may_be_empty)
+    return features, [name for name in table.columns if name not in wanted]
 
 
 def _hint(column: str, table: pd.DataFrame) -> str:
