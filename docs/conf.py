@@ -26,7 +26,7 @@ templates_path = ["_templates"]
 default_role = "code"
 nitpicky = True
 nitpick_ignore = [("py:func", "bayesmkl.kernels.checks.check_kernel_stack")]  # named in a docstring only
-nitpick_ignore_regex = [("py:.*", r"sklearn\..*")]  # looked up nowhere, so that no network is needed
+nitpick_ignore_regex = [("py:.*", r"(sklearn|joblib)\..*")]  # looked up nowhere, so that no network is needed
 
 # Markdown
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
@@ -41,7 +41,7 @@ autodoc_default_options = {
     "inherited-members": "BaseEstimator,ClassifierMixin,RegressorMixin,TransformerMixin,tuple,dict,Warning",
     # scikit-learn's own, described there
     "exclude-members": "get_metadata_routing, set_output, set_fit_request, set_transform_request, "
-    "set_predict_request, set_decision_function_request, set_score_request",
+    "set_predict_request, set_predict_proba_request, set_decision_function_request, set_score_request",
 }
 numpydoc_show_class_members = False  # the class template lists them
 numpydoc_class_members_toctree = False
