@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.discriminative._graph import knn_laplacian, split_labels
+from bayesmkl._estimator import split_labels
+from bayesmkl.discriminative._graph import knn_laplacian
 from bayesmkl.discriminative.glks import GLKSOptions, fit_glks, graph_kernel
 from bayesmkl.discriminative.lapmkl import Deformed, Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.kernels.stack import DenseStack
