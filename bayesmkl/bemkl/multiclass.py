@@ -16,40 +16,31 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate, LogCoordinate
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_moments
 from bayesmkl.bemkl._absent_views import AbsentViews
 from bayesmkl.bemkl._moments import (
-    UNIT_PRECISION,
     Gamma,
     Gaussian,
     ReadoutUpdate,
-    intermediate_scale,
-    known_precision,
-    readout_cov_scale,
     readout_precision,
-    shared_bound,
     update_precision,
     update_readout,
 )
 from bayesmkl.bemkl._outputs import (
     Intermediates,
-    intermediate_errors,
     latent_means,
     project,
     readout_design,
     readout_target,
-    score_bound,
-    score_errors,
     update_duals,
     update_intermediates,
 )
+from bayesmkl.bemkl._scores import COORDINATES, ScoresCarry, carry, elbo, scales, start_at
 
 __all__ = [
     "COORDINATES",
     "STATE",
-    "MulticlassCarry",
     "MulticlassPriors",
     "MulticlassProblem",
     "MulticlassState",
@@ -94,17 +85,7 @@ class MulticlassState(NamedTuple):
     latent: TruncatedMoments  # q(f), (n_outputs, n_samples)
 
 
-class MulticlassCarry(NamedTuple):
-    """What one sweep reads of the one before."""
-
-    dual_square: Any  # E[a²], (n_outputs, n_train)
-    intermediate: Any  # E[G], (n_outputs, n_kernels, n_samples)
-    readout: Any  # E[(b, e)], (n_outputs + n_kernels,)
-    readout_cov: Any  # its covariance
-    latent: Any  # E[f], (n_outputs, n_samples)
-
-
-def init(problem: MulticlassProblem, magnitude: Any) -> MulticlassCarry:
+def init(problem: MulticlassProblem, magnitude: Any) -> ScoresCarry:
     """Start from unit kernel weights and scores on the right side of the margin.
 
     Parameters
@@ -113,43 +94,14 @@ def init(problem: MulticlassProblem, magnitude: Any) -> MulticlassCarry:
     magnitude : array of shape (n_samples,) or (n_outputs, n_samples)
         How far every score starts beyond the margin; intermediate outputs start at the same values.
     """
-    xp, n_outputs = namespace(problem.y), problem.y.shape[0]
-    scores = problem.y * (problem.margin + magnitude)
-    eye = xp.eye(n_outputs + problem.stack.n_kernels, dtype=scores.dtype)
-    return MulticlassCarry(
-        dual_square=xp.ones((n_outputs, problem.stack.n_train), dtype=scores.dtype),
-        intermediate=xp.ones((problem.stack.n_kernels, 1), dtype=scores.dtype) * scores[:, None, :],
-        readout=eye[n_outputs:].sum(axis=0),
-        readout_cov=eye,
-        latent=scores,
-    )
-
-
-def carry(state: MulticlassState) -> MulticlassCarry:
-    """Return what the next sweep needs of `state`."""
-    return MulticlassCarry(
-        state.dual.square, state.intermediate.mean, state.readout.mean, state.readout.cov, state.latent.mean
-    )
+    return start_at(problem, problem.y * (problem.margin + magnitude))
 
 
 STATE = MulticlassState
-COORDINATES = MulticlassCarry(LogCoordinate, Coordinate, Coordinate, CovarianceCoordinate, Coordinate)
-
-
-def scales(state: MulticlassState) -> MulticlassCarry:
-    """Reciprocal posterior scale of every accelerated coordinate."""
-    xp = namespace(state.latent.mean)
-    return MulticlassCarry(
-        0.5 * xp.ones_like(state.dual.mean),
-        intermediate_scale(state.intermediate),
-        1.0 / xp.sqrt(state.readout.variance),
-        readout_cov_scale(state.readout),
-        xp.ones_like(state.latent.mean),
-    )
 
 
 def sweep(
-    problem: MulticlassProblem, start: MulticlassCarry, solve_readout: ReadoutUpdate = update_readout
+    problem: MulticlassProblem, start: ScoresCarry, solve_readout: ReadoutUpdate = update_readout
 ) -> tuple[MulticlassState, Any]:
     """Update every factor once, in the paper's order (§4.1), and return the state with its ELBO.
 
@@ -183,27 +135,3 @@ def sweep(
 def step(problem: MulticlassProblem, state: MulticlassState) -> tuple[MulticlassState, Any]:
     """One iteration from a full state."""
     return sweep(problem, carry(state))
-
-
-def elbo(problem: MulticlassProblem, state: MulticlassState, projection: Any = None) -> Any:
-    """Evidence lower bound (2) in nats.
-
-    Parameters
-    ----------
-    problem : MulticlassProblem
-    state : MulticlassState
-        Any state, not only a fixed point.
-    projection : array of shape (n_outputs, n_kernels, n_samples), optional
-        ``K_m E[a_c]`` where it is at hand.
-    """
-    if projection is None:
-        projection = project(problem.stack, state.dual.mean)
-    precision = known_precision(projection, problem.intermediate_precision)
-    error = intermediate_errors(state.intermediate, projection, problem.gram, state.dual)
-    misfit = score_errors(state.latent.mean, state.intermediate, state.readout)
-    misfit = misfit + state.latent.variance.sum(axis=1)
-    return (
-        shared_bound(problem.priors, state, error, precision)
-        + score_bound(misfit, state.intermediate, UNIT_PRECISION)  # E[log p(f | b, e, G)]
-        + state.latent.entropy.sum()
-    )

@@ -30,41 +30,32 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate, LogCoordinate
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.largest_normal import largest_moments
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl.bemkl._absent_views import AbsentViews
 from bayesmkl.bemkl._moments import (
-    UNIT_PRECISION,
     Gamma,
     Gaussian,
     ReadoutUpdate,
-    intermediate_scale,
-    known_precision,
-    readout_cov_scale,
     readout_precision,
-    shared_bound,
     update_precision,
     update_readout,
 )
 from bayesmkl.bemkl._outputs import (
     Intermediates,
-    intermediate_errors,
     latent_means,
     project,
     readout_design,
     readout_target,
-    score_bound,
-    score_errors,
     update_duals,
     update_intermediates,
 )
+from bayesmkl.bemkl._scores import COORDINATES, ScoresCarry, carry, elbo, scales, start_at
 
 __all__ = [
     "COORDINATES",
     "STATE",
-    "MultinomialCarry",
     "MultinomialPriors",
     "MultinomialProblem",
     "MultinomialState",
@@ -109,17 +100,7 @@ class MultinomialState(NamedTuple):
     latent: TruncatedMoments  # q(f), (n_classes, n_samples), entropy and normalizer (n_samples,)
 
 
-class MultinomialCarry(NamedTuple):
-    """What one sweep reads of the one before."""
-
-    dual_square: Any  # E[a²], (n_classes, n_train)
-    intermediate: Any  # E[G], (n_classes, n_kernels, n_samples)
-    readout: Any  # E[(b, e)], (n_classes + n_kernels,)
-    readout_cov: Any  # its covariance
-    latent: Any  # E[f], (n_classes, n_samples)
-
-
-def init(problem: MultinomialProblem, magnitude: Any) -> MultinomialCarry:
+def init(problem: MultinomialProblem, magnitude: Any) -> ScoresCarry:
     """Start from unit kernel weights and scores that are largest for the right class and have sum zero.
 
     Parameters
@@ -128,43 +109,15 @@ def init(problem: MultinomialProblem, magnitude: Any) -> MultinomialCarry:
     magnitude : array of shape (n_samples,)
         How far the right class starts beyond the margin; intermediate outputs start at the same values as scores.
     """
-    xp, n_classes = namespace(problem.y), problem.y.shape[0]
-    scores = (0.5 * (problem.y + 1.0) - 1.0 / n_classes) * (problem.margin + magnitude)
-    eye = xp.eye(n_classes + problem.stack.n_kernels, dtype=scores.dtype)
-    return MultinomialCarry(
-        dual_square=xp.ones((n_classes, problem.stack.n_train), dtype=scores.dtype),
-        intermediate=xp.ones((problem.stack.n_kernels, 1), dtype=scores.dtype) * scores[:, None, :],
-        readout=eye[n_classes:].sum(axis=0),
-        readout_cov=eye,
-        latent=scores,
-    )
-
-
-def carry(state: MultinomialState) -> MultinomialCarry:
-    """Return what the next sweep needs of `state`."""
-    return MultinomialCarry(
-        state.dual.square, state.intermediate.mean, state.readout.mean, state.readout.cov, state.latent.mean
-    )
+    share = 0.5 * (problem.y + 1.0) - 1.0 / problem.y.shape[0]
+    return start_at(problem, share * (problem.margin + magnitude))
 
 
 STATE = MultinomialState
-COORDINATES = MultinomialCarry(LogCoordinate, Coordinate, Coordinate, CovarianceCoordinate, Coordinate)
-
-
-def scales(state: MultinomialState) -> MultinomialCarry:
-    """Reciprocal posterior scale of every accelerated coordinate."""
-    xp = namespace(state.latent.mean)
-    return MultinomialCarry(
-        0.5 * xp.ones_like(state.dual.mean),
-        intermediate_scale(state.intermediate),
-        1.0 / xp.sqrt(state.readout.variance),
-        readout_cov_scale(state.readout),
-        xp.ones_like(state.latent.mean),
-    )
 
 
 def sweep(
-    problem: MultinomialProblem, start: MultinomialCarry, solve_readout: ReadoutUpdate = update_readout
+    problem: MultinomialProblem, start: ScoresCarry, solve_readout: ReadoutUpdate = update_readout
 ) -> tuple[MultinomialState, Any]:
     """Update every factor once, in the paper's order (§4.1), and return the state with its ELBO.
 
@@ -198,27 +151,3 @@ def sweep(
 def step(problem: MultinomialProblem, state: MultinomialState) -> tuple[MultinomialState, Any]:
     """One iteration from a full state."""
     return sweep(problem, carry(state))
-
-
-def elbo(problem: MultinomialProblem, state: MultinomialState, projection: Any = None) -> Any:
-    """Evidence lower bound (2) in nats.
-
-    Parameters
-    ----------
-    problem : MultinomialProblem
-    state : MultinomialState
-        Any state, not only a fixed point.
-    projection : array of shape (n_classes, n_kernels, n_samples), optional
-        ``K_m E[a_c]`` where it is at hand.
-    """
-    if projection is None:
-        projection = project(problem.stack, state.dual.mean)
-    precision = known_precision(projection, problem.intermediate_precision)
-    error = intermediate_errors(state.intermediate, projection, problem.gram, state.dual)
-    misfit = score_errors(state.latent.mean, state.intermediate, state.readout)
-    misfit = misfit + state.latent.variance.sum(axis=1)
-    return (
-        shared_bound(problem.priors, state, error, precision)
-        + score_bound(misfit, state.intermediate, UNIT_PRECISION)  # E[log p(f | b, e, G)]
-        + state.latent.entropy.sum()
-    )

@@ -32,8 +32,9 @@ from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl import binary, multiclass, multioutput, predict, regression
 from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs
 from bayesmkl.bemkl._outputs import readout_of
+from bayesmkl.bemkl._scores import ScoresCarry
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.multiclass import MulticlassCarry, MulticlassPriors, MulticlassProblem, MulticlassState
+from bayesmkl.bemkl.multiclass import MulticlassPriors, MulticlassProblem, MulticlassState
 from bayesmkl.bemkl.multioutput import (
     MultioutputCarry,
     MultioutputPriors,
@@ -149,7 +150,7 @@ def random_start(rng, y, n_train):
         upsilon=frozen(rng.uniform(0.5, 2.0, size=N_OUTPUTS)),
         epsilon=frozen(rng.uniform(0.5, 2.0, size=N_OUTPUTS)),
     )
-    classes = MulticlassCarry(old.a_squared, old.G, old.be, old.be_cov, old.f)
+    classes = ScoresCarry(old.a_squared, old.G, old.be, old.be_cov, old.f)
     targets = MultioutputCarry(old.a_squared, old.upsilon, old.epsilon, old.G, old.be, old.be_cov)
     return old, {"classes": classes, "targets": targets}
 

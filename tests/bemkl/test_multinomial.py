@@ -32,10 +32,10 @@ from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl import class_probabilities, multinomial
 from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs
 from bayesmkl.bemkl._outputs import latent_means
+from bayesmkl.bemkl._scores import ScoresCarry
 from bayesmkl.bemkl.class_probabilities import ClassScores, log_class_probabilities, predict_class_scores
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.multinomial import (
-    MultinomialCarry,
     MultinomialPriors,
     MultinomialProblem,
     MultinomialState,
@@ -141,7 +141,7 @@ def random_start(rng, y, n_train):
         be_cov=frozen(random_covariance(rng, size)),
         f=frozen(y * rng.uniform(1.0, 3.0, size=y.shape)),
     )
-    return old, MultinomialCarry(old.a_squared, old.G, old.be, old.be_cov, old.f)
+    return old, ScoresCarry(old.a_squared, old.G, old.be, old.be_cov, old.f)
 
 
 def reference_sweep(kernels, y, margin, sigma, priors, old, scores=largest_by_grid):
