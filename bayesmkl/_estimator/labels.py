@@ -99,8 +99,7 @@ def split_labels(y: Any, unlabeled_label: Any) -> LabelSplit:
     labels = np.asarray(y)
     if unlabeled_label is None:
         return LabelSplit(labels, np.arange(len(labels)), *encode_labels(labels))
-    labeled = np.flatnonzero([label != unlabeled_label for label in labels.tolist()])
-    left = list(dict.fromkeys(labels[labeled].tolist()))
+    labeled, left = _find_labeled(labels, unlabeled_label)
     if len(left) < 2:
         raise ValueError(
             f"`y` must hold at least two labels besides `unlabeled_label`={unlabeled_label!r}; got {left}. If "
@@ -108,6 +107,12 @@ def split_labels(y: Any, unlabeled_label: Any) -> LabelSplit:
             "`unlabeled_label=None` if there are none."
         )
     return LabelSplit(labels, labeled, *encode_labels(labels[labeled]))
+
+
+def _find_labeled(labels: np.ndarray, unlabeled_label: Any) -> tuple[np.ndarray, list[Any]]:
+    """Return the positions of samples with a label, and the different labels in the order of their appearance."""
+    labeled = np.flatnonzero([label != unlabeled_label for label in labels.tolist()])
+    return labeled, list(dict.fromkeys(labels[labeled].tolist()))
 
 
 class ClassTargets(NamedTuple):
@@ -174,9 +179,7 @@ def _check_rare(y: np.ndarray) -> None:
 
 
 def _partial_targets(y: np.ndarray, unlabeled_label: Any) -> ClassTargets:
-    labels = y.tolist()
-    labeled = np.array([label != unlabeled_label for label in labels])
-    left = sorted(set(y[labeled].tolist()), key=labels.index)
+    _, left = _find_labeled(y, unlabeled_label)
     if len(left) != 2:
         raise ValueError(
             f"`y` must hold exactly two labels besides `unlabeled_label`={unlabeled_label!r}; got {left}. "

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.validation import check_choice
 from bayesmkl.bemkl import multitask
 from bayesmkl.bemkl._moments import Gamma, Gaussian, PrecisionMoments
 from bayesmkl.bemkl._task_table import TaskTable, codes_of
@@ -71,13 +71,7 @@ class BaseMultitask(BaseBEMKL):
         return values._replace(task=SHARED if self.relation == "shared" else task_prior)
 
     def _loop_options(self) -> LoopOptions:
-        check_choice("predictive", self.predictive, ("full", "paper"))
-        return LoopOptions(
-            max_iter=check_integer("max_iter", self.max_iter, low=1),
-            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
-            accelerate=bool(self.accelerate),
-            backend=self._backend(self.backend),
-        )
+        return self._stopping_rule()
 
     def _task_prior(self) -> Gamma:
         value = self.task_prior

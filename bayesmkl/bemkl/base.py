@@ -78,7 +78,7 @@ class BaseBEMKL(BaseMKL):
 
     def _loop_options(self) -> LoopOptions:
         check_choice("inference", self.inference, INFERENCES)
-        check_choice("predictive", self.predictive, ("full", "paper"))
+        options = self._stopping_rule()
         if check_choice("missing_views", self.missing_views, ("error", "integrate")) == "integrate":
             self._check_inference(
                 '`missing_views="integrate"`', ["vb"], "Or leave the incomplete samples out."
@@ -87,6 +87,11 @@ class BaseBEMKL(BaseMKL):
             self._check_inference(
                 "`nonnegative=True`", ["vb"], 'kernel_prior="dirichlet" has positive weights.'
             )
+        return options
+
+    def _stopping_rule(self) -> LoopOptions:
+        """Check what the closed form of all estimators has."""
+        check_choice("predictive", self.predictive, ("full", "paper"))
         return LoopOptions(
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
