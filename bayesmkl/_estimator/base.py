@@ -84,7 +84,8 @@ class BaseMKL(BaseEstimator):
         self.present_ = None
         if self.missing_views == "error":
             return DenseStack(kernels)
-        stack = stack_with_absent(kernels, list(self.kernel_names_), in_place=self.kernel_bank_ is not None)
+        in_place = self.kernel_bank_ is not None and kernels.flags.writeable  # kernels may be shared
+        stack = stack_with_absent(kernels, list(self.kernel_names_), in_place=in_place)
         check_some_view(stack.present)
         self.present_ = np.ones(kernels.shape[:2], dtype=bool) if stack.present is None else stack.present
         return stack
@@ -162,6 +163,7 @@ class BaseMKL(BaseEstimator):
         present = getattr(self, "present_", None)
         if present is None:
             return DenseStack(kernels)
+        in_place = in_place and kernels.flags.writeable
         return stack_with_absent(kernels, list(self.kernel_names_[which]), present[which], in_place)
 
     def _stack_of_precomputed(self, X: np.ndarray) -> DenseStack:
@@ -174,7 +176,8 @@ class BaseMKL(BaseEstimator):
         X = self._validate_rows(X)
         if self.kernel_bank_ is None:
             return self._stack_of_precomputed(X)
-        return self._stack_of(self.kernel_bank_.evaluate(X))
+        shared = self.kernel_bank_.shared_rows(X)
+        return self._stack_of(self.kernel_bank_.evaluate(X) if shared is None else shared)
 
     def _row_blocks(self, X: Any, kernels: np.ndarray) -> Iterator[DenseStack]:
         """Do what `_row_stack` does for some kernels only, and for a block of rows at a time to bound the memory.
@@ -188,6 +191,11 @@ class BaseMKL(BaseEstimator):
         if self.kernel_bank_ is None:
             stack = self._stack_of_precomputed(X)
             yield stack if len(kernels) == stack.n_kernels else stack.select(kernels)
+            return
+        shared = self.kernel_bank_.shared_rows(X, len(kernels) / self.kernel_bank_.n_kernels_)
+        if shared is not None:
+            everything = len(kernels) == len(shared)
+            yield self._stack_of(shared if everything else shared[kernels], kernels)
             return
         size = max(1, BLOCK_ENTRIES // max(1, len(kernels) * len(self.kernel_bank_.X_train_)))
         for first in range(0, len(X), size):

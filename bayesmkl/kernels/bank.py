@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from bayesmkl._numerics.validation import check_choice
 from bayesmkl.kernels.adapters import as_kernels
 from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import (
     Normalizer,
@@ -162,7 +163,10 @@ class KernelBank(TransformerMixin, BaseEstimator):
         """
         if fit_params:
             raise TypeError(f"KernelBank takes no fit parameters; got {sorted(fit_params)}.")
-        return np.moveaxis(self._learn(X, keep=True), 0, -1)
+        cache = current_cache()
+        if cache is None:
+            return np.moveaxis(self._learn(X, keep=True), 0, -1)
+        return np.moveaxis(cache.training(self, X, lambda: self._learn(X, keep=True)), 0, -1)
 
     def transform(self, X: Any) -> np.ndarray:
         """Compare the rows of `X` with the training samples.
@@ -211,6 +215,14 @@ class KernelBank(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "normalizers_")
         refuse_text_columns(X)
         return self.evaluate(self._validate(X, reset=False))
+
+    def shared_rows(self, X: np.ndarray, share: float = 1.0) -> np.ndarray | None:
+        """Return all kernels of validated rows through the cache that is in use, read-only; None without one.
+
+        `share` is the part of the kernels that is wanted.
+        """
+        cache = current_cache()
+        return None if cache is None else cache.rows(self, X, share, lambda: self.evaluate(X))
 
     def _validate(self, X: Any, **options: Any) -> np.ndarray:
         finite = "allow-nan" if self.missing_views == "keep" else True

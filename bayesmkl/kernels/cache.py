@@ -1,0 +1,168 @@
+"""Kernels that several models share: evaluated once on the same rows, handed out read-only."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+
+__all__ = ["KernelCache", "Tally", "current_cache", "sharing_kernels"]
+
+DEFAULT_BYTES = 2**30
+
+
+class Tally(NamedTuple):
+    """What a cache has done so far."""
+
+    n_evaluated: int = 0  # stacks of kernels that were computed
+    n_reused: int = 0  # requests that found their stack
+    seconds: float = 0.0  # that requests would have taken without the cache
+    reused_seconds: float = 0.0  # of these, the part that was saved
+    reused_bytes: int = 0  # of the stacks that were found
+
+    def since(self, earlier: Tally) -> Tally:
+        """Return what came after an earlier tally."""
+        return Tally(
+            self.n_evaluated - earlier.n_evaluated,
+            self.n_reused - earlier.n_reused,
+            self.seconds - earlier.seconds,
+            self.reused_seconds - earlier.reused_seconds,
+            self.reused_bytes - earlier.reused_bytes,
+        )
+
+
+class _Kept(NamedTuple):
+    stack: np.ndarray  # (n_kernels, n_rows, n_train), read-only
+    seconds: float
+    fitted: dict[str, Any]  # attributes of the bank that learned it; empty for kernels of new rows
+
+
+class KernelCache:
+    """Stacks of the kernel banks that are used inside ``with sharing_kernels(cache)``.
+
+    Banks count as equal when their parameters are, and rows when their values are: a model that scales its features
+    differently, or sees a fold of the rows, has kernels of its own. Banks with functions that cannot be pickled
+    (lambdas) are not shared.
+
+    Parameters
+    ----------
+    max_bytes : int, default=2**30
+        The stacks used longest ago are forgotten beyond this size. One that is larger is not kept at all.
+
+    Attributes
+    ----------
+    tally : Tally
+        What was computed and what was found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import KernelBank
+    >>> from bayesmkl.kernels.cache import KernelCache, sharing_kernels
+    >>> X = np.random.default_rng(0).normal(size=(20, 3))
+    >>> cache = KernelCache()
+    >>> with sharing_kernels(cache):
+    ...     first, second = (KernelBank(views="each").fit_transform(X) for _ in range(2))
+    >>> bool(np.shares_memory(first, second)), cache.tally.n_evaluated, cache.tally.n_reused
+    (True, 1, 1)
+    """
+
+    def __init__(self, max_bytes: int = DEFAULT_BYTES) -> None:
+        self.max_bytes = max_bytes
+        self.tally = Tally()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._keys: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # of fitted banks
+
+    def training(self, bank: Any, X: Any, learn: Callable[[], np.ndarray]) -> np.ndarray:
+        """Return the training kernels of a bank; a bank whose kernels are found becomes fitted as by `learn`."""
+        key = _hash_or_none((type(bank).__qualname__, bank.get_params(deep=False), X))
+        if key is None:
+            return learn()
+        kept = self._kept.get(key)
+        if kept is None:
+            stack, seconds = _timed(learn)
+            kept = _Kept(stack, seconds, {k: v for k, v in vars(bank).items() if k.endswith("_")})
+            self._keep(key, kept)
+        else:
+            vars(bank).update(kept.fitted)
+            self._found(key, kept, 1.0)
+        self._keys[bank] = key
+        return kept.stack
+
+    def rows(self, bank: Any, X: np.ndarray, share: float, evaluate: Callable[[], np.ndarray]) -> Any:
+        """Return all kernels of rows against the training samples, or None for a bank that is not shared.
+
+        Who asks for some of the kernels is charged their `share` of the time.
+        """
+        n_bytes = 8 * bank.n_kernels_ * len(X) * len(bank.X_train_)
+        if bank not in self._keys or n_bytes > self.max_bytes // 2:
+            return None
+        key = f"{self._keys[bank]} {joblib.hash(X)}"
+        kept = self._kept.get(key)
+        if kept is None:
+            stack, seconds = _timed(evaluate)
+            kept = _Kept(stack, seconds, {})
+            self._keep(key, kept)
+        else:
+            self._found(key, kept, share)
+        return kept.stack
+
+    def _keep(self, key: str, kept: _Kept) -> None:
+        kept.stack.setflags(write=False)
+        tally = self.tally
+        self.tally = tally._replace(n_evaluated=tally.n_evaluated + 1, seconds=tally.seconds + kept.seconds)
+        if kept.stack.nbytes > self.max_bytes:
+            return
+        self._kept[key] = kept
+        while sum(other.stack.nbytes for other in self._kept.values()) > self.max_bytes:
+            self._kept.popitem(last=False)
+
+    def _found(self, key: str, kept: _Kept, share: float) -> None:
+        self._kept.move_to_end(key)
+        saved, tally = share * kept.seconds, self.tally
+        self.tally = Tally(
+            tally.n_evaluated,
+            tally.n_reused + 1,
+            tally.seconds + saved,
+            tally.reused_seconds + saved,
+            tally.reused_bytes + int(share * kept.stack.nbytes),
+        )
+
+
+_CURRENT: ContextVar[KernelCache | None] = ContextVar("bayesmkl_kernel_cache", default=None)
+
+
+def current_cache() -> KernelCache | None:
+    """Return the cache that banks share here, if any."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def sharing_kernels(cache: KernelCache) -> Iterator[KernelCache]:
+    """Let all banks that are fitted and evaluated inside, in this thread, share their kernels through `cache`."""
+    token = _CURRENT.set(cache)
+    try:
+        yield cache
+    finally:
+        _CURRENT.reset(token)
+
+
+def _timed(compute: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
+    start = time.perf_counter()
+    stack = compute()
+    return stack, time.perf_counter() - start
+
+
+def _hash_or_none(value: Any) -> str | None:
+    """Hash by content; None for what cannot be pickled."""
+    try:
+        return joblib.hash(value)
+    except Exception:  # pickling raises whatever the objects' own code raises
+        return None
