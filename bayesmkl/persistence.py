@@ -5,10 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import os
-import secrets
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from scipy import sparse
 from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.files import written_beside
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl.bemkl import (
     BEMKLClassifier,
@@ -90,7 +89,7 @@ from bayesmkl.kernels.clip import Clipping
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.views import View
 
-__all__ = ["load_model", "save_model", "written_beside"]
+__all__ = ["load_model", "save_model"]
 
 FORMAT = "bayesmkl-model"
 VERSION = 1  # of the file's layout; raise it when older code could not read what newer code writes
@@ -255,35 +254,6 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     except Exception as error:
         raise _unreadable(path, error) from error
     return _checked_content(path, content)
-
-
-@contextmanager
-def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a name in the same folder to write to, and rename it to `path` once all is well.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from bayesmkl.persistence import written_beside
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with written_beside(f"{folder}/table.csv") as beside:
-    ...         _ = beside.write_text("a,b")
-    ...     [path.name for path in Path(folder).iterdir()]
-    ['table.csv']
-    """
-    target = Path(path)
-    if target.is_dir() or not target.parent.is_dir():
-        problem = "is a folder" if target.is_dir() else "is in a folder that does not exist"
-        raise ValueError(f"`path` must be a file in an existing folder; {str(target)!r} {problem}.")
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        yield beside
-        with beside.open("rb+") as file:
-            os.fsync(file.fileno())
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _unreadable(path: Any, error: Exception) -> ValueError:

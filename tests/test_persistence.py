@@ -28,12 +28,13 @@ from bayesmkl import (
     save_model,
 )
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.files import written_beside
 from bayesmkl.bemkl import Gamma
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 from bayesmkl.kernels.adapters import PAIRWISE_NAMES, ForeignKernel
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.normalize import NORMALIZATIONS
-from bayesmkl.persistence import GP_TYPES, OWN_TYPES, written_beside
+from bayesmkl.persistence import GP_TYPES, OWN_TYPES
 
 GP_KERNELS = [
     gp.RBF(2.0) + gp.WhiteKernel(),

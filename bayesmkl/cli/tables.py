@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bayesmkl.persistence import written_beside
+from bayesmkl._numerics.files import written_beside
+from bayesmkl.datasets._tables import LONGEST_LIST, column_hint, listed, named, read_table, table_suffix
 
 __all__ = [
     "check_constant",
@@ -25,35 +25,7 @@ __all__ = [
     "write_table",
 ]
 
-SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 MOST_CLASSES = 10  # whole numbers with more different values than this are a quantity, not classes
-LONGEST_LIST = 8  # names shown in a message
-
-
-def table_suffix(path: Path) -> str:
-    """Return which kind of table the name of `path` stands for."""
-    for suffix in SUFFIXES:
-        if path.name.lower().endswith(suffix):
-            return suffix
-    raise ValueError(f"{str(path)!r} must be the name of a table, ending in {', '.join(SUFFIXES)}.")
-
-
-def read_table(path: Path) -> pd.DataFrame:
-    """Read a CSV, TSV or Parquet file; column names become strings."""
-    suffix = table_suffix(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}.")
-    try:
-        if suffix == ".parquet":
-            table = pd.read_parquet(path)
-        else:
-            table = pd.read_csv(path, sep="\t" if "tsv" in suffix else ",")
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read as a {suffix} table: {error}") from error
-    table.columns = [str(column) for column in table.columns]
-    if table.empty:
-        raise ValueError(f"{str(path)!r} holds no rows; a header line and at least one row are needed.")
-    return table.reset_index(drop=True)
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
@@ -73,7 +45,7 @@ def select_columns(table: pd.DataFrame, target: str, drop: Sequence[str]) -> tup
         if column not in table.columns:
             option = "--target" if column == target else "--drop"
             raise ValueError(
-                f"{option} names the column {column!r}, which the table does not have; {_hint(column, table)}"
+                f"{option} names the column {column!r}, which the table does not have; {column_hint(column, table)}"
             )
     if target in drop:
         raise ValueError(f"--drop leaves out {target!r}, which is the --target. Give only one of them.")
@@ -102,7 +74,7 @@ def check_features(features: pd.DataFrame, may_be_empty: bool = False) -> pd.Dat
     if missing.any() and not may_be_empty:
         counts = [f"{name!r} ({count} of {len(features)})" for name, count in missing[missing > 0].items()]
         raise ValueError(
-            f"values are missing in {_listed(counts)}. Fill them in or remove these rows, leave such columns out "
+            f"values are missing in {listed(counts)}. Fill them in or remove these rows, leave such columns out "
             "with --drop, or fit with --missing-views integrate --kernels-on each."
         )
     numbers = features.astype(np.float64)
@@ -161,7 +133,7 @@ def check_target(target: pd.Series, task: str, unlabeled: str | None = None) -> 
 def _check_classes(name: str, values: np.ndarray, unlabeled: str | None, is_number: bool) -> None:
     known, _ = labeled_rows(values, unlabeled)
     labels, counts = np.unique(values[known], return_counts=True)
-    found = _listed([f"{label!s} ({n} rows)" for label, n in zip(labels, counts, strict=True)])
+    found = listed([f"{label!s} ({n} rows)" for label, n in zip(labels, counts, strict=True)])
     if unlabeled is not None and len(labels) != 2:
         raise ValueError(
             f"--unlabeled-label {unlabeled} is for two classes; beside it the --target {name!r} holds {found}. "
@@ -201,28 +173,14 @@ def match_columns(
     if absent:
         raise ValueError(
             f"the table lacks {len(absent)} of the {len(wanted)} columns that the model was fitted to: "
-            f"{_named(absent)}; {_hint(absent[0], table)}"
+            f"{named(absent)}; {column_hint(absent[0], table)}"
         )
     features = check_features(table[list(wanted)], may_be_empty)
     return features, [name for name in table.columns if name not in wanted]
 
 
-def _hint(column: str, table: pd.DataFrame) -> str:
-    close = get_close_matches(column, table.columns, n=3)
-    return f"did you mean {_named(close)}?" if close else f"its columns are {_named(list(table.columns))}."
-
-
 def _columns(names: Sequence[str]) -> str:
-    return f"column {names[0]!r} holds" if len(names) == 1 else f"the columns {_named(names)} hold"
-
-
-def _named(names: Sequence[str]) -> str:
-    return _listed([repr(name) for name in names])
-
-
-def _listed(items: Sequence[str]) -> str:
-    shown = ", ".join(items[:LONGEST_LIST])
-    return shown if len(items) <= LONGEST_LIST else f"{shown} and {len(items) - LONGEST_LIST} more"
+    return f"column {names[0]!r} holds" if len(names) == 1 else f"the columns {named(names)} hold"
 
 
 def _quoted(name: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl.persistence import written_beside
+from bayesmkl._numerics.files import written_beside
 from bayesmkl.posterior.convert import to_datatree
 
 if TYPE_CHECKING:
