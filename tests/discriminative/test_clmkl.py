@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import assert_same, informed_target, random_kernels, random_labels
 from scipy.optimize import minimize
 from sklearn.svm import SVC
 
@@ -24,7 +25,6 @@ from bayesmkl.discriminative.clmkl import (
 )
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stack import DenseStack
-from tests.helpers import assert_same, informed_target, random_kernels, random_labels
 
 NORMS = [1.0, 1.1, 4.0 / 3.0, 2.0, 4.0]
 TIGHT = CLMKLOptions(tol=1e-5, max_iter=3000)

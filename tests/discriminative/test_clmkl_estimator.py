@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers import assert_same
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.cluster import KMeans
@@ -23,7 +24,6 @@ from bayesmkl.discriminative.clmkl import CLMKLOptions, ClusteredStack, fit_clmk
 from bayesmkl.discriminative.estimators import clmkl
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stack import DenseStack
-from tests.helpers import assert_same
 
 BANK = KernelBank([Gaussian(width=1), Linear()], normalize=None)
 EACH = KernelBank(Gaussian(width=1), views="each")

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers import assert_same, random_kernels
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
@@ -19,7 +20,6 @@ from bayesmkl.discriminative._clustering import (
 )
 from bayesmkl.discriminative._kmeans import _first_labels, _refill
 from bayesmkl.kernels import Gaussian
-from tests.helpers import assert_same, random_kernels
 
 OPTIONS = ClusterOptions(n_clusters=3, n_restarts=20)
 

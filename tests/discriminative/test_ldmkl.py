@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from helpers import assert_same
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, SVR
 
@@ -25,7 +26,6 @@ from bayesmkl.discriminative.ldmkl import (
 from bayesmkl.discriminative.swmkl import fit_swmkl
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stack import DenseStack
-from tests.helpers import assert_same
 
 TIGHT = SuccessOptions(tol=1e-4)
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import sklearn
 from cases import squared_hinge_scores
+from helpers import assert_same
 from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -20,7 +21,6 @@ from bayesmkl.discriminative._native import native_kernels
 from bayesmkl.discriminative._success import SuccessOptions
 from bayesmkl.discriminative.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
-from tests.helpers import assert_same
 
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
 VIEWS = {"right": [1], "left": [2]}

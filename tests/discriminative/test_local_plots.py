@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from cases import EVERY, quick
 from matplotlib import pyplot
 from matplotlib.colors import to_rgb
 from matplotlib.contour import QuadContourSet
@@ -35,7 +36,6 @@ from bayesmkl.discriminative.plots.decision import BOUNDARY, plot_decision
 from bayesmkl.discriminative.plots.gates import _order, plot_gates
 from bayesmkl.discriminative.plots.models import leading_kernels, read_classifier
 from bayesmkl.kernels import Gaussian, Polynomial
-from tests.discriminative.cases import EVERY, quick
 
 ROOT = Path(__file__).resolve().parents[2]
 BANK = KernelBank([Polynomial(degree=2), Gaussian(width=0.5)], normalize=None)

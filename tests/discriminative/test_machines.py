@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from helpers import assert_same, random_kernels, random_labels
 from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC, SVR
 
@@ -17,7 +18,6 @@ from bayesmkl.discriminative._success import SuccessOptions, fit_success
 from bayesmkl.discriminative.ldmkl import LDMKLOptions, fit_ldmkl
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
 from bayesmkl.kernels.stack import DenseStack
-from tests.helpers import assert_same, random_kernels, random_labels
 
 TIGHT = 1e-8  # LibSVM's tolerance
 FUNCTIONS = [

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from helpers import random_kernels, random_labels
 from scipy.optimize import minimize
 from sklearn.svm import SVC
 
@@ -25,7 +26,6 @@ from bayesmkl.discriminative.samkl import (
     update_switches,
 )
 from bayesmkl.kernels.stack import DenseStack
-from tests.helpers import random_kernels, random_labels
 
 TIGHT = 1e-6  # duality gap, relative, of the fits that are compared to numbers
 

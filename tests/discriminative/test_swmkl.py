@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import assert_same, random_kernels
 from scipy.linalg import eigvalsh
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, SVR
@@ -25,7 +26,6 @@ from bayesmkl.discriminative.swmkl import (
 )
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stack import DenseStack
-from tests.helpers import assert_same, random_kernels
 
 TIGHT = SuccessOptions(tol=1e-4)
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cases import squared_hinge_scores
+from helpers import assert_same
 from scipy.linalg import eigvalsh
 from sklearn.datasets import load_iris
 from sklearn.svm import SVC
@@ -14,7 +15,6 @@ from bayesmkl.discriminative import SwMKLClassifier
 from bayesmkl.discriminative._machines import GatedKernel
 from bayesmkl.discriminative.swmkl import PSD
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
-from tests.helpers import assert_same
 
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
 
