@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _family_methods import BEMKL, METHODS, PRICES, Limits, area, equal_error, loss, predict
+from _family_methods import BEMKL, METHODS, PRICES, Limits, loss, predict
 from _family_sets import BUNDLED, FOLDS, LEAST, SETS, ClassSet, load, parts
 from _protocol import have_real_data
 from _report import ROOT, markdown_table, mean_and_std
 from scipy import stats
 from threadpoolctl import threadpool_limits
+
+from bayesmkl.evaluation.metrics import area_under_curve, equal_error_rate
 
 __all__ = ["run"]
 
@@ -112,8 +114,8 @@ def fill(cell: Cell, data: ClassSet, plan: Plan) -> dict[str, Any]:
     order = np.argsort(np.concatenate([part.test for part in folds]))
     y = np.concatenate([part.y_test for part in folds])[order]
     probabilities = np.concatenate([found.probabilities for found in predicted])[order]
-    row["auc"] = round(area(y, probabilities, classes), 5)
-    row["eer"] = round(equal_error(y, probabilities, classes), 5)
+    row["auc"] = round(area_under_curve(y, probabilities, classes), 5)
+    row["eer"] = round(equal_error_rate(y, probabilities, classes), 5)
     row["right"] = "".join("01"[hit] for hit in (classes[probabilities.argmax(axis=1)] == y).astype(int))
     row["seconds"] = [float(f"{found.seconds:.3g}") for found in predicted]
     row["sweeps"] = [found.sweeps for found in predicted]

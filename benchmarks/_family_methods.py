@@ -16,14 +16,14 @@ from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
-from sklearn.metrics import log_loss, roc_auc_score, roc_curve
+from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import BestKernelClassifier, UniformMKLClassifier
 from bayesmkl.kernels import KernelBank
 
-__all__ = ["BEMKL", "METHODS", "PRICES", "Limits", "Predicted", "area", "equal_error", "loss", "predict"]
+__all__ = ["BEMKL", "METHODS", "PRICES", "Limits", "Predicted", "loss", "predict"]
 
 PRICES = (1.0, 10.0, 100.0)  # C of support vector machines, chosen inside the training samples
 INNER_FOLDS = 3
@@ -125,27 +125,9 @@ METHODS: dict[str, Callable[[ClassSet, Part, Limits], Any]] = BEMKL | {
 }
 
 
-# ----------------------------------------------------------------------------------------------------- the measures
+# ------------------------------------------------------------------------------------------------------ the measure
 
 
 def loss(y: np.ndarray, probabilities: np.ndarray, classes: np.ndarray) -> float:
     """Mean negative log probability of the true class, in nats."""
     return float(log_loss(y, probabilities, labels=classes))
-
-
-def area(y: np.ndarray, probabilities: np.ndarray, classes: np.ndarray) -> float:
-    """Area under the receiver operating curve of each class against the others, averaged."""
-    return float(np.mean([roc_auc_score(y == c, p) for c, p in zip(classes, probabilities.T, strict=True)]))
-
-
-def equal_error(y: np.ndarray, probabilities: np.ndarray, classes: np.ndarray) -> float:
-    """Error rate where false alarms are as frequent as misses, of each class against the others, averaged."""
-    rates = []
-    for label, column in zip(classes, probabilities.T, strict=True):
-        false, true, _ = roc_curve(y == label, column, drop_intermediate=False)
-        excess = false + true - 1.0  # false alarms minus misses, rising
-        after = int(np.argmax(excess >= 0.0))
-        low, high = excess[after - 1], excess[after]
-        step = -low / (high - low)
-        rates.append(false[after - 1] + step * (false[after] - false[after - 1]))
-    return float(np.mean(rates))

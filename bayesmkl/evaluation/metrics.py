@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.stats import norm
-from sklearn.metrics import accuracy_score, brier_score_loss, log_loss, r2_score, root_mean_squared_error
+from sklearn.metrics import (
+    accuracy_score,
+    brier_score_loss,
+    log_loss,
+    r2_score,
+    roc_auc_score,
+    roc_curve,
+    root_mean_squared_error,
+)
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from bayesmkl.posterior.reliability import reliability
 
-__all__ = ["evaluate_classifier", "evaluate_regressor", "expected_calibration_error"]
+__all__ = [
+    "area_under_curve",
+    "brier",
+    "coverage_95",
+    "equal_error_rate",
+    "evaluate_classifier",
+    "evaluate_regressor",
+    "expected_calibration_error",
+    "negative_log_density",
+]
 
 TAIL_95 = norm.ppf(0.975)  # half width of a central 95 % interval in standard deviations
 
@@ -65,6 +83,111 @@ def expected_calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10, label
     return reliability(y_true, y_prob, n_bins, labels).calibration_error
 
 
+def equal_error_rate(y_true: Any, y_score: Any, labels: Any = None) -> float:
+    r"""Find the error rate at the threshold where false alarms are as frequent as misses.
+
+    .. math:: \mathrm{EER} = P(s > t \mid y = -1) = P(s \le t \mid y = +1)
+
+    Parameters
+    ----------
+    y_true : array-like of shape (n_samples,)
+        Labels of any kind. Of two classes the second is the positive one.
+    y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Scores that are high for the positive class, or for each class. A table with two columns counts as the score
+        of its second class; with more, the rates of each class against the others are averaged over the classes that
+        occur in `y_true`.
+    labels : array-like of shape (n_classes,), default=None
+        All classes, in the order of the columns of `y_score`: ``model.classes_``. None takes the sorted labels in
+        `y_true`.
+
+    Returns
+    -------
+    float
+        Between 0 (the classes are separated) and 1; chance is 0.5.
+
+    Raises
+    ------
+    ValueError
+        If `y_true` holds a single class.
+
+    Notes
+    -----
+    Between the thresholds that the scores allow, rates are interpolated linearly, as is the area under the curve.
+
+    Examples
+    --------
+    Thresholds miss one of four or raise one false alarm of four:
+
+    >>> from bayesmkl.evaluation import equal_error_rate
+    >>> equal_error_rate([0, 0, 0, 1, 0, 1, 1, 1], [0.1, 0.2, 0.3, 0.35, 0.4, 0.7, 0.8, 0.9])
+    0.25
+    """
+    return _mean_over_events(_equal_error, y_true, y_score, labels)
+
+
+def area_under_curve(y_true: Any, y_score: Any, labels: Any = None) -> float:
+    """Area under the receiver operating curve; arguments and errors as of :func:`equal_error_rate`."""
+    return _mean_over_events(roc_auc_score, y_true, y_score, labels)
+
+
+def _mean_over_events(
+    measure: Callable[[np.ndarray, np.ndarray], float], y_true: Any, y_score: Any, labels: Any
+) -> float:
+    events = _events(column_or_1d(y_true), np.asarray(y_score, dtype=np.float64), labels)
+    if not events:
+        raise ValueError(
+            f"`y_true` must hold at least two classes; got {np.unique(y_true).tolist()}. There are no misses, or no "
+            "false alarms, without samples of both kinds."
+        )
+    return float(np.mean([measure(*event) for event in events]))
+
+
+def _events(
+    y_true: np.ndarray, y_score: np.ndarray, labels: Any = None
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Split any classification into events that happened or not and their scores; constant events are left out.
+
+    There is one event for scores of two classes, else one for each class against the others.
+    """
+    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    n_classes = y_score.shape[1] if y_score.ndim == 2 else min(len(classes), 2)
+    if y_score.shape[:1] != y_true.shape or y_score.ndim > 2 or len(classes) != n_classes:
+        raise ValueError(
+            "`y_score` must have a row for every sample in `y_true`, and a column for every class in `labels` "
+            f"unless there are two; got shapes {y_true.shape} and {y_score.shape}, and classes {classes.tolist()}."
+        )
+    if n_classes > 2:
+        events = [(y_true == label, column) for label, column in zip(classes, y_score.T, strict=True)]
+    else:
+        events = [(y_true == classes[-1], y_score if y_score.ndim == 1 else y_score[:, -1])]
+    return [(happened, scores) for happened, scores in events if 0 < np.count_nonzero(happened) < len(y_true)]
+
+
+def _equal_error(happened: np.ndarray, scores: np.ndarray) -> float:
+    false, true, _ = roc_curve(happened, scores, drop_intermediate=False)
+    excess = false + true - 1.0  # false alarms minus misses: rises from -1 to 1
+    after = int(np.argmax(excess >= 0.0))
+    step = -excess[after - 1] / (excess[after] - excess[after - 1])
+    return float(false[after - 1] + step * (false[after] - false[after - 1]))
+
+
+def brier(y: np.ndarray, probabilities: np.ndarray, classes: np.ndarray) -> float:
+    """Mean squared error of probabilities: of the second of two classes, summed over classes with more."""
+    if len(classes) == 2:
+        return float(brier_score_loss(y == classes[1], probabilities[:, 1]))
+    return float(brier_score_loss(y, probabilities, labels=classes))
+
+
+def negative_log_density(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
+    """Mean negative log density of normal distributions, in nats."""
+    return float(-norm.logpdf(y, mean, std).mean())
+
+
+def coverage_95(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
+    """Share of targets inside the central 95 % interval of normal distributions."""
+    return float(np.mean(np.abs(y - mean) <= TAIL_95 * std))
+
+
 def evaluate_classifier(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, float]:
     """Score a fitted classifier on labelled samples.
 
@@ -105,15 +228,10 @@ def evaluate_classifier(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[st
         )
     check_consistent_length(X, y)
     probabilities = np.asarray(model.predict_proba(X))
-    scored = probabilities[:, 1] if len(classes) == 2 else probabilities
     return {
         "accuracy": float(accuracy_score(y, model.predict(X))),
         "log_loss": float(log_loss(y, probabilities, labels=classes)),
-        "brier": float(
-            brier_score_loss(y == classes[1], scored)
-            if len(classes) == 2
-            else brier_score_loss(y, scored, labels=classes)
-        ),
+        "brier": brier(y, probabilities, classes),
         "ece": expected_calibration_error(y, probabilities, n_bins, labels=classes),
     }
 
@@ -151,10 +269,9 @@ def evaluate_regressor(model: Any, X: Any, y: Any) -> dict[str, float]:
     y = column_or_1d(y).astype(np.float64)
     check_consistent_length(X, y)
     mean, std = model.predict(X, return_std=True)
-    error = (y - mean) / std
     return {
         "r2": float(r2_score(y, mean)),
         "rmse": float(root_mean_squared_error(y, mean)),
-        "nll": float(-norm.logpdf(y, mean, std).mean()),
-        "coverage_95": float(np.mean(np.abs(error) <= TAIL_95)),
+        "nll": negative_log_density(y, mean, std),
+        "coverage_95": coverage_95(y, mean, std),
     }

@@ -1,0 +1,170 @@
+"""What fitted models answer about new samples, each question asked once."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+
+__all__ = ["Predictions", "final_estimator", "gives"]
+
+RESPONSES = ("predict", "decision_function", "predict_proba")
+
+
+class Predictions:
+    """Predictions of a fitted model for some rows, made when they are first asked for and then kept.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted; a Pipeline or a search will do.
+    X : array-like
+        Rows to predict, as `model` takes them.
+    X_train : array-like, default=None
+        What `model` was fitted to; only leaving out training samples of a model of precomputed kernels needs it.
+    random_state : int, default=0
+        Seed of draws from the posterior.
+
+    Attributes
+    ----------
+    seconds : float
+        Time that `model` took to predict so far.
+    """
+
+    def __init__(self, model: Any, X: Any, X_train: Any = None, random_state: int = 0) -> None:
+        self.model = model
+        self.X = X
+        self.X_train = X_train
+        self.random_state = random_state
+        self.seconds = 0.0
+        self._answers: dict[str, Any] = {}
+
+    def labels(self) -> np.ndarray:
+        """Return predicted classes or, in regression, values, (n_rows,)."""
+        labels = self.ask("predict")
+        return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
+
+    def scores(self) -> np.ndarray:
+        """Return how much classes are preferred, (n_rows,) for two of them (the second), else (n_rows, n_classes).
+
+        It is the decision function, or probabilities of models that have none.
+        """
+        if _ranks_classes(self.model, len(self.classes)):
+            return self.ask("decision_function")
+        probabilities = self.probabilities()
+        return probabilities[:, 1] if len(self.classes) == 2 else probabilities
+
+    def probabilities(self) -> np.ndarray:
+        """Return class probabilities, (n_rows, n_classes)."""
+        return self.ask("predict_proba")
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of the target, each (n_rows,)."""
+        return self.ask("moments")
+
+    @property
+    def classes(self) -> np.ndarray:
+        """Classes of the training samples, (n_classes,)."""
+        return np.asarray(self.model.classes_)
+
+    def prepare(self, needs: str) -> None:
+        """Have the model answer what a metric with these `needs` is going to read."""
+        if needs == "std":
+            self.moments()
+        elif needs in ("labels", "scores", "probabilities"):
+            getattr(self, needs)()
+
+    def ask(self, question: str) -> Any:
+        """Return what a method of the model returns for the rows; "moments" are means and deviations."""
+        if question == "predict" and "moments" in self._answers:
+            return self._answers["moments"][0]
+        if question not in self._answers:
+            start = time.perf_counter()
+            self._answers[question] = self._answer(question)
+            self.seconds += time.perf_counter() - start
+        return self._answers[question]
+
+    def _answer(self, question: str) -> Any:
+        if question == "moments":  # searches do not pass `return_std` on
+            model = getattr(self.model, "best_estimator_", self.model)
+            return tuple(np.asarray(moment) for moment in model.predict(self.X, return_std=True))
+        return np.asarray(getattr(self.model, question)(self.X))
+
+    def as_model(self) -> Any:
+        """Return a stand-in for the model that gives the predictions made here, whatever rows it is asked about."""
+        return _Recorded(self)
+
+
+class _Recorded:
+    """Looks like a model to scikit-learn's scorers, without predicting anew for each of them."""
+
+    def __init__(self, predictions: Predictions) -> None:
+        self._predictions = predictions
+
+    def __getattr__(self, name: str) -> Any:
+        own = getattr(self._predictions.model, name)  # AttributeError where the model cannot do it
+        return self._replay(name) if name in RESPONSES else own
+
+    def _replay(self, name: str) -> Callable[[Any], np.ndarray]:
+        def replay(X: Any) -> np.ndarray:
+            return self._predictions.ask(name)
+
+        replay.__name__ = name  # scorers decide by it what comes back
+        return replay
+
+
+def final_estimator(model: Any) -> Any:
+    """Return what predicts in a Pipeline or a search: the fitted winner, or what is searched for before that."""
+    while True:
+        if getattr(model, "steps", None):
+            model = model.steps[-1][1]
+        elif _is_search(model):
+            model = getattr(model, "best_estimator_", model.estimator)
+        else:
+            return model
+
+
+def _is_search(model: Any) -> bool:
+    return hasattr(model, "refit") and hasattr(model, "estimator")
+
+
+def gives(model: Any, n_classes: int = 2) -> frozenset[str]:
+    """Return what metrics can be computed from a model, fitted or not.
+
+    Parameters
+    ----------
+    model : estimator
+        A Pipeline or a search will do.
+    n_classes : int, default=2
+        Classes of the target; some decision functions rank pairs of classes where there are more than two.
+
+    Returns
+    -------
+    frozenset of str
+        Of "model", "labels", "scores", "probabilities", "std" (means with standard deviations), "posterior" (draws
+        of BEMKL) and "bound" (its ELBO).
+    """
+    final = final_estimator(model)
+    found = {"model", "labels"}
+    if hasattr(model, "predict_proba"):
+        found |= {"probabilities", "scores"}
+    if _ranks_classes(model, n_classes):
+        found.add("scores")
+    if "return_std" in inspect.signature(final.predict).parameters:
+        found.add("std")
+    if isinstance(final, (BEMKLClassifier, BEMKLRegressor)):
+        found.add("posterior")
+        if final.inference in ("vb", "svi"):
+            found.add("bound")
+    return frozenset(found)
+
+
+def _ranks_classes(model: Any, n_classes: int) -> bool:
+    """Whether the decision function has one column per class, or a single one for two classes."""
+    pairs = getattr(final_estimator(model), "decision_function_shape", "ovr") == "ovo"
+    return hasattr(model, "decision_function") and not (pairs and n_classes > 2)

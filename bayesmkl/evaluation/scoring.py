@@ -1,0 +1,236 @@
+"""Which metrics a comparison computes, whether its models can give them, and the scores of fitted models."""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier, is_regressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.utils.multiclass import type_of_target
+
+from bayesmkl._numerics.validation import check_choice
+from bayesmkl._numerics.warn import warn_user
+from bayesmkl.evaluation.facts import facts
+from bayesmkl.evaluation.named_metrics import METRICS, NEEDS, Metric
+from bayesmkl.evaluation.predictions import Predictions, final_estimator, gives
+
+__all__ = ["METRICS", "Metric", "Predictions", "facts", "resolve_scoring", "score"]
+
+
+def resolve_scoring(
+    scoring: Any, models: Mapping[str, Any], y: Any = None, unavailable: str = "raise"
+) -> dict[str, Metric]:
+    """Find the metrics of a comparison, and make sure that the models can give them.
+
+    Parameters
+    ----------
+    scoring : None, str, Metric, sequence of these, or dict
+        Names of `METRICS`, or of :func:`sklearn.metrics.get_scorer_names`; a dict has names as keys, and as values
+        these names, a Metric, or callables ``scorer(estimator, X, y)``. None takes those metrics of the task that at
+        least one model gives, except "elpd_loo", which takes its time.
+    models : mapping of str to estimator
+        Not necessarily fitted; Pipelines and searches are seen through.
+    y : array-like of shape (n_samples,), default=None
+        Labels or targets, which have to suit the models and the metrics.
+    unavailable : {"raise", "nan"}, default="raise"
+        What to do about a metric that some model cannot give: an error, or NaN as its score.
+
+    Returns
+    -------
+    dict of str to Metric
+
+    Raises
+    ------
+    ValueError
+        For unknown metrics, metrics of another task, metrics that a model cannot give, and targets of another task.
+
+    Notes
+    -----
+    With two classes, F1 is that of the second, ``classes_[1]``; with more, it is averaged over classes. AUC and equal
+    error rate of more than two classes are averages of each class against the others. A class that was not among the
+    training samples has probability zero, and a log loss of 36 nats where it turns up.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.svm import SVC
+    >>> from bayesmkl.evaluation.scoring import resolve_scoring
+    >>> models = {"svm": SVC(), "logistic": LogisticRegression()}
+    >>> list(resolve_scoring(None, models))
+    ['accuracy', 'balanced_accuracy', 'f1', 'mcc', 'auc', 'eer', 'log_loss', 'brier', 'ece']
+    >>> resolve_scoring("acuracy", models)
+    Traceback (most recent call last):
+    ...
+    ValueError: `scoring`: unknown metric 'acuracy'. Did you mean 'accuracy'?
+    """
+    check_choice("unavailable", unavailable, ("raise", "nan"))
+    task = _task_of(models)
+    n_classes = _check_target(task, y)
+    given = {name: gives(model, n_classes) for name, model in models.items()}
+    if scoring is None:
+        offered = frozenset().union(*given.values())
+        return {
+            name: metric
+            for name, metric in METRICS.items()
+            if metric.default and metric.task in (task, "any") and metric.needs in offered
+        }
+    metrics = _named(scoring)
+    for metric in metrics.values():
+        if metric.task not in (task, "any"):
+            raise ValueError(f"`scoring`: {metric.name!r} is for {metric.task}; the models are for {task}.")
+        if unavailable == "raise":
+            _check_given(metric, given, models)
+        _check_suits(metric, task, y)
+    return metrics
+
+
+def _task_of(models: Mapping[str, Any]) -> str:
+    tasks = {}
+    for name, model in models.items():
+        if not (is_classifier(model) or is_regressor(model)):
+            raise ValueError(
+                f"`models`: {name!r} ({type(final_estimator(model)).__name__}) is neither a classifier nor a "
+                "regressor. Leave it out."
+            )
+        tasks[name] = "classification" if is_classifier(model) else "regression"
+    if len(set(tasks.values())) != 1:
+        raise ValueError(
+            f"`models` must be for one task; got {tasks}. Compare classifiers and regressors apart."
+        )
+    return next(iter(tasks.values()))
+
+
+def _check_target(task: str, y: Any) -> int:
+    """Refuse targets of another kind; return the number of classes, 2 where it is not known."""
+    if y is None:
+        return 2
+    kind = type_of_target(y, input_name="y")
+    good = (
+        kind in ("binary", "multiclass") if task == "classification" else np.asarray(y).dtype.kind in "biuf"
+    )
+    if not good or np.ndim(y) != 1:
+        raise ValueError(
+            f"`y` must hold {'one label' if task == 'classification' else 'one number'} per sample for models of "
+            f"{task}; got {kind} data of shape {np.shape(y)}."
+        )
+    return len(np.unique(y)) if task == "classification" else 2
+
+
+def _named(scoring: Any) -> dict[str, Metric]:
+    if isinstance(scoring, Mapping):
+        return {str(name): _metric(value)._replace(name=str(name)) for name, value in scoring.items()}
+    alone = isinstance(scoring, (str, Metric)) or not isinstance(scoring, Iterable)
+    found = [_metric(value) for value in ([scoring] if alone else scoring)]
+    names = [metric.name for metric in found]
+    if not names or len(set(names)) < len(names):
+        raise ValueError(f"`scoring` must hold at least one metric, each once; got {names}.")
+    return dict(zip(names, found, strict=True))
+
+
+def _metric(value: Any) -> Metric:
+    if isinstance(value, Metric):
+        return value
+    if isinstance(value, str):
+        return METRICS[value] if value in METRICS else _sklearn_metric(value)
+    if callable(value):
+        name = getattr(value, "__name__", type(value).__name__)
+        return Metric(name, "model", True, partial(_by_callable, value), "any", name.replace("_", " "), False)
+    raise ValueError(
+        f"`scoring` must hold names of metrics or callables scorer(estimator, X, y); got {value!r}."
+    )
+
+
+def _sklearn_metric(name: str) -> Metric:
+    if name not in get_scorer_names():
+        close = difflib.get_close_matches(name, [*METRICS, *get_scorer_names()], n=1, cutoff=0.0)[0]
+        raise ValueError(f"`scoring`: unknown metric {name!r}. Did you mean {close!r}?")
+    # scorers do not say publicly what they ask a model for
+    response = getattr(get_scorer(name), "_response_method", "predict")
+    needs = {"predict": "labels", "predict_proba": "probabilities"}.get(str(response), "scores")
+    task = "any" if needs == "labels" else "classification"
+    return Metric(name, needs, True, partial(_by_scorer, name), task, name.replace("_", " "), False)
+
+
+def _by_scorer(name: str, predictions: Predictions, y: np.ndarray) -> float:
+    return get_scorer(name)(predictions.as_model(), predictions.X, y)
+
+
+def _by_callable(scorer: Callable[..., float], predictions: Predictions, y: np.ndarray) -> float:
+    return scorer(predictions.model, predictions.X, y)
+
+
+def _check_given(metric: Metric, given: Mapping[str, frozenset[str]], models: Mapping[str, Any]) -> None:
+    lacking = [name for name, offered in given.items() if metric.needs not in offered]
+    if lacking:
+        what, remedy = NEEDS[metric.needs]
+        kind = type(final_estimator(models[lacking[0]])).__name__
+        raise ValueError(
+            f"`scoring`: {metric.name!r} needs {what}, which model {lacking[0]!r} ({kind}) does not give. {remedy}, "
+            'leave the metric out, or pass `unavailable="nan"` for empty cells.'
+        )
+
+
+def _check_suits(metric: Metric, task: str, y: Any) -> None:
+    """Try a scorer of scikit-learn on guesses, so that one for other targets fails before anything is fitted."""
+    if y is None or getattr(metric.compute, "func", None) is not _by_scorer:
+        return
+    y = np.asarray(y)
+    guesses = DummyClassifier(strategy="stratified", random_state=0)
+    dummy = guesses if task == "classification" else DummyRegressor()
+    rows = np.zeros((len(y), 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            metric.compute(Predictions(dummy.fit(rows, y), rows), y)
+        except Exception as error:
+            raise ValueError(f"`scoring`: {metric.name!r} does not suit `y`: {error}") from error
+
+
+# ---------------------------------------------------------------------------------------------------------- scoring
+
+
+def score(predictions: Predictions, y: Any, metrics: Mapping[str, Metric]) -> dict[str, float]:
+    """Compute metrics of one fitted model.
+
+    Parameters
+    ----------
+    predictions : Predictions
+    y : array-like of shape (n_rows,)
+        What is true of the rows.
+    metrics : mapping of str to Metric
+        See :func:`resolve_scoring`.
+
+    Returns
+    -------
+    dict of str to float
+        NaN for metrics that the model cannot give.
+
+    Warns
+    -----
+    UserWarning
+        For each metric that failed although the model did not; its score is NaN.
+    """
+    y, offered = np.asarray(y), gives(predictions.model, len(getattr(predictions.model, "classes_", (0, 1))))
+    found = dict.fromkeys(metrics, np.nan)
+    first = sorted(
+        metrics.items(), key=lambda item: item[1].needs != "std"
+    )  # deviations come with predictions
+    for name, metric in first:
+        if metric.needs in offered:
+            predictions.prepare(metric.needs)
+            found[name] = _computed(metric, predictions, y)
+    return found
+
+
+def _computed(metric: Metric, predictions: Predictions, y: np.ndarray) -> float:
+    try:
+        return float(metric.compute(predictions, y))
+    except Exception as error:  # one metric must not cost the others
+        warn_user(f"{metric.name} failed: {type(error).__name__}: {error}", UserWarning)
+        return float("nan")
