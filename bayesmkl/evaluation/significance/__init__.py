@@ -1,0 +1,47 @@
+"""Which differences between models are real: tests of pairs and of many models, and win-tie-loss tables.
+
+On one data set, models are compared over the splits they share; over several data sets, by their mean score or rank
+in each. Functions take scores of two models, or a table of scores with a column per model, as ``Comparison.scores``
+gives it.
+"""
+
+from __future__ import annotations
+
+from bayesmkl.evaluation.significance.pairs import (
+    BayesianTest,
+    PairedTest,
+    bayesian_correlated_t,
+    corrected_t,
+    paired_t,
+    wilcoxon,
+)
+from bayesmkl.evaluation.significance.pairwise_table import ALL_DATASETS, TESTS, holm, pairwise
+from bayesmkl.evaluation.significance.ranks import (
+    FriedmanTest,
+    critical_difference,
+    friedman,
+    nemenyi,
+    rank_table,
+)
+from bayesmkl.evaluation.significance.win_counts import win_matrix, win_totals, wins
+
+__all__ = [
+    "ALL_DATASETS",
+    "TESTS",
+    "BayesianTest",
+    "FriedmanTest",
+    "PairedTest",
+    "bayesian_correlated_t",
+    "corrected_t",
+    "critical_difference",
+    "friedman",
+    "holm",
+    "nemenyi",
+    "paired_t",
+    "pairwise",
+    "rank_table",
+    "wilcoxon",
+    "win_matrix",
+    "win_totals",
+    "wins",
+]

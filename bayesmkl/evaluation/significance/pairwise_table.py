@@ -1,0 +1,294 @@
+"""All pairs of models, compared by a test: one table in the same form for every test."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bayesmkl._numerics.validation import check_choice
+from bayesmkl.evaluation.significance.pairs import bayesian_correlated_t, corrected_t, paired_t, wilcoxon
+from bayesmkl.evaluation.significance.ranks import (
+    blocks_of,
+    check_level,
+    critical_difference,
+    friedman,
+    nemenyi,
+)
+
+__all__ = ["ALL_DATASETS", "TESTS", "holm", "pairwise"]
+
+TESTS = {  # their names for readers
+    "corrected_t": "corrected resampled t-test (Nadeau and Bengio)",
+    "paired_t": "paired t-test",
+    "wilcoxon": "Wilcoxon signed-rank test",
+    "nemenyi": "Nemenyi test",
+    "bayesian": "Bayesian correlated t-test",
+}
+OVERLAPPING = ("corrected_t", "bayesian")  # made for splits of one data set
+ALL_DATASETS = "(all)"  # in the column `dataset` of a comparison over data sets
+COMMON = ("first", "second", "n", "difference", "lower", "upper")  # columns of every test
+SMALLEST_SAMPLE = 6  # pairs from which on Wilcoxon's p-value can be below 0.05
+
+
+class Options(NamedTuple):
+    """How :func:`pairwise` tests, with everything checked."""
+
+    test: str
+    alpha: float
+    correction: str | None
+    greater_is_better: bool
+    rope: float
+
+
+def pairwise(
+    scores: pd.DataFrame,
+    test: str = "corrected_t",
+    *,
+    test_train_ratio: float | Mapping[Any, float] | None = None,
+    greater_is_better: bool = True,
+    against: Any = None,
+    over: str | None = None,
+    correction: str | None = "holm",
+    rope: float = 0.01,
+    alpha: float = 0.05,
+) -> pd.DataFrame:
+    """Compare models two by two.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        A column per model. Rows are splits of one data set, or, with a two-level index (dataset, split), of several;
+        with ``over="datasets"`` and a plain index they are data sets.
+    test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
+        :func:`corrected_t`, :func:`paired_t`, :func:`wilcoxon`, :func:`nemenyi`, :func:`bayesian_correlated_t`.
+    test_train_ratio : float or mapping of data set to float, default=None
+        Size of a test set relative to its training set, needed by "corrected_t" and "bayesian".
+    greater_is_better : bool, default=True
+        Whether the larger score is the better one.
+    against : object, default=None
+        Compare only with this model, a column of `scores`; it becomes ``second``. None compares all pairs.
+    over : {"splits", "datasets"}, default=None
+        Whether pairs are compared on each data set over its splits, or once over the means of all data sets. None
+        means "splits" for the t-tests, "datasets" for "nemenyi", and for "wilcoxon" where there are several.
+    correction : {"holm", None}, default="holm"
+        Correct p-values for the number of pairs (of one data set) by :func:`holm`. Nemenyi's test does so itself, and
+        the Bayesian one needs none.
+    rope : float, default=0.01
+        Half width of the region of practical equivalence of "bayesian", in the unit of the scores.
+    alpha : float, default=0.05
+        Level of significance: decides ``better`` and the width 1 - alpha of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        A row per pair (and data set): ``dataset``; ``first``, ``second``; ``n`` pairs of scores; ``difference`` of
+        the mean scores, first - second (with "nemenyi" of the mean ranks, so that the negative one is better);
+        ``lower``, ``upper``, its interval for this pair alone (with "nemenyi" for all pairs, with "wilcoxon" NaN);
+        ``p_value`` and ``p_adjusted``, or with "bayesian" ``p_first`` (the first model is better by more than
+        `rope`), ``p_equivalent`` and ``p_second``; ``better``, the name of the significantly better model (with
+        "bayesian" the one that is better with a probability above 1 - alpha) or ""; ``note``. Where a model has no
+        result in some row, its pairs have NaN and a note that says so.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bayesmkl.evaluation.significance import pairwise
+    >>> scores = pd.DataFrame({"A": [0.91, 0.93, 0.92, 0.94, 0.93], "B": [0.85, 0.86, 0.88, 0.86, 0.87],
+    ...                        "C": [0.90, 0.94, 0.91, 0.93, 0.95]})
+    >>> table = pairwise(scores, test_train_ratio=1 / 4)
+    >>> table[["first", "second", "difference", "p_adjusted", "better"]].round(3)
+      first second  difference  p_adjusted better
+    0     A      B       0.062       0.010      A
+    1     A      C       0.000       1.000
+    2     B      C      -0.062       0.026      C
+    """
+    options = Options(
+        check_choice("test", test, tuple(TESTS)), check_level(alpha), correction, greater_is_better, rope
+    )
+    if correction not in ("holm", None):
+        raise ValueError(f"`correction` must be 'holm' or None; got {correction!r}.")
+    pairs = _pairs(scores, against)
+    over = _unit(scores, test, over)
+    if test == "nemenyi":
+        return _nemenyi_pairs(scores, pairs, options)
+    if over == "datasets":  # `_tested` averages over their splits
+        groups: dict[Any, pd.DataFrame] = {ALL_DATASETS: scores}
+    elif scores.index.nlevels > 1:
+        groups = {name: group.droplevel(0) for name, group in scores.groupby(level=0, sort=False)}
+    else:
+        groups = {"": scores}
+    parts = [
+        _tested(group, pairs, options, _ratio(test_train_ratio, name, test)).assign(dataset=name)
+        for name, group in groups.items()
+    ]
+    table = pd.concat(parts, ignore_index=True)
+    return _with_attributes(table[["dataset", *table.columns.drop("dataset")]], options, over)
+
+
+def holm(p_values: Any) -> np.ndarray:
+    """Correct p-values for their number by Holm's step-down procedure; NaN is no test and stays.
+
+    Examples
+    --------
+    >>> from bayesmkl.evaluation.significance import holm
+    >>> holm([0.01, 0.04, 0.03])
+    array([0.03, 0.06, 0.06])
+    """
+    p_values = np.asarray(p_values, dtype=float)
+    adjusted = np.full(p_values.shape, np.nan)
+    tested = np.flatnonzero(np.isfinite(p_values))
+    ordered = tested[np.argsort(p_values[tested], kind="stable")]
+    steps = p_values[ordered] * np.arange(len(ordered), 0, -1)
+    adjusted[ordered] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return adjusted
+
+
+def _pairs(scores: pd.DataFrame, against: Any) -> list[tuple[Any, Any]]:
+    models = list(scores.columns)
+    if len(models) < 2 or len(set(models)) < len(models):
+        raise ValueError(
+            f"`scores` must have a column for each of two or more different models; got {models}."
+        )
+    if against is None:
+        return list(itertools.combinations(models, 2))
+    if against not in models:
+        raise ValueError(f"`against` must be a model of the comparison, {models}; got {against!r}.")
+    return [(model, against) for model in models if model != against]
+
+
+def _unit(scores: pd.DataFrame, test: str, over: str | None) -> str:
+    """Return what the pairs of scores of a test are: "splits" or "datasets"."""
+    n_datasets = scores.index.get_level_values(0).nunique() if scores.index.nlevels > 1 else 1
+    if over is None:
+        return "datasets" if test == "nemenyi" or (test == "wilcoxon" and n_datasets > 1) else "splits"
+    over = check_choice("over", over, ("splits", "datasets"))
+    if over == "datasets" and scores.index.nlevels > 1 and n_datasets < 2:
+        raise ValueError(
+            '`over`: a comparison over data sets needs at least two; got one. Use over="splits".'
+        )
+    if over == "datasets" and test in OVERLAPPING:
+        raise ValueError(
+            f'`over`: test="{test}" corrects for overlapping splits of one data set, and data sets do not overlap. '
+            'Use test="wilcoxon" or "nemenyi" over data sets.'
+        )
+    if over == "splits" and test == "nemenyi":
+        raise ValueError(
+            '`over`: test="nemenyi" needs independent data sets. Use test="corrected_t" over splits.'
+        )
+    return over
+
+
+def _ratio(ratios: Any, dataset: Any, test: str) -> float | None:
+    if test not in OVERLAPPING:
+        return None
+    if isinstance(ratios, Mapping):
+        ratios = ratios.get(dataset)
+    if ratios is None:
+        where = f" for data set {dataset!r}" if dataset != "" else ""
+        raise ValueError(
+            f'`test_train_ratio` is needed by test="{test}"{where}: the size of a test set relative to its training '
+            "set, such as 1/9 for tenfold cross-validation."
+        )
+    return float(ratios)
+
+
+def _tested(
+    scores: pd.DataFrame, pairs: list[tuple[Any, Any]], options: Options, ratio: float | None
+) -> pd.DataFrame:
+    """Test the pairs over the rows of one table."""
+    blocks = blocks_of(scores)
+    n, values = len(blocks.scores), {model: blocks.scores[model].to_numpy() for model in blocks.scores}
+    if n < 2 <= len(scores):
+        rows = [_untested(pair, f"no results but in {n} row{'s' * (n != 1)}") for pair in pairs]
+    else:
+        rows = [
+            _untested(pair, reason)
+            if (reason := _reason(pair, blocks.left_out))
+            else _named(pair) | _result(values[pair[0]], values[pair[1]], options, ratio)
+            for pair in pairs
+        ]
+    bayesian = options.test == "bayesian"
+    columns = ["p_first", "p_equivalent", "p_second"] if bayesian else ["p_value"]
+    table = pd.DataFrame(rows, columns=[*COMMON, *columns, "note"])
+    if bayesian:
+        return _with_better(table, table["p_first"], table["p_second"], 1.0 - options.alpha)
+    adjusted = holm(table["p_value"]) if options.correction else table["p_value"]
+    table.insert(len(table.columns) - 1, "p_adjusted", adjusted)
+    return _with_significant(table, options.alpha, options.greater_is_better)
+
+
+def _result(first: np.ndarray, second: np.ndarray, options: Options, ratio: float | None) -> dict[Any, Any]:
+    confidence = 1.0 - options.alpha
+    if options.test == "bayesian":
+        result = bayesian_correlated_t(first, second, float(ratio or 0.0), options.rope, confidence)._asdict()
+        if not options.greater_is_better:
+            result["p_first"], result["p_second"] = result["p_second"], result["p_first"]
+        return result | {"note": "equivalent" if result["p_equivalent"] > confidence else ""}
+    if options.test == "wilcoxon":
+        few = f"{len(first)} pairs are too few for p < {2.0 ** (1 - len(first)):.3g}"
+        note = few if len(first) < SMALLEST_SAMPLE else ""
+        return wilcoxon(first, second)._asdict() | {"note": note}
+    if options.test == "corrected_t":
+        tested = corrected_t(first, second, float(ratio or 0.0), confidence)
+    else:
+        tested = paired_t(first, second, confidence)
+    constant = math.isinf(tested.statistic)
+    return tested._asdict() | {"note": "the same difference in every split" if constant else ""}
+
+
+def _nemenyi_pairs(scores: pd.DataFrame, pairs: list[tuple[Any, Any]], options: Options) -> pd.DataFrame:
+    """Return Nemenyi's p-values in the form of the other tests; differences are of mean ranks."""
+    tested = friedman(scores, options.greater_is_better)
+    p_values = nemenyi(scores, options.greater_is_better)
+    distance = critical_difference(tested.n_models, tested.n_datasets, options.alpha)
+    rows: list[dict[Any, Any]] = []
+    for pair in pairs:
+        if reason := _reason(pair, tested.left_out):
+            rows.append(_untested(pair, reason))
+            continue
+        difference = tested.mean_ranks[pair[0]] - tested.mean_ranks[pair[1]]
+        p_value = p_values.loc[pair[0], pair[1]]
+        interval = {"lower": difference - distance, "upper": difference + distance}
+        result = {"n": tested.n_datasets, "difference": difference, "p_value": p_value, "p_adjusted": p_value}
+        rows.append(_named(pair) | result | interval | {"note": ""})
+    table = pd.DataFrame(rows, columns=[*COMMON, "p_value", "p_adjusted", "note"])
+    table.insert(0, "dataset", ALL_DATASETS)
+    table = _with_significant(table, options.alpha, greater_is_better=False)
+    return _with_attributes(table, options, "datasets")
+
+
+def _with_significant(table: pd.DataFrame, alpha: float, greater_is_better: bool) -> pd.DataFrame:
+    advantage = table["difference"] if greater_is_better else -table["difference"]
+    significant = table["p_adjusted"] < alpha
+    return _with_better(table, significant & (advantage > 0.0), significant & (advantage < 0.0), 0.5)
+
+
+def _with_better(table: pd.DataFrame, first: pd.Series, second: pd.Series, level: float) -> pd.DataFrame:
+    better = table["first"].where(first > level, table["second"].where(second > level, ""))
+    table.insert(len(table.columns) - 1, "better", better)
+    return table
+
+
+def _with_attributes(table: pd.DataFrame, options: Options, over: str) -> pd.DataFrame:
+    """Remember how the table was made."""
+    made: dict[Any, Any] = {"over": over, **options._asdict()}
+    table.attrs = made
+    return table
+
+
+def _reason(pair: tuple[Any, Any], left_out: Mapping[Any, str]) -> str:
+    """Say why a pair cannot be compared; "" if it can."""
+    return "; ".join(f"{model}: {left_out[model]}" for model in pair if model in left_out)
+
+
+def _untested(pair: tuple[Any, Any], note: str) -> dict[Any, Any]:
+    return _named(pair) | {"n": 0, "note": note}
+
+
+def _named(pair: tuple[Any, Any]) -> dict[Any, Any]:
+    return {"first": pair[0], "second": pair[1]}

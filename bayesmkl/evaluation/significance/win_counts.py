@@ -1,0 +1,112 @@
+"""On how many data sets one model is better than another: win-tie-loss tables."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from bayesmkl._numerics.validation import check_choice
+from bayesmkl.evaluation.significance.pairwise_table import pairwise
+
+__all__ = ["win_matrix", "win_totals", "wins"]
+
+
+def wins(
+    scores: pd.DataFrame,
+    test: str = "paired_t",
+    *,
+    test_train_ratio: float | Mapping[Any, float] | None = None,
+    greater_is_better: bool = True,
+    correction: str | None = None,
+    rope: float = 0.01,
+    alpha: float = 0.05,
+) -> pd.DataFrame:
+    """Count on how many data sets each model is significantly better and worse than each other one.
+
+    Parameters
+    ----------
+    scores : DataFrame
+        A column per model; rows (dataset, split), or the splits of one data set.
+    test : {"paired_t", "corrected_t", "wilcoxon", "bayesian"}, default="paired_t"
+        Test over the splits of each data set. The paired t-test is the one in published tables; it takes splits
+        as independent and so finds more wins and losses than there are, which "corrected_t" does not.
+    test_train_ratio, greater_is_better, correction, rope, alpha
+        See :func:`pairwise`.
+
+    Returns
+    -------
+    DataFrame
+        A row per ordered pair: ``model``, ``opponent``, ``wins``, ``ties`` and ``losses`` of the model, and
+        ``untested``, the data sets where one of the two has no result.
+
+    See Also
+    --------
+    win_matrix : The same as a square table to read.
+    win_totals : Sums over all opponents.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bayesmkl.evaluation.significance import win_matrix, win_totals, wins
+    >>> index = pd.MultiIndex.from_product([["one", "two"], [0, 1, 2]], names=["dataset", "split"])
+    >>> scores = pd.DataFrame(
+    ...     {"A": [0.9, 0.8, 0.85, 0.7, 0.6, 0.8], "B": [0.8, 0.71, 0.74, 0.7, 0.8, 0.6]}, index=index)
+    >>> table = wins(scores)
+    >>> win_matrix(table)
+    opponent      A      B
+    model
+    A             —  1-1-0
+    B         0-1-1      —
+    >>> win_totals(table)
+           wins  ties  losses  untested  win_rate
+    model
+    A         1     1       0         0       0.5
+    B         0     1       1         0       0.0
+    """
+    test = check_choice("test", test, ("paired_t", "corrected_t", "wilcoxon", "bayesian"))
+    table = pairwise(
+        scores,
+        test,
+        test_train_ratio=test_train_ratio,
+        greater_is_better=greater_is_better,
+        over="splits",
+        correction=correction,
+        rope=rope,
+        alpha=alpha,
+    )
+    pairs = list(itertools.permutations(scores.columns, 2))
+    forth = table.rename(columns={"first": "model", "second": "opponent"})
+    back = table.rename(columns={"second": "model", "first": "opponent"})
+    both = pd.concat([forth, back])[["model", "opponent", "difference", "better"]]
+    counted = pd.DataFrame(
+        {
+            "model": both["model"],
+            "opponent": both["opponent"],
+            "wins": both["better"] == both["model"],
+            "ties": both["difference"].notna() & (both["better"] == ""),
+            "losses": both["better"] == both["opponent"],
+            "untested": both["difference"].isna(),
+        }
+    )
+    counts = counted.groupby(["model", "opponent"]).sum().astype(int).loc[pairs].reset_index()
+    counts.attrs = table.attrs
+    return counts
+
+
+def win_matrix(table: pd.DataFrame) -> pd.DataFrame:
+    """Write the counts of :func:`wins` as a square of "wins-ties-losses", of the row against the column."""
+    text = table.assign(text=[f"{w}-{t}-{l}" for w, t, l in table[["wins", "ties", "losses"]].to_numpy()])
+    order = table["model"].unique()
+    return text.pivot(index="model", columns="opponent", values="text").loc[order, order].fillna("—")
+
+
+def win_totals(table: pd.DataFrame) -> pd.DataFrame:
+    """Sum the counts of :func:`wins` over opponents; ``win_rate`` is the share of wins, the highest first."""
+    totals = table.groupby("model", sort=False)[["wins", "ties", "losses", "untested"]].sum()
+    tested = totals[["wins", "ties", "losses"]].sum(axis=1)
+    return totals.assign(win_rate=totals["wins"] / tested).sort_values(
+        "win_rate", ascending=False, kind="stable"
+    )
