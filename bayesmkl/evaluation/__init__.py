@@ -1,7 +1,21 @@
-"""How good predictions are, and whether their probabilities and intervals can be believed."""
+"""How good predictions are, whether their probabilities can be believed, and which models are better."""
 
 from __future__ import annotations
 
-from bayesmkl.evaluation.metrics import evaluate_classifier, evaluate_regressor, expected_calibration_error
+from bayesmkl.evaluation.compare import compare_models
+from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.metrics import (
+    equal_error_rate,
+    evaluate_classifier,
+    evaluate_regressor,
+    expected_calibration_error,
+)
 
-__all__ = ["evaluate_classifier", "evaluate_regressor", "expected_calibration_error"]
+__all__ = [
+    "Comparison",
+    "compare_models",
+    "equal_error_rate",
+    "evaluate_classifier",
+    "evaluate_regressor",
+    "expected_calibration_error",
+]

@@ -1,0 +1,214 @@
+"""Compare models in one call: the same splits for all, tuning inside the training part, kernels computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_consistent_length
+
+from bayesmkl._numerics.warn import warn_user
+from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.progress import cell_progress
+from bayesmkl.evaluation.runner import run_study
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched, in_memory
+
+__all__ = ["compare_models"]
+
+ONLY = "data"  # name of the data set that comes as X and y
+
+
+def compare_models(
+    models: Mapping[str, Any] | Sequence[tuple[str, Any]],
+    X: Any = None,
+    y: Any = None,
+    *,
+    datasets: Any = None,
+    cv: Any = 5,
+    scoring: Any = None,
+    inner_cv: Any = 5,
+    inner_scoring: str | None = None,
+    groups: Any = None,
+    n_jobs: int | None = None,
+    random_state: int = 0,
+    unavailable: str = "raise",
+    verbose: int = 0,
+    folder: str | PathLike[str] | None = None,
+) -> Comparison:
+    """Fit and score models on the same splits of one or several data sets.
+
+    Models with equal kernel banks share their kernels, which are computed once per split. Every fit runs on one BLAS
+    thread, so that times compare and results do not depend on `n_jobs`.
+
+    Parameters
+    ----------
+    models : dict or list of (name, model)
+        A model is an estimator of this package or of scikit-learn, or a pair ``(estimator, param_grid)``, tuned by a
+        cross-validation inside every training part. Models that fail are recorded with their error.
+    X : array-like or DataFrame of shape (n_samples, n_features), default=None
+        Samples; or (n_samples, n_samples, n_kernels) for models of precomputed kernels.
+    y : array-like of shape (n_samples,), default=None
+        Labels or targets.
+    datasets : dict or list, default=None
+        Several data sets in place of `X` and `y`: names of :func:`~bayesmkl.datasets.list_datasets`, or a dict of
+        name to one of these, ``(X, y)``, or ``(X, y, groups)``.
+    cv : int, splitter or list of (train, test), default=5
+        Number of shuffled folds, stratified for classes; a splitter of scikit-learn; or rows.
+    scoring : str, list of str or dict, default=None
+        Metrics: "accuracy", "balanced_accuracy", "f1", "mcc", "auc", "eer", "log_loss", "brier", "ece"; "r2",
+        "rmse", "mae", "nll", "coverage_95", "coverage_gap" (its distance from .95, which ranks models); "elbo" and
+        "elpd_loo" for BEMKL; any name that scikit-learn knows; or name to ``scorer(estimator, X, y)``. None takes
+        what the models can give, the first being "accuracy" or "r2".
+    inner_cv : int or splitter, default=5
+        For models with a grid.
+    inner_scoring : str, default=None
+        What grids choose by; None is the estimator's own score.
+    groups : array-like of shape (n_samples,), default=None
+        Samples of a group are never on both sides of a split; with `X` and `y`.
+    n_jobs : int, default=None
+        Processes, as everywhere in joblib; with ``joblib.parallel_config("dask")`` those of a cluster.
+    random_state : int, default=0
+        Decides the splits and all random states of models that are open.
+    unavailable : {"raise", "nan"}, default="raise"
+        What becomes of a named metric that some model cannot give, such as a log loss without probabilities.
+    verbose : int, default=0
+        1 shows progress and the time that is left, on a terminal.
+    folder : path-like, default=None
+        Where to keep finished cells. An interrupted comparison continues when it is called again.
+
+    Returns
+    -------
+    Comparison
+        All cells, with ``summary()``, ``ranks()``, ``significance()``, ``plot()`` and ``to_html(path)``.
+
+    Raises
+    ------
+    ValueError
+        For two models of one name, an unknown metric or data set, a metric that a model cannot give, or a folder that
+        holds another comparison.
+
+    Examples
+    --------
+    Two ways to combine the kernels of single features, and a grid of machines on one kernel of all of them:
+
+    >>> from sklearn.svm import SVC
+    >>> from bayesmkl.datasets import load_wdbc
+    >>> from bayesmkl.discriminative import EasyMKLClassifier, UniformMKLClassifier
+    >>> from bayesmkl.evaluation import compare_models
+    >>> from bayesmkl.kernels import Gaussian, KernelBank
+    >>> X, y = load_wdbc(return_X_y=True)
+    >>> X = (X[::5, :4] - X[:, :4].mean(axis=0)) / X[:, :4].std(axis=0)
+    >>> bank = KernelBank(Gaussian(width=1.0), views="each")
+    >>> found = compare_models(
+    ...     {
+    ...         "uniform": UniformMKLClassifier(bank),
+    ...         "EasyMKL": EasyMKLClassifier(bank),
+    ...         "svm": (SVC(), {"C": [0.1, 1.0, 10.0]}),
+    ...     },
+    ...     X,
+    ...     y[::5],
+    ...     scoring=["accuracy", "auc"],
+    ... )
+    >>> found.scores("accuracy").shape, found.failures.empty
+    ((5, 3), True)
+    """
+    study = Study(
+        _datasets(X, y, groups, datasets, cv),
+        _models(models),
+        None if _is_pairs(cv) else cv,
+        scoring,
+        inner_cv,
+        inner_scoring,
+        random_state,
+        unavailable,
+    )
+    with cell_progress(verbose > 0) as progress:
+        found = run_study(study, None if folder is None else Path(folder), n_jobs, progress)
+    if len(found.failures):
+        first = found.failures.iloc[0]
+        warn_user(
+            f"{len(found.failures)} of {len(found.cells)} cells failed, the first with model {first['model']!r} on "
+            f"{first['dataset']!r}: {first['error']} `failures` lists them all.",
+            UserWarning,
+        )
+    return found
+
+
+def _models(models: Any) -> dict[str, ModelSpec]:
+    pairs = list(models.items()) if isinstance(models, Mapping) else list(models)
+    specs: dict[str, ModelSpec] = {}
+    for name, model in pairs:
+        if name in specs:
+            raise ValueError(f"`models` has two models named {name!r}. Give every model a name of its own.")
+        specs[name] = _spec(name, model)
+    return specs
+
+
+def _spec(name: str, model: Any) -> ModelSpec:
+    if isinstance(model, ModelSpec):
+        return model
+    estimator, grid = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
+    if (
+        isinstance(estimator, type)
+        or not hasattr(estimator, "fit")
+        or not isinstance(estimator, BaseEstimator)
+    ):
+        raise ValueError(
+            f"`models`: {name!r} must be an estimator or a pair (estimator, param_grid); got {estimator!r}."
+        )
+    return ModelSpec(estimator, grid)
+
+
+def _datasets(X: Any, y: Any, groups: Any, datasets: Any, cv: Any) -> dict[str, DataRef]:
+    if (X is None) == (datasets is None):
+        raise ValueError("give either `X` and `y`, or `datasets`.")
+    if datasets is None:
+        return {ONLY: _held(X, y, groups, cv)}
+    if groups is not None or _is_pairs(cv):
+        raise ValueError(
+            "`groups` and rows in `cv` belong to `X` and `y`. With `datasets`, give (X, y, groups) and a splitter."
+        )
+    if isinstance(datasets, str):
+        datasets = [datasets]
+    named = datasets if isinstance(datasets, Mapping) else dict(_once(datasets))
+    return {name: _ref(name, value) for name, value in named.items()}
+
+
+def _once(names: Sequence[Any]) -> list[tuple[str, Any]]:
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    if twice:
+        raise ValueError(f"`datasets` names {twice[0]!r} twice.")
+    return [(name, name) for name in names]
+
+
+def _ref(name: str, value: Any) -> DataRef:
+    if isinstance(value, DataRef):
+        return value
+    if isinstance(value, str):
+        return DataRef(fetched, name=value)
+    if isinstance(value, tuple) and len(value) in (2, 3):
+        return _held(*value)
+    raise ValueError(
+        f"`datasets`: {name!r} must be a name, (X, y) or (X, y, groups); got {type(value).__name__}."
+    )
+
+
+def _held(X: Any, y: Any, groups: Any = None, cv: Any = None) -> DataRef:
+    if y is None:
+        raise ValueError("`y` must be given with `X`.")
+    if not isinstance(X, pd.DataFrame):
+        X = X.to_pandas() if hasattr(X, "to_pandas") else np.asarray(X)
+    y = np.asarray(y)
+    groups = None if groups is None else np.asarray(groups)
+    check_consistent_length(X, y, groups)
+    splits = [(np.asarray(a), np.asarray(b)) for a, b in cv] if _is_pairs(cv) else None
+    return DataRef(in_memory, data=Data(X, y, groups, splits))
+
+
+def _is_pairs(cv: Any) -> bool:
+    return cv is not None and not hasattr(cv, "split") and hasattr(cv, "__iter__")

@@ -1,0 +1,312 @@
+"""What a comparison found: every cell of data set, model and split, and how to read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from bayesmkl.evaluation.journal import CELLS, RESULTS, Journal, read_results, table_of
+from bayesmkl.evaluation.significance import pairwise, rank_table, wins
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Comparison"]
+
+
+class Comparison:
+    """Scores of models on splits of data sets.
+
+    :func:`compare_models` makes it, and :meth:`load` reads it from a folder.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        One row per data set, model and split; see Attributes.
+    about : dict
+        What is known about the run; see Attributes.
+
+    Attributes
+    ----------
+    cells : DataFrame
+        ``dataset``, ``model``, ``split``; ``n_samples``, ``n_train``, ``n_test``, ``seed`` (of the models' open
+        random states); ``fit_seconds`` and ``predict_seconds``, as if the model were alone; ``kernel_seconds``, the
+        part of both that was spent on kernels of banks, ``reused_seconds``, the part of that which was saved because
+        another model had computed them, and ``kernel_stacks``, how many stacks of kernels were computed for this
+        model: none if all were found; ``peak_memory_mb`` (MiB above the start of the cell, with shared kernels);
+        ``support_fraction``, ``n_active_kernels``, ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and
+        ``note`` (warnings), empty where there was none; then one column per metric. NaN where there is no number.
+    about : dict
+        ``metrics`` (name to whether greater is better), ``random_state``, ``cv``, ``models``, ``datasets``,
+        ``environment``, ``started``, ``seconds``.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.svm import SVC
+    >>> from bayesmkl.evaluation import compare_models
+    >>> found = compare_models(
+    ...     {"logistic": LogisticRegression(max_iter=1000), "svm": SVC()}, datasets=["iris"], scoring="accuracy"
+    ... )
+    >>> found.models, found.datasets, found.metrics
+    (['logistic', 'svm'], ['iris'], ['accuracy'])
+    >>> found.summary().round(3)[["model", "mean", "std", "n"]]
+          model   mean    std  n
+    0  logistic  0.960  0.015  5
+    1       svm  0.953  0.038  5
+    """
+
+    def __init__(self, cells: pd.DataFrame, about: dict[str, Any]) -> None:
+        self.cells, self.about = cells, about
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models, in the order in which they were given."""
+        return list(dict.fromkeys(self.cells["model"]))
+
+    @property
+    def datasets(self) -> list[str]:
+        """Names of the data sets."""
+        return list(dict.fromkeys(self.cells["dataset"]))
+
+    @property
+    def metrics(self) -> list[str]:
+        """Names of the metrics, the first one being the one that matters most."""
+        return list(self.about["metrics"])
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """All scores in long form: one row per data set, model, split and ``metric``, with its ``value``."""
+        fixed = [name for name in self.cells.columns if name not in self.metrics]
+        return self.cells.melt(id_vars=fixed, value_vars=self.metrics, var_name="metric", value_name="value")
+
+    @property
+    def failures(self) -> pd.DataFrame:
+        """Cells whose model raised an exception: data set, model, split and error."""
+        failed = self.cells[self.cells["error"] != ""]
+        return failed[["dataset", "model", "split", "error"]].reset_index(drop=True)
+
+    def scores(self, metric: str | None = None, dataset: str | None = None) -> pd.DataFrame:
+        """Return the scores of one metric, a column per model.
+
+        Parameters
+        ----------
+        metric : str, default=None
+            One of `metrics`; None is the first.
+        dataset : str, default=None
+            One of `datasets`; None is all.
+
+        Returns
+        -------
+        DataFrame
+            Indexed by (dataset, split); NaN where a model failed.
+        """
+        cells = self.cells
+        if dataset is not None:
+            if dataset not in self.datasets:
+                raise ValueError(f"`dataset` must be one of {self.datasets}; got {dataset!r}.")
+            cells = cells[cells["dataset"] == dataset]
+        table = cells.pivot(index=["dataset", "split"], columns="model", values=self._metric(metric))
+        order = [name for name in self.datasets if name in set(cells["dataset"])]
+        return table.reindex(columns=self.models).reindex(order, level="dataset").rename_axis(columns=None)
+
+    def test_train_ratio(self, dataset: str) -> float:
+        """Return the mean number of test rows over that of training rows."""
+        cells = self.cells[self.cells["dataset"] == dataset]
+        return float(cells["n_test"].mean() / cells["n_train"].mean())
+
+    def summary(self, metric: str | None = None) -> pd.DataFrame:
+        """Return mean and spread of a metric over the splits.
+
+        Parameters
+        ----------
+        metric : str, default=None
+            One of `metrics`; None is the first.
+
+        Returns
+        -------
+        DataFrame
+            One row per data set and model: ``mean``, ``std`` (over splits, n - 1), ``n`` (splits with a score),
+            ``failed``, ``best`` (the best mean of the data set among models with all scores), and means of
+            ``fit_seconds``, ``predict_seconds``, ``support_fraction`` and ``n_active_kernels``.
+        """
+        name = self._metric(metric)
+        groups = self.cells.groupby(["dataset", "model"], sort=False)
+        table = groups[name].agg(mean="mean", std="std", n="count")
+        table["failed"] = groups["error"].agg(lambda errors: int((errors != "").sum()))
+        sign = 1.0 if self.about["metrics"][name] else -1.0
+        complete = (sign * table["mean"]).where(
+            table["n"] == table["n"].groupby(level="dataset").transform("max")
+        )
+        table["best"] = complete == complete.groupby(level="dataset").transform("max")
+        extra = ["fit_seconds", "predict_seconds", "support_fraction", "n_active_kernels"]
+        table = table.join(groups[extra].mean())
+        return table.reset_index()
+
+    def ranks(self, metric: str | None = None) -> pd.DataFrame:
+        """Rank the models in every data set (in every split where there is one set only).
+
+        Parameters
+        ----------
+        metric : str, default=None
+            One of `metrics`; None is the first.
+
+        Returns
+        -------
+        DataFrame
+            One row per model, the best first; see :func:`~bayesmkl.evaluation.significance.rank_table`.
+        """
+        name = self._metric(metric)
+        return rank_table(self.scores(name), self.about["metrics"][name])
+
+    def significance(
+        self, metric: str | None = None, test: str = "corrected_t", **options: Any
+    ) -> pd.DataFrame:
+        """Test which differences between models are real.
+
+        Parameters
+        ----------
+        metric : str, default=None
+            One of `metrics`; None is the first.
+        test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
+            The first two and the last compare the splits of each data set, "nemenyi" the ranks over data sets,
+            "wilcoxon" both.
+        **options
+            Of :func:`~bayesmkl.evaluation.significance.pairwise`: ``against``, ``over``, ``correction``, ``rope``,
+            ``alpha``.
+
+        Returns
+        -------
+        DataFrame
+            One row per data set and pair of models.
+        """
+        return pairwise(self.scores(metric), test, **self._as_tested(metric), **options)
+
+    def wins(self, metric: str | None = None, test: str = "corrected_t", **options: Any) -> pd.DataFrame:
+        """Count on how many data sets each model is significantly better, as good and worse than each other one.
+
+        Parameters
+        ----------
+        metric : str, default=None
+            One of `metrics`; None is the first.
+        test : {"corrected_t", "paired_t", "wilcoxon", "bayesian"}, default="corrected_t"
+        **options
+            Of :func:`~bayesmkl.evaluation.significance.wins`.
+
+        Returns
+        -------
+        DataFrame
+            One row per ordered pair of models; ``win_matrix`` and ``win_totals`` of
+            ``bayesmkl.evaluation.significance`` make it shorter.
+        """
+        return wins(self.scores(metric), test, **self._as_tested(metric), **options)
+
+    def plot(self, kind: str = "scores", metric: str | None = None, **options: Any) -> Axes:
+        """Draw the comparison.
+
+        Parameters
+        ----------
+        kind : {"scores", "ranks", "critical_difference", "pairwise", "time"}, default="scores"
+        metric : str, default=None
+            One of `metrics`; None is the first.
+        **options
+            Of the function in ``bayesmkl.evaluation.plots``, such as ``dataset`` or ``ax``.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from bayesmkl.evaluation.plots import plot
+
+        return plot(self, kind, metric, **options)
+
+    def to_html(
+        self,
+        path: str | PathLike[str],
+        title: str = "Comparison of models",
+        metrics: Sequence[str] | None = None,
+    ) -> Path:
+        """Write one page with tables, plots, tests, environment and seeds, which needs no other file.
+
+        Parameters
+        ----------
+        path : path-like
+            A page that is there is replaced.
+        title : str, default="Comparison of models"
+        metrics : sequence of str, default=None
+            Those that get ranks, tests and plots, about a second each; None is the first.
+
+        Returns
+        -------
+        pathlib.Path
+        """
+        from bayesmkl.evaluation.report import write_report
+
+        return write_report(self, path, title, metrics)
+
+    def _as_tested(self, metric: str | None) -> dict[str, Any]:
+        """Return what tests must know of the splits and of the metric."""
+        return {
+            "test_train_ratio": {name: self.test_train_ratio(name) for name in self.datasets},
+            "greater_is_better": self.about["metrics"][self._metric(metric)],
+        }
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write ``results.csv`` and ``about.json`` to a new or empty folder.
+
+        Raises
+        ------
+        ValueError
+            If there is something in the folder already; nothing is overwritten.
+        """
+        path = Path(folder)
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise ValueError(f"`folder` must be new or empty; {str(path)!r} is not. Choose another one.")
+        path.mkdir(parents=True, exist_ok=True)
+        Journal(path).finish(self.cells, self.about)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Comparison:
+        """Read the folder of a comparison; of one that was interrupted, the cells that are finished.
+
+        Raises
+        ------
+        ValueError
+            If the folder is not that of a comparison, or damaged.
+        """
+        journal = Journal(Path(folder))
+        about = journal.read_about()
+        if not (journal.folder / CELLS).exists():
+            return cls(read_results(journal.folder / RESULTS), about)
+        rows = journal.read()
+        order = [(row["dataset"], row["model"], row["split"]) for row in rows]
+        return cls(table_of(rows, list(about["metrics"]), order), about)
+
+    def __repr__(self) -> str:
+        n_failed = len(self.failures)
+        failed = f", {n_failed} failed" if n_failed else ""
+        n_models, n_sets = len(self.models), len(self.datasets)
+        sets = "data set" if n_sets == 1 else "data sets"
+        size = f"{n_models} model{'' if n_models == 1 else 's'} x {n_sets} {sets}, {len(self.cells)} cells"
+        return f"<Comparison: {size}{failed}>"
+
+    def __str__(self) -> str:
+        means = self.summary().pivot(index="model", columns="dataset", values="mean")
+        means = means.reindex(index=self.models, columns=self.datasets)
+        table = means.round(4).rename_axis(index=None, columns=None).to_string(na_rep="failed")
+        return f"{self!r}\nmean {self._metric(None)}:\n{table}"
+
+    def _repr_html_(self) -> str:
+        means = self.summary().pivot(index="model", columns="dataset", values="mean")
+        return means.reindex(index=self.models, columns=self.datasets).round(4).to_html(na_rep="failed")
+
+    def _metric(self, metric: str | None) -> str:
+        if metric is None:
+            return self.metrics[0]
+        if metric not in self.metrics:
+            raise ValueError(f"`metric` must be one of {self.metrics}; got {metric!r}.")
+        return metric

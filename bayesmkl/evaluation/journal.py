@@ -1,0 +1,155 @@
+"""The folder of a comparison: finished cells survive whatever happens to the run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from bayesmkl._numerics.files import written_beside
+
+__all__ = ["ABOUT", "CELLS", "KEY", "RESULTS", "Journal", "read_results", "table_of"]
+
+FORMAT = "bayesmkl-comparison"
+ABOUT, RESULTS, CELLS = "about.json", "results.csv", "cells"
+KEY = ("dataset", "model", "split")
+COLUMNS = (
+    *KEY,
+    "n_samples",
+    "n_train",
+    "n_test",
+    "seed",
+    "fit_seconds",
+    "predict_seconds",
+    "kernel_seconds",
+    "reused_seconds",
+    "kernel_stacks",
+    "peak_memory_mb",
+    "support_fraction",
+    "n_active_kernels",
+    "converged",
+    "best_params",
+    "error",
+    "note",
+)
+COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
+TEXTS = ("dataset", "model", "best_params", "error", "note")
+
+
+class Journal:
+    """Finished cells in a folder, one small file each, whole or not there.
+
+    Parameters
+    ----------
+    folder : Path
+        Exists already.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def record(self, row: dict[str, Any]) -> None:
+        """Keep a finished cell; one that is there already stays as it is."""
+        path = self._path(row["dataset"], row["model"], row["split"])
+        if path.exists():
+            return
+        path.parent.mkdir(exist_ok=True)
+        beside = path.with_suffix(f".{secrets.token_hex(4)}.part")
+        beside.write_text(json.dumps(row), encoding="utf-8")
+        os.replace(beside, path)
+
+    def read_cell(self, dataset: str, model: str, split: int) -> dict[str, Any] | None:
+        """Return a finished cell, or None."""
+        path = self._path(dataset, model, split)
+        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return all finished cells, of this run and of those that it continues."""
+        rows: list[dict[Any, Any]] = []
+        if (self.folder / RESULTS).exists():
+            rows = read_results(self.folder / RESULTS).to_dict("records")
+        seen = {tuple(row[k] for k in KEY) for row in rows}
+        for path in sorted((self.folder / CELLS).glob("*.json")):
+            row = json.loads(path.read_text(encoding="utf-8"))
+            if tuple(row[k] for k in KEY) not in seen:
+                rows.append(row)
+        return rows
+
+    def finish(self, cells: pd.DataFrame, about: dict[str, Any]) -> None:
+        """Replace the files of single cells by one table, and write what is known about the run."""
+        with written_beside(self.folder / RESULTS) as beside:
+            cells.to_csv(beside, index=False)
+        self.write_about(about)
+        shutil.rmtree(self.folder / CELLS, ignore_errors=True)
+
+    def write_about(self, about: dict[str, Any]) -> None:
+        """Write what is known about the run."""
+        text = json.dumps({"format": FORMAT} | about, indent=2, ensure_ascii=False)
+        with written_beside(self.folder / ABOUT) as beside:
+            beside.write_text(text + "\n", encoding="utf-8")
+
+    def read_about(self) -> dict[str, Any]:
+        """Return what is known about the run.
+
+        Raises
+        ------
+        ValueError
+            If the folder is not that of a comparison.
+        """
+        path = self.folder / ABOUT
+        try:
+            about = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{str(self.folder)!r} is not the folder of a comparison: {error}.") from error
+        if not isinstance(about, dict) or about.get("format") != FORMAT:
+            raise ValueError(f"{str(path)!r} is not the {ABOUT} of a comparison.")
+        return about
+
+    def _path(self, dataset: str, model: str, split: int) -> Path:
+        key = hashlib.blake2s(json.dumps([dataset, model, int(split)]).encode()).hexdigest()[:24]
+        return self.folder / CELLS / f"{key}.json"
+
+
+def table_of(
+    rows: list[dict[str, Any]], metrics: list[str], order: list[tuple[str, str, int]]
+) -> pd.DataFrame:
+    """Make the table of all cells, in a given order, the same however they were computed."""
+    by_key = {tuple(row[k] for k in KEY): row for row in rows}
+    names = [*COLUMNS, *metrics]
+    kept = [{name: by_key[key].get(name) for name in names} for key in order if key in by_key]
+    table = pd.DataFrame(kept, columns=names)
+    return _typed(table)
+
+
+def read_results(path: Path) -> pd.DataFrame:
+    """Read a table of cells."""
+    try:
+        table = pd.read_csv(
+            path, dtype=str, keep_default_na=False, na_values=[""]
+        )  # a set may be called "NA"
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{str(path)!r} is not the {RESULTS} of a comparison: {error}.") from error
+    absent = [name for name in COLUMNS if name not in table.columns]
+    if absent:
+        raise ValueError(
+            f"{str(path)!r} is not the {RESULTS} of a comparison: it has no column {absent[0]!r}."
+        )
+    return _typed(table)
+
+
+def _typed(table: pd.DataFrame) -> pd.DataFrame:
+    """Give every column its type: text is never missing, counts are whole, everything else is a number or NaN."""
+    for name in table.columns:
+        if name in TEXTS:
+            table[name] = table[name].fillna("").astype(str).astype(object)
+        elif name in COUNTS:
+            table[name] = table[name].astype(int)
+        else:
+            table[name] = table[name].astype(float)  # of text too, to the last digit
+    return table

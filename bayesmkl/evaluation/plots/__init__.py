@@ -1,0 +1,57 @@
+"""Plots of a comparison of models: scores, ranks, critical differences, pairs, and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bayesmkl._numerics.validation import check_choice
+from bayesmkl.evaluation.plots.pairs import plot_pairwise
+from bayesmkl.evaluation.plots.ranks import plot_critical_difference, plot_ranks
+from bayesmkl.evaluation.plots.scores import plot_scores, plot_time
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayesmkl.evaluation.comparison import Comparison
+
+__all__ = [
+    "PLOTS",
+    "plot",
+    "plot_critical_difference",
+    "plot_pairwise",
+    "plot_ranks",
+    "plot_scores",
+    "plot_time",
+]
+
+PLOTS: dict[str, Callable[..., Axes]] = {
+    "scores": plot_scores,
+    "ranks": plot_ranks,
+    "critical_difference": plot_critical_difference,
+    "pairwise": plot_pairwise,
+    "time": plot_time,
+}
+
+
+def plot(comparison: Comparison, kind: str = "scores", metric: str | None = None, **options: Any) -> Axes:
+    """Draw a comparison.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What :func:`~bayesmkl.evaluation.compare_models` returned.
+    kind : {"scores", "ranks", "critical_difference", "pairwise", "time"}, default="scores"
+        :func:`plot_scores`, :func:`plot_ranks`, :func:`plot_critical_difference`, :func:`plot_pairwise`,
+        :func:`plot_time`.
+    metric : str, default=None
+        One of its metrics; None is the first.
+    **options
+        Of that function, such as ``dataset`` or ``ax``.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Its figure is ``ax.figure``: ``ax.figure.savefig("scores.png")``.
+    """
+    return PLOTS[check_choice("kind", kind, tuple(PLOTS))](comparison, metric, **options)

@@ -1,0 +1,157 @@
+"""Plots of pairs of models: which of them differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from bayesmkl.evaluation.plots.parts import Shown, explain, own_axes, short_names, shown, width_of
+from bayesmkl.evaluation.significance.pairwise_table import OVERLAPPING, TESTS, pairwise
+from bayesmkl.evaluation.significance.win_counts import wins
+from bayesmkl.posterior.axes import NEUTRAL
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayesmkl.evaluation.comparison import Comparison
+
+__all__ = ["plot_pairwise"]
+
+CELL, LEAST = 0.4, 3.0  # inches: width of a cell, and of all at least
+ENDS = (
+    "#E9A06B",
+    "#FFFFFF",
+    "#86B8DC",
+)  # row worse, no difference, row better; black text is readable on all
+UNTESTED = "#E4E4E4"
+
+
+class Square(NamedTuple):
+    """What a plot of pairs shows of the row's model against the column's."""
+
+    values: np.ndarray  # -1 (row worse) to 1 (row better); NaN where not tested
+    texts: np.ndarray
+    explained: str
+
+
+def plot_pairwise(
+    comparison: Comparison,
+    metric: str | None = None,
+    test: str = "corrected_t",
+    ax: Axes | None = None,
+    *,
+    dataset: str | None = None,
+    rope: float = 0.01,
+    alpha: float = 0.05,
+) -> Axes:
+    """Show which pairs of models differ.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What :func:`~bayesmkl.evaluation.compare_models` returned.
+    metric : str, default=None
+        One of its metrics; None is the first.
+    test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
+        See :func:`~bayesmkl.evaluation.significance.pairwise`.
+    ax : matplotlib.axes.Axes, default=None
+        Where to draw; None makes a figure.
+    dataset : str, default=None
+        One of its data sets. With None and several, "nemenyi" and "wilcoxon" compare over them, and the other tests
+        show on how many of them the model of the row is better, not different, and worse.
+    rope : float, default=0.01
+        Half width of the region of practical equivalence of "bayesian", in the unit of the metric.
+    alpha : float, default=0.05
+        Level of significance.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        Blue: the model of the row is better than that of the column; orange: worse. Texts are p-values, with a sign
+        where they are below `alpha`; with "bayesian", the probability in percent that the model of the row is better.
+    """
+    what = shown(comparison, metric, dataset)
+    options: dict[str, Any] = {"greater_is_better": what.greater_is_better, "rope": rope, "alpha": alpha}
+    if test in OVERLAPPING:
+        options["test_train_ratio"] = {name: comparison.test_train_ratio(name) for name in what.datasets}
+    if len(what.datasets) > 1 and test not in ("nemenyi", "wilcoxon"):
+        square = _won(wins(what.scores, test, **options), what, test, alpha)
+    else:
+        square = _tested(pairwise(what.scores, test, **options), what, test)
+    names = short_names(what.order)
+    square_width = max(CELL * len(names), LEAST)
+    width = 0.3 + square_width + width_of(names.values())
+    given, ax = ax, own_axes(ax, width, width + 0.8)
+    _draw(ax, square, list(names.values()))
+    where = what.datasets[0] if len(what.datasets) == 1 else f"{len(what.datasets)} data sets"
+    ax.set_title(f"{what.title}, {where}", loc="left")
+    explain(ax, f"{square.explained}\n{TESTS[test]}", square_width if given is None else None)
+    return ax
+
+
+def _tested(table: pd.DataFrame, what: Shown, test: str) -> Square:
+    """Return p-values or probabilities of all pairs."""
+    place = {model: i for i, model in enumerate(what.order)}
+    n = len(place)
+    values, texts = np.full((n, n), np.nan), np.full((n, n), "", dtype=object)
+    for row in table.to_dict("records"):
+        i, j = place[row["first"]], place[row["second"]]
+        if np.isnan(row["difference"]):
+            continue
+        if test == "bayesian":
+            values[i, j] = row["p_first"] - row["p_second"]
+            texts[i, j], texts[j, i] = (f"{100 * row[name]:.0f}" for name in ("p_first", "p_second"))
+        else:
+            sign = (row["better"] == row["first"]) * 1.0 - (row["better"] == row["second"])
+            values[i, j] = sign * min(1.0, 0.4 - 0.2 * np.log10(max(row["p_adjusted"], 1e-9)))
+            for a, b, s in ((i, j, sign), (j, i, -sign)):
+                texts[a, b] = {1.0: "+", -1.0: "−", 0.0: ""}[s] + _p_text(row["p_adjusted"])
+        values[j, i] = -values[i, j]
+    if test == "bayesian":
+        return Square(
+            values, texts, f"row better than column, by more than {table.attrs['rope']:g}: probability in %"
+        )
+    corrected = ", corrected for all pairs" if table.attrs["correction"] or test == "nemenyi" else ""
+    return Square(values, texts, f"p-values{corrected}; +: row better than column, −: worse")
+
+
+def _won(table: pd.DataFrame, what: Shown, test: str, alpha: float) -> Square:
+    """Return on how many data sets one is better, not different, and worse."""
+    place = {model: i for i, model in enumerate(what.order)}
+    n = len(place)
+    values, texts = np.full((n, n), np.nan), np.full((n, n), "", dtype=object)
+    for row in table.to_dict("records"):
+        i, j = place[row["model"]], place[row["opponent"]]
+        if n_tested := row["wins"] + row["ties"] + row["losses"]:
+            values[i, j] = (row["wins"] - row["losses"]) / n_tested
+            texts[i, j] = f"{row['wins']}-{row['ties']}-{row['losses']}"
+    sure = f"probability > {1 - alpha:g}" if test == "bayesian" else f"p < {alpha:g}"
+    return Square(values, texts, f"data sets on which the row is better - not different - worse, {sure}")
+
+
+def _draw(ax: Axes, square: Square, names: list[str]) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colors = LinearSegmentedColormap.from_list("pairs", ENDS).with_extremes(bad=UNTESTED)
+    ax.imshow(np.ma.masked_invalid(square.values), cmap=colors, vmin=-1.0, vmax=1.0, aspect="equal")
+    size = 6.0 if len(names) > 8 else 8.0
+    for (i, j), text in np.ndenumerate(square.texts):
+        ax.text(j, i, text, ha="center", va="center", fontsize=size)
+    ax.set_xticks(range(len(names)), names, rotation=90)
+    ax.set_yticks(range(len(names)), names)
+    ax.xaxis.tick_top()
+    ax.tick_params(length=0.0)
+    ax.spines[:].set_color(NEUTRAL)
+    ax.set_xticks(np.arange(len(names) + 1) - 0.5, minor=True)
+    ax.set_yticks(np.arange(len(names) + 1) - 0.5, minor=True)
+    ax.grid(which="minor", color="white", linewidth=1.0)
+    ax.tick_params(which="minor", length=0.0)
+
+
+def _p_text(p_value: float) -> str:
+    if p_value < 0.001:
+        return "<.001"
+    text = f"{p_value:.2f}" if p_value >= 0.1 else f"{p_value:.3f}"
+    return text.removeprefix("0")

@@ -1,0 +1,269 @@
+"""Run a study: what is left to do, in which groups, by whom, and what came out."""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+from sklearn.base import is_classifier, is_regressor
+
+from bayesmkl import __version__
+from bayesmkl._numerics.files import is_partial
+from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.jobs import Job, cells_of, run_job
+from bayesmkl.evaluation.journal import KEY, Journal, table_of
+from bayesmkl.evaluation.scoring import Metric, resolve_scoring
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, as_splitter, in_memory, spool
+from bayesmkl.kernels import KernelBank
+
+__all__ = ["OnCell", "run_study"]
+
+OnCell = Callable[[dict[str, Any], int, int], None]  # a finished row, how many are done, how many there are
+PACKAGES = ("numpy", "scipy", "scikit-learn", "jax", "numpyro", "pandas", "joblib")
+
+
+class Plan(NamedTuple):
+    """What a study means once its data have been seen."""
+
+    study: Study
+    metrics: dict[str, Metric]
+    classifier: bool
+    order: list[tuple[str, str, int]]  # (dataset, model, split) of all cells
+    datasets: dict[str, dict[str, Any]]  # what is known of each
+
+
+def run_study(
+    study: Study | Sequence[Study],
+    folder: Path | None = None,
+    n_jobs: int | None = None,
+    progress: OnCell | None = None,
+    about: dict[str, Any] | None = None,
+) -> Comparison:
+    """Compute all cells of a study that are not in `folder` yet.
+
+    Parameters
+    ----------
+    study : Study or sequence of Study
+        Several studies make one comparison; a pair of data set and model belongs to one of them.
+    folder : Path, default=None
+        Folder of the run, made if it does not exist. A run that was interrupted there continues; one of another
+        study is refused.
+    n_jobs : int, default=None
+        As everywhere in joblib, whose ``parallel_config`` decides who does the work.
+    progress : callable, default=None
+        Called with each finished row, the number of finished cells and that of all cells.
+    about : dict, default=None
+        More to keep in ``about.json``.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        For what cannot be compared, and for a folder that another study has written.
+    """
+    started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
+    plans = [_plan(one) for one in ([study] if isinstance(study, Study) else study)]
+    order = [cell for plan in plans for cell in plan.order]
+    twice = [(dataset, model) for (dataset, model, _), n in Counter(order).items() if n > 1]
+    if twice:
+        dataset, model = twice[0]
+        raise ValueError(f"`study`: {model!r} on {dataset!r} is in two of the studies; one must give it up.")
+    known = _about(plans, started) | (about or {})
+    journal = None if folder is None else _open(folder, known)
+    rows = [] if journal is None else journal.read()
+    done = {tuple(row[k] for k in KEY) for row in rows} & set(order)
+    for found in _compute(plans, done, folder, n_jobs):
+        for row in found:
+            if journal is not None:
+                journal.record(row)
+            rows.append(row)
+            done.add(tuple(row[k] for k in KEY))
+            if progress is not None:
+                progress(row, len(done), len(order))
+    known["seconds"] += time.perf_counter() - start
+    cells = table_of(rows, list(known["metrics"]), order)
+    if journal is not None:
+        journal.finish(cells, known)
+    return Comparison(cells, known)
+
+
+def _plan(study: Study) -> Plan:
+    """Look at the data once: number of splits, and which metrics there can be."""
+    _check_names(study)
+    classifier = _is_classification(study.models)
+    estimators = {name: spec.estimator for name, spec in study.models.items()}
+    metrics: dict[str, Metric] = {}
+    order, datasets = [], {}
+    for name, ref in study.datasets.items():
+        data = ref()
+        metrics |= resolve_scoring(study.scoring, estimators, data.y, study.unavailable)
+        splitter = as_splitter(study.cv, data, study.random_state, classifier)
+        n_splits = splitter.get_n_splits(data.X, data.y, data.groups)
+        order += [(name, model, split) for split in range(n_splits) for model in study.models]
+        datasets[name] = _facts_of(data) | ref.describe()
+    return Plan(study, metrics, classifier, order, datasets)
+
+
+def _check_names(study: Study) -> None:
+    for kind, names in (("models", study.models), ("datasets", study.datasets)):
+        if not names:
+            raise ValueError(f"`{kind}` must name at least one; got none.")
+        wrong = [name for name in names if not isinstance(name, str) or not name.strip()]
+        if wrong:
+            raise ValueError(f"`{kind}` must have names of text; got {wrong[0]!r}.")
+
+
+def _is_classification(models: Any) -> bool:
+    kinds = {name: is_classifier(spec.estimator) for name, spec in models.items()}
+    strange = [n for n, spec in models.items() if not kinds[n] and not is_regressor(spec.estimator)]
+    if strange:
+        raise ValueError(f"`models`: {strange[0]!r} is neither a classifier nor a regressor.")
+    if len(set(kinds.values())) > 1:
+        first = {kind: next(n for n, k in kinds.items() if k == kind) for kind in (True, False)}
+        raise ValueError(
+            f"`models` must be classifiers or regressors, not both; {first[True]!r} is a classifier and "
+            f"{first[False]!r} a regressor. Compare them apart."
+        )
+    return next(iter(kinds.values()))
+
+
+def _facts_of(data: Data) -> dict[str, Any]:
+    X = data.X if hasattr(data.X, "shape") else np.asarray(data.X)
+    return {
+        "n_samples": len(data.y),
+        "n_features": int(np.prod(X.shape[1:])) if X.ndim < 3 else None,
+        "n_kernels": X.shape[2] if X.ndim == 3 else None,
+        "n_labels": len(np.unique(data.y)),
+    }
+
+
+def _about(plans: list[Plan], started: str) -> dict[str, Any]:
+    studies = [plan.study.describe() for plan in plans]
+    return {
+        "study": studies,
+        "metrics": {name: m.greater_is_better for plan in plans for name, m in plan.metrics.items()},
+        "random_state": plans[0].study.random_state,
+        "cv": "; ".join(dict.fromkeys(study["cv"] for study in studies)),
+        "models": {name: text for study in studies for name, text in study["models"].items()},
+        "datasets": {name: facts for plan in plans for name, facts in plan.datasets.items()},
+        "environment": {
+            "bayesmkl": __version__,
+            "python": platform.python_version(),
+            **{name: version(name) for name in PACKAGES},
+            "platform": platform.platform(),
+        },
+        "started": started,
+        "seconds": 0.0,
+    }
+
+
+def _open(folder: Path, about: dict[str, Any]) -> Journal:
+    """Make the folder of a run, or take up one of the same study."""
+    journal = Journal(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"the folder of a comparison cannot be {str(folder)!r}, which is a file.")
+    if not folder.exists() or all(is_partial(path) for path in folder.iterdir()):
+        folder.mkdir(parents=True, exist_ok=True)
+        journal.write_about(about)
+        return journal
+    earlier = journal.read_about()
+    if earlier.get("study") != about["study"]:
+        raise ValueError(
+            f"{str(folder)!r} holds another comparison: {_difference(earlier.get('study'), about['study'])}. Nothing "
+            "was changed; choose another folder, or repeat the study that it holds."
+        )
+    about["started"], about["seconds"] = earlier["started"], earlier["seconds"]
+    return journal
+
+
+def _difference(earlier: Any, now: list[dict[str, Any]]) -> str:
+    """Say which parts of a study differ."""
+    if not isinstance(earlier, list) or len(earlier) != len(now):
+        return "of other studies"
+    pairs = list(zip(earlier, now, strict=True))
+    return "with other " + ", ".join(
+        name for name in now[0] if any(old.get(name) != new[name] for old, new in pairs)
+    )
+
+
+def _compute(
+    plans: list[Plan], done: set[tuple[str, str, int]], folder: Path | None, n_jobs: int | None
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the rows of the cells that are left, as they come."""
+    with tempfile.TemporaryDirectory(prefix="bayesmkl-") as scratch:
+        alone = joblib.effective_n_jobs(n_jobs) == 1
+        jobs = []
+        for k, plan in enumerate(plans):
+            held = plan.study.datasets
+            refs = held if alone else _spooled(held, Path(scratch) / str(k))
+            jobs += _jobs(plan, refs, done, folder)
+        if alone:
+            for job in jobs:
+                yield from ([row] for row in cells_of(job))
+            return
+        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
+        yield from parallel(joblib.delayed(run_job)(job) for job in jobs)
+
+
+def _jobs(plan: Plan, refs: Any, done: set[tuple[str, str, int]], folder: Path | None) -> list[Job]:
+    """Group the cells that are left, one job for the models of a split that share kernels."""
+    study, jobs = plan.study, []
+    groups = _groups(study.models)
+    for dataset, split in dict.fromkeys((d, s) for d, _, s in plan.order):
+        for group in groups:
+            left = {m: study.models[m] for m in group if (dataset, m, split) not in done}
+            if left:
+                jobs.append(_job(plan, dataset, refs[dataset], split, left, folder))
+    return jobs
+
+
+def _spooled(datasets: Any, scratch: Path) -> dict[str, DataRef]:
+    """Replace data in memory by references to files."""
+    return {
+        name: spool(ref(), scratch / str(k)) if ref.load is in_memory else ref
+        for k, (name, ref) in enumerate(datasets.items())
+    }
+
+
+def _groups(models: Any) -> list[list[str]]:
+    """Put models with the same kernel banks together."""
+    groups: dict[Any, list[str]] = {}
+    for name, spec in models.items():
+        banks = [v for v in spec.estimator.get_params().values() if isinstance(v, KernelBank)]
+        try:
+            key = joblib.hash([bank.get_params() for bank in banks]) if banks else name
+        except Exception:  # pickling raises whatever the objects' own code raises
+            key = name
+        groups.setdefault(key, []).append(name)
+    return list(groups.values())
+
+
+def _job(
+    plan: Plan, dataset: str, ref: DataRef, split: int, models: dict[str, ModelSpec], folder: Path | None
+) -> Job:
+    study = plan.study
+    return Job(
+        dataset=dataset,
+        data=ref,
+        split=split,
+        models=models,
+        metrics=plan.metrics,
+        cv=study.cv,
+        inner_cv=study.inner_cv,
+        inner_scoring=study.inner_scoring,
+        random_state=study.random_state,
+        classifier=plan.classifier,
+        folder=None if folder is None else str(folder.absolute()),
+    )

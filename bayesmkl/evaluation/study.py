@@ -1,0 +1,293 @@
+"""What decides the result of a comparison: data sets, models, splits and metrics, all of them small to send."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    GridSearchCV,
+    GroupKFold,
+    KFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
+from sklearn.utils.multiclass import type_of_target
+
+from bayesmkl.datasets import fetch
+
+__all__ = [
+    "Data",
+    "DataRef",
+    "ModelSpec",
+    "Study",
+    "as_splitter",
+    "fetched",
+    "from_file",
+    "in_memory",
+    "spool",
+    "spooled",
+    "text_of",
+]
+
+
+class Data(NamedTuple):
+    """Samples and labels of a data set."""
+
+    X: Any  # (n_samples, n_features), a DataFrame, or (n_samples, n_samples, n_kernels)
+    y: np.ndarray
+    groups: np.ndarray | None = None  # (n_samples,)
+    splits: list[tuple[np.ndarray, np.ndarray]] | None = None  # rows to train on and to test on
+
+
+class DataRef:
+    """A data set by the function that loads it and its options: small enough to send to any worker.
+
+    Parameters
+    ----------
+    load : callable
+        Function of a module, which returns :class:`Data`.
+    **options
+        What it is called with; text and numbers.
+    """
+
+    def __init__(self, load: Callable[..., Data], **options: Any) -> None:
+        self.load, self.options = load, options
+
+    def __call__(self) -> Data:
+        """Load the data, once per process while they are in use."""
+        return _loaded(_Same(self))
+
+    def describe(self) -> dict[str, Any]:
+        """Return what identifies the data, as text and numbers."""
+        if self.load is in_memory:
+            return {"content": joblib.hash(tuple(self.options["data"]))}
+        plain = (str, int, float, bool, type(None))
+        options = {name: v if isinstance(v, plain) else text_of(v) for name, v in self.options.items()}
+        return {"source": self.load.__name__.lstrip("_"), **options}
+
+
+class _Same:
+    """A reference that equals others with the same function and options."""
+
+    def __init__(self, ref: DataRef) -> None:
+        self.ref = ref
+        names = sorted(ref.options)
+        held = ref.load is in_memory
+        self.key = (ref.load, *((n, id(ref.options[n]) if held else repr(ref.options[n])) for n in names))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=2)
+def _loaded(same: _Same) -> Data:
+    return same.ref.load(**same.ref.options)
+
+
+def fetched(name: str, **options: Any) -> Data:
+    """Load a set of :func:`bayesmkl.datasets.list_datasets`."""
+    X, y = fetch(name, return_X_y=True, **options)
+    return Data(X, y)
+
+
+def from_file(path: str, target: str, drop: Iterable[str] = (), group: str | None = None) -> Data:
+    """Read a table; `group` names a column whose samples stay together in every split."""
+    from bayesmkl.datasets._tables import read_table
+
+    table = read_table(Path(path))
+    for role, columns in (("target", [target]), ("drop", list(drop)), ("group", [group] if group else [])):
+        absent = [column for column in columns if column not in table.columns]
+        if absent:
+            raise ValueError(
+                f"`{role}` must name a column of {str(path)!r}; got {absent[0]!r}. Its columns are "
+                f"{', '.join(map(repr, table.columns[:8]))}{', ...' if len(table.columns) > 8 else ''}."
+            )
+    groups = None if group is None else table[group].to_numpy()
+    X = table.drop(columns=[target, *drop, *([group] if group else [])])
+    return Data(X, table[target].to_numpy(), groups)
+
+
+def in_memory(data: Data) -> Data:
+    """Return data that are there already."""
+    return data
+
+
+def spooled(folder: str) -> Data:
+    """Read what :func:`spool` wrote."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise FileNotFoundError(
+            f"this worker sees no folder {folder!r} with the data of the comparison. Give data sets by name or by "
+            "a file that all workers see, or point TMPDIR to a folder that they share."
+        )
+    arrays = {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in path.glob("*.npy")}
+    X = pd.read_parquet(path / "X.parquet") if "X" not in arrays else np.asarray(arrays["X"])
+    n_splits = sum(name.startswith("train") for name in arrays)
+    splits = [(np.asarray(arrays[f"train{k}"]), np.asarray(arrays[f"test{k}"])) for k in range(n_splits)]
+    groups = np.asarray(arrays["groups"]) if "groups" in arrays else None
+    return Data(X, np.asarray(arrays["y"]), groups, splits or None)
+
+
+def spool(data: Data, folder: Path) -> DataRef:
+    """Write data to an empty folder and return a small reference to them."""
+    folder.mkdir(parents=True)
+    if isinstance(data.X, pd.DataFrame):
+        data.X.to_parquet(folder / "X.parquet")
+    else:
+        np.save(folder / "X.npy", np.asarray(data.X), allow_pickle=False)
+    np.save(folder / "y.npy", _plain(data.y), allow_pickle=False)
+    if data.groups is not None:
+        np.save(folder / "groups.npy", _plain(data.groups), allow_pickle=False)
+    for k, (train, test) in enumerate(data.splits or ()):
+        np.save(folder / f"train{k}.npy", train)
+        np.save(folder / f"test{k}.npy", test)
+    return DataRef(spooled, folder=str(folder))
+
+
+def _plain(values: Any) -> np.ndarray:
+    """Turn arrays of text objects into arrays of text."""
+    values = np.asarray(values)
+    return values.astype(str) if values.dtype == object else values
+
+
+class ModelSpec:
+    """A model to compare.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted.
+    param_grid : dict or list of dict, default=None
+        What to try in a cross-validation inside the training part, as for ``GridSearchCV``.
+    transductive : bool, default=False
+        Fit all rows, with the labels of test rows replaced by the estimator's ``unlabeled_label``.
+    """
+
+    def __init__(self, estimator: BaseEstimator, param_grid: Any = None, transductive: bool = False) -> None:
+        self.estimator, self.param_grid, self.transductive = estimator, param_grid, transductive
+
+    def new(self, seed: int, inner_cv: Any, inner_scoring: str | None) -> BaseEstimator:
+        """Return an estimator to fit, whose open random states are set to `seed`."""
+        model = clone(self.estimator)
+        states = [n for n in model.get_params() if n == "random_state" or n.endswith("__random_state")]
+        model.set_params(**{n: seed for n in states if model.get_params()[n] is None})
+        if self.param_grid is None:
+            return model
+        return GridSearchCV(model, self.param_grid, cv=inner_cv, scoring=inner_scoring)
+
+    def describe(self) -> str:
+        """Return all that decides the model, as text."""
+        parts = [text_of(self.estimator)]
+        if self.param_grid is not None:
+            parts.append(f"grid {text_of(self.param_grid)}")
+        return "; ".join([*parts, "transductive"] if self.transductive else parts)
+
+
+class Study(NamedTuple):
+    """Data sets x models x splits, and how they are scored."""
+
+    datasets: Mapping[str, DataRef]
+    models: Mapping[str, ModelSpec]
+    cv: Any = 5  # splitter with an integer random_state, number of folds, or None: the splits of the data
+    scoring: Any = None
+    inner_cv: Any = 5
+    inner_scoring: str | None = None
+    random_state: int = 0
+    unavailable: str = "raise"  # metrics that a model cannot give: "raise" or "nan"
+
+    def describe(self) -> dict[str, Any]:
+        """Return what decides the results, as text and numbers: equal for runs that may be continued."""
+        return {
+            "datasets": {name: ref.describe() for name, ref in self.datasets.items()},
+            "models": {name: spec.describe() for name, spec in self.models.items()},
+            "cv": text_of(self.cv),
+            "scoring": text_of(self.scoring),
+            "inner_cv": text_of(self.inner_cv),
+            "inner_scoring": self.inner_scoring,
+            "random_state": self.random_state,
+            "unavailable": self.unavailable,
+        }
+
+
+def text_of(value: Any) -> str:
+    """Return a representation that is complete, and the same in every process.
+
+    Estimators show the parameters that differ from their defaults.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> text_of({"machine": SVC(C=2.0), "widths": [1, 2]})
+    "{'machine': SVC(C=2.0), 'widths': [1, 2]}"
+    """
+    if isinstance(value, BaseEstimator) and not isinstance(value, type):
+        defaults = inspect.signature(type(value)).parameters
+        shown = {name: text_of(given) for name, given in value.get_params(deep=False).items()}
+        changed = [
+            f"{n}={t}" for n, t in shown.items() if n not in defaults or t != repr(defaults[n].default)
+        ]
+        return f"{type(value).__name__}({', '.join(changed)})"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{text_of(k)}: {text_of(v)}" for k, v in value.items()) + "}"
+    if type(value) in (list, tuple):
+        inside = ", ".join(text_of(item) for item in value)
+        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+    return re.sub(r"\s+", " ", re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
+
+
+def as_splitter(cv: Any, data: Data, random_state: int, classifier: bool) -> Any:
+    """Turn `cv` into an object with ``split``, the same in every process.
+
+    A number stands for shuffled folds, stratified for classes, which keep groups together where there are any. A
+    splitter that shuffles without a seed gets `random_state`.
+    """
+    if cv is None:
+        if data.splits is None:
+            raise ValueError(
+                "`cv` is None, and the data come without splits. Give a number of folds or a splitter."
+            )
+        return _Given(data.splits)
+    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+        if cv < 2:
+            raise ValueError(f"`cv` must be at least 2 folds; got {cv}.")
+        classes = classifier and type_of_target(data.y) in ("binary", "multiclass")
+        if data.groups is not None:
+            kind = StratifiedGroupKFold if classes else GroupKFold
+        else:
+            kind = StratifiedKFold if classes else KFold
+        return kind(int(cv), shuffle=True, random_state=random_state)
+    if isinstance(cv, BaseCrossValidator) or (hasattr(cv, "split") and hasattr(cv, "get_n_splits")):
+        cv = deepcopy(cv)
+        if getattr(cv, "random_state", 0) is None and getattr(cv, "shuffle", True):
+            cv.random_state = random_state
+        return cv
+    raise ValueError(
+        f"`cv` must be a number of folds, a splitter of scikit-learn, pairs (train, test), or None; got {cv!r}."
+    )
+
+
+class _Given:
+    """A splitter that repeats given splits."""
+
+    def __init__(self, splits: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        self.splits = splits
+
+    def get_n_splits(self, *_: Any) -> int:
+        return len(self.splits)
+
+    def split(self, *_: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+        return self.splits

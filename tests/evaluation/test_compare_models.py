@@ -1,0 +1,424 @@
+"""compare_models: the numbers of a plain loop, nothing leaks, nothing is computed twice, nothing is lost."""
+
+import json
+import shutil
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import accuracy_score, f1_score, log_loss
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupShuffleSplit,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from bayesmkl import BEMKLClassifier
+from bayesmkl.discriminative import EasyMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
+from bayesmkl.evaluation import Comparison, compare_models
+from bayesmkl.evaluation.runner import run_study
+from bayesmkl.evaluation.study import DataRef, ModelSpec, Study, fetched
+from bayesmkl.kernels import Gaussian, KernelBank
+
+TIMES = ["fit_seconds", "predict_seconds", "kernel_seconds", "reused_seconds", "peak_memory_mb"]
+
+
+@pytest.fixture(scope="module")
+def two_classes():
+    X, y = load_iris(return_X_y=True)
+    rows = np.r_[50:150]
+    return StandardScaler().fit_transform(X[rows]), np.where(y[rows] == 1, "versicolor", "virginica")
+
+
+def bank():
+    return KernelBank(Gaussian(width=1.0), views="each")
+
+
+def without_times(comparison):
+    return comparison.cells.drop(columns=TIMES)
+
+
+class Recording(ClassifierMixin, BaseEstimator):
+    """Remembers which samples it saw, told by their first feature, and predicts the most frequent class."""
+
+    seen: ClassVar[list] = []
+
+    def __init__(self, C=1.0):
+        self.C = C
+
+    def fit(self, X, y):
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.most_ = self.classes_[counts.argmax()]
+        Recording.seen.append(("fit", set(np.asarray(X)[:, 0])))
+        return self
+
+    def predict(self, X):
+        Recording.seen.append(("predict", set(np.asarray(X)[:, 0])))
+        return np.full(len(X), self.most_)
+
+
+class Failing(ClassifierMixin, BaseEstimator):
+    """Fails on every second split."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        if X[:, 0].sum() > 0.0:
+            raise RuntimeError("no luck")
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+class Stoppable(LogisticRegression):
+    """Counts its fits, and is interrupted in one of them."""
+
+    n_fits = 0
+    stop_at = None
+
+    def fit(self, X, y):
+        Stoppable.n_fits += 1
+        if Stoppable.n_fits == Stoppable.stop_at:
+            raise KeyboardInterrupt
+        return super().fit(X, y)
+
+
+class Hungry(RegressorMixin, BaseEstimator):
+    """Takes memory while it fits."""
+
+    def __init__(self, megabytes=1):
+        self.megabytes = megabytes
+
+    def fit(self, X, y):
+        self.mean_ = float(np.ones(self.megabytes * 2**17).mean())
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.mean_)
+
+
+# ---------------------------------------------------------------------------------------- the right numbers
+
+
+def test_scores_are_those_of_a_plain_loop(two_classes):
+    X, y = two_classes
+    models = {
+        "uniform": UniformMKLClassifier(bank()),
+        "svm": (SVC(), {"C": [0.01, 1.0, 100.0]}),
+        "logistic": make_pipeline(StandardScaler(), LogisticRegression()),
+    }
+    found = compare_models(models, X, y, cv=4, inner_cv=3, scoring=["f1", "accuracy"], random_state=3)
+    for split, (train, test) in enumerate(StratifiedKFold(4, shuffle=True, random_state=3).split(X, y)):
+        seed = int(np.random.SeedSequence([3, split]).generate_state(1)[0] % 2**31)
+        inner = StratifiedKFold(3, shuffle=True, random_state=seed)
+        svm = GridSearchCV(SVC(random_state=seed), models["svm"][1], cv=inner)
+        rows = found.cells.query("split == @split").set_index("model")
+        for name, model in {**models, "svm": svm}.items():
+            predicted = model.fit(X[train], y[train]).predict(X[test])
+            row = rows.loc[name]
+            assert row["accuracy"] == accuracy_score(y[test], predicted)
+            assert row["f1"] == f1_score(y[test], predicted, pos_label="virginica")
+            assert (row["n_samples"], row["n_train"], row["n_test"]) == (100, 75, 25)
+            assert row["seed"] == seed
+        assert json.loads(rows.loc["svm", "best_params"]) == svm.best_params_
+
+
+def test_regression_and_a_splitter_of_scikit_learn():
+    X, y = load_diabetes(return_X_y=True)
+    splitter = ShuffleSplit(3, test_size=0.3)  # without a seed: that of the comparison
+    found = compare_models({"ridge": Ridge()}, X, y, cv=splitter, scoring="r2", random_state=5)
+    expected = [
+        Ridge().fit(X[train], y[train]).score(X[test], y[test])
+        for train, test in ShuffleSplit(3, test_size=0.3, random_state=5).split(X)
+    ]
+    np.testing.assert_array_equal(found.cells["r2"], expected)
+    assert splitter.random_state is None  # the user's object stays as it was
+    assert found.test_train_ratio("data") == pytest.approx(133 / 309)
+
+
+def test_rows_of_splits_may_be_given(two_classes):
+    X, y = two_classes
+    pairs = [(np.r_[0:30, 50:80], np.r_[30:50, 80:100]), (np.r_[20:90], np.r_[0:20, 90:100])]
+    found = compare_models({"svm": SVC()}, X, y, cv=pairs, scoring="accuracy")
+    expected = [SVC().fit(X[a], y[a]).score(X[b], y[b]) for a, b in pairs]
+    np.testing.assert_array_equal(found.cells["accuracy"], expected)
+
+
+def test_precomputed_kernels_are_cut_on_both_sides(two_classes):
+    X, y = two_classes
+    stack = bank().fit_transform(X)
+    splitter = StratifiedShuffleSplit(2, test_size=0.4, random_state=0)
+    options = {"cv": splitter, "scoring": "accuracy", "inner_cv": 3}
+    grid = {"C": [0.1, 10.0]}
+    of_rows = compare_models({"uniform": (UniformMKLClassifier(bank()), grid)}, X, y, **options)
+    of_stack = compare_models({"uniform": (UniformMKLClassifier("precomputed"), grid)}, stack, y, **options)
+    np.testing.assert_array_equal(of_stack.cells["accuracy"], of_rows.cells["accuracy"])
+    assert list(of_stack.cells["best_params"]) == list(of_rows.cells["best_params"])
+
+
+def test_tables_with_names_and_groups(two_classes):
+    X, y = two_classes
+    table = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = UniformMKLClassifier(
+        KernelBank(Gaussian(width=1.0), views={"left": ["a", "b"], "right": ["c", "d"]})
+    )
+    groups = np.arange(100) // 10
+    found = compare_models(
+        {"views": model}, table, y, groups=groups, cv=GroupShuffleSplit(3, random_state=1), scoring="accuracy"
+    )
+    for split, (train, test) in enumerate(GroupShuffleSplit(3, random_state=1).split(X, y, groups)):
+        assert not set(groups[train]) & set(groups[test])
+        expected = model.fit(table.iloc[train], y[train]).score(table.iloc[test], y[test])
+        assert found.cells["accuracy"][split] == expected
+    folds = compare_models({"views": model}, table, y, groups=groups, cv=5, scoring="accuracy")
+    assert set(folds.cells["n_test"]) == {20}  # whole groups
+
+
+def test_several_data_sets_and_their_order(two_classes):
+    sets = {"ours": two_classes, "wine": "wine"}
+    models = {"b": LogisticRegression(max_iter=3000), "a": make_pipeline(StandardScaler(), SVC())}
+    found = compare_models(models, datasets=sets, cv=3, scoring=["accuracy", "log_loss"], unavailable="nan")
+    assert (found.datasets, found.models, found.metrics) == (
+        ["ours", "wine"],
+        ["b", "a"],
+        ["accuracy", "log_loss"],
+    )
+    assert found.about["datasets"]["wine"]["n_samples"] == 178
+    assert found.scores().shape == (6, 2)
+    assert list(found.scores("accuracy", "wine").columns) == ["b", "a"]
+    assert found.scores("log_loss")["a"].isna().all()  # an SVC has no probabilities
+    best = found.summary("accuracy").query("best")
+    assert len(best) == 2
+    long = found.frame
+    assert len(long) == 2 * len(found.cells)
+    ours = long.query("dataset == 'ours' and metric == 'accuracy' and model == 'a'")
+    np.testing.assert_array_equal(ours["value"], found.scores("accuracy", "ours")["a"])
+
+
+def test_a_transductive_model_sees_test_rows_but_not_their_labels():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2)) + np.repeat([[-1.0, 0.0], [1.0, 0.0]], 30, axis=0)
+    y = np.repeat([-1, 1], 30)
+    estimator = BEMKLClassifier(KernelBank(Gaussian(width=1.0)), unlabeled_label=0, max_iter=30, tol=0.0)
+    cv = StratifiedShuffleSplit(1, train_size=10, random_state=0)
+    study = Study(
+        {"clouds": DataRef(_clouds, X=X, y=y)},
+        {"semi": ModelSpec(estimator, transductive=True)},
+        cv,
+        "log_loss",
+    )
+    found = run_study(study)
+    ((train, test),) = cv.split(X, y)
+    masked = np.concatenate([y[train], np.zeros(50, dtype=int)])
+    fitted = estimator.fit(X[np.concatenate([train, test])], masked)
+    assert found.cells["log_loss"][0] == log_loss(y[test], fitted.predict_proba(X[test]))
+    labeled = run_study(study._replace(models={"semi": ModelSpec(estimator)}))
+    assert abs(labeled.cells["log_loss"][0] - found.cells["log_loss"][0]) > 1e-3
+
+
+def _clouds(X, y):
+    from bayesmkl.evaluation.study import Data
+
+    return Data(X, y)
+
+
+# ----------------------------------------------------------------------------------- nothing leaks, nothing twice
+
+
+def test_the_grid_never_sees_test_rows():
+    X, y = np.arange(60.0)[:, None], np.tile([0, 1], 30)
+    Recording.seen.clear()
+    compare_models({"m": (Recording(), {"C": [1.0, 2.0]})}, X, y, cv=3, inner_cv=2, scoring="accuracy")
+    per_split = 2 * 2 + 1  # candidates x inner folds, then the refit
+    fits = [rows for kind, rows in Recording.seen if kind == "fit"]
+    assert len(fits) == 3 * per_split
+    for split, (train, test) in enumerate(StratifiedKFold(3, shuffle=True, random_state=0).split(X, y)):
+        seen = fits[split * per_split : (split + 1) * per_split]
+        assert set.union(*seen) == set(X[train, 0])
+        assert not set.union(*seen) & set(X[test, 0])
+        assert all(len(rows) == 20 for rows in seen[:-1])
+
+
+def test_kernels_are_computed_once_per_split(two_classes, monkeypatch):
+    X, y = two_classes
+    counts = {"train": 0, "rows": 0}
+    learn, evaluate = KernelBank._learn, KernelBank.evaluate
+
+    def counted(kind, function):
+        def call(*args, **options):
+            counts[kind] += 1
+            return function(*args, **options)
+
+        return call
+
+    monkeypatch.setattr(KernelBank, "_learn", counted("train", learn))
+    monkeypatch.setattr(KernelBank, "evaluate", counted("rows", evaluate))
+    models = {
+        "u": UniformMKLClassifier(bank()),
+        "s": SimpleMKLClassifier(bank()),
+        "e": EasyMKLClassifier(bank()),
+    }
+    cv = RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0)
+    found = compare_models(models, X, y, cv=cv, scoring=["accuracy", "auc"])
+    assert counts == {"train": 4, "rows": 4}
+    other = {"w": UniformMKLClassifier(KernelBank(Gaussian(width=2.0), views="each"))}
+    counts.update(train=0, rows=0)
+    compare_models(models | other, X, y, cv=cv, scoring=["accuracy", "auc"])
+    assert counts == {"train": 8, "rows": 8}
+    reused = found.cells.groupby("model")["reused_seconds"].sum()
+    assert (reused["u"] == 0.0, reused["s"] > 0.0, reused["e"] > 0.0) == (True, True, True)
+    assert found.cells.groupby("model")["kernel_stacks"].sum().to_dict() == {"u": 8, "s": 0, "e": 0}
+    alone = compare_models({"e": models["e"]}, X, y, cv=cv, scoring=["accuracy", "auc"])
+    np.testing.assert_array_equal(alone.cells["auc"], found.scores("auc")["e"])
+
+
+def test_two_processes_give_what_one_gives(two_classes):
+    X, y = two_classes
+    models = {"u": UniformMKLClassifier(bank()), "bemkl": BEMKLClassifier(bank(), max_iter=20), "svm": SVC()}
+    options = {"cv": 3, "scoring": ["accuracy", "auc"], "random_state": 1}
+    sets = {"array": (X, y), "table": (pd.DataFrame(X, columns=list("abcd")), y), "iris": "iris"}
+    serial = compare_models(models, datasets=sets, **options)
+    parallel = compare_models(models, datasets=sets, n_jobs=2, **options)
+    pd.testing.assert_frame_equal(without_times(parallel), without_times(serial))
+
+
+# ----------------------------------------------------------------------------------------- failures and folders
+
+
+def test_a_failing_model_is_recorded_and_stops_nobody(two_classes):
+    X, y = two_classes
+    with pytest.warns(
+        UserWarning, match="cells failed, the first with model 'bad' on 'data': RuntimeError: no luck"
+    ):
+        found = compare_models({"bad": Failing(), "svm": SVC()}, X, y, cv=4, scoring="accuracy")
+    alone = compare_models({"svm": SVC()}, X, y, cv=4, scoring="accuracy")
+    np.testing.assert_array_equal(found.scores()["svm"], alone.scores()["svm"])
+    failed = found.failures
+    assert 0 < len(failed) < 4
+    assert set(failed["error"]) == {"RuntimeError: no luck"}
+    assert list(found.scores()["bad"].isna()) == [k in set(failed["split"]) for k in range(4)]
+    assert found.summary().set_index("model").loc["bad", "failed"] == len(failed)
+    assert np.isnan(found.ranks().loc["bad", "mean_rank"])
+
+
+def test_an_interrupted_run_continues_where_it_stopped(two_classes, tmp_path, monkeypatch):
+    X, y = two_classes
+    models = {"u": UniformMKLClassifier(bank()), "svm": SVC(), "logistic": Stoppable()}
+    options = {"cv": 3, "scoring": ["accuracy", "auc"]}
+    whole = compare_models(models, X, y, **options)
+    monkeypatch.setattr(Stoppable, "stop_at", 2)
+    monkeypatch.setattr(Stoppable, "n_fits", 0)
+    with pytest.raises(KeyboardInterrupt):
+        compare_models(models, X, y, folder=tmp_path / "run", **options)
+    assert len(Comparison.load(tmp_path / "run").cells) == 5
+    monkeypatch.setattr(Stoppable, "stop_at", None)
+    continued = compare_models(models, X, y, folder=tmp_path / "run", **options)
+    assert Stoppable.n_fits == 4  # one before, one interrupted, and the two that were left
+    pd.testing.assert_frame_equal(without_times(continued), without_times(whole))
+    pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, continued.cells)
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["about.json", "results.csv"]
+    compare_models(models, X, y, folder=tmp_path / "run", **options)
+    assert Stoppable.n_fits == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"random_state": 1}, "random_state"),
+        ({"cv": 4}, "cv"),
+        ({"scoring": "auc"}, "scoring"),
+        ({"models": {"svm": SVC(C=2.0)}}, "models"),
+        ({"y": 1}, "datasets"),
+    ],
+)
+def test_the_folder_of_another_run_is_refused_and_kept(two_classes, tmp_path, change, what):
+    X, y = two_classes
+    options = {"models": {"svm": SVC()}, "cv": 3, "scoring": "accuracy", "random_state": 0, "y": y}
+    compare_models(X=X, folder=tmp_path / "run", **options)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    if "y" in change:
+        change = {"y": y[::-1]}
+    with pytest.raises(ValueError, match=f"another comparison: with other {what}"):
+        compare_models(X=X, folder=tmp_path / "run", **(options | change))
+    assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+def test_a_folder_of_something_else_is_refused(two_classes, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match="is not the folder of a comparison"):
+        compare_models({"svm": SVC()}, *two_classes, folder=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_saving_and_loading_keep_every_digit(two_classes, tmp_path):
+    found = compare_models(
+        {"NA": SVC(), "svm, <2>": (SVC(), {"C": [1.0, 2.0]})}, *two_classes, cv=3, scoring=["accuracy", "auc"]
+    )
+    found.save(tmp_path / "run")
+    again = Comparison.load(tmp_path / "run")
+    pd.testing.assert_frame_equal(again.cells, found.cells, check_exact=True)
+    assert again.about == {"format": "bayesmkl-comparison"} | found.about
+    with pytest.raises(ValueError, match="must be new or empty"):
+        found.save(tmp_path / "run")
+    shutil.copytree(tmp_path / "run", tmp_path / "broken")
+    (tmp_path / "broken" / "results.csv").write_text("nothing\n")
+    with pytest.raises(ValueError, match=r"has no column 'dataset'"):
+        Comparison.load(tmp_path / "broken")
+
+
+def test_the_peak_of_the_memory_is_that_of_the_model():
+    X, y = np.zeros((30, 1)), np.arange(30.0)
+    found = compare_models({"small": Hungry(), "large": Hungry(300)}, X, y, cv=2, scoring="rmse")
+    peak = found.cells.groupby("model")["peak_memory_mb"].max()
+    if peak.isna().any():
+        pytest.skip("this system does not count the peak of the memory")
+    assert 290 <= peak["large"] <= 340
+    assert peak["small"] <= 20
+
+
+# -------------------------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"models": [("a", SVC()), ("a", SVC(C=2.0))]}, "`models` has two models named 'a'"),
+        ({"models": {}}, "`models` must name at least one"),
+        ({"models": {"": SVC()}}, "must have names of text"),
+        ({"models": {"a": SVC}}, "must be an estimator or a pair"),
+        ({"models": {"a": "SVC"}}, "must be an estimator or a pair"),
+        ({"models": {"a": SVC(), "b": Ridge()}}, "classifiers or regressors, not both"),
+        ({"models": {"a": StandardScaler()}}, "neither a classifier nor a regressor"),
+        ({"scoring": "accuracies"}, "accuracy"),
+        ({"scoring": "log_loss"}, "log_loss"),
+        ({"scoring": "r2"}, "r2"),
+        ({"cv": 1}, "`cv` must be at least 2"),
+        ({"cv": "five"}, "`cv` must be a number of folds"),
+        ({"datasets": ["iris"]}, "either `X` and `y`, or `datasets`"),
+        ({"X": None, "y": None, "datasets": ["irys"]}, "iris"),
+        ({"X": None, "y": None, "datasets": ["iris", "iris"]}, "names 'iris' twice"),
+        ({"X": None, "y": None, "datasets": {"a": 3}}, "must be a name"),
+        ({"y": None}, "`y` must be given"),
+        ({"unavailable": "skip"}, "unavailable"),
+    ],
+)
+def test_bad_input_is_named(two_classes, arguments, message):
+    X, y = two_classes
+    with pytest.raises((ValueError, TypeError), match=message):
+        compare_models(**({"models": {"svm": SVC()}, "X": X, "y": y, "cv": 2} | arguments))
+
+
+def test_references_load_once_while_they_are_in_use():
+    ref = DataRef(fetched, name="iris")
+    assert ref() is DataRef(fetched, name="iris")()
+    assert ref.describe() == {"source": "fetched", "name": "iris"}
