@@ -1,0 +1,242 @@
+"""A comparison as one page of HTML that needs nothing but itself.
+
+Style and script are inside, pictures too, and the page's own security policy forbids everything else. All text that
+comes from data, names, messages and configurations is escaped (:mod:`bayesmkl.evaluation.report.markup`).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bayesmkl import __version__
+from bayesmkl._numerics.files import written_beside
+from bayesmkl.evaluation.report.analysis import difference_parts, picture_parts, rank_parts
+from bayesmkl.evaluation.report.markup import Cell, Column, Markup, counted, join, number, table, tag
+from bayesmkl.evaluation.report.tables import cost_table, failure_tables, score_table, split_table, title_of
+
+if TYPE_CHECKING:
+    from bayesmkl.evaluation.comparison import Comparison
+
+__all__ = ["write_report"]
+
+SHOWN_ELSEWHERE = {"study", "models", "datasets", "environment", "config", "started", "seconds"}
+
+
+def write_report(
+    comparison: Comparison,
+    path: str | os.PathLike[str],
+    title: str = "Comparison of models",
+    metrics: Sequence[str] | None = None,
+) -> Path:
+    """Write a comparison as one self-contained page of HTML.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What to show.
+    path : path-like
+        Where to; a page that is there is replaced, at once and only when the new one is complete.
+    title : str, default="Comparison of models"
+        Head of the page.
+    metrics : sequence of str, default=None
+        Metrics that get ranks, tests and plots, which take a second each. None: the first metric of the comparison.
+        Tables of scores show all.
+
+    Returns
+    -------
+    pathlib.Path
+        `path`.
+
+    Raises
+    ------
+    ValueError
+        If the comparison has no metric of that name.
+    """
+    path = Path(path)
+    chosen = list(comparison.metrics[:1] if metrics is None else metrics)
+    unknown = [name for name in chosen if name not in comparison.metrics]
+    if unknown:
+        known = ", ".join(map(repr, comparison.metrics))
+        raise ValueError(f"`metrics` must name metrics of the comparison, {known}; got {unknown[0]!r}.")
+    page = render(comparison, title, chosen)
+    with written_beside(path) as beside:
+        beside.write_text(page, encoding="utf-8")
+    return path
+
+
+def render(comparison: Comparison, title: str, metrics: Sequence[str]) -> str:
+    """Return the page."""
+    problems = failure_tables(comparison)
+    parts = {"Scores": _scores(comparison)}
+    if problems:
+        parts["Failures and warnings"] = join(problems)
+    parts["Ranks"] = join(part for metric in metrics for part in rank_parts(comparison, metric))
+    parts["Differences"] = join(part for metric in metrics for part in difference_parts(comparison, metric))
+    parts["Plots"] = join(part for metric in metrics for part in picture_parts(comparison, metric))
+    parts["Cost and sparsity"] = cost_table(comparison)
+    parts["Every split"] = split_table(comparison)
+    parts["Protocol"] = _protocol(comparison)
+    parts["Environment"] = _environment(comparison)
+    anchors = {name: name.split()[0].lower() for name in parts}
+    links = tag("ul", *(tag("li", tag("a", name, href=f"#{anchors[name]}")) for name in parts))
+    sections = [tag("section", tag("h2", name), part, id=anchors[name]) for name, part in parts.items()]
+    body = tag(
+        "body",
+        tag("h1", title),
+        _facts(comparison),
+        tag("nav", links, aria_label="parts"),
+        *sections,
+        _script(),
+    )
+    return f"<!doctype html>\n{tag('html', _head(title), body, lang='en')}\n"
+
+
+def _head(title: str) -> Markup:
+    digest = base64.b64encode(hashlib.sha256(_resource("page.js").encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    return tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", http_equiv="Content-Security-Policy", content=policy),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="generator", content=f"bayesmkl {__version__}"),
+        tag("title", title),
+        tag("style", Markup(_resource("page.css"))),
+    )
+
+
+def _script() -> Markup:
+    return tag("script", Markup(_resource("page.js")))
+
+
+def _resource(name: str) -> str:
+    return (files("bayesmkl.evaluation.report") / name).read_text(encoding="utf-8")
+
+
+def _facts(comparison: Comparison) -> Markup:
+    """Say in two lines what was compared, when, and how much of it failed."""
+    cells, about = comparison.cells, comparison.about
+    n_failed = int((cells["error"] != "").sum())
+    sizes = [
+        counted(len(comparison.models), "model"),
+        counted(len(comparison.datasets), "data set"),
+        counted(len(cells), "fit"),
+    ]
+    when = [f"started {about['started']}"] if about.get("started") else []
+    when += [f"{number(about['seconds'], 1)} s"] if about.get("seconds") is not None else []
+    line = tag("p", " · ".join([*sizes, *when]), class_="facts")
+    if not n_failed:
+        return line
+    link = tag("a", f"{n_failed} of {counted(len(cells), 'fit')} failed", href="#failures", class_="failed")
+    return join([line, tag("p", link, ". Means are over the splits that succeeded.")])
+
+
+def _scores(comparison: Comparison) -> Markup:
+    parts: list[Markup] = [
+        tag(
+            "p",
+            "Mean ± standard deviation over splits. In bold, the best mean of each data set among models that "
+            "succeeded on all of its splits; see ",
+            tag("a", "differences", href="#differences"),
+            " for which of them are real. A click on the head of a column sorts by it.",
+        )
+    ]
+    for metric in comparison.metrics:
+        better = "higher" if comparison.about["metrics"][metric] else "lower"
+        parts += [
+            tag("h3", title_of(metric), " ", tag("span", f"({better} is better)", class_="note")),
+            score_table(comparison, metric),
+        ]
+    return join(parts)
+
+
+def _protocol(comparison: Comparison) -> Markup:
+    about = comparison.about
+    further = {name: value for name, value in about.items() if name not in SHOWN_ELSEWHERE}
+    settings = _settings(about.get("study", [])) | further | {"metrics": ", ".join(comparison.metrics)}
+    parts = [
+        tag(
+            "p",
+            "All models were fitted to the same training rows of every split and scored on the same test rows.",
+        ),
+        _pairs(settings),
+        tag("h3", "Data"),
+        _data_table(comparison),
+        tag("h3", "Models"),
+        _pairs({name: tag("code", about["models"].get(name, "")) for name in comparison.models}),
+    ]
+    if about.get("config"):
+        config = about["config"]
+        parts += [
+            tag("h3", "Configuration"),
+            tag("pre", config if isinstance(config, str) else _text(config, 2)),
+        ]
+    return join(parts)
+
+
+def _settings(studies: Any) -> dict[str, str]:
+    """Return how it was done; several studies of one run may differ."""
+    if isinstance(studies, dict):
+        studies = studies.get("studies", [studies])
+    found: dict[str, dict[str, None]] = {}
+    for study in studies:
+        for name, value in study.items():
+            if name not in SHOWN_ELSEWHERE and value not in (None, "None"):
+                found.setdefault(name, {})[str(_text(value))] = None
+    return {name: "; ".join(values) for name, values in found.items()}
+
+
+def _data_table(comparison: Comparison) -> Markup:
+    known = comparison.about.get("datasets", {})
+    facts = list(dict.fromkeys(fact for about in known.values() for fact in about if about[fact] is not None))
+    numeric = [fact.startswith("n_") for fact in facts]
+    heads = [Column("data set", False)]
+    heads += [Column(fact.removeprefix("n_"), n) for fact, n in zip(facts, numeric, strict=True)]
+    heads += [Column("splits"), Column("training rows"), Column("test rows")]
+    rows = []
+    for name in comparison.datasets:
+        cells = comparison.cells[comparison.cells["dataset"] == name]
+        sizes = [cells[column].to_numpy() for column in ("n_train", "n_test")]
+        facts_shown = [_fact(known.get(name, {}).get(fact)) for fact in facts]
+        rows.append([name, *facts_shown, cells["split"].nunique(), *map(_range, sizes)])
+    return table(heads, rows, "data sets and splits")
+
+
+def _fact(value: Any) -> Any:
+    return "" if value is None else _text(value)
+
+
+def _range(sizes: np.ndarray) -> Cell:
+    least, most = sizes.min(), sizes.max()
+    return Cell(f"{least}" if least == most else f"{least} to {most}", float(most))
+
+
+def _environment(comparison: Comparison) -> Markup:
+    return _pairs(comparison.about.get("environment", {}))
+
+
+def _pairs(facts: dict[str, Any]) -> Markup:
+    rows = [
+        tag("tr", tag("th", name.replace("_", " "), scope="row"), tag("td", _text(value)))
+        for name, value in facts.items()
+        if value is not None
+    ]
+    return tag("div", tag("table", tag("tbody", *rows), class_="pairs"), class_="scroll")
+
+
+def _text(value: Any, indent: int | None = None) -> Any:
+    if isinstance(value, str | int | float):
+        return value
+    return json.dumps(value, indent=indent, ensure_ascii=False, default=str)

@@ -1,0 +1,475 @@
+"""The page of a comparison: complete, right, safe against what is in it, and alive in a real browser."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from headless_browser import Browser, find_browser
+
+from bayesmkl.evaluation import report
+from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.report import write_report
+from bayesmkl.evaluation.report.markup import Cell, Column, Markup, join, number, table, tag
+
+EVIL = "<script>document.title='evil'</script>"
+MODELS = ["plain", EVIL, 'a "quoted" & <b>bold</b> name', "fails"]
+DATASETS = ["one", "<img src=x onerror=\"document.title='evil'\">", "three"]
+ERROR = "ValueError: `X` has <i>no</i> rows & that's it"
+N_SPLITS = 4
+VOID = {"meta", "img", "br", "link"}
+
+
+def make_cells(models, datasets, n_splits, rng):
+    """Scores with a known order: later models are better; the last fails on two splits of the first data set."""
+    rows = []
+    for d, dataset in enumerate(datasets):
+        for m, model in enumerate(models):
+            for split in range(n_splits):
+                failed = model == "fails" and d == 0 and split in (1, 3)
+                rows.append(
+                    {
+                        "dataset": dataset,
+                        "model": model,
+                        "split": split,
+                        "n_samples": 100 + d,
+                        "n_train": 75 + d,
+                        "n_test": 25,
+                        "seed": 1000 * m + split,
+                        "fit_seconds": float([9.0, 10.5, 100.25, 0.5][m % 4] + 0.01 * split),
+                        "predict_seconds": 0.01,
+                        "kernel_seconds": 0.25 * (m == 0),
+                        "reused_seconds": 0.25 * (m > 0),
+                        "peak_memory_mb": 12.0,
+                        "support_fraction": np.nan if m == 0 else 0.5,
+                        "n_active_kernels": 3.0,
+                        "converged": float(split != 0),
+                        "best_params": '{"C": 10}' if m == 2 else "",
+                        "error": ERROR if failed else "",
+                        "note": "ConvergenceWarning: slow <&>" if m == 1 else "",
+                        "accuracy": np.nan if failed else 0.5 + 0.1 * m + 0.02 * rng.random(),
+                        "log_loss": np.nan if failed or m == 2 else 0.1 + 0.2 * m + 0.1 * rng.random(),
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def make_comparison(models, datasets, n_splits, rng):
+    cells = make_cells(models, datasets, n_splits, rng)
+    study = {"cv": "StratifiedKFold(n_splits=4)", "inner_cv": "5", "inner_scoring": None, "random_state": 17}
+    about = {
+        "study": [study],
+        "metrics": {"accuracy": True, "log_loss": False},
+        "random_state": 17,
+        "cv": study["cv"],
+        "models": {name: f"Estimator({name!r})" for name in models},
+        "datasets": {name: {"n_samples": 100, "source": "fetched", "n_kernels": None} for name in datasets},
+        "environment": {"python": "3.11.2", "platform": "Linux <64>"},
+        "started": "2026-11-21T20:00:00+00:00",
+        "seconds": 61.25,
+        "config": "[study]  # </pre><script>",
+    }
+    return Comparison(cells, about)
+
+
+class Page(HTMLParser):
+    """All elements, and the tables by their id: rows of (text, number to sort by, class)."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.tables, self._open, self.scripts = [], {}, [], []
+        self.words = ""
+        self._table = self._row = None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, name, attributes):
+        attributes = dict(attributes)
+        self.elements.append((name, attributes))
+        if name not in VOID:
+            self._open.append(name)
+        if name == "table":
+            self._table = self.tables.setdefault(attributes.get("id", f"table {len(self.tables)}"), [])
+        elif name == "tr":
+            self._row = []
+            self._table.append(self._row)
+        elif name in ("th", "td"):
+            self._row.append(["", attributes.get("data-value"), attributes.get("class", "")])
+
+    def handle_endtag(self, name):
+        assert self._open.pop() == name, f"</{name}> closes another element"
+
+    def handle_data(self, text):
+        if "script" in self._open or "style" in self._open:
+            if self._open[-1] == "script":
+                self.scripts.append(text)
+            return
+        self.words += text
+        if "td" in self._open or "th" in self._open:
+            self._row[-1][0] += text
+
+    def close(self):
+        super().close()
+        assert not self._open
+
+    def rows(self, identity):
+        """Text of the rows of a table, without its head."""
+        return [[text for text, _, _ in row] for row in self.tables[identity][1:]]
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return make_comparison(MODELS, DATASETS, N_SPLITS, np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def path(comparison, tmp_path_factory):
+    return write_report(comparison, tmp_path_factory.mktemp("report") / "report.html", "Title & <more>")
+
+
+@pytest.fixture(scope="module")
+def text(path):
+    return path.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page(text):
+    return Page(text)
+
+
+@pytest.fixture(scope="module")
+def small():
+    return make_comparison(["plain", "other"], ["one"], 3, np.random.default_rng(1))
+
+
+# ------------------------------------------------------------------------------------------------------ markup
+
+
+def test_text_is_escaped_and_markup_is_not():
+    made = tag("p", "<b> & \"'", tag("i", "<x>"), class_='a"b', data_value=3, hidden=None)
+    assert made == '<p class="a&quot;b" data-value="3">&lt;b&gt; &amp; &quot;&#x27;<i>&lt;x&gt;</i></p>'
+    assert join(["<", Markup("<br>")]) == "&lt;<br>"
+    assert tag("img", alt="<>") == '<img alt="&lt;&gt;">'
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "written"),
+    [
+        (0.91234, 3, "0.912"),
+        (12.3456, 3, "12.35"),
+        (1234.5, 3, "1234"),
+        (0.0, 3, "0"),
+        (7, 3, "7"),
+        (np.int64(12), 3, "12"),
+        (0.0004, 3, "4.00e-04"),
+        (-0.0004, 4, "-0.0004"),
+        (2.5e6, 3, "2.50e+06"),
+        (np.nan, 3, "–"),
+        (-np.inf, 3, "-inf"),
+    ],
+)
+def test_numbers_are_written_for_reading(value, digits, written):
+    assert number(value, digits) == written
+
+
+def test_cells_sort_by_their_full_value():
+    made = table(
+        [Column("name", False), Column("value")],
+        [["a", 0.123456789], ["b", np.nan], ["c", Cell("x", 2)]],
+        "t",
+    )
+    assert re.findall(r'data-value="([^"]*)"', made) == ["0.123456789", "", "2.0"]
+
+
+# ------------------------------------------------------------------------------------------------------ the page
+
+
+def test_page_needs_nothing_else(text, page):
+    for name, attributes in page.elements:
+        for key in ("src", "href", "action", "data", "srcset", "poster", "background"):
+            target = attributes.get(key, "#")
+            assert target.startswith(("#", "data:image/svg+xml;base64,")), (name, target[:80])
+        assert name not in ("link", "iframe", "object", "embed", "base")
+    readable = re.sub(r"base64,[A-Za-z0-9+/=]+", "", text)
+    for word in ("http:", "https:", "//cdn", "@import", "url("):
+        assert word not in readable
+
+
+def test_links_inside_the_page_lead_somewhere(page):
+    identities = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(identities) == len(set(identities))
+    targets = {attributes["href"] for name, attributes in page.elements if name == "a"}
+    assert {"#scores", "#failures", "#ranks", "#differences", "#plots", "#every", "#environment"} <= targets
+    assert targets <= {f"#{identity}" for identity in identities}
+    filtered = {attributes["data-table"] for _, attributes in page.elements if "data-table" in attributes}
+    assert filtered <= set(identities)
+    assert len(filtered) == 3
+
+
+def test_pictures_are_drawings_without_scripts_or_links(page):
+    pictures = [attributes for name, attributes in page.elements if name == "img"]
+    assert len(pictures) == 5
+    for attributes in pictures:
+        assert attributes["alt"]
+        drawing = ET.fromstring(base64.b64decode(attributes["src"].partition(",")[2]))
+        for element in drawing.iter():
+            assert element.tag.rpartition("}")[2] not in ("script", "foreignObject")
+            links = [v for key, v in element.attrib.items() if key.rpartition("}")[2] == "href"]
+            assert all(link.startswith(("#", "data:")) for link in links)
+
+
+def test_only_the_script_of_the_page_may_run(page):
+    (script,) = page.scripts
+    (policy,) = (a["content"] for n, a in page.elements if a.get("http-equiv") == "Content-Security-Policy")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; img-src data:;")
+    assert not [key for _, attributes in page.elements for key in attributes if key.startswith("on")]
+
+
+def test_names_of_all_kinds_come_out_as_they_went_in(page, text):
+    assert [row[0] for row in page.rows("scores-accuracy")] == MODELS
+    assert [head for head, _, _ in page.tables["scores-accuracy"][0]] == ["model", *DATASETS, "mean rank"]
+    assert EVIL not in text
+    assert "<b>bold" not in text
+    assert "[study]  # </pre><script>" in page.words
+    assert "Title & <more>" in page.words
+
+
+def test_scores_are_means_and_deviations_over_splits(page, comparison):
+    rows = {row[0][0]: row[1:] for row in page.tables["scores-accuracy"][1:]}
+    for model in MODELS[:3]:
+        for (shown, value, _), dataset in zip(rows[model], DATASETS, strict=False):
+            scores = comparison.scores("accuracy", dataset)[model].to_numpy()
+            assert shown == f"{scores.mean():.3f} ± {scores.std(ddof=1):.3f}"
+            assert float(value) == pytest.approx(scores.mean(), abs=1e-15)
+
+
+def test_best_is_the_best_of_those_that_never_failed(page):
+    marked = {
+        identity: [
+            [row[0][0] for row in page.tables[identity][1:] if "best" in row[column][2]]
+            for column in (1, 2, 3)
+        ]
+        for identity in ("scores-accuracy", "scores-log-loss")
+    }
+    assert marked["scores-accuracy"] == [[MODELS[2]], ["fails"], ["fails"]]  # it fails on the first data set
+    assert marked["scores-log-loss"] == [["plain"]] * 3  # the lowest
+
+
+def test_cells_that_lack_scores_say_so(page):
+    rows = {row[0]: row[1:] for row in page.rows("scores-accuracy")}
+    assert re.fullmatch(r"0\.8\d\d ± 0\.\d\d\d \(2 of 4\)", rows["fails"][0])
+    assert {row[0]: row[1:] for row in page.rows("scores-log-loss")}[MODELS[2]] == ["–"] * 4
+    assert page.rows("failures-errors") == [["fails", "one", "2", "1, 3", ERROR]]
+    assert page.rows("failures-absent") == [[MODELS[2], "log loss (nats)", "all"]]
+    assert page.rows("failures-notes")[0] == [EVIL, "one", "4", "0, 1, 2, 3", "ConvergenceWarning: slow <&>"]
+    assert "2 of 48 fits failed" in page.words
+
+
+def test_ranks_are_those_of_the_comparison(page, comparison):
+    ranks = comparison.ranks("accuracy")
+    assert [row[0] for row in page.rows("ranks-accuracy")] == list(ranks.index)
+    assert [row[:2] for row in page.rows("ranks-accuracy")][:3] == [
+        [MODELS[2], "1.00"],
+        [EVIL, "2.00"],
+        ["plain", "3.00"],
+    ]
+    assert "Friedman's test that 3 models rank alike over 3 data sets: χ² = 6.000, p = 0.050" in page.words
+
+
+def test_pairs_are_those_of_the_comparison(page, comparison):
+    pairs = comparison.significance("accuracy", "corrected_t")
+    shown = page.tables["pairs-accuracy"][1:]
+    assert len(shown) == len(pairs) == 18
+    for row, expected in zip(shown, pairs.to_dict("records"), strict=True):
+        assert [text for text, _, _ in row[:3]] == [expected[name] for name in ("dataset", "first", "second")]
+        for (_, value, _), name in zip(
+            row[3:8], ("difference", "lower", "upper", "p_value", "p_adjusted"), strict=True
+        ):
+            assert (float(value) if value else np.nan) == pytest.approx(expected[name], nan_ok=True)
+        assert row[8][0] == expected["better"]
+    assert "corrected resampled t-test" in page.words
+    assert sum(int(row[1]) for row in page.rows("wins-accuracy")) == sum(
+        int(row[3]) for row in page.rows("wins-accuracy")
+    )
+
+
+def test_costs_are_means_over_splits(page):
+    row = dict(zip([text for text, _, _ in page.tables["costs"][0]], page.tables["costs"][1], strict=True))
+    assert float(row["fit, s"][1]) == pytest.approx(9.015)
+    assert (row["converged"][0], row["support"][1], row["active kernels"][0]) == ("75 %", "", "3.0")
+
+
+def test_every_split_is_there_in_full(page, comparison):
+    heads = [text for text, _, _ in page.tables["splits"][0]]
+    rows = page.tables["splits"][1:]
+    assert len(rows) == len(comparison.cells) == 48
+    for name, head in (
+        ("accuracy", "accuracy"),
+        ("log_loss", "log loss (nats)"),
+        ("seed", "seed"),
+        ("split", "split"),
+    ):
+        shown = [float(row[heads.index(head)][1] or "nan") for row in rows]
+        np.testing.assert_array_equal(shown, comparison.cells[name])
+    assert [row[heads.index("error")][0] for row in rows] == comparison.cells["error"].to_list()
+
+
+def test_protocol_and_environment_are_there(page):
+    facts = {row[0][0]: row[1][0] for rows in page.tables.values() for row in rows if len(row) == 2}
+    assert facts["cv"] == "StratifiedKFold(n_splits=4)"
+    assert (facts["random state"], facts["inner cv"], facts["platform"]) == ("17", "5", "Linux <64>")
+    assert facts[EVIL] == f"Estimator({EVIL!r})"
+    assert "inner scoring" not in facts
+    assert "61 s" in page.words
+
+
+# ------------------------------------------------------------------------------------------------------ writing
+
+
+def test_one_data_set_has_no_ranks_and_the_same_page_every_time(small, tmp_path):
+    first, second = (write_report(small, tmp_path / name) for name in ("a.html", "b.html"))
+    assert first.read_bytes() == second.read_bytes()
+    page = Page(first.read_text(encoding="utf-8"))
+    assert "Ranks are means over data sets, and this comparison has one." in page.words
+    assert "wins-accuracy" not in page.tables
+    assert [row[0][0] for row in page.tables["pairs-accuracy"][1:]] == ["one"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "b.html"]
+
+
+def test_what_cannot_be_tested_is_explained(rng, tmp_path):
+    lonely = make_comparison(["plain"], ["one"], 1, rng)
+    page = Page(write_report(lonely, tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert "two or more different models" in page.words
+    assert page.rows("scores-accuracy")[0][1] == f"{lonely.cells['accuracy'][0]:.3f}"
+
+
+def test_a_comparison_of_failures_only_has_a_page(rng, tmp_path):
+    failed = make_comparison(["plain", "other"], ["one"], 2, rng)
+    failed.cells["error"] = ERROR
+    failed.cells[["accuracy", "log_loss", "fit_seconds", "support_fraction"]] = np.nan
+    page = Page(write_report(failed, tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert page.rows("scores-accuracy") == [["plain", "failed"], ["other", "failed"]]
+    assert "4 of 4 fits failed" in page.words
+    assert page.rows("costs") == []
+
+
+def test_a_page_that_cannot_be_made_leaves_the_old_one(small, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old", encoding="utf-8")
+    monkeypatch.setattr(report, "render", lambda *_: "half \udcff a page")  # cannot be encoded
+    with pytest.raises(UnicodeEncodeError):
+        write_report(small, path)
+    assert [(p.name, p.read_text(encoding="utf-8")) for p in tmp_path.iterdir()] == [("report.html", "old")]
+
+
+def test_unknown_metric_is_refused(small, tmp_path):
+    with pytest.raises(
+        ValueError, match=r"`metrics` must name metrics of the comparison, 'accuracy', 'log_loss'; got 'auc'"
+    ):
+        write_report(small, tmp_path / "report.html", metrics=["auc"])
+    assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------------------------------------------ browser
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    executable = find_browser()
+    if executable is None:
+        pytest.skip("no Chromium on this machine: whether the page renders and sorts was not tested")
+    with Browser(executable, tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+def column(browser, identity, index):
+    """Text of a column as it is shown, from top to bottom."""
+    return browser.evaluate(
+        f"Array.from(document.querySelectorAll('#{identity} tbody tr')).filter((row) => row.offsetParent !== null)"
+        f".map((row) => row.cells[{index}].textContent)"
+    )
+
+
+def test_a_click_sorts_by_number_and_again_the_other_way(browser, path):
+    browser.open(path)
+    assert [float(shown) for shown in column(browser, "costs", 2)[:4]] == pytest.approx(
+        [9, 10.5, 100.25, 0.5], abs=0.1
+    )
+    head = "#costs thead th:nth-child(3)"
+    browser.click(f"{head} button")
+    ascending = [float(shown) for shown in column(browser, "costs", 2)]
+    assert browser.evaluate(f"document.querySelector('{head}').getAttribute('aria-sort')") == "ascending"
+    assert ascending == sorted(ascending)  # as text, 9 would come last
+    browser.click(f"{head} button")
+    assert [float(shown) for shown in column(browser, "costs", 2)] == ascending[::-1]
+    assert browser.evaluate("document.querySelectorAll('#costs [aria-sort]').length") == 1
+
+
+def test_missing_numbers_come_last_either_way_and_the_best_first(browser, path):
+    browser.open(path)
+    for _ in range(2):
+        browser.click("#scores-log-loss thead th:nth-child(2) button")
+        assert column(browser, "scores-log-loss", 1)[-1] == "–"
+    browser.click("#scores-accuracy thead th:nth-child(3) button")
+    assert column(browser, "scores-accuracy", 0) == MODELS[::-1]
+
+
+def test_keys_do_what_clicks_do(browser, path):
+    browser.open(path)
+    browser.evaluate("document.querySelector('#ranks-accuracy thead th:nth-child(1) button').focus()")
+    browser.press_enter()
+    assert column(browser, "ranks-accuracy", 0) == sorted(MODELS, key=str.lower)
+    browser.press_enter()
+    assert column(browser, "ranks-accuracy", 0) == sorted(MODELS, key=str.lower)[::-1]
+
+
+def choose(browser, identity, menu, value):
+    browser.evaluate(
+        f"(() => {{ const menu = document.querySelectorAll('[data-table={identity}] select')[{menu}];"
+        f"menu.value = {json.dumps(value)};"
+        "menu.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+
+
+def test_menus_choose_rows(browser, path):
+    browser.open(path)
+    choose(browser, "splits", 1, EVIL)
+    assert set(column(browser, "splits", 1)) == {EVIL}
+    assert len(column(browser, "splits", 0)) == len(DATASETS) * N_SPLITS
+    choose(browser, "splits", 0, DATASETS[1])
+    assert set(column(browser, "splits", 0)) == {DATASETS[1]}
+    assert browser.evaluate("document.querySelector('[data-table=splits] output').value") == "4 of 48 rows"
+    choose(browser, "pairs-accuracy", 1, "plain")  # first or second of a pair
+    pairs = zip(column(browser, "pairs-accuracy", 1), column(browser, "pairs-accuracy", 2), strict=True)
+    assert [("plain" in pair) for pair in pairs] == [True] * 9
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_page_renders_without_complaints_at_any_width(browser, path, width):
+    browser.requests.clear()
+    browser.open(path, width)
+    assert browser.evaluate("document.title") == "Title & <more>"
+    assert browser.evaluate("Array.from(document.images).every((image) => image.naturalWidth > 100)")
+    assert browser.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    hidden = "Array.from(document.querySelectorAll('.scroll')).filter((box) => box.scrollWidth > box.clientWidth + 1)"
+    assert browser.evaluate(f"{hidden}.every((box) => getComputedStyle(box).overflowX === 'auto')")
+    assert browser.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.complaints == []
+    assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
+
+
+def test_page_prints(browser, path, tmp_path):
+    browser.open(path)
+    browser.print_to(tmp_path / "report.pdf")
+    printed = (tmp_path / "report.pdf").read_bytes()
+    assert printed.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) >= 3
