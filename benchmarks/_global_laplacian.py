@@ -13,7 +13,6 @@ import numpy as np
 from _protocol import have_real_data
 from _report import markdown_table, mean_and_std
 from _semisupervised import Sample, gaussians, learn, learn_glks, learn_shared
-from _tangent import AFFINE, TANGENT, tangent_distances
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
@@ -22,42 +21,32 @@ from sklearn.preprocessing import MinMaxScaler
 from bayesmkl.datasets import fetch, load_iris
 from bayesmkl.discriminative._graph import knn_laplacian
 from bayesmkl.discriminative.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
+from bayesmkl.evaluation.papers import lapmkl, primalmkl
+from bayesmkl.evaluation.papers.tangent import AFFINE, TANGENT, tangent_distances
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["run"]
 
-# 33 Gaussian widths, of which 1 occurs three times
-WIDTHS = np.unique(np.concatenate([base ** np.arange(-5.0, 6.0) for base in (1.1, 1.5, 2.0)]).round(12))
-LAPSVM_WIDTHS = 2.0 ** np.arange(-7, 8)
-# (gamma_A, gamma_I / gamma_A): the first of the best is taken
-GRID = [(ambient, ratio) for ratio in (1.0, 0.1, 10.0, 0.01) for ambient in (0.01, 1.0)]
+WIDTHS = np.array(primalmkl.WIDTHS)
+LAPSVM_WIDTHS = np.array(lapmkl.LAPSVM_WIDTHS)
+GRID = list(lapmkl.GAMMAS)  # (gamma_A, gamma_I / gamma_A): the first of the best is taken
 DEFAULT = (0.01, 1.0)
 SUPERVISED = [(reg, 0.0) for reg in (0.1, 0.01, 1.0, 0.001, 10.0)]
-GLKS_GRID = [(gamma, constant) for constant in (0.0, 1.0) for gamma in (1e-3, 1e-5, 1e-1, 10.0)]
+GLKS_GRID = list(lapmkl.GLKS)
 NEIGHBORS = 10
 DISTANCES = ("Euclidean", "affine", "tangent")
 DIGIT_METHODS = ("GLKS-SSL", "deformed", "paper's (18)")
 
 PAIRS = {  # GLKS-SSL and LapMKL of table 3: Euclidean, transformation, tangent
-    (1, 7): (
-        "98.45 ± 0.00",
-        "100.00 ± 0.00",
-        "98.49 ± 0.00",
-        "100.00 ± 0.00",
-        "98.97 ± 0.00",
-        "100.00 ± 0.00",
-    ),
-    (2, 3): ("96.80 ± 0.76", "94.69 ± 2.13", "97.37 ± 1.12", "95.64 ± 3.14", "98.85 ± 0.14", "98.14 ± 1.96"),
-    (2, 7): ("96.09 ± 0.29", "96.76 ± 0.84", "97.27 ± 0.51", "97.08 ± 1.28", "97.89 ± 0.22", "97.56 ± 0.94"),
-    (3, 8): ("93.94 ± 0.89", "93.55 ± 1.87", "93.04 ± 0.71", "94.80 ± 2.36", "93.80 ± 0.58", "98.19 ± 0.88"),
-    (4, 7): ("97.37 ± 0.53", "98.62 ± 0.45", "98.09 ± 0.43", "98.94 ± 0.23", "98.87 ± 0.20", "99.36 ± 2.22"),
+    tuple(int(digit) for digit in name.split(" versus ")): tuple(
+        f"{mean:.2f} ± {std:.2f}" for cell in cells for mean, std in (cell[:2], cell[2:])
+    )
+    for name, cells in lapmkl.PUBLISHED_3.items()
 }
+RENAMED = {"liver": "bupaliver", "heart": "heart_statlog"}
 SETS = {  # PrimalMKL, LapSVM, GLKS-SSL and LapMKL of table 4
-    "sonar": ("68.31 ± 7.78", "73.13 ± 4.07", "70.30 ± 4.59", "75.00 ± 3.63"),
-    "ionosphere": ("91.10 ± 3.04", "88.19 ± 1.95", "80.28 ± 2.59", "92.09 ± 3.09"),
-    "bupaliver": ("61.03 ± 3.75", "65.11 ± 4.08", "55.28 ± 2.76", "60.30 ± 4.89"),
-    "heart_statlog": ("70.48 ± 11.81", "86.51 ± 2.65", "85.40 ± 2.01", "85.85 ± 2.34"),
-    "thyroid": ("91.25 ± 2.96", "93.93 ± 2.20", "86.62 ± 9.40", "95.40 ± 2.03"),
+    RENAMED.get(name, name): tuple(f"{mean:.2f} ± {std:.2f}" for mean, std in lapmkl.PUBLISHED_4[name])
+    for name in ("sonar", "ionosphere", "liver", "heart", "thyroid")
 }
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from _localized_protocol import SETS, VARIANTS
 from _report import markdown_table, mean_and_std
 
+from bayesmkl.evaluation.papers import localized_numbers
+
 __all__ = [
     "COSTLY_ROWS",
     "EPSILON",
@@ -33,38 +35,17 @@ class Published(NamedTuple):
     seconds: float
 
 
-PUBLISHED = {
-    "breast": {
-        "LMKL": Published((97.08, 1.1), 0.18),
-        "SwMKL": Published((96.42, 1.6), 0.18),
-        "LD-MKL": Published((93.4, 2.2), 0.63),
-        "C-LMKL": Published((90.4, 2.4), 5.6),
-    },
-    "diabetes": {
-        "LMKL": Published((73.19, 3.39), 0.27),
-        "SwMKL": Published((76.63, 2.9), 0.29),
-        "LD-MKL": Published((77.0, 3.4), 0.48),
-        "C-LMKL": Published((71.1, 10.0), 7.2),
-    },
-    "german": {
-        "LMKL": Published((70.07, 3.1), 0.63),
-        "SwMKL": Published((72.2, 3.29), 0.62),
-        "LD-MKL": Published((73.0, 3.8), 1.0),
-        "C-LMKL": Published((73.4, 4.1), 16.3),
-    },
-    "liver": {
-        "LMKL": Published((56.82, 6.53), 0.13),
-        "SwMKL": Published((59.63, 10.47), 0.11),
-        "LD-MKL": Published((58.8, 8.0), 0.3),
-        "C-LMKL": Published((49.7, 6.3), 1.45),
-    },
-    "mushrooms": {
-        "LMKL": Published((99.87, 0.1), 24.4),
-        "SwMKL": Published((99.9, 0.0), 21.3),
-        "LD-MKL": Published((99.9, 0.1), 53.0),
-        "C-LMKL": Published((98.8, 0.24), 31.4 * 60),
-    },
-}
+def _published(name: str) -> dict[str, Published]:
+    cells = zip(
+        localized_numbers.LOCALIZED,
+        localized_numbers.WITH_MWU[name],
+        localized_numbers.MWU_SECONDS[name],
+        strict=True,
+    )
+    return {method: Published(accuracy, seconds) for method, accuracy, seconds in cells}
+
+
+PUBLISHED = {name: _published(name) for name in SETS}
 
 
 class Found(NamedTuple):

@@ -21,6 +21,8 @@ from bayesmkl.discriminative import (
     SwMKLClassifier,
     UniformMKLClassifier,
 )
+from bayesmkl.evaluation.papers import localized as paper
+from bayesmkl.evaluation.papers import localized_numbers
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 
 __all__ = [
@@ -40,9 +42,9 @@ __all__ = [
     "split",
 ]
 
-GAMMAS = 2.0 ** np.array([-4, -3, -2, -1, 0, 2])  # of the paper's 2^-4, ..., 2^4
+GAMMAS = np.array(paper.GAMMAS)
 CV_ROWS, CV_FOLDS = 400, 3
-TEST_SHARE = 0.25
+TEST_SHARE = paper.TEST_SHARE
 
 
 class Published(NamedTuple):
@@ -58,7 +60,7 @@ class PaperSet(NamedTuple):
 
     name: str
     published: dict[str, Published]
-    n_widths: int = len(GAMMAS)  # the first ones: LibSVM needs minutes where the quadratic kernel is large
+    n_widths: int  # the first ones: LibSVM needs minutes where the quadratic kernel is large
 
 
 class Variant(NamedTuple):
@@ -100,68 +102,22 @@ class Split(NamedTuple):
         return self._replace(X=root * self.X, X_test=root * self.X_test)
 
 
+def _published(name: str) -> dict[str, Published]:
+    """Put what tables 2 and 4 have of a set together."""
+    accuracies = dict(zip(localized_numbers.LOCALIZED, localized_numbers.WITH_LIBSVM[name], strict=True))
+    seconds = dict(zip(localized_numbers.LOCALIZED, localized_numbers.SECONDS[name], strict=True))
+    support = dict(zip(localized_numbers.ALL, localized_numbers.SUPPORT[name], strict=True))
+    return {
+        method: Published(share, accuracies.get(method), seconds.get(method))
+        for method, share in support.items()
+        if share is not None
+    }
+
+
 SETS = {
-    "breast": PaperSet(
-        "breast_wisconsin",
-        {
-            "LMKL": Published((38.0, 3.5), (96.58, 1.35), 122.0),
-            "SwMKL": Published((11.4, 1.0), (97.1, 1.1), 0.15),
-            "LD-MKL": Published((12.9, 1.1), (97.1, 1.2), 0.14),
-            "C-LMKL": Published((10.8, 1.1), (96.7, 1.1), 28.7),
-            "MWUMKL": Published((21.0, 1.4)),
-            "Uniform": Published((70.2, 1.9)),
-            "GMKL": Published((15.1, 1.0)),
-        },
-    ),
-    "diabetes": PaperSet(
-        "pima",
-        {
-            "LMKL": Published((58.0, 1.7), (74.71, 3.07), 157.6),
-            "SwMKL": Published((55.2, 1.3), (77.0, 2.7), 0.18),
-            "LD-MKL": Published((56.4, 1.3), (76.7, 2.56), 0.24),
-            "C-LMKL": Published((73.9, 10.0), (76.4, 2.4), 36.8),
-            "MWUMKL": Published((79.1, 1.7)),
-            "Uniform": Published((70.0, 2.0)),
-            "GMKL": Published((61.9, 1.2)),
-        },
-    ),
-    "german": PaperSet(
-        "german_numeric",
-        {
-            "LMKL": Published((89.2, 2.8), (70.78, 2.85), 216.0),
-            "SwMKL": Published((52.2, 3.3), (75.7, 2.4), 0.27),
-            "LD-MKL": Published((43.4, 2.4), (75.84, 2.51), 0.38),
-            "C-LMKL": Published((99.8, 0.3), (76.8, 1.6), 69.6),
-            "MWUMKL": Published((81.7, 1.1)),
-            "Uniform": Published((60.8, 1.6)),
-            "GMKL": Published((68.4, 1.4)),
-        },
-        n_widths=4,
-    ),
-    "liver": PaperSet(
-        "bupaliver",
-        {
-            "LMKL": Published((63.1, 2.3), (62.49, 5.92), 35.4),
-            "SwMKL": Published((82.2, 1.7), (69.3, 5.0), 0.1),
-            "LD-MKL": Published((70.2, 7.3), (65.19, 5.81), 0.83),
-            "C-LMKL": Published((88.1, 2.7), (57.7, 5.1), 7.4),
-            "MWUMKL": Published((92.2, 1.6)),
-            "Uniform": Published((89.6, 2.6)),
-            "GMKL": Published((84.2, 1.9)),
-        },
-    ),
-    "mushrooms": PaperSet(
-        "mushrooms",
-        {
-            "LMKL": Published((1.9, 0.1), (99.99, 0.0), 17.27 * 60),
-            "SwMKL": Published((4.3, 0.2), (99.9, 0.0), 14.57),
-            "LD-MKL": Published((8.1, 0.8), (100.0, 0.0), 3.1),
-            "C-LMKL": Published((4.0, 0.3), (100.0, 0.0), 2.43 * 3600),
-            "MWUMKL": Published((22.6, 0.1)),
-            "Uniform": Published((96.4, 0.8)),
-            "GMKL": Published((15.2, 0.2)),
-        },
-    ),
+    s.name: PaperSet(s.source.name, _published(s.name), paper.N_WIDTHS.get(s.name, len(GAMMAS)))
+    for s in paper.SETS
+    if s.name in ("breast", "diabetes", "german", "liver", "mushrooms")
 }
 
 # The first one is that of the tables: LIBSVM's own scaling, and scikit-learn's polynomial kernel, to which only the

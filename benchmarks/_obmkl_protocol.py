@@ -21,6 +21,7 @@ from bayesmkl.discriminative.obmkl import (
     select_by_ratio,
     select_nearest,
 )
+from bayesmkl.evaluation.papers import obmkl_rows
 from bayesmkl.kernels.alignment import frobenius_gram
 from bayesmkl.kernels.stack import DenseStack
 
@@ -44,38 +45,26 @@ ACTIVE = 1e-6  # of the largest weight: what counts as an active kernel
 ONE_KERNEL = "SVM(best)"
 
 
+def plus_minus(published: obmkl_rows.Published, digits: int | None = None) -> str:
+    """Write a published mean and standard deviation."""
+    form = "g" if digits is None else f".{digits}f"
+    return f"{published.value:{form}} ± {published.std:{form}}"
+
+
 TABLE_2 = {  # CV error, support vectors, active kernels
-    "OBMKL(ratio)": ("0.068 ± 0.036", "392 ± 161", "6 ± 0"),
-    "OBMKL(qp)": ("0.068 ± 0.038", "302 ± 175", "2 ± 0"),
-    "OBMKL(aqp)": ("0.058 ± 0.032", "419 ± 180", "2 ± 0"),
-    "ABMKL(ratio)": ("0.068 ± 0.037", "376 ± 164", "6 ± 0"),
-    "ABMKL(convex)": ("0.072 ± 0.040", "243 ± 136", "1.2 ± 0.4"),
-    "GMKL": ("0.057 ± 0.028", "648 ± 410", "3.4 ± 1.2"),
-    "GLMKL": ("0.058 ± 0.029", "668 ± 422", "5.8 ± 0.4"),
-    "RBMKL": ("0.066 ± 0.033", "760 ± 161", "6 ± 0"),
-    "SVM(best)": ("0.063 ± 0.033", "890 ± 712", "1 ± 0"),
+    name: (plus_minus(error, 3), plus_minus(support, 0), plus_minus(active))
+    for name, (error, support, active) in obmkl_rows.TABLE_2.items()
 }
 TABLE_3 = {  # wins, ties, losses of OBMKL(ratio), OBMKL(qp), OBMKL(aqp) against each method
-    "OBMKL(ratio)": ("-", "14, 2, 3", "13, 4, 2"),
-    "OBMKL(qp)": ("3, 2, 14", "-", "5, 8, 6"),
-    "OBMKL(aqp)": ("2, 4, 13", "6, 8, 5", "-"),
-    "ABMKL(ratio)": ("6, 8, 5", "13, 4, 2", "13, 4, 2"),
-    "ABMKL(convex)": ("5, 4, 10", "7, 9, 3", "7, 8, 4"),
-    "GMKL": ("2, 8, 9", "8, 7, 4", "7, 9, 3"),
-    "GLMKL": ("3, 6, 10", "7, 9, 3", "7, 8, 4"),
-    "RBMKL": ("10, 5, 4", "15, 3, 1", "14, 3, 2"),
-    "SVM(best)": ("3, 3, 13", "6, 7, 6", "5, 5, 9"),
+    name: tuple(
+        "-" if name == column else ", ".join(map(str, records[name]))
+        for column, records in obmkl_rows.TABLE_3.items()
+    )
+    for name in obmkl_rows.METHODS
 }
 TABLE_4 = {  # wins, ties, losses; winning percentage; support vectors; active kernels
-    "OBMKL(ratio)": ("34, 40, 78", 22.37, "189 ± 107", "21 ± 0"),
-    "OBMKL(qp)": ("76, 49, 27", 50.00, "107 ± 100", "2.3 ± 0.4"),
-    "OBMKL(aqp)": ("71, 49, 32", 46.71, "141 ± 101", "2.8 ± 0.5"),
-    "ABMKL(ratio)": ("28, 40, 84", 18.42, "182 ± 114", "21 ± 0"),
-    "ABMKL(convex)": ("53, 54, 45", 34.87, "114 ± 107", "1.7 ± 0.7"),
-    "GMKL": ("57, 54, 41", 37.50, "167 ± 125", "19.3 ± 3.4"),
-    "GLMKL": ("56, 56, 40", 36.84, "173 ± 129", "21 ± 0"),
-    "RBMKL": ("22, 25, 105", 14.47, "252 ± 122", "21 ± 0"),
-    "SVM(best)": ("83, 41, 28", 54.61, "181 ± 115", "1 ± 0"),
+    name: (", ".join(map(str, record)), percent, plus_minus(support, 0), plus_minus(active))
+    for name, (record, percent, support, active) in obmkl_rows.TABLE_4.items()
 }
 
 

@@ -27,6 +27,7 @@ from bayesmkl.discriminative.gmkl import GMKLOptions, combine_product, fit_gmkl
 from bayesmkl.discriminative.primalmkl import fit_primalmkl
 from bayesmkl.discriminative.simplemkl import SimpleMKLOptions, fit_simplemkl
 from bayesmkl.discriminative.smomkl import SMOMKLOptions, fit_smomkl
+from bayesmkl.evaluation.papers import primalmkl
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["small_bases", "table_1", "table_2"]
@@ -43,48 +44,22 @@ class Published(NamedTuple):
 
 
 TABLE_2 = {
-    "sonar": {
-        "GMKL": Published(87.30, 3.17, 24.6),
-        "SMO-MKL": Published(86.90, 5.01, 2.3),
-        "SimpleMKL": Published(88.17, 3.03, 15.60),
-        "PrimalMKL": Published(86.08, 4.31, 2.1),
-    },
-    "ionosphere": {
-        "GMKL": Published(94.25, 1.80, 14.7),
-        "SMO-MKL": Published(92.63, 1.41, 5.5),
-        "SimpleMKL": Published(94.34, 2.23, 24.65),
-        "PrimalMKL": Published(94.50, 2.20, 17.1),
-    },
-    "bupaliver": {
-        "GMKL": Published(65.42, 3.64, 6.0),
-        "SMO-MKL": Published(67.51, 2.65, 8.8),
-        "SimpleMKL": Published(65.67, 1.71, 7.30),
-        "PrimalMKL": Published(67.81, 4.60, 1.1),
-    },
-    "pima": {
-        "GMKL": Published(76.28, 2.02, 5.5),
-        "SMO-MKL": Published(74.51, 2.60, 10.0),
-        "SimpleMKL": Published(76.67, 2.42, 17.7),
-        "PrimalMKL": Published(76.88, 2.28, 15.3),
-    },
-    "wdbc": {
-        "GMKL": Published(97.23, 1.22, 10.9),
-        "SMO-MKL": Published(97.50, 1.10, 13.3),
-        "SimpleMKL": Published(96.75, 1.01, 24.75),
-        "PrimalMKL": Published(97.01, 0.93, 15.1),
-    },
+    {"liver": "bupaliver"}.get(name, name): {
+        method: Published(*cell) for method, cell in zip(primalmkl.METHODS_2, row, strict=True)
+    }
+    for name, row in primalmkl.PUBLISHED_2.items()
+    if name != "australian"
 }
 # (name for `fetch`, training and test samples of Rätsch's splits); SimpleMKL, (T), PrimalMKL, (T) of table 1
 TABLE_1 = {
-    "breast": ("breast_ljubljana", 200, 77, (74.55, 74.74, 74.22, 73.76)),
-    "diabetis": ("pima", 468, 300, (75.98, 75.37, 76.50, 75.90)),
-    "german": ("german_numeric", 700, 300, (75.42, 74.95, 75.52, 74.33)),
-    "heart": ("heart_statlog", 170, 100, (83.15, 84.35, 83.25, 84.05)),
-    "thyroid": ("thyroid", 140, 75, (95.60, 94.73, 95.73, 95.87)),
-    "titanic": ("titanic", 150, 2051, (77.90, 77.49, 77.63, 77.22)),
-    "splice": ("splice", 500, 2175, (87.79, 83.06, 88.32, 81.32)),
-    "banana": ("banana", 400, 4900, (89.60, 88.95, 89.46, 89.18)),
-    "waveform": ("waveform", 400, 4600, (90.32, 90.29, 90.40, 88.06)),
+    paper_set.name: (
+        paper_set.source.name,
+        500 if paper_set.name == "splice" else n_train,
+        n_test,
+        tuple(accuracy for accuracy, _ in primalmkl.PUBLISHED_1[paper_set.name][1:]),
+    )
+    for paper_set, (n_train, n_test) in primalmkl.SETS_1.items()
+    if paper_set.name != "flare"
 }
 
 

@@ -10,8 +10,10 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.bemkl import Gamma, binary
-from bayesmkl.datasets import fetch, load_wdbc
-from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
+from bayesmkl.evaluation.papers.bemkl_uci import N_KERNELS, N_TRAIN, PUBLISHED, Row, paper_bank
+from bayesmkl.evaluation.papers.bemkl_uci import SETS as PAPER_SETS
+from bayesmkl.evaluation.study import fetched
+from bayesmkl.kernels import KernelBank
 
 __all__ = [
     "KERNEL_PRIORS",
@@ -26,7 +28,6 @@ __all__ = [
     "split",
 ]
 
-WIDTHS = 2.0 ** np.arange(-3, 7)
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
 KERNEL_PRIORS = {"sparse": Gamma(1e-10, 1e-10), "nonsparse": Gamma(1.0, 1.0)}
 
@@ -49,63 +50,15 @@ class PaperSet(NamedTuple):
     nonsparse: Published
 
 
+def _published(row: Row) -> Published:
+    return Published(row.seconds.value if row.seconds else None, row.accuracy, row.selected)
+
+
 SETS = {
-    "breast": PaperSet(
-        "breast_wisconsin",
-        478,
-        130,
-        Published(18.86, (96.80, 1.02), (34.35, 2.46)),
-        Published(18.84, (96.98, 0.86), (98.95, 1.32)),
-    ),
-    "bupaliver": PaperSet(
-        "bupaliver",
-        241,
-        91,
-        Published(3.83, (68.41, 4.28), (18.40, 2.62)),
-        Published(3.81, (70.72, 3.83), (70.70, 1.13)),
-    ),
-    "heart": PaperSet(
-        "heart_statlog",
-        189,
-        377,
-        Published(13.69, (80.80, 4.01), (41.85, 4.26)),
-        Published(13.58, (81.36, 4.70), (181.40, 8.93)),
-    ),
-    "ionosphere": PaperSet(
-        "ionosphere",
-        245,
-        442,
-        Published(22.72, (92.03, 1.72), (41.90, 4.42)),
-        Published(22.76, (92.03, 1.77), (219.05, 7.77)),
-    ),
-    "pima": PaperSet(
-        "pima",
-        537,
-        117,
-        Published(21.15, (75.02, 2.28), (23.20, 2.02)),
-        Published(20.94, (74.96, 2.08), (79.55, 2.93)),
-    ),
-    "sonar": PaperSet(
-        "sonar",
-        144,
-        793,
-        Published(51.34, (76.88, 3.95), (15.30, 3.40)),
-        Published(51.51, (82.81, 4.12), (372.80, 7.78)),
-    ),
-    "wdbc": PaperSet(
-        "wdbc",
-        398,
-        403,
-        Published(41.31, (95.70, 2.32), (35.65, 2.28)),
-        Published(None, None, None),
-    ),
-    "wpbc": PaperSet(
-        "wpbc",
-        135,
-        429,
-        Published(12.72, (75.25, 1.01), (28.25, 2.75)),
-        Published(12.67, (73.64, 2.66), (220.10, 9.83)),
-    ),
+    s.name: PaperSet(
+        s.source.name, N_TRAIN[s.name], N_KERNELS[s.name], *map(_published, PUBLISHED[s.name].values())
+    )
+    for s in PAPER_SETS
 }
 
 
@@ -116,15 +69,9 @@ def have_real_data() -> bool:
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Features and labels (-1.0, +1.0) of a set of the paper's table, encoded as its number of kernels tells."""
-    if name == "wdbc":
-        X, y = load_wdbc(return_X_y=True)
-    else:
-        X, y = fetch(SETS[name].name, one_hot=name == "heart", return_X_y=True)
-    if name == "wpbc":
-        X = X[
-            :, 1:
-        ]  # `time` is the other half of the outcome; without it 32 features make the paper's 429 kernels
-    return X, y.astype(float)
+    source = next(s.source for s in PAPER_SETS if s.name == name)
+    data = (source.load or fetched)(source.name, **(source.options or {}))
+    return np.asarray(data.X), data.y.astype(float)
 
 
 def split(X: np.ndarray, y: np.ndarray, n_train: int, seed: int) -> tuple[np.ndarray, ...]:
@@ -149,8 +96,7 @@ def paper_kernels(convention: str = "2s2", views: Any = "all+each") -> KernelBan
         ``exp(-d²/(2 s²))`` or ``exp(-d²/s²)``; the paper does not say which.
     views : str or dict
     """
-    gaussians = [Gaussian(width=s) if convention == "2s2" else Gaussian(gamma=s**-2) for s in WIDTHS]
-    return KernelBank([*gaussians, *(Polynomial(degree=q) for q in (1, 2, 3))], views=views)
+    return paper_bank(2.0 if convention == "2s2" else 1.0, views)
 
 
 def problem_of(stack: Any, gram: np.ndarray, y: np.ndarray, prior: str) -> binary.BinaryProblem:

@@ -1,4 +1,4 @@
-"""The command line: ``bayesmkl demo | fit | diagnose | predict``.
+"""The command line: ``bayesmkl demo | fit | diagnose | predict | compare | reproduce``.
 
 This module only declares commands and options; what they do is imported when one of them runs, so that ``--help``
 answers at once.
@@ -6,7 +6,6 @@ answers at once.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Annotated
 import typer
 
 from bayesmkl import __version__
+from bayesmkl.cli.choices import Inference, KernelPrior, KernelsOn, MissingViews, Multiclass, Task
 
 __all__ = ["app", "main"]
 
@@ -25,53 +25,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-
-
-class Task(enum.StrEnum):
-    """What kind of target there is."""
-
-    AUTO = "auto"
-    CLASSIFICATION = "classification"
-    REGRESSION = "regression"
-
-
-class KernelsOn(enum.StrEnum):
-    """The columns that kernels see."""
-
-    ALL = "all"
-    EACH = "each"
-    ALL_AND_EACH = "all+each"
-
-
-class KernelPrior(enum.StrEnum):
-    """Prior on the precision of the kernel weights."""
-
-    NONSPARSE = "nonsparse"
-    SPARSE = "sparse"
-
-
-class Multiclass(enum.StrEnum):
-    """How more than two classes are told apart."""
-
-    SHARED = "shared"
-    ONE_VERSUS_ALL = "one-versus-all"
-    MULTINOMIAL = "multinomial"
-
-
-class MissingViews(enum.StrEnum):
-    """What becomes of empty cells."""
-
-    ERROR = "error"
-    INTEGRATE = "integrate"
-
-
-class Inference(enum.StrEnum):
-    """How the posterior is found."""
-
-    VB = "vb"
-    NUTS = "nuts"
-    GIBBS = "gibbs"
-    SVI = "svi"
 
 
 def main() -> None:
@@ -273,3 +226,73 @@ def predict(
         from bayesmkl.cli.commands import run_predict
 
         run_predict(run, data, out)
+
+
+@app.command()
+def compare(
+    config: Annotated[Path, typer.Argument(help="What to compare: a TOML file.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(help="Folder to write; one of an interrupted run continues.", show_default=False),
+    ],
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Processes that work at the same time, instead of n_jobs; -1 is one per core."),
+    ] = None,
+) -> None:
+    """Compare models on data sets, as a configuration file says; write all scores and a report.
+
+    Every finished cell (data set, model, split) is kept at once: after an interruption the same command continues
+    where it was. A model that fails is recorded and does not stop the others; the exit code is 3 if all of them did.
+    """
+    with _bad_input_reported():
+        from bayesmkl.cli.compare_command import run_compare
+
+        try:
+            any_result = run_compare(config, out, jobs)
+        except KeyboardInterrupt as error:
+            raise typer.Exit(130) from error
+    if not any_result:
+        raise typer.Exit(3)
+
+
+@app.command()
+def reproduce(
+    table: Annotated[
+        str | None, typer.Argument(help="Table or figure, such as bemkl-table1.", show_default=False)
+    ] = None,
+    list_tables: Annotated[bool, typer.Option("--list", help="Show all tables and exit.")] = False,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Small stand-ins for the data and few splits: seconds.")
+    ] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of the data that you bring.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write, or to go on in; reproduce/TABLE by default.", show_default=False),
+    ] = None,
+    splits: Annotated[
+        int | None, typer.Option(min=1, help="Splits; the paper's number by default.", show_default=False)
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="Data set to run, of those in the table; may be repeated.", show_default=False),
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; -1 takes all cores.")] = 1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of splits and models.")] = 0,
+) -> None:
+    """Repeat a table of one of the papers; print published numbers beside ours.
+
+    Writes the same folder as `compare`. A run that was stopped goes on where it was. Exit code 1: a cell is empty.
+    """
+    with _bad_input_reported():
+        from bayesmkl.cli.reproduce_command import run_list, run_reproduce
+        from bayesmkl.evaluation.papers.tables import Setting
+
+        if list_tables:
+            run_list()
+        elif table is None:
+            raise ValueError("name a table, such as bemkl-table1; `bayesmkl reproduce --list` shows all.")
+        else:
+            run_reproduce(table, Setting(fast, data, splits, jobs, seed, tuple(only) if only else None), out)

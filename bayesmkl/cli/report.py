@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["METRICS", "notes_of_warnings", "print_metrics", "print_shares", "say"]
+__all__ = ["METRICS", "console", "notes_of_warnings", "print_metrics", "print_shares", "say"]
 
 PIPED_WIDTH = 110  # columns where nobody looks at a terminal
 METRICS = {
@@ -28,14 +28,15 @@ METRICS = {
 }
 
 
-def _console(stderr: bool = False) -> Console:
+def console(stderr: bool = False) -> Console:
+    """Return where to print: stdout, or stderr for what is no result."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(file=stream, width=None if stream.isatty() else PIPED_WIDTH, highlight=False)
 
 
 def say(text: str) -> None:
     """Print one paragraph."""
-    _console().print(escape(text), soft_wrap=True)
+    console().print(escape(text), soft_wrap=True)
 
 
 @contextmanager
@@ -46,7 +47,7 @@ def notes_of_warnings() -> Iterator[None]:
         warnings.simplefilter("always", UserWarning)
         yield
     for text in dict.fromkeys(str(warning.message) for warning in caught):
-        _console(stderr=True).print(f"[yellow]note:[/yellow] {escape(text)}", soft_wrap=True)
+        console(stderr=True).print(f"[yellow]note:[/yellow] {escape(text)}", soft_wrap=True)
 
 
 def print_shares(table: pd.DataFrame, of: str) -> None:
@@ -72,7 +73,7 @@ def print_shares(table: pd.DataFrame, of: str) -> None:
             if of == "kernel":
                 cells += [f"{row['weight']:.3g}", f"{row['weight_lower']:.2g} to {row['weight_upper']:.2g}"]
             shown.add_row(escape(str(row[of])), *cells)
-        _console().print(shown)
+        console().print(shown)
 
 
 def print_metrics(metrics: dict[str, float], n_rows: int) -> None:
@@ -85,4 +86,4 @@ def print_metrics(metrics: dict[str, float], n_rows: int) -> None:
     shown.add_column("meaning")
     for name, value in metrics.items():
         shown.add_row(name, f"{value:.4g}", METRICS[name])
-    _console().print(shown)
+    console().print(shown)

@@ -112,6 +112,10 @@ def test_laplacian_is_kept():
     np.testing.assert_array_equal(model.laplacian_.toarray(), knn_laplacian(X, 3).toarray())
 
 
+def euclidean(X):
+    return cdist(X, X)
+
+
 def test_given_graphs_are_the_graph_of_the_features():
     X, _, partly = moons()
     scores = [
@@ -121,10 +125,17 @@ def test_given_graphs_are_the_graph_of_the_features():
             {"laplacian": knn_laplacian(X, 7)},
             {"laplacian": scipy.sparse.csr_matrix(knn_laplacian(X, 7))},
             {"distances": cdist(X, X)},
+            {"distances": euclidean},
         )
     ]
     for found in scores[1:]:
         assert_same(found, scores[0], 1e-9)
+
+
+def test_a_function_of_distances_needs_features():
+    X, _, partly = moons()
+    with pytest.raises(ValueError, match="`distances` cannot be a function with precomputed kernels"):
+        LapMKLClassifier("precomputed", unlabeled_label=-1, distances=euclidean).fit(stack_of(X), partly)
 
 
 def test_precomputed_kernels_find_neighbors_in_the_feature_space_of_their_mean():

@@ -48,9 +48,10 @@ class LapMKLClassifier(DiscriminativeClassifier):
         space of their mean. Not used with `laplacian`.
     laplacian : array-like or sparse matrix of shape (n_samples, n_samples), default=None
         Laplacian of a graph over the training samples: symmetric, with zero row sums.
-    distances : array-like of shape (n_samples, n_samples), default=None
-        Distances among the training samples to find neighbors by. Like `laplacian` they belong to the rows of one
-        training set, so that cross-validation cannot split them.
+    distances : array-like of shape (n_samples, n_samples) or callable, default=None
+        Distances among the training samples to find neighbors by. Like `laplacian`, an array belongs to the rows of
+        one training set, so that cross-validation cannot split it. A function of `X`, which must not be precomputed
+        kernels, returns such an array for every training set.
     unlabeled_label : label, default=None
         Marks samples without a label, for example -1; two other labels must remain. With None all are labeled and -1
         is an ordinary class.
@@ -269,7 +270,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
                 raise ValueError("`laplacian` and `distances` both define the graph; give one of them.")
             return check_laplacian(self.laplacian, stack.n_train)
         if self.distances is not None:
-            distances = np.asarray(self.distances, dtype=np.float64)
+            distances = np.asarray(self._distances(), dtype=np.float64)
             if distances.shape != (stack.n_train, stack.n_train):
                 raise ValueError(
                     f"`distances` must be those among the {stack.n_train} training samples, of shape "
@@ -280,6 +281,15 @@ class LapMKLClassifier(DiscriminativeClassifier):
             return knn_laplacian(self.kernel_bank_.X_train_, n_neighbors)
         mean = stack.combine(np.full(stack.n_kernels, 1.0 / stack.n_kernels))
         return knn_laplacian(squared_kernel_distances(mean), n_neighbors, metric="precomputed")
+
+    def _distances(self) -> Any:
+        if not callable(self.distances):
+            return self.distances
+        if self.kernel_bank_ is None:
+            raise ValueError(
+                "`distances` cannot be a function with precomputed kernels, which have no features. Pass an array."
+            )
+        return self.distances(self.kernel_bank_.X_train_)
 
     def _store_training(self, stack: DenseStack, split: LabelSplit) -> None:
         """Set what the scores of the training samples tell."""

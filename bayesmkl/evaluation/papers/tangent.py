@@ -18,7 +18,7 @@ TANGENT = (*AFFINE, "thicken")
 
 
 def tangent_distances(images: np.ndarray, transformations: tuple[str, ...] = TANGENT) -> np.ndarray:
-    """Distances of shape (n_images, n_images); entry (i, j) is that of image j to the tangent plane at image i.
+    """Return distances, (n_images, n_images); entry (i, j) is that of image j to the tangent plane at image i.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def tangent_distances(images: np.ndarray, transformations: tuple[str, ...] = TAN
 
 
 def tangents(image: np.ndarray, transformations: tuple[str, ...]) -> np.ndarray:
-    """Derivatives of one image with respect to its transformations, (n_pixels, n_transformations)."""
+    """Differentiate one image by its transformations, (n_pixels, n_transformations)."""
     along_y, along_x = (gaussian_filter(image, SMOOTHING, order=order) for order in ((1, 0), (0, 1)))
     y, x = (axis - (size - 1) / 2 for axis, size in zip(np.indices(image.shape), image.shape, strict=True))
     fields = {

@@ -1,0 +1,54 @@
+"""What options of the command line can be."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = ["Inference", "KernelPrior", "KernelsOn", "MissingViews", "Multiclass", "Task"]
+
+
+class Task(enum.StrEnum):
+    """What kind of target there is."""
+
+    AUTO = "auto"
+    CLASSIFICATION = "classification"
+    REGRESSION = "regression"
+
+
+class KernelsOn(enum.StrEnum):
+    """The columns that kernels see."""
+
+    ALL = "all"
+    EACH = "each"
+    ALL_AND_EACH = "all+each"
+
+
+class KernelPrior(enum.StrEnum):
+    """Prior on the precision of the kernel weights."""
+
+    NONSPARSE = "nonsparse"
+    SPARSE = "sparse"
+
+
+class Multiclass(enum.StrEnum):
+    """How more than two classes are told apart."""
+
+    SHARED = "shared"
+    ONE_VERSUS_ALL = "one-versus-all"
+    MULTINOMIAL = "multinomial"
+
+
+class MissingViews(enum.StrEnum):
+    """What becomes of empty cells."""
+
+    ERROR = "error"
+    INTEGRATE = "integrate"
+
+
+class Inference(enum.StrEnum):
+    """How the posterior is found."""
+
+    VB = "vb"
+    NUTS = "nuts"
+    GIBBS = "gibbs"
+    SVI = "svi"

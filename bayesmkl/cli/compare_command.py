@@ -1,0 +1,242 @@
+"""What `bayesmkl compare` does: read the configuration, run what is left of the study, report."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from bayesmkl import __version__
+from bayesmkl._numerics.files import written_beside
+from bayesmkl.cli.compare_config import read_config
+from bayesmkl.cli.report import console, notes_of_warnings, say
+from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.journal import ABOUT, RESULTS, Journal
+from bayesmkl.evaluation.progress import cell_progress
+from bayesmkl.evaluation.report import write_report
+from bayesmkl.evaluation.runner import run_study
+from bayesmkl.evaluation.study import Study, from_file
+
+__all__ = ["run_compare"]
+
+SECONDS_BETWEEN_LINES = 10.0  # where progress goes to a file
+DATASETS_PER_TABLE = 5
+METRICS_SHOWN = 3
+FAILURES_SHOWN = 5
+REPORT = "report.html"
+CONFIG = "config.toml"
+VERSIONS = ("bayesmkl", "numpy", "scipy", "scikit-learn")  # what computes scores
+
+
+def run_compare(config_file: Path, out: Path, n_jobs: int | None = None) -> bool:
+    """Run a comparison into a folder, or continue it there; return whether any model got through.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        After it has been said what is kept.
+    """
+    study, jobs_of_config = read_config(config_file)
+    jobs = n_jobs if n_jobs is not None else jobs_of_config
+    if jobs == 0:
+        raise ValueError("n_jobs, or --jobs, must be a number of processes, or -1 for one per core; got 0.")
+    text = config_file.read_text(encoding="utf-8")
+    with _held(out):
+        files = _digests(study)
+        _check_same(out, files)
+        earlier = _finished_cells(out)
+        if earlier:
+            say(f"Continuing in {out}{os.sep}: {len(earlier)} cells are there already.")
+        about = {"config": text, "files": files}
+        try:
+            with notes_of_warnings(), cell_progress(True) as bar:
+                lines = Lines(earlier, list(study.datasets))
+                comparison = run_study(study, out, jobs, progress=bar or lines, about=about)
+        except KeyboardInterrupt:
+            kept = len(_finished_cells(out))
+            console(stderr=True).print(
+                f"interrupted: {kept} finished cells are kept in {escape(str(out))}{os.sep}. "
+                "The same command continues there.",
+                soft_wrap=True,
+            )
+            raise
+        write_report(comparison, out / REPORT)
+        with written_beside(out / CONFIG) as beside:
+            beside.write_text(text, encoding="utf-8")
+    print_comparison(comparison)
+    say(f"Written to {out}{os.sep}: {', '.join(sorted(path.name for path in out.iterdir()))}")
+    say(f"Tables, plots and tests: {out / REPORT}")
+    return bool((comparison.cells["error"] == "").any())
+
+
+class Lines:
+    """Progress where nobody looks at a terminal: a line per finished data set, and one now and then.
+
+    Parameters
+    ----------
+    earlier : list of dict
+        Cells that an earlier run finished.
+    datasets : list of str
+        All data sets; they have equally many cells.
+    """
+
+    def __init__(self, earlier: list[dict[str, Any]], datasets: list[str]) -> None:
+        self.cells = Counter(row["dataset"] for row in earlier)
+        self.n_failed = sum(row.get("error", "") != "" for row in earlier)
+        self.n_earlier, self.datasets = len(earlier), datasets
+        self.start = self.last = time.monotonic()
+
+    def __call__(self, row: dict[str, Any], done: int, total: int) -> None:
+        """Count a finished cell."""
+        self.cells[row["dataset"]] += 1
+        self.n_failed += bool(row.get("error"))
+        now = time.monotonic()
+        complete = self.cells[row["dataset"]] * len(self.datasets) == total
+        if not complete and now - self.last < SECONDS_BETWEEN_LINES:
+            return
+        self.last = now
+        left = (now - self.start) / max(done - self.n_earlier, 1) * (total - done)
+        parts = [f"{done} of {total} cells"]
+        parts += [f"{self.n_failed} failed"] if self.n_failed else []
+        parts += [f"about {duration(left)} left"] if done < total else []
+        what = f"{row['dataset']} complete: " if complete else ""
+        print(what + ", ".join(parts), file=sys.stderr, flush=True)  # noqa: T201
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time as people say it.
+
+    Examples
+    --------
+    >>> duration(4.2), duration(200), duration(9000)
+    ('4 s', '3 min', '2.5 h')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print mean and standard deviation of the first metrics, and what failed."""
+    for metric in comparison.metrics[:METRICS_SHOWN]:
+        for first in range(0, len(comparison.datasets), DATASETS_PER_TABLE):
+            _print_scores(comparison, metric, comparison.datasets[first : first + DATASETS_PER_TABLE])
+    if len(comparison.metrics) > METRICS_SHOWN:
+        say(f"The report has also {', '.join(comparison.metrics[METRICS_SHOWN:])}.")
+    failed = comparison.cells[comparison.cells["error"] != ""]
+    if failed.empty:
+        return
+    note = f"[yellow]note:[/yellow] {len(failed)} of {len(comparison.cells)} cells failed:"
+    stderr = console(stderr=True)
+    stderr.print(note, soft_wrap=True)
+    counts = Counter(zip(failed["model"], failed["dataset"], failed["error"], strict=True))
+    for (model, dataset, error), n in list(counts.items())[:FAILURES_SHOWN]:
+        stderr.print(f"  {escape(f'{model} on {dataset}, {n} x: {error}')}", soft_wrap=True)
+    if len(counts) > FAILURES_SHOWN:
+        stderr.print(f"  and {len(counts) - FAILURES_SHOWN} more; see the report.", soft_wrap=True)
+
+
+def _print_scores(comparison: Comparison, metric: str, datasets: list[str]) -> None:
+    better = "higher" if comparison.about["metrics"][metric] else "lower"
+    say(f"{metric}, {better} is better: mean ± sd over the splits, * the best mean")
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("model", overflow="fold")
+    for dataset in datasets:
+        table.add_column(escape(dataset), justify="right", overflow="fold")
+    rows = {(row["model"], row["dataset"]): row for row in comparison.summary(metric).to_dict("records")}
+    for model in comparison.models:
+        table.add_row(escape(model), *(_cell(rows[model, dataset]) for dataset in datasets))
+    console().print(table)
+
+
+def _cell(row: dict[Any, Any]) -> str:
+    if row["n"] == 0:
+        return "failed" if row["failed"] else "-"
+    std = "" if pd.isna(row["std"]) else f" ± {row['std']:.3f}"
+    missing = f" ({row['failed']} failed)" if row["failed"] else ""
+    return f"{'* ' if row['best'] else ''}{row['mean']:.4f}{std}{missing}"
+
+
+def _finished_cells(out: Path) -> list[dict[str, Any]]:
+    return Journal(out).read() if (out / ABOUT).is_file() else []
+
+
+def _digests(study: Study) -> dict[str, str]:
+    """Return what identifies the content of the tables that a study reads."""
+    paths = {name: ref.options["path"] for name, ref in study.datasets.items() if ref.load is from_file}
+    return {name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for name, path in paths.items()}
+
+
+def _check_same(out: Path, files: dict[str, str]) -> None:
+    """Refuse to continue with tables that have changed, or with other versions of what computes."""
+    if not (out / ABOUT).is_file():
+        return
+    earlier = Journal(out).read_about()
+    changed = [
+        f"the file of the data set {name!r} has changed"
+        for name, digest in files.items()
+        if earlier.get("files", {}).get(name, digest) != digest
+    ]
+    was = {name: earlier["environment"].get(name) for name in VERSIONS}
+    changed += [
+        f"{name} was {was[name]} and is {now}" for name, now in _versions().items() if was[name] != now
+    ]
+    if changed:
+        raise ValueError(
+            f"since the run in {str(out)!r} was begun, {changed[0]}; results would not belong together. Nothing was "
+            "changed; choose another folder."
+        )
+
+
+def _versions() -> dict[str, str]:
+    return {"bayesmkl": __version__} | {name: metadata.version(name) for name in VERSIONS[1:]}
+
+
+@contextmanager
+def _held(out: Path) -> Iterator[None]:
+    """Keep other runs away from a folder, which is made if need be, as long as this process lives."""
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out must be a folder; {str(out)!r} is a file.")
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"--out must be in a folder that exists; {str(out.absolute().parent)!r} does not.")
+    out.mkdir(exist_ok=True)
+    with _locked(out):
+        for name in (ABOUT, RESULTS, CONFIG, REPORT):
+            for half_written in out.glob(f".{name}.*.part"):  # by a run that was killed
+                half_written.unlink()
+        try:
+            yield
+        finally:
+            if not any(out.iterdir()):
+                out.rmdir()
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    try:
+        import fcntl
+    except ImportError:  # there are no such locks on Windows
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise ValueError(
+            f"another run is writing to {str(folder)!r}. Wait for it, or choose another folder."
+        ) from error
+    finally:
+        os.close(descriptor)

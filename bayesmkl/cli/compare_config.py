@@ -1,0 +1,257 @@
+"""The configuration of `bayesmkl compare`: a TOML file made into a study, every key checked."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from sklearn import model_selection
+from sklearn.base import is_classifier
+from sklearn.metrics import get_scorer_names
+from sklearn.pipeline import Pipeline
+from sklearn.utils.multiclass import type_of_target
+
+from bayesmkl.cli.config_models import bank_of, model_of
+from bayesmkl.cli.config_section import Section, did_you_mean, read_toml
+from bayesmkl.datasets import fetch
+from bayesmkl.datasets._names import look_up
+from bayesmkl.datasets._tables import column_hint, named, read_table
+from bayesmkl.evaluation.scoring import METRICS
+from bayesmkl.evaluation.study import DataRef, ModelSpec, Study, fetched, from_file
+from bayesmkl.kernels import KernelBank
+from bayesmkl.kernels.views import resolve_views
+
+__all__ = ["Config", "read_config"]
+
+STUDY_KEYS = (
+    "cv",
+    "scoring",
+    "inner_cv",
+    "inner_scoring",
+    "random_state",
+    "unavailable",
+    "n_jobs",
+)
+FILE_KEYS = ("file", "target", "drop", "group")
+SPLITTERS = {
+    "kfold": model_selection.KFold,
+    "stratified": model_selection.StratifiedKFold,
+    "repeated": model_selection.RepeatedKFold,
+    "repeated-stratified": model_selection.RepeatedStratifiedKFold,
+    "shuffle": model_selection.ShuffleSplit,
+    "stratified-shuffle": model_selection.StratifiedShuffleSplit,
+    "group": model_selection.GroupKFold,
+    "stratified-group": model_selection.StratifiedGroupKFold,
+    "group-shuffle": model_selection.GroupShuffleSplit,
+}
+
+
+class Config(NamedTuple):
+    """What a configuration file asks for."""
+
+    study: Study
+    n_jobs: int | None  # decides how long it takes, not what comes out
+
+
+def read_config(path: Path) -> Config:
+    """Read and check a configuration file; names of files in it are relative to its folder.
+
+    Raises
+    ------
+    ValueError
+        If anything in it is not understood; the message names the file, the key and the nearest valid one.
+    OSError
+        If there is no such file, or a table that it names is missing.
+    """
+    config = read_toml(path)
+    config.refuse_others(
+        ("study", "datasets", "kernels", "models"),
+        "a comparison; its tables are [study], [datasets.NAME], [models.NAME] and [kernels.NAME]",
+    )
+    for table, example in (("datasets", '[datasets.wdbc] with name = "wdbc"'), ("models", "[models.NAME]")):
+        if not config.section(table).values:
+            raise config.wrong(table, f"holds nothing to compare; add a table, such as {example}.")
+    datasets = {name: _data(section) for name, section in config.section("datasets").sections().items()}
+    tables = config.section("kernels")
+    banks: dict[str, KernelBank] = {}
+    for name in tables.values:
+        banks[name] = bank_of(tables, name, tables.section(name).values, {})
+    models = {name: model_of(section, banks) for name, section in config.section("models").sections().items()}
+    _check_views(config, datasets, models)
+    for name, section in config.section("datasets").sections().items():
+        _check_task(section, datasets[name], models)
+    study = config.section("study")
+    study.refuse_others(STUDY_KEYS, "[study]")
+    _check_groups(config, study)
+    seed = study.integer("random_state", 0, 0)
+    return Config(
+        Study(
+            datasets,
+            models,
+            cv=_splitter(study, "cv", seed),
+            scoring=_scoring(study),
+            inner_cv=_splitter(study, "inner_cv", seed),
+            inner_scoring=_scorer(
+                study, "inner_scoring", study.take("inner_scoring", str), get_scorer_names()
+            ),
+            random_state=seed,
+            unavailable=_choice(study, "unavailable", ("raise", "nan"), "raise"),
+        ),
+        study.take("n_jobs", int),
+    )
+
+
+def _data(section: Section) -> DataRef:
+    """Make the reference to a data set."""
+    if ("name" in section) == ("file" in section):
+        raise section.wrong(
+            None, 'must have either `name`, of a known data set such as "wdbc", or `file` with `target`.'
+        )
+    if "file" in section:
+        return _data_of_file(section)
+    options = [key for key in inspect.signature(fetch).parameters if key not in ("name", "return_X_y")]
+    section.refuse_others(("name", *options), "a data set that is fetched by name")
+    name = section.take("name", str)
+    with section.blamed("name"):
+        look_up(name)
+    given = {key: section.values[key] for key in options if key in section}
+    for key in ("path", "data_home"):
+        if key in given:
+            given[key] = str(_beside(section, key))
+    return DataRef(fetched, name=name, **given)
+
+
+def _data_of_file(section: Section) -> DataRef:
+    section.refuse_others(FILE_KEYS, "a data set in a file")
+    section.take("file", str)
+    path = _beside(section, "file")
+    with section.blamed("file"):
+        table = read_table(path)
+    target = section.need("target", str, 'target = "diagnosis"')
+    drop = section.texts("drop", ())
+    group = section.take("group", str)
+    for key, columns in (("target", [target]), ("drop", drop), ("group", [group] if group else [])):
+        for column in columns:
+            if column not in table.columns:
+                hint = column_hint(column, table)
+                raise section.wrong(
+                    key, f"names the column {column!r}, which {path.name} does not have; {hint}"
+                )
+    _check_columns(section, table, [target, *drop, *([group] if group else [])])
+    if table[target].isna().any():
+        raise section.wrong(
+            "target",
+            f"names the column {target!r}, which is empty in {table[target].isna().sum()} of {len(table)} rows.",
+        )
+    return DataRef(from_file, path=str(path), target=target, drop=list(drop), group=group)
+
+
+def _check_columns(section: Section, table: pd.DataFrame, others: list[str]) -> None:
+    """Refuse tables without anything to learn from, or with text in it."""
+    features = table.drop(columns=others)
+    if features.shape[1] == 0:
+        raise section.wrong("drop", "leaves no column to learn from.")
+    text = [str(name) for name, kind in features.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]
+    if text:
+        quoted = ", ".join(f'"{name}"' for name in text)
+        raise section.wrong(
+            "file",
+            f"has columns that hold no numbers: {named(text)}. Encode them first, or leave them out: "
+            f"drop = [{quoted}].",
+        )
+
+
+def _beside(section: Section, key: str) -> Path:
+    """Return a path that is given relative to the configuration file."""
+    return (section.file.parent / section.need(key, str, 'file = "cells.csv"')).absolute()
+
+
+def _check_views(config: Section, datasets: dict[str, DataRef], models: dict[str, ModelSpec]) -> None:
+    """Refuse views with columns that a data set does not have."""
+    for model, spec in models.items():
+        estimator = spec.estimator[-1] if isinstance(spec.estimator, Pipeline) else spec.estimator
+        bank = getattr(estimator, "kernels", None)
+        if not isinstance(bank, KernelBank) or not isinstance(bank.views, dict):
+            continue
+        for name, ref in datasets.items():
+            with config.blamed(f"models.{model}.kernels"):
+                data = ref()
+                names = np.array(data.X.columns) if isinstance(data.X, pd.DataFrame) else None
+                try:
+                    resolve_views(bank.views, data.X.shape[1], names)
+                except ValueError as error:
+                    raise ValueError(f"data set {name!r}: {error}") from error
+
+
+def _check_task(section: Section, ref: DataRef, models: dict[str, ModelSpec]) -> None:
+    """Refuse classifiers of what is a quantity, and regressors of what are classes."""
+    if ref.load is fetched:
+        kind = "classes" if look_up(ref.options["name"]).n_classes else "a quantity"
+    else:
+        target = ref().y
+        kind = {"continuous": "a quantity"}.get(type_of_target(target), "either")
+        kind = kind if pd.api.types.is_numeric_dtype(target) else "classes"
+    for model, spec in models.items():
+        if kind != "either" and is_classifier(spec.estimator) != (kind == "classes"):
+            one = "regressor" if kind == "classes" else "classifier"
+            raise section.wrong(
+                None, f"is about {kind}, and the model {model!r} is a {one}. Leave out one of them."
+            )
+
+
+def _splitter(study: Section, key: str, seed: int) -> Any:
+    """Return a number of folds, or the splitter that a table describes."""
+    if not isinstance(study.values.get(key, 5), dict):
+        return study.integer(key, 2, 5)
+    table = study.section(key)
+    kind = _choice(table, "kind", tuple(SPLITTERS), None)
+    parameters = inspect.signature(SPLITTERS[kind]).parameters
+    options = [name for name in parameters if name not in ("shuffle", "random_state")]
+    table.refuse_others(("kind", *options), f"the splits of kind {kind!r}")
+    given = {name: table.values[name] for name in options if name in table}
+    shuffled = {"shuffle": True} if "shuffle" in parameters else {}
+    with table.blamed():
+        return SPLITTERS[kind](**given, **shuffled, random_state=seed)
+
+
+def _check_groups(config: Section, study: Section) -> None:
+    """Refuse splits that would tear groups apart, and splits by groups that are not there."""
+    if not isinstance(study.values.get("cv"), dict):
+        return  # a number of folds keeps groups together
+    kind = study.values["cv"].get("kind")
+    by_group = "group" in str(kind)
+    for name, section in config.section("datasets").sections().items():
+        if by_group and "group" not in section:
+            raise study.wrong("cv", f"has the kind {kind!r}, and the data set {name!r} has no `group`.")
+        if not by_group and "group" in section:
+            raise section.wrong(
+                "group",
+                f"would be torn apart by the splits of kind {kind!r}. Use a number of folds, or a kind with groups.",
+            )
+
+
+def _choice(section: Section, key: str, known: tuple[str, ...], default: str | None) -> str:
+    if key not in section and default is None:
+        raise section.wrong(None, f"lacks `{key}`; known: {named(known)}.")
+    value = section.take(key, str, default)
+    if value not in known:
+        raise section.wrong(key, f"is {value!r}; {did_you_mean(value, known)}")
+    return value
+
+
+def _scoring(study: Section) -> tuple[str, ...] | None:
+    names = study.texts("scoring")
+    for name in names or ():
+        _scorer(study, "scoring", name, [*METRICS, *get_scorer_names()])
+    if names is not None and len(set(names)) < len(names):
+        raise study.wrong("scoring", f"names a metric twice: {named(names)}.")
+    return names
+
+
+def _scorer(study: Section, key: str, name: str | None, known: list[str]) -> str | None:
+    if name is not None and name not in known:
+        raise study.wrong(key, f"names the metric {name!r}; {did_you_mean(name, known, n=3)}")
+    return name

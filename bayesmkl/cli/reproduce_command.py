@@ -1,0 +1,116 @@
+"""What ``bayesmkl reproduce`` does: run a table of a paper, print it, keep its folder."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from bayesmkl._numerics.validation import check_integer
+from bayesmkl.cli.compare_command import duration
+from bayesmkl.cli.report import notes_of_warnings, say
+from bayesmkl.evaluation.papers import paper_tables
+from bayesmkl.evaluation.papers.printing import as_text, markdown
+from bayesmkl.evaluation.papers.tables import Setting
+from bayesmkl.evaluation.progress import cell_progress
+from bayesmkl.evaluation.reproduce import Reproduction, find_table, reproduce
+
+__all__ = ["run_list", "run_reproduce"]
+
+REPORT, TABLES = "report.html", "tables.md"
+PIPED_WIDTH = 200  # columns where nobody looks at a terminal: rows say much
+SECONDS_BETWEEN_LINES = 10.0
+MOST_FAULTS = 8  # shown in a message
+
+
+def run_list() -> None:
+    """Print all tables, and whose data they need."""
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("table", "what", "data that you bring"):
+        shown.add_column(name, overflow="fold")
+    for name, table in paper_tables().items():
+        folders = ", ".join(dict.fromkeys(need.name.partition("/")[0] for need in table.needs))
+        shown.add_row(name, escape(table.title), folders or "–")
+    _console().print(shown)
+
+
+def run_reproduce(name: str, setting: Setting, out: Path | None) -> None:
+    """Run a table and print it; exit with code 1 if a cell of ours is empty."""
+    table = find_table(name)
+    if setting.splits is not None:
+        check_integer("splits", setting.splits, low=1)
+    folder = out or Path("reproduce") / (name + ("-fast" if setting.fast else ""))
+    say(f"{table.title}\n{table.paper}\n\n{table.protocol}\n")
+    try:
+        with notes_of_warnings(), _progress() as progress:
+            result = reproduce(name, setting, folder, progress)
+    except KeyboardInterrupt:
+        typer.secho(
+            f"Stopped. What is finished is in {folder}; the same command goes on from there.", err=True
+        )
+        raise typer.Exit(130) from None
+    for printed in result.printed:
+        _print(printed.title, as_text(printed.frame))
+    _write(result, folder)
+    say(f"Results, report and this table: {folder}")
+    for message in result.missing:
+        typer.secho(f"left out: {message}", fg="yellow", err=True)
+    if result.faults:
+        more = len(result.faults) - MOST_FAULTS
+        text = "\n".join([*result.faults[:MOST_FAULTS], *([f"and {more} more"] if more > 0 else [])])
+        typer.secho(f"error: the table is not complete.\n{text}", fg="red", err=True)
+        raise typer.Exit(1)
+
+
+def _console(stderr: bool = False) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else PIPED_WIDTH, highlight=False)
+
+
+def _print(title: str, frame: pd.DataFrame) -> None:
+    shown = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for name in frame.columns:
+        is_number = all(cell[:1] in "+-–0123456789" for cell in frame[name])
+        shown.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in frame.itertuples(index=False):
+        shown.add_row(*(escape(cell) for cell in row))
+    _console().print(shown)
+
+
+def _write(result: Reproduction, folder: Path) -> None:
+    """Write the report and the printed tables beside the results."""
+    from bayesmkl.evaluation.report import write_report
+
+    text = [f"# {result.table.title}", result.table.paper, result.table.protocol]
+    for printed in result.printed:
+        text += [f"## {printed.title}", markdown(as_text(printed.frame))]
+    (folder / TABLES).write_text("\n\n".join(text) + "\n", encoding="utf-8")
+    write_report(result.comparison, folder / REPORT, title=result.table.title)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[dict[str, Any], int, int], None]]:
+    """Show a bar with the time that is left on a terminal, else a line now and then."""
+    start = last = time.monotonic()
+    n_earlier: int | None = None  # cells of a run that was stopped
+
+    def line(row: dict[str, Any], done: int, total: int) -> None:
+        nonlocal last, n_earlier
+        n_earlier, now = done - 1 if n_earlier is None else n_earlier, time.monotonic()
+        if now - last >= SECONDS_BETWEEN_LINES:
+            last = now
+            left = duration((now - start) / (done - n_earlier) * (total - done))
+            typer.echo(f"{done} of {total} cells, about {left} left", err=True)
+
+    with cell_progress(True) as bar:
+        yield bar or line

@@ -1,0 +1,194 @@
+"""Run a table of one of the papers: its studies, one folder for all of them, and what to print."""
+
+from __future__ import annotations
+
+import json
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.journal import ABOUT, RESULTS, Journal
+from bayesmkl.evaluation.papers import PAPERS, paper_tables
+from bayesmkl.evaluation.papers.printing import check_printed, published_beside_ours
+from bayesmkl.evaluation.papers.tables import MissingData, PaperTable, Printed, Setting
+from bayesmkl.evaluation.runner import OnCell, run_study
+from bayesmkl.evaluation.study import Study
+
+__all__ = ["Reproduction", "find_table", "print_tables", "read_reproduction", "reproduce"]
+
+LONGEST_ERROR = 320  # characters
+
+
+class Reproduction(NamedTuple):
+    """A table that was run.
+
+    Parameters
+    ----------
+    table : PaperTable
+    comparison : Comparison
+        The cells of all its studies.
+    printed : list of Printed
+        Published beside ours.
+    missing : list of str
+        For each set without data, what is missing and how to bring it; of a run that was read, nothing.
+    faults : list of str
+        Empty cells of ours, and how models failed; none after a good run.
+    """
+
+    table: PaperTable
+    comparison: Comparison
+    printed: list[Printed]
+    missing: list[str]
+    faults: list[str]
+
+
+def reproduce(
+    name: str,
+    setting: Setting | None = None,
+    folder: Path | None = None,
+    progress: OnCell | None = None,
+) -> Reproduction:
+    """Run a table of a paper.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`bayesmkl.evaluation.papers.paper_tables`, such as "bemkl-table1".
+    setting : Setting, default=None
+        Full or fast, folder of the user's data, number of splits; None is a full run.
+    folder : Path, default=None
+        Where to keep results: ``results.csv`` and ``about.json``, as :func:`compare_models` writes them. A run that
+        was interrupted there continues; a finished one is read; one of another table or setting is refused.
+    progress : callable, default=None
+        Called with each finished row, the number of finished cells and that of all cells.
+
+    Returns
+    -------
+    Reproduction
+
+    Raises
+    ------
+    MissingData
+        If no set of the table has data.
+    ValueError
+        For an unknown table or set, and for a folder of another run.
+    """
+    table, setting = find_table(name), setting or Setting()
+    _check_sets(table, setting)
+    missing = table.missing(setting)
+    studies = [study for study in table.studies(setting) if study.datasets]
+    if not studies:
+        raise MissingData(f"nothing of {name} can be run: " + " ".join(missing))
+    run = {"table": table.name, "fast": setting.fast, "splits": setting.splits, "sets": setting.sets}
+    comparison = _run(studies, run, setting.n_jobs, folder, progress)
+    printed = print_tables(table, comparison, setting)
+    return Reproduction(table, comparison, printed, missing, _faults(comparison, printed))
+
+
+def find_table(name: str) -> PaperTable:
+    """Return a table by its name; raise for an unknown one, with the nearest names."""
+    paper = name.partition("-")[0]
+    tables = paper_tables([paper] if paper in PAPERS else PAPERS)
+    if name not in tables:
+        close = get_close_matches(name, tables, n=3) or list(tables)
+        raise ValueError(
+            f"`name` must be a table that `bayesmkl reproduce --list` shows; got {name!r}. Did you mean "
+            f"{', '.join(close)}?"
+        )
+    return tables[name]
+
+
+def print_tables(table: PaperTable, comparison: Comparison, setting: Setting) -> list[Printed]:
+    """Return what is printed of a comparison: the table's own form, or published beside ours."""
+    if table.tables is not None:
+        return table.tables(comparison, setting)
+    return [published_beside_ours(table.entries, comparison, table.title)]
+
+
+def read_reproduction(folder: Path, name: str | None = None) -> Reproduction:
+    """Read the folder of a finished run.
+
+    Parameters
+    ----------
+    folder : Path
+    name : str, default=None
+        The table to print; None is the one that was run. Another one must have the same studies
+        (``PaperTable.cells_of``).
+
+    Returns
+    -------
+    Reproduction
+
+    Raises
+    ------
+    ValueError
+        If the folder is not that of a table, or the run is not finished.
+    """
+    about = Journal(folder).read_about()
+    if "reproduce" not in about or not (folder / RESULTS).exists():
+        raise ValueError(f"{str(folder)!r} is not the folder of a finished `bayesmkl reproduce`.")
+    run = about["reproduce"]
+    table, comparison = find_table(name or run["table"]), Comparison.load(folder)
+    if run["table"] not in (table.name, table.cells_of):
+        raise ValueError(f"{str(folder)!r} holds cells of {run['table']}, not of {table.name}.")
+    sets = None if run["sets"] is None else tuple(run["sets"])
+    setting = Setting(run["fast"], splits=run["splits"], random_state=about["random_state"], sets=sets)
+    printed = print_tables(table, comparison, setting)
+    return Reproduction(table, comparison, printed, [], _faults(comparison, printed))
+
+
+def _check_sets(table: PaperTable, setting: Setting) -> None:
+    names = [paper_set.name for paper_set in table.sets]
+    for name in setting.sets or ():
+        if name not in names:
+            close = get_close_matches(name, names, n=3) or names
+            raise ValueError(
+                f"`sets` must name data sets of {table.name}; got {name!r}. Did you mean {', '.join(close)}?"
+            )
+
+
+def _run(
+    studies: list[Study],
+    run: dict[str, Any],
+    n_jobs: int | None,
+    folder: Path | None,
+    progress: OnCell | None,
+) -> Comparison:
+    """Run the studies as one comparison, or read it where it is finished."""
+    if folder is not None and _is_finished(folder, run["table"], [study.describe() for study in studies]):
+        return Comparison.load(folder)
+    return run_study(studies, folder, n_jobs, progress, {"reproduce": run})
+
+
+def _is_finished(folder: Path, table: str, studies: list[dict[str, Any]]) -> bool:
+    """Say whether a folder holds this run from its start to its end; raise if it holds another."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    if not folder.is_dir() or not (folder / ABOUT).exists():
+        raise ValueError(
+            f"{str(folder)!r} is not the folder of an earlier run. Nothing was changed; choose another one."
+        )
+    about = Journal(folder).read_about()
+    earlier = about.get("reproduce", {}).get("table", table)
+    if earlier != table or about.get("study") != json.loads(json.dumps(studies)):
+        other = ", with other settings" if earlier == table else f" of {earlier}"
+        raise ValueError(
+            f"{str(folder)!r} holds another run{other}. Nothing was changed; choose another folder, or repeat the "
+            "run that it holds."
+        )
+    return (folder / RESULTS).exists()
+
+
+def _faults(comparison: Comparison, printed: list[Printed]) -> list[str]:
+    failed = [
+        f"{row['model']} on {row['dataset']}, split {row['split']}: {_shortened(row['error'])}"
+        for row in comparison.failures.to_dict("records")
+    ]
+    return failed + check_printed(printed)
+
+
+def _shortened(text: str) -> str:
+    """Keep both ends of a long message: what happened, and the cause."""
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST_ERROR else f"{text[:100]} ... {text[-200:]}"

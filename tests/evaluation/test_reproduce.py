@@ -1,0 +1,358 @@
+"""Tables of the papers run through one frame; nothing in them is empty or without its source."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.model_selection import StratifiedShuffleSplit
+from sklearn.neighbors import KNeighborsClassifier
+from typer.testing import CliRunner
+
+from bayesmkl.cli import app
+from bayesmkl.datasets import load_iris
+from bayesmkl.evaluation import reproduce as module
+from bayesmkl.evaluation.papers import paper_tables
+from bayesmkl.evaluation.papers.printing import PROVENANCE, as_text, check_printed, markdown, provenance
+from bayesmkl.evaluation.papers.standins import synthetic_features
+from bayesmkl.evaluation.papers.tables import (
+    Entry,
+    Fetched,
+    MissingData,
+    PaperSet,
+    PaperTable,
+    Printed,
+    Published,
+    Setting,
+    Sizes,
+    UserData,
+    references,
+)
+from bayesmkl.evaluation.reproduce import read_reproduction, reproduce
+from bayesmkl.evaluation.study import ModelSpec, Study
+
+TABLES = (
+    *(f"bemkl-table{k}" for k in range(1, 6)),
+    *("samkl-table1", "samkl-table2", "samkl-synthetic"),
+    *(f"localized-table{k}" for k in (2, 3, 4)),
+    *("obmkl-table2", "obmkl-table3", "obmkl-table4", "obmkl-figure1", "obmkl-figure2"),
+    *("primalmkl-table1", "primalmkl-table2", "lapmkl-table3", "lapmkl-table4"),
+)
+SETS = (
+    PaperSet("iris", Fetched("iris"), Sizes(150, 4, n_classes=3)),
+    PaperSet("flowers", UserData("flowers", "The authors have them.", "features"), Sizes(90, 5)),
+)
+ENTRIES = (
+    Entry("iris", "constant", "accuracy", Published(33.3, 0.5), 100.0),
+    Entry("iris", "neighbors", "accuracy", None, 100.0, "three neighbors"),
+    Entry("flowers", "constant", "accuracy", Published(50.0), 100.0),
+    Entry("flowers", "neighbors", "accuracy", None, 100.0, "three neighbors"),
+)
+
+
+class Failing(DummyClassifier):
+    def fit(self, X, y):
+        raise ArithmeticError("no luck")
+
+
+def studies(setting):
+    def study(models):
+        cv = StratifiedShuffleSplit(setting.n_splits(4), test_size=0.2, random_state=setting.random_state)
+        return Study(references(SETS, setting), models, cv, ("accuracy",), random_state=setting.random_state)
+
+    return [
+        study({"constant": ModelSpec(DummyClassifier())}),
+        study({"neighbors": ModelSpec(KNeighborsClassifier(3))}),
+    ]
+
+
+SMALL = PaperTable("small", "A small table", "Nobody (1900), table 0", "Quarters.", SETS, studies, ENTRIES)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    def use(**changes):
+        tables = {"small": SMALL._replace(**changes)}
+        monkeypatch.setattr(module, "paper_tables", lambda papers: tables)
+        return tables["small"]
+
+    use()
+    return use
+
+
+def write_flowers(folder, n_samples=90):
+    data = synthetic_features(n_samples, 5)
+    (folder / "flowers").mkdir()
+    np.save(folder / "flowers" / "features.npy", data.X)
+    pd.DataFrame({"label": data.y}).to_csv(folder / "flowers" / "labels.csv", index=False)
+
+
+# All tables
+
+
+def test_tables_of_the_papers_are_all_there():
+    assert tuple(paper_tables()) == TABLES
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_fast_run_has_every_model_and_no_empty_cell(name):
+    start = time.process_time()
+    result = reproduce(name, Setting(fast=True))
+    seconds = time.process_time() - start
+    assert result.faults == []
+    assert result.missing == []
+    entries = result.table.entries
+    run = {label.partition(" (")[0] for label in result.comparison.datasets}
+    assert {e.model for e in entries if e.dataset in run} <= set(result.comparison.models)
+    assert all(label.endswith((" (stand-in)", " (cut)")) for label in result.comparison.datasets)
+    for printed in result.printed:
+        assert set(PROVENANCE) <= set(printed.frame.columns)
+        markdown(as_text(printed.frame))
+    assert seconds < 10.0  # 3 on an idle machine
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_table_says_what_is_done_and_refers_to_its_own_sets(name):
+    table = module.find_table(name)
+    assert table.name == name
+    assert min(map(len, (table.title, table.paper, table.protocol))) > 10
+    assert {entry.dataset for entry in table.entries} <= {s.name for s in table.sets}
+    assert len({(e.dataset, e.model, e.metric, e.variant) for e in table.entries}) == len(table.entries)
+
+
+# The frame
+
+
+def test_rows_hold_published_ours_and_their_difference(small):
+    result = reproduce("small", Setting(splits=3))
+    frame = result.printed[0].frame
+    assert len(frame) == 2  # flowers are left out
+    row = frame.iloc[0]
+    assert (row["data"], row["rows"], row["splits"], row["seed"]) == ("iris", "150", "3", 0)
+    assert row["ours"] == pytest.approx(100 / 3)
+    assert row["difference"] == pytest.approx(100 / 3 - 33.3)
+    assert row["difference_in_sd"] == pytest.approx((100 / 3 - 33.3) / 0.5)
+    assert list(frame["variant"]) == ["paper", "three neighbors"]
+    X, y = load_iris(return_X_y=True)
+    cv = StratifiedShuffleSplit(3, test_size=0.2, random_state=0)
+    own = [KNeighborsClassifier(3).fit(X[a], y[a]).score(X[b], y[b]) for a, b in cv.split(X, y)]
+    assert frame["ours"][1] == pytest.approx(100 * np.mean(own))
+    assert frame["ours_sd"][1] == pytest.approx(100 * np.std(own, ddof=1))
+
+
+def test_fast_run_is_labeled(small):
+    result = reproduce("small", Setting(fast=True))
+    assert result.comparison.datasets == ["iris (cut)", "flowers (stand-in)"]
+    assert list(result.printed[0].frame["rows"]) == ["60"] * 4
+    assert list(result.printed[0].frame["splits"]) == ["2"] * 4
+    assert result.printed[0].frame["difference"].isna().all()  # with nothing to compare
+    assert result.missing == []
+
+
+def test_missing_data_are_named_with_the_remedy_and_other_sets_run(small, tmp_path):
+    result = reproduce("small", Setting(splits=2, data=tmp_path))
+    assert result.comparison.datasets == ["iris"]
+    assert result.faults == []
+    (message,) = result.missing
+    for part in (
+        "'flowers'",
+        str(tmp_path),
+        "90 samples, 5 features",
+        "features.npy",
+        "labels.csv",
+        "The authors",
+    ):
+        assert part in message
+    with pytest.raises(MissingData, match="--data DIR"):
+        reproduce("small", Setting(splits=2, sets=("flowers",)))
+
+
+def test_user_data_are_read_and_their_size_is_asserted(small, tmp_path):
+    write_flowers(tmp_path)
+    result = reproduce("small", Setting(splits=2, data=tmp_path))
+    assert result.comparison.datasets == ["iris", "flowers"]
+    assert np.isnan(result.printed[0].frame["difference_in_sd"][2])  # no published sd
+    small(sets=(SETS[0], SETS[1]._replace(sizes=Sizes(91, 5))))
+    with pytest.raises(
+        MissingData, match="the published 91 samples, 5 features, 2 classes; they have 90 samples,"
+    ):
+        module.find_table("small").sets[1].reference(Setting(data=tmp_path))
+
+
+def test_unknown_table_and_set_are_named_with_the_nearest(small):
+    with pytest.raises(ValueError, match=r"got 'smal'\. Did you mean small"):
+        reproduce("smal")
+    with pytest.raises(ValueError, match=r"got 'irish'\. Did you mean iris"):
+        reproduce("small", Setting(sets=("irish",)))
+
+
+def test_failing_model_is_an_empty_cell_and_a_fault(small):
+    def with_failing(setting):
+        one, other = studies(setting)
+        return [one, other._replace(models={"neighbors": ModelSpec(Failing())})]
+
+    small(studies=with_failing)
+    result = reproduce("small", Setting(fast=True))
+    assert any("ArithmeticError: no luck" in fault for fault in result.faults)
+    assert any("ours is empty (iris (cut), neighbors" in fault for fault in result.faults)
+
+
+def test_model_without_cells_raises(small):
+    small(studies=lambda setting: studies(setting)[:1])
+    with pytest.raises(ValueError, match="no model 'neighbors'"):
+        reproduce("small", Setting(fast=True))
+
+
+def test_two_studies_with_the_same_cells_raise(small):
+    small(studies=lambda setting: studies(setting)[:1] * 2)
+    with pytest.raises(ValueError, match=r"'constant' on .* is in two of the studies"):
+        reproduce("small", Setting(fast=True))
+
+
+def test_rows_without_provenance_or_value_are_faults(small):
+    result = reproduce("small", Setting(fast=True))
+    whole = {**provenance(result.comparison), "ours": "1, 2, 3"}
+    assert whole["data"] == "2 sets (cut) (stand-in)"
+    assert check_printed([Printed("good", pd.DataFrame([whole]))]) == []
+    empty = Printed("bad", pd.DataFrame([{**whole, "ours": " "}, {**whole, "seed": np.nan}]))
+    assert len(check_printed([empty])) == 2
+    assert "no column seed" in check_printed([Printed("bad", empty.frame.drop(columns="seed"))])[0]
+
+
+def test_own_form_of_a_table_is_printed(small):
+    def tables(comparison, setting):
+        row = {**provenance(comparison, variant="of our own"), "ours": "1, 0, 0"}
+        return [Printed("wins", pd.DataFrame([row]))]
+
+    small(tables=tables)
+    result = reproduce("small", Setting(fast=True))
+    assert result.printed[0].title == "wins"
+    assert result.faults == []
+
+
+# The folder
+
+
+def test_folder_of_a_stopped_run_goes_on_and_ends_as_an_undisturbed_one(small, tmp_path):
+    class StopError(Exception):
+        pass
+
+    def stop(row, done, total):
+        if row["model"] == "neighbors":
+            raise StopError
+
+    setting, folder = Setting(fast=True), tmp_path / "run"
+    with pytest.raises(StopError):
+        reproduce("small", setting, folder, stop)
+    with pytest.raises(ValueError, match="not the folder of a finished"):
+        read_reproduction(folder)
+    computed = []
+    resumed = reproduce(
+        "small", setting, folder, lambda row, *counts: computed.append((row["model"], *counts))
+    )
+    # of 4 and 4 cells 4 and 1 are there
+    assert computed == [("neighbors", 6, 8), ("neighbors", 7, 8), ("neighbors", 8, 8)]
+    whole = reproduce("small", setting)
+    pd.testing.assert_frame_equal(resumed.printed[0].frame, whole.printed[0].frame)
+    assert sorted(path.name for path in folder.iterdir()) == ["about.json", "results.csv"]
+    again = read_reproduction(folder)
+    pd.testing.assert_frame_equal(again.printed[0].frame, whole.printed[0].frame)
+    never = reproduce("small", setting, folder, lambda *_: pytest.fail("computed again"))
+    pd.testing.assert_frame_equal(never.printed[0].frame, whole.printed[0].frame)
+
+
+def test_folder_of_another_run_is_refused_and_left_alone(small, tmp_path):
+    reproduce("small", Setting(fast=True), tmp_path / "run")
+    before = (tmp_path / "run" / "about.json").read_bytes()
+    with pytest.raises(ValueError, match="holds another run, with other settings"):
+        reproduce("small", Setting(fast=True, splits=3), tmp_path / "run")
+    assert (tmp_path / "run" / "about.json").read_bytes() == before
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "letter.txt").write_text("mine")
+    with pytest.raises(ValueError, match="not the folder of an earlier run"):
+        reproduce("small", Setting(fast=True), tmp_path / "strange")
+
+
+def test_cells_of_one_table_are_printed_as_another(small, tmp_path, monkeypatch):
+    reproduce("small", Setting(fast=True), tmp_path / "run")
+    other = SMALL._replace(name="other", entries=ENTRIES[:1], cells_of="small")
+    tables = {"small": SMALL, "other": other, "stranger": other._replace(name="stranger", cells_of="")}
+    monkeypatch.setattr(module, "paper_tables", lambda papers: tables)
+    assert len(read_reproduction(tmp_path / "run").printed[0].frame) == 4
+    assert len(read_reproduction(tmp_path / "run", "other").printed[0].frame) == 1
+    with pytest.raises(ValueError, match="holds cells of small, not of stranger"):
+        read_reproduction(tmp_path / "run", "stranger")
+
+
+def test_about_says_what_was_run(small, tmp_path):
+    reproduce("small", Setting(fast=True), tmp_path / "run")
+    about = json.loads((tmp_path / "run" / "about.json").read_text())
+    assert about["reproduce"]["table"] == "small"
+    assert about["reproduce"]["fast"] is True
+    assert len(about["study"]) == 2
+    assert list(about["models"]) == ["constant", "neighbors"]
+    assert about["seconds"] > 0
+
+
+# The command
+
+
+def test_command_prints_the_table_and_writes_its_folder(small, tmp_path):
+    run = CliRunner().invoke(app, ["reproduce", "small", "--fast", "--out", str(tmp_path / "run")])
+    assert run.exit_code == 0, run.output
+    assert "three neighbors" in run.output
+    assert "iris (cut)" in run.output
+    assert {path.name for path in (tmp_path / "run").iterdir()} == {
+        "about.json",
+        "report.html",
+        "results.csv",
+        "tables.md",
+    }
+
+
+def test_command_fails_for_an_empty_cell(small, tmp_path, monkeypatch):
+    monkeypatch.setattr("bayesmkl.evaluation.report.write_report", lambda *_, **__: None)  # a second
+
+    def with_failing(setting):
+        return [
+            *studies(setting)[:1],
+            studies(setting)[1]._replace(models={"neighbors": ModelSpec(Failing())}),
+        ]
+
+    small(studies=with_failing)
+    run = CliRunner().invoke(app, ["reproduce", "small", "--fast", "--out", str(tmp_path / "run")])
+    assert run.exit_code == 1
+    assert "no luck" in run.output
+
+
+def test_command_that_is_stopped_says_how_to_go_on(small, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bayesmkl.cli.reproduce_command.reproduce", stop)
+    run = CliRunner().invoke(app, ["reproduce", "small", "--fast", "--out", str(tmp_path / "run")])
+    assert run.exit_code == 130
+    assert "the same command goes on from there" in run.output
+
+
+def test_command_says_what_is_wrong(small, tmp_path):
+    for arguments, message in (
+        ([], "--list"),
+        (["smal"], "Did you mean small"),
+        (["small", "--only", "flowers"], "--data DIR"),
+    ):
+        run = CliRunner().invoke(app, ["reproduce", *arguments, "--out", str(tmp_path / "run")])
+        assert run.exit_code == 2
+        assert message in " ".join(run.output.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_command_lists_all_tables():
+    run = CliRunner().invoke(app, ["reproduce", "--list"])
+    assert run.exit_code == 0, run.output
+    for name in TABLES:
+        assert name in run.output

@@ -1,0 +1,271 @@
+"""Configurations of comparisons: what they mean, and what is said about those with a mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import RepeatedStratifiedKFold, ShuffleSplit, StratifiedGroupKFold
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC
+
+from bayesmkl.bemkl import BEMKLClassifier, Gamma
+from bayesmkl.cli.compare_config import read_config
+from bayesmkl.discriminative import GroupGating, LMKLClassifier, SimpleMKLClassifier
+from bayesmkl.kernels import Gaussian, KernelBank
+
+ROOT = Path(__file__).resolve().parents[1]
+WINE = '[datasets.wine]\nname = "wine"\n'
+SVM = '[models.SVM]\nestimator = "sklearn.svm.SVC"\n'
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Write a configuration, beside a table of patients, and read it."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(40, 3)), columns=["radius", "texture", "mean area"])
+    table["id"] = [f"row {i}" for i in range(40)]
+    table["patient"] = np.repeat(np.arange(20), 2)
+    table["diagnosis"] = np.where(table["radius"] > 0, "malignant", "benign")
+    table.to_csv(tmp_path / "cells.csv", index=False)
+
+    def read(text):
+        (tmp_path / "study.toml").write_text(text, encoding="utf-8")
+        return read_config(tmp_path / "study.toml")
+
+    return read
+
+
+def test_example_reads_as_it_says():
+    study, n_jobs = read_config(ROOT / "examples" / "compare.toml")
+    assert n_jobs == 2
+    assert list(study.datasets) == ["wdbc", "wine"]
+    assert list(study.models) == ["BEMKL", "SimpleMKL", "average", "SVM"]
+    assert study.scoring == ("accuracy", "auc", "log_loss")
+    assert (study.inner_cv, study.unavailable) == (3, "nan")
+    assert repr(study.cv) == repr(RepeatedStratifiedKFold(n_splits=5, n_repeats=2, random_state=0))
+    assert study.datasets["wdbc"]().X.shape == (569, 30)
+    simple, average = (study.models[name].estimator[-1] for name in ("SimpleMKL", "average"))
+    assert isinstance(simple, SimpleMKLClassifier)
+    assert repr(simple.kernels) == repr(average.kernels)
+    assert len(simple.kernels.kernels) == 4
+    assert study.models["SVM"].param_grid == {"model__C": [0.1, 1.0, 10.0]}
+    assert study.models["BEMKL"].param_grid is None
+
+
+def test_defaults_are_five_folds_and_standardization(config):
+    study, n_jobs = config(WINE + SVM)
+    assert (study.cv, study.inner_cv, study.scoring, study.random_state, n_jobs) == (5, 5, None, 0, None)
+    model = study.models["SVM"].estimator
+    assert isinstance(model, Pipeline)
+    assert [name for name, _ in model.steps] == ["standardize", "model"]
+    assert isinstance(model[-1], SVC)
+
+
+def test_parameters_objects_and_grids_reach_the_estimator(config):
+    study, _ = config(
+        WINE
+        + """
+        [kernels.wide]
+        kernels = [{type = "Gaussian", width = 8.0}]
+        normalize = ["center", "spherical"]
+        [models.local]
+        estimator = "LMKLClassifier"
+        standardize = false
+        gating = {type = "GroupGating", n_groups = 3}
+        parameters = {standardize = false, C = 3.0}
+        grid = {kernels = ["paper", "wide"], gating = ["softmax", {type = "GroupGating", n_groups = 2}]}
+        [models.bayes]
+        estimator = "BEMKLClassifier"
+        kernels = {kernels = "paper", views = {first = [0, 1], second = [2]}, normalize = "none"}
+        kernel_prior = {type = "Gamma", concentration = 1e-10, rate = 1e10}
+        [models.votes]
+        estimator = "sklearn.multiclass.OneVsRestClassifier"
+        parameters = {estimator = {type = "sklearn.svm.SVC", C = 2.0}}
+        """
+    )
+    local, grid = study.models["local"].estimator, study.models["local"].param_grid
+    assert isinstance(local, LMKLClassifier)
+    assert (local.standardize, local.C, local.gating) == (False, 3.0, GroupGating(3))
+    assert grid["gating"] == ["softmax", GroupGating(2)]
+    assert repr(grid["kernels"]) == repr(
+        [KernelBank(), KernelBank([Gaussian(width=8.0)], normalize=["center", "spherical"])]
+    )
+    bayes = study.models["bayes"].estimator[-1]
+    assert isinstance(bayes, BEMKLClassifier)
+    assert bayes.kernel_prior == Gamma(1e-10, 1e10)
+    assert bayes.kernels.normalize is None
+    assert bayes.kernels.views == {"first": [0, 1], "second": [2]}
+    assert study.models["votes"].estimator[-1].estimator.C == 2.0
+
+
+def test_files_are_beside_the_configuration(config):
+    study, _ = config(
+        SVM
+        + """
+        [datasets.cells]
+        file = "cells.csv"
+        target = "diagnosis"
+        drop = ["id"]
+        group = "patient"
+        [study]
+        cv = {kind = "stratified-group", n_splits = 3}
+        scoring = "f1_macro"
+        random_state = 7
+        """
+    )
+    data = study.datasets["cells"]()
+    assert list(data.X.columns) == ["radius", "texture", "mean area"]
+    assert set(data.y) == {"benign", "malignant"}
+    np.testing.assert_array_equal(data.groups, np.repeat(np.arange(20), 2))
+    assert study.scoring == ("f1_macro",)
+    assert repr(study.cv) == repr(StratifiedGroupKFold(n_splits=3, shuffle=True, random_state=7))
+
+
+def test_whole_numbers_may_be_classes_or_a_quantity(config):
+    patients = CELLS.replace("diagnosis", "patient").replace('"id"', '"id", "diagnosis"')
+    for models in (SVM, RIDGE):
+        study, _ = config(patients + models)
+        assert study.datasets["cells"]().y[3] == 1
+
+
+def test_other_splits_and_options_of_data_sets(config):
+    study, _ = config(
+        SVM + '[datasets.usps]\nname = "usps"\nsubset = "train"\n'
+        '[study]\ncv = {kind = "shuffle", n_splits = 3, test_size = 0.25}\ninner_cv = {kind = "kfold"}'
+    )
+    assert repr(study.cv) == repr(ShuffleSplit(3, test_size=0.25, random_state=0))
+    assert study.inner_cv.shuffle
+    assert study.datasets["usps"].options == {"name": "usps", "subset": "train"}
+
+
+CELLS = '[datasets.cells]\nfile = "cells.csv"\ntarget = "diagnosis"\ndrop = ["id"]\n'
+MISTAKES = {
+    "no TOML": ("[study\n", "no TOML"),
+    "table": (WINE + SVM + "[model.x]\n", "`model` is no key of a comparison", "did you mean 'models'?"),
+    "no models": (WINE, "`models` holds nothing to compare"),
+    "no data": (SVM, "`datasets` holds nothing to compare"),
+    "no table": ("models = 3\n" + WINE, "`models` must be a table; got 3"),
+    "study key": (WINE + SVM + "[study]\nscorng = 3", "`study.scorng`", "did you mean 'scoring'?"),
+    "metric": (WINE + SVM + '[study]\nscoring = ["acuracy"]', "`study.scoring`", "'accuracy'"),
+    "metric twice": (WINE + SVM + '[study]\nscoring = ["auc", "auc"]', "names a metric twice"),
+    "no metric": (WINE + SVM + "[study]\nscoring = [1]", "`study.scoring` must be text"),
+    "inner metric": (
+        WINE + SVM + '[study]\ninner_scoring = "acuracy"',
+        "`study.inner_scoring`",
+        "'accuracy'",
+    ),
+    "folds": (WINE + SVM + "[study]\ncv = 1", "`study.cv` must be a whole number >= 2; got 1"),
+    "folds as text": (WINE + SVM + '[study]\ncv = "5"', "`study.cv` must be a whole number; got '5'"),
+    "seed": (WINE + SVM + "[study]\nrandom_state = true", "`study.random_state` must be a whole number"),
+    "kind": (WINE + SVM + '[study]\ncv = {kind = "stratifed"}', "`study.cv.kind`", "'stratified'"),
+    "no kind": (WINE + SVM + "[study]\ncv = {n_splits = 3}", "`study.cv` lacks `kind`"),
+    "splits": (WINE + SVM + '[study]\ncv = {kind = "kfold", splits = 3}', "`study.cv.splits`", "'n_splits'"),
+    "one split": (WINE + SVM + '[study]\ncv = {kind = "kfold", n_splits = 1}', "`study.cv`", "n_splits=1"),
+    "unavailable": (
+        WINE + SVM + '[study]\nunavailable = "NaN"',
+        "`study.unavailable`",
+        "did you mean 'nan'?",
+    ),
+    "data name": (SVM + '[datasets.x]\nname = "wyne"', "`datasets.x.name`", '"wine"'),
+    "ambiguous": (SVM + '[datasets.x]\nname = "liver"', "`datasets.x.name`", "could mean", "bupaliver"),
+    "data key": (SVM + WINE + 'subst = "train"', "`datasets.wine.subst`", "did you mean 'subset'?"),
+    "name and file": (SVM + WINE + 'file = "cells.csv"', "`datasets.wine` must have either `name`"),
+    "no file": (
+        SVM + '[datasets.x]\nfile = "cels.csv"\ntarget = "y"',
+        "`datasets.x.file`",
+        "there is no file",
+    ),
+    "file type": (SVM + '[datasets.x]\nfile = "x.xls"\ntarget = "y"', "`datasets.x.file`", ".parquet"),
+    "no target": (SVM + '[datasets.x]\nfile = "cells.csv"', "`datasets.x` lacks `target`"),
+    "target": (SVM + CELLS.replace("diagnosis", "diagnoses"), "`datasets.cells.target`", "'diagnosis'"),
+    "drop": (SVM + CELLS.replace('"id"', '"ids"'), "`datasets.cells.drop`", "'ids'"),
+    "group": (SVM + CELLS + 'group = "patent"', "`datasets.cells.group`", "did you mean 'patient'?"),
+    "file key": (SVM + CELLS + 'groups = "patient"', "`datasets.cells.groups`", "did you mean 'group'?"),
+    "text": (SVM + CELLS.replace('["id"]', "[]"), "`datasets.cells.file`", 'drop = ["id"]'),
+    "nothing left": (
+        SVM + CELLS.replace('"id"', '"id", "radius", "texture", "mean area", "patient"'),
+        "`datasets.cells.drop` leaves no column",
+    ),
+    "torn groups": (
+        SVM + CELLS + 'group = "patient"\n[study]\ncv = {kind = "kfold"}',
+        "`datasets.cells.group` would be torn apart",
+    ),
+    "absent groups": (SVM + WINE + '[study]\ncv = {kind = "group"}', "'wine' has no `group`"),
+    "no estimator": (WINE + "[models.x]\nC = 1.0", "`models.x` lacks `estimator`"),
+    "estimator": (WINE + '[models.x]\nestimator = "SimplMKLClassifier"', "'SimpleMKLClassifier'"),
+    "several targets": (WINE + '[models.x]\nestimator = "BEMKLMultitaskClassifier"', "'BEMKLClassifier'"),
+    "bare name": (WINE + '[models.x]\nestimator = "SVC"', "`models.x.estimator`", '"sklearn.svm.SVC"'),
+    "module": (WINE + '[models.x]\nestimator = "sklearn.svmm.SVC"', "did you mean 'sklearn.svm.SVC'?"),
+    "foreign": (WINE + '[models.x]\nestimator = "os.system"', "no estimator of scikit-learn"),
+    "parameter": (WINE + SVM + "gama = 1.0", "`models.SVM.gama`", "did you mean 'gamma'?"),
+    "further": (WINE + SVM + "parameters = {gama = 1.0}", "`models.SVM.parameters.gama`", "'gamma'"),
+    "grid": (WINE + SVM + "grid = {c = [1.0]}", "`models.SVM.grid.c`", "did you mean 'C'?"),
+    "grid value": (WINE + SVM + "grid = {C = 1.0}", "`models.SVM.grid.C` must be a list"),
+    "no kernels": (WINE + SVM + 'kernels = "paper"', "`models.SVM.kernels` is no"),
+    "lacking": (WINE + '[models.x]\nestimator = "sklearn.multiclass.OneVsRestClassifier"', "'estimator'"),
+    "transductive": (WINE + SVM + "transductive = true", "`models.SVM.transductive`", "unlabeled_label"),
+    "standardize": (WINE + SVM + 'standardize = "no"', "`models.SVM.standardize` must be true or false"),
+}
+RIDGE = '[models.line]\nestimator = "sklearn.linear_model.Ridge"\n'
+MISTAKES |= {
+    "quantity": (
+        SVM + '[datasets.x]\nname = "diabetes"',
+        "`datasets.x` is about a quantity",
+        "'SVM' is a class",
+    ),
+    "classes": (WINE + RIDGE, "`datasets.wine` is about classes", "'line' is a regressor"),
+    "text classes": (CELLS + RIDGE, "`datasets.cells` is about classes", "'line' is a regressor"),
+    "number": (
+        SVM + CELLS.replace("diagnosis", "radius").replace('"id"', '"id", "diagnosis"'),
+        "is about a quantity",
+    ),
+}
+MKL = WINE + '[models.x]\nestimator = "SimpleMKLClassifier"\nkernels = '
+MISTAKES |= {
+    "bank": (
+        MKL + '"smal"\n[kernels.small]\nkernels = "paper"',
+        "`models.x.kernels`",
+        "did you mean 'small'?",
+    ),
+    "bank kind": (MKL + "3", "`models.x.kernels` must be the name of a table"),
+    "bank key": (MKL + '{kernel = "paper"}', "`models.x.kernels.kernel`", "did you mean 'kernels'?"),
+    "kernel": (MKL + '{kernels = [{type = "Gausian"}]}', "`models.x.kernels.kernels[0].type`", "'Gaussian'"),
+    "kernel name": (MKL + '{kernels = ["rbff"]}', "`models.x.kernels.kernels`", "'rbff'"),
+    "width": (MKL + '{kernels = [{type = "Gaussian", width = -1}]}', "`models.x.kernels.kernels`", "width"),
+    "kernel key": (
+        MKL + '{kernels = [{type = "Gaussian", widht = 1}]}',
+        "[0].widht",
+        "did you mean 'width'?",
+    ),
+    "normalize": (MKL + '{normalize = "sphere"}', "`models.x.kernels.normalize`", "spherical"),
+    "views": (MKL + '{views = "every"}', "`models.x.kernels.views` must be one of 'all', 'each'"),
+    "view": (MKL + "{views = {a = [0, 13]}}", "`models.x.kernels`", "data set 'wine'", "13"),
+    "table": (MKL + '"small"\n[kernels]\nsmall = 3', "`kernels.small` must be a table; got 3"),
+}
+
+
+@pytest.mark.parametrize("text_and_parts", MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_named_with_file_key_and_remedy(config, tmp_path, text_and_parts):
+    text, *parts = text_and_parts
+    with pytest.raises((ValueError, OSError)) as caught:
+        config(text)
+    message = str(caught.value)
+    assert message.startswith(f"{tmp_path / 'study.toml'}: ")
+    for part in parts:
+        assert part in message
+
+
+def test_a_configuration_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no configuration file .*nothing\.toml"):
+        read_config(tmp_path / "nothing.toml")
+
+
+def test_missing_labels_are_refused(config, tmp_path):
+    table = pd.read_csv(tmp_path / "cells.csv")
+    table.loc[[1, 5], "diagnosis"] = None
+    table.to_csv(tmp_path / "cells.csv", index=False)
+    with pytest.raises(ValueError, match=r"`datasets\.cells\.target`.*empty in 2 of 40 rows"):
+        config(SVM + CELLS)
