@@ -9,15 +9,16 @@ VENV ?= .venv
 COVERAGE ?= --cov --cov-report=term
 JOBS ?= auto
 BIN := $(VENV)/bin
+BENCHMARKS = $(wildcard benchmarks/[!_]*.py)
 PIP_INSTALL := $(BIN)/python -m pip install -qq
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow lint types layers docs bench clean
+.PHONY: help demo test slow lint types layers docs reproduction bench clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.base  ## fit BEMKL to real data, print what it found, save the plots to demo/
 	$(BIN)/bayesmkl demo --out demo/
@@ -42,10 +43,16 @@ docs: $(VENV)/.docs  ## the documentation, every warning an error
 	$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
 	@echo "documentation: docs/_build/html/index.html"
 
-bench: $(VENV)/.test  ## every benchmark; FAST=1 for the short form
-	@set -e; for script in $(wildcard benchmarks/[!_]*.py); do \
-	    echo "== $$script"; $(BIN)/python $$script $(if $(FAST),--fast); \
-	done
+reproduction: $(VENV)/.base  ## write docs/reproduction.md from the committed results of `bayesmkl reproduce`
+	$(BIN)/python docs/make_reproduction.py
+
+bench: $(VENV)/.test  ## every benchmark; FAST=1 for the short form, two at a time
+ifdef FAST
+	@printf '%s\n' $(BENCHMARKS) | OPENBLAS_NUM_THREADS=1 xargs -P 2 -I{} sh -c \
+	    'out=$$($(BIN)/python {} --fast 2>&1); status=$$?; printf "== %s\n%s\n" {} "$$out"; exit $$status'
+else
+	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
+endif
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist demo docs/_build docs/api/generated .coverage .mypy_cache .pytest_cache .ruff_cache \

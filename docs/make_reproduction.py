@@ -1,0 +1,159 @@
+"""Write docs/reproduction.md from its template and the committed results of `bayesmkl reproduce`.
+
+The template, docs/_templates/reproduction.md, has places for what is generated:
+
+    <!-- tables -->                 all tables, and which of them have been run in full
+    <!-- table bemkl-table1 -->     a table, from benchmarks/results/reproduce/bemkl-table1/
+    <!-- include NAME.inc -->       what a benchmark wrote to docs/_generated/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from bayesmkl.datasets import list_datasets
+from bayesmkl.evaluation.journal import RESULTS
+from bayesmkl.evaluation.papers import paper_tables
+from bayesmkl.evaluation.papers.printing import as_text, markdown
+from bayesmkl.evaluation.papers.tables import Fetched, PaperTable, set_name
+from bayesmkl.evaluation.reproduce import Reproduction, read_reproduction
+
+ROOT = Path(__file__).resolve().parents[1]
+TEMPLATE = ROOT / "docs" / "_templates" / "reproduction.md"
+PAGE = ROOT / "docs" / "reproduction.md"
+RUNS = ROOT / "benchmarks" / "results" / "reproduce"
+NOTE = (
+    "<!-- Written by `make reproduction` from docs/_templates/reproduction.md and committed results. -->\n\n"
+)
+LONGEST_TABLE = 30  # rows
+PLACE = re.compile(r"^<!-- (tables|table|include) ?(\S*) -->$", re.MULTILINE)
+
+
+def page(template: str, runs: Path) -> str:
+    """Fill in the template; every table of the papers and every finished run must have its place."""
+    tables = paper_tables()
+    folders = {folder.name: folder for folder in runs.glob("*") if is_finished(folder)}
+    found = {}
+    for name, table in tables.items():
+        folder = folders.get(name) or folders.get(table.cells_of)
+        if folder is not None:
+            found[name] = read_reproduction(folder, name)
+            check_run(folder.name, found[name])
+    if set(folders) - set(tables):
+        raise ValueError(f"there is no table {sorted(set(folders) - set(tables))}, but a folder of results.")
+    placed = [name for kind, name in PLACE.findall(template) if kind == "table"]
+    if sorted(placed) != sorted(tables):
+        raise ValueError(f"the template must have one place for each table; it has {placed}.")
+
+    def fill(place: re.Match[str]) -> str:
+        kind, name = place.groups()
+        if kind == "include":
+            return f"```{{include}} _generated/{name}\n```"
+        if kind == "tables":
+            return overview(tables.values(), found)
+        return section(tables[name], found.get(name))
+
+    return NOTE + PLACE.sub(fill, template)
+
+
+def is_finished(folder: Path) -> bool:
+    """Say whether a folder holds results; one of a run that goes on does not yet."""
+    return (folder / RESULTS).is_file()
+
+
+def check_run(name: str, run: Reproduction) -> None:
+    """Refuse what must not be on the page."""
+    of_run = run.comparison.about["reproduce"]
+    if of_run["table"] != name:
+        raise ValueError(f"the folder {name} holds a run of {of_run['table']}.")
+    if of_run["fast"]:
+        raise ValueError(f"the folder {name} holds a fast run.")
+    if run.faults:
+        raise ValueError(f"the run of {name} has empty cells: {run.faults[0]}")
+
+
+def overview(tables: Iterable[PaperTable], found: dict[str, Reproduction]) -> str:
+    """List all tables."""
+    lines = ["| Table | What | Data | Run in full |", "|---|---|---|---|"]
+    for table in tables:
+        run = found.get(table.name)
+        extent = "no" if run is None else f"{n_splits(run)} splits of {len(run.comparison.datasets)} sets"
+        lines.append(f"| `{table.name}` | {table.title} | {origins(table)} | {extent} |")
+    return "\n".join(lines)
+
+
+def origins(table: PaperTable) -> str:
+    """Say where the data of a table come from."""
+    brought = dict.fromkeys(f"`{need.name.partition('/')[0]}`" for need in table.needs)
+    others = [s.source.name for s in table.sets if isinstance(s.source, Fetched)]
+    known = set(list_datasets().index)
+    kinds = dict.fromkeys("fetched" if name in known else "synthetic" for name in others)
+    return ", ".join([*kinds, *([f"you bring {', '.join(brought)}"] if brought else [])])
+
+
+def section(table: PaperTable, run: Reproduction | None) -> str:
+    """Show a table: protocol, rows, and what was run where; or how to run it."""
+    head = f"`{table.name}`: {table.paper}. {table.protocol}"
+    if run is None:
+        option = " --data DIR" if table.needs else ""
+        return f"{head}\n\nNot run in full here; `bayesmkl reproduce {table.name}{option}` does."
+    parts = [head]
+    for printed in run.printed:
+        parts += [f"**{printed.title}**", folded(printed.frame)]
+    return "\n\n".join([*parts, facts(run)])
+
+
+def folded(frame: pd.DataFrame) -> str:
+    """Write a table; a long one opens on demand, below what it comes to."""
+    table = markdown(as_text(frame))
+    if len(frame) <= LONGEST_TABLE:
+        return table
+    hidden = f"<details>\n<summary>{len(frame)} rows</summary>\n\n{table}\n\n</details>"
+    return "\n\n".join([*agreement(frame), hidden])
+
+
+def agreement(frame: pd.DataFrame) -> list[str]:
+    """Count the cells near the published ones, by variant."""
+    if "difference_in_sd" not in frame:
+        return []
+    lines = []
+    for variant, rows in frame.dropna(subset="difference_in_sd").groupby("variant", sort=False):
+        distance = rows["difference_in_sd"].abs()
+        lines.append(
+            f"* {variant}: {(distance <= 1).sum()} of {len(rows)} cells are within one published standard deviation, "
+            f"{(distance <= 2).sum()} within two."
+        )
+    return ["\n".join(lines)] if lines else []
+
+
+def facts(run: Reproduction) -> str:
+    """Say how a run was called, what it cost, and what ran it."""
+    about, comparison = run.comparison.about, run.comparison
+    run_of = about["reproduce"]
+    there = {set_name(label) for label in comparison.datasets}
+    left_out = [paper_set.name for paper_set in run.table.sets if paper_set.name not in there]
+    command = f"bayesmkl reproduce {run_of['table']}"
+    command += f" --splits {run_of['splits']}" if run_of["splits"] else ""
+    command += "".join(
+        f' --only "{name}"' if " " in name else f" --only {name}" for name in run_of["sets"] or ()
+    )
+    environment = about["environment"]
+    versions = ", ".join(f"{name} {environment[name]}" for name in ("python", "numpy", "scikit-learn"))
+    minutes = max(1, round(about["seconds"] / 60))
+    text = f"`{command}`: {len(comparison.cells)} cells, {minutes} min, {versions}."
+    return text + (f" Not run: {', '.join(left_out)}." if left_out else "")
+
+
+def n_splits(run: Reproduction) -> str:
+    """Return the number of splits, a range where sets differ."""
+    counts = run.comparison.cells.groupby("dataset")["split"].nunique()
+    low, high = counts.min(), counts.max()
+    return str(low) if low == high else f"{low} to {high}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(TEMPLATE.read_text(encoding="utf-8"), RUNS), encoding="utf-8")
