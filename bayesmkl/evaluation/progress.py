@@ -40,7 +40,7 @@ def cell_progress(show: bool) -> Iterator[Callable[[dict[str, Any], int, int], N
 
     def report(row: dict[str, Any], done: int, total: int) -> None:
         what = f"{row['dataset']}, split {row['split']}: {row['model']}"
-        bar.update(task, description=what, completed=done, total=total)
+        bar.update(task, description=what, completed=done, total=total, refresh=True)
 
     with bar:
         yield report
