@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 import shutil
 from pathlib import Path
 from typing import Any
@@ -60,9 +58,8 @@ class Journal:
         if path.exists():
             return
         path.parent.mkdir(exist_ok=True)
-        beside = path.with_suffix(f".{secrets.token_hex(4)}.part")
-        beside.write_text(json.dumps(row), encoding="utf-8")
-        os.replace(beside, path)
+        with written_beside(path) as beside:
+            beside.write_text(json.dumps(row), encoding="utf-8")
 
     def read_cell(self, dataset: str, model: str, split: int) -> dict[str, Any] | None:
         """Return a finished cell, or None."""

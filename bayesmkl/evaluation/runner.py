@@ -14,16 +14,16 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
 
 from bayesmkl import __version__
 from bayesmkl._numerics.files import is_partial
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.jobs import Job, cells_of, run_job
 from bayesmkl.evaluation.journal import KEY, Journal, table_of
-from bayesmkl.evaluation.scoring import Metric, resolve_scoring
+from bayesmkl.evaluation.scoring import Metric, resolve_scoring, task_of
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, as_splitter, in_memory, spool
 from bayesmkl.kernels import KernelBank
+from bayesmkl.kernels.cache import hash_or_none
 
 __all__ = ["OnCell", "run_study"]
 
@@ -102,8 +102,8 @@ def run_study(
 def _plan(study: Study) -> Plan:
     """Look at the data once: number of splits, and which metrics there can be."""
     _check_names(study)
-    classifier = _is_classification(study.models)
     estimators = {name: spec.estimator for name, spec in study.models.items()}
+    classifier = task_of(estimators) == "classification"
     metrics: dict[str, Metric] = {}
     order, datasets = [], {}
     for name, ref in study.datasets.items():
@@ -123,20 +123,6 @@ def _check_names(study: Study) -> None:
         wrong = [name for name in names if not isinstance(name, str) or not name.strip()]
         if wrong:
             raise ValueError(f"`{kind}` must have names of text; got {wrong[0]!r}.")
-
-
-def _is_classification(models: Any) -> bool:
-    kinds = {name: is_classifier(spec.estimator) for name, spec in models.items()}
-    strange = [n for n, spec in models.items() if not kinds[n] and not is_regressor(spec.estimator)]
-    if strange:
-        raise ValueError(f"`models`: {strange[0]!r} is neither a classifier nor a regressor.")
-    if len(set(kinds.values())) > 1:
-        first = {kind: next(n for n, k in kinds.items() if k == kind) for kind in (True, False)}
-        raise ValueError(
-            f"`models` must be classifiers or regressors, not both; {first[True]!r} is a classifier and "
-            f"{first[False]!r} a regressor. Compare them apart."
-        )
-    return next(iter(kinds.values()))
 
 
 def _facts_of(data: Data) -> dict[str, Any]:
@@ -242,10 +228,7 @@ def _groups(models: Any) -> list[list[str]]:
     groups: dict[Any, list[str]] = {}
     for name, spec in models.items():
         banks = [v for v in spec.estimator.get_params().values() if isinstance(v, KernelBank)]
-        try:
-            key = joblib.hash([bank.get_params() for bank in banks]) if banks else name
-        except Exception:  # pickling raises whatever the objects' own code raises
-            key = name
+        key = (hash_or_none([bank.get_params() for bank in banks]) if banks else None) or name
         groups.setdefault(key, []).append(name)
     return list(groups.values())
 

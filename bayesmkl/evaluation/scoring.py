@@ -20,7 +20,7 @@ from bayesmkl.evaluation.facts import facts
 from bayesmkl.evaluation.named_metrics import METRICS, NEEDS, Metric
 from bayesmkl.evaluation.predictions import Predictions, final_estimator, gives
 
-__all__ = ["METRICS", "Metric", "Predictions", "facts", "resolve_scoring", "score"]
+__all__ = ["METRICS", "Metric", "Predictions", "facts", "resolve_scoring", "score", "task_of"]
 
 
 def resolve_scoring(
@@ -70,7 +70,7 @@ def resolve_scoring(
     ValueError: `scoring`: unknown metric 'acuracy'. Did you mean 'accuracy'?
     """
     check_choice("unavailable", unavailable, ("raise", "nan"))
-    task = _task_of(models)
+    task = task_of(models)
     n_classes = _check_target(task, y)
     given = {name: gives(model, n_classes) for name, model in models.items()}
     if scoring is None:
@@ -90,7 +90,8 @@ def resolve_scoring(
     return metrics
 
 
-def _task_of(models: Mapping[str, Any]) -> str:
+def task_of(models: Mapping[str, Any]) -> str:
+    """Return what all models are for, "classification" or "regression"; raise if they differ, or are neither."""
     tasks = {}
     for name, model in models.items():
         if not (is_classifier(model) or is_regressor(model)):
@@ -101,7 +102,7 @@ def _task_of(models: Mapping[str, Any]) -> str:
         tasks[name] = "classification" if is_classifier(model) else "regression"
     if len(set(tasks.values())) != 1:
         raise ValueError(
-            f"`models` must be for one task; got {tasks}. Compare classifiers and regressors apart."
+            f"`models` must be for one task; got {tasks}. Compare classifiers or regressors, not both at once."
         )
     return next(iter(tasks.values()))
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import joblib
 import numpy as np
 
-__all__ = ["KernelCache", "Tally", "current_cache", "sharing_kernels"]
+__all__ = ["KernelCache", "Tally", "current_cache", "hash_or_none", "sharing_kernels"]
 
 DEFAULT_BYTES = 2**30
 
@@ -82,7 +82,7 @@ class KernelCache:
 
     def training(self, bank: Any, X: Any, learn: Callable[[], np.ndarray]) -> np.ndarray:
         """Return the training kernels of a bank; a bank whose kernels are found becomes fitted as by `learn`."""
-        key = _hash_or_none((type(bank).__qualname__, bank.get_params(deep=False), X))
+        key = hash_or_none((type(bank).__qualname__, bank.get_params(deep=False), X))
         if key is None:
             return learn()
         kept = self._kept.get(key)
@@ -160,7 +160,7 @@ def _timed(compute: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
     return stack, time.perf_counter() - start
 
 
-def _hash_or_none(value: Any) -> str | None:
+def hash_or_none(value: Any) -> str | None:
     """Hash by content; None for what cannot be pickled."""
     try:
         return joblib.hash(value)
