@@ -8,15 +8,21 @@ With outputs :math:`T_j` and residuals :math:`F_j = T_j - x_j` of the last sweep
    \gamma = \arg\min \big\| D (F_k - \sum_j \gamma_j (F_{j+1} - F_j)) \big\|
 
 (Walker and Ni 2011, type II). `D` measures every coordinate on its own posterior scale; without it, blocks in
-large units decide alone. Whether a point is kept is the caller's decision, by its objective.
+large units decide alone. All coordinates are mixed, but not all are measured: a few hundred per block say as well
+how far a point is from being fixed, and a sweep's worth of arithmetic is saved. Whether a point is kept is the
+caller's decision, by its objective.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
+from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.arrays import namespace
+import numpy as np
+from scipy.linalg.blas import daxpy
+
+from bayesmkl._numerics.arrays import is_numpy, namespace
 
 __all__ = [
     "EMPTY",
@@ -24,14 +30,19 @@ __all__ = [
     "CovarianceCoordinate",
     "History",
     "LogCoordinate",
+    "UnmeasuredCoordinate",
     "extrapolate",
     "flatten",
+    "forget",
+    "measure",
     "remember",
     "restore",
 ]
 
 # Ridge on the normal equations, relative to their trace: differences grow collinear near the fixed point.
 RIDGE = 1e-12
+# Of a covariance, about as many correlations as this many columns have are measured.
+MEASURED_COLUMNS = 16
 
 
 class Coordinate:
@@ -43,9 +54,28 @@ class Coordinate:
         return value.reshape(-1)
 
     @staticmethod
+    def size(like: Any) -> int:
+        """Return the length of `forward` of a field shaped as `like`."""
+        return int(like.size)
+
+    @staticmethod
     def backward(vector: Any, like: Any) -> Any:
         """Map a mixed vector back to a field shaped as `like`."""
         return vector.reshape(like.shape)
+
+    @staticmethod
+    def measure(vector: Any, like: Any) -> Any:
+        """Return the part of `forward` whose residual decides how points are mixed: all of it."""
+        return vector
+
+
+class UnmeasuredCoordinate(Coordinate):
+    """Values that are only mixed: another field measures what they follow from."""
+
+    @staticmethod
+    def measure(vector: Any, like: Any) -> Any:
+        """Return nothing."""
+        return vector[:0]
 
 
 class LogCoordinate(Coordinate):
@@ -63,7 +93,7 @@ class LogCoordinate(Coordinate):
 
 
 class CovarianceCoordinate(Coordinate):
-    """Log standard deviations and correlations, for covariance matrices.
+    """Log standard deviations and correlations (each once), for covariance matrices.
 
     Mixed correlations need not be positive definite; the caller's factorization then fails and the point with it.
     """
@@ -71,21 +101,49 @@ class CovarianceCoordinate(Coordinate):
     @staticmethod
     def forward(value: Any) -> Any:
         """Split a covariance into log standard deviations and correlations."""
-        xp = namespace(value)
+        xp, (rows, columns) = namespace(value), _below_diagonal(value.shape[0])
         scale = xp.sqrt(xp.diagonal(value))
-        correlation = value / scale / scale[:, None]
-        return xp.concatenate([xp.log(scale), correlation.reshape(-1)])
+        return xp.concatenate([xp.log(scale), value[rows, columns] / (scale[rows] * scale[columns])])
+
+    @staticmethod
+    def size(like: Any) -> int:
+        """Return the length of `forward`."""
+        n = like.shape[-1]
+        return int(n + n * (n - 1) // 2)
 
     @staticmethod
     def backward(vector: Any, like: Any) -> Any:
         """Assemble the covariance."""
-        size = like.shape[0]
-        scale = namespace(vector).exp(vector[:size])
-        return vector[size:].reshape(size, size) * scale * scale[:, None]
+        xp, n = namespace(vector), like.shape[0]
+        scale = xp.exp(vector[:n])
+        correlations = xp.concatenate([vector[n:], xp.ones((1,), dtype=vector.dtype)])
+        return xp.take(correlations, _places(n)) * scale * scale[:, None]
+
+    @staticmethod
+    def measure(vector: Any, like: Any) -> Any:
+        """Return the log standard deviations, and correlations at regular distances that count for both triangles."""
+        n = like.shape[-1]
+        step = -(-n // (2 * MEASURED_COLUMNS))
+        return namespace(vector).concatenate([vector[:n], (2 * step) ** 0.5 * vector[n::step]])
+
+
+@lru_cache(maxsize=8)
+def _below_diagonal(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the entries below the diagonal."""
+    return np.tril_indices(size, -1)
+
+
+@lru_cache(maxsize=8)
+def _places(size: int) -> np.ndarray:
+    """Where each entry of a symmetric matrix stands among those below the diagonal; after them on the diagonal."""
+    rows, columns = _below_diagonal(size)
+    places = np.full((size, size), len(rows))
+    places[rows, columns] = places[columns, rows] = np.arange(len(rows))
+    return places
 
 
 class History(NamedTuple):
-    """Outputs of the map and residuals (output minus input) of the last sweeps, oldest first."""
+    """Outputs of the map and measured residuals (output minus input) of the last sweeps, oldest first."""
 
     outputs: tuple[Any, ...]
     residuals: tuple[Any, ...]
@@ -102,18 +160,33 @@ def flatten(carry: Any, coordinates: Any) -> Any:
 
 def restore(vector: Any, like: Any, coordinates: Any) -> Any:
     """Invert `flatten`; `like` is a carry with the right shapes."""
-    fields, start = [], 0
-    for field, coordinate in zip(like, coordinates, strict=True):
-        size = coordinate.forward(field).shape[0]
-        fields.append(coordinate.backward(vector[start : start + size], field))
-        start += size
-    return type(like)(*fields)
+    parts = zip(_parts(vector, like, coordinates), like, coordinates, strict=True)
+    return type(like)(*(coordinate.backward(part, field) for part, field, coordinate in parts))
+
+
+def measure(vector: Any, like: Any, coordinates: Any) -> Any:
+    """Return the measured coordinates of a mixing vector; `like` is a carry with the right shapes."""
+    parts = zip(_parts(vector, like, coordinates), like, coordinates, strict=True)
+    return namespace(vector).concatenate(
+        [coordinate.measure(part, field) for part, field, coordinate in parts]
+    )
+
+
+def _parts(vector: Any, like: Any, coordinates: Any) -> list[Any]:
+    """Cut a mixing vector into the parts of the fields."""
+    sizes = [coordinate.size(field) for field, coordinate in zip(like, coordinates, strict=True)]
+    return [vector[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
 def remember(history: History, output: Any, residual: Any, depth: int) -> History:
     """Append one sweep and forget those beyond `depth` differences."""
     keep = depth + 1
     return History((*history.outputs, output)[-keep:], (*history.residuals, residual)[-keep:])
+
+
+def forget(history: History) -> History:
+    """Keep the last sweep alone, to start over from it."""
+    return History(history.outputs[-1:], history.residuals[-1:])
 
 
 def extrapolate(history: History, scales: Any) -> Any:
@@ -123,8 +196,8 @@ def extrapolate(history: History, scales: Any) -> Any:
     ----------
     history : History
         At least two sweeps.
-    scales : array of shape (n_coordinates,)
-        Diagonal of `D`, reciprocal scale of every coordinate.
+    scales : array of shape (n_measured,)
+        Diagonal of `D`, reciprocal scale of every measured coordinate.
 
     Returns
     -------
@@ -151,7 +224,9 @@ def extrapolate(history: History, scales: Any) -> Any:
     ridge = RIDGE * xp.trace(normal) + xp.finfo(normal.dtype).tiny  # positive even if nothing changed
     regular = normal + ridge * xp.eye(normal.shape[0], dtype=normal.dtype)
     mixing = xp.linalg.solve(regular, weighted @ history.residuals[-1])
-    mixed = history.outputs[-1]
-    for gamma, (old, new) in zip(mixing, pairwise(history.outputs), strict=True):
-        mixed = mixed - gamma * (new - old)
+    # sum_j c_j T_j, whose coefficients sum to one
+    coefficients = xp.diff(xp.concatenate([xp.zeros(1), mixing, xp.ones(1)]))
+    mixed = coefficients[-1] * history.outputs[-1]
+    for coefficient, output in zip(coefficients[:-1], history.outputs[:-1], strict=True):
+        mixed = daxpy(output, mixed, a=coefficient) if is_numpy(mixed) else mixed + coefficient * output
     return mixed

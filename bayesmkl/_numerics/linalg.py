@@ -9,16 +9,58 @@ import scipy.linalg.lapack as lapack
 
 from bayesmkl._numerics.arrays import is_numpy, namespace
 
-__all__ = ["spd_inverse"]
+__all__ = ["bordered", "plus_diagonal", "spd_inverse"]
+
+TILE = 64
+ABOVE = np.triu(np.ones((TILE, TILE), dtype=bool), 1)  # the diagonal, in a tile on it
 
 
-def spd_inverse(matrix: Any) -> tuple[Any, Any]:
+def plus_diagonal(matrix: Any, diagonal: Any, factor: Any = 1.0) -> Any:
+    """Return ``factor * matrix + diag(diagonal)``, square and new; `diagonal` may be one number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plus_diagonal(np.ones((2, 2)), np.array([1.0, 2.0]))
+    array([[2., 1.],
+           [1., 3.]])
+    """
+    if is_numpy(matrix):
+        out = factor * matrix
+        np.einsum("ii->i", out)[...] += diagonal  # a view, in whatever order the matrix is
+        return out
+    return factor * matrix + namespace(matrix).eye(matrix.shape[0], dtype=matrix.dtype) * diagonal
+
+
+def bordered(corner: Any, edge: Any, block: Any) -> Any:
+    """Return the symmetric matrix ``[[corner, edge'], [edge, block]]`` with a number for a corner.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bordered(3.0, np.array([1.0, 2.0]), np.eye(2))
+    array([[3., 1., 2.],
+           [1., 1., 0.],
+           [2., 0., 1.]])
+    """
+    xp = namespace(block)
+    if is_numpy(block):
+        out = np.empty((len(edge) + 1, len(edge) + 1))
+        out[0, 0], out[0, 1:], out[1:, 0], out[1:, 1:] = corner, edge, edge, block
+        return out
+    top = xp.concatenate([xp.reshape(xp.asarray(corner, dtype=edge.dtype), (1,)), edge])
+    return xp.concatenate([top[None, :], xp.concatenate([edge[:, None], block], axis=1)])
+
+
+def spd_inverse(matrix: Any, overwrite: bool = False) -> tuple[Any, Any]:
     """Invert symmetric positive definite matrices and return the log determinants of the inverses.
 
     Parameters
     ----------
     matrix : array of shape (d, d) or (n_matrices, d, d)
         Only lower triangles are read on NumPy.
+    overwrite : bool
+        Whether NumPy may use the memory of one matrix in C order for its inverse.
 
     Returns
     -------
@@ -42,23 +84,33 @@ def spd_inverse(matrix: Any) -> tuple[Any, Any]:
     if not is_numpy(matrix):
         return _spd_inverse_jax(matrix)
     if matrix.ndim == 2:
-        return _spd_inverse_lapack(matrix)
+        return _spd_inverse_lapack(matrix, overwrite)
     inverse, log_det = np.empty_like(matrix), np.empty(len(matrix))
     for i, one in enumerate(matrix):
         inverse[i], log_det[i] = _spd_inverse_lapack(one)
     return inverse, log_det
 
 
-def _spd_inverse_lapack(matrix: np.ndarray) -> tuple[np.ndarray, np.floating]:
-    # potri costs 2/3 d^3 after potrf's 1/3 d^3; solving against the identity would cost 2 d^3
-    factor, info = lapack.dpotrf(matrix, lower=1, clean=1)
+def _spd_inverse_lapack(matrix: np.ndarray, overwrite: bool = False) -> tuple[np.ndarray, np.floating]:
+    # potri costs 2/3 d^3 after potrf's 1/3 d^3; solving against the identity would cost 2 d^3. The transpose is in
+    # the order that LAPACK reads: nothing is rearranged on the way in or out
+    factor, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=overwrite)
     if info == 0:
         log_det = -2.0 * np.log(factor.diagonal()).sum()
-        inverse, info = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        inverse, info = lapack.dpotri(factor, lower=0, overwrite_c=1)
     if info != 0 or not np.isfinite(log_det):
         raise np.linalg.LinAlgError("matrix is not positive definite")
-    inverse += np.tril(inverse, -1).T
-    return inverse, log_det
+    return _mirrored(inverse.T), log_det
+
+
+def _mirrored(matrix: np.ndarray) -> np.ndarray:
+    """Overwrite the upper triangle by the lower one, in tiles that stay in cache."""
+    for first in range(0, len(matrix), TILE):
+        last = first + TILE
+        tile = matrix[first:last, first:last]
+        np.copyto(tile, tile.T.copy(), where=ABOVE[: len(tile), : len(tile)])
+        matrix[first:last, last:] = matrix[last:, first:last].T
+    return matrix
 
 
 def _spd_inverse_jax(matrix: Any) -> tuple[Any, Any]:

@@ -50,12 +50,17 @@ class ViewMoments(NamedTuple):
 
     def centered(self, stack: Any) -> Any:
         """Return `stack` with its present rows measured from the center."""
-        if not self.center.any():
-            return stack
-        kernels = stack.kernels - self.center[:, None]
-        if stack.present is not None:
-            kernels *= stack.present[:, :, None]
-        return stack._replace(kernels=kernels)
+        return centered(stack, self.center)
+
+
+def centered(stack: Any, center: Any) -> Any:
+    """Return a dense stack with its present rows measured from `center`, (n_kernels, n_train)."""
+    if not center.any():
+        return stack
+    kernels = stack.kernels - center[:, None]
+    if stack.present is not None:
+        kernels *= stack.present[:, :, None]
+    return stack._replace(kernels=kernels)
 
 
 class Completion(NamedTuple):
@@ -88,6 +93,11 @@ class CompletedOutputs(NamedTuple):
     cov: Any  # Cov[x], (n_outputs, n_patterns, n_kernels, n_kernels)
     log_det: Any  # of the covariance of g at present views, (n_outputs, n_patterns)
     absent: AbsentViews
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return int(self.mean.shape[2])
 
     @property
     def n_projected(self) -> Any:

@@ -19,21 +19,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._numerics.acceleration import CovarianceCoordinate
 from bayesmkl._numerics.arrays import namespace, special_functions
-from bayesmkl._numerics.linalg import spd_inverse
+from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
+from bayesmkl.bemkl._padded import PaddedOutputs
 
 __all__ = [
     "UNIT_PRECISION",
     "Gamma",
     "Gaussian",
     "IntermediateOutputs",
+    "OneCovOutputs",
     "PrecisionMoments",
+    "PreparedOutputs",
     "ReadoutUpdate",
     "expected_residual",
     "intermediate_error",
-    "intermediate_scale",
     "known_precision",
     "latent_mean",
+    "prepare_intermediate",
+    "probe",
+    "probe_scale",
+    "project_and_update",
     "readout_cov_scale",
     "readout_design",
     "readout_precision",
@@ -48,6 +55,8 @@ __all__ = [
 ]
 
 LOG_2PI = math.log(2.0 * math.pi)
+# The acceleration measures this many intermediate outputs, or those of this many samples if that is more.
+PROBED_ENTRIES, PROBED = 2**13, 16
 
 # What finds q(b, e), with the parameters of `update_readout`.
 ReadoutUpdate = Callable[[Any, Any, Any, Any], Any]
@@ -154,9 +163,14 @@ class IntermediateOutputs(NamedTuple):
     log_det: Any
 
     @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return int(self.mean.shape[-1])
+
+    @property
     def entropy(self) -> Any:
         """Entropy of all columns together, in nats."""
-        xp, n_samples = namespace(self.mean), self.mean.shape[-1]
+        xp, n_samples = namespace(self.mean), self.n_samples
         log_dets = xp.broadcast_to(self.log_det, self.mean.shape[:-2])
         return 0.5 * (self.mean.size * (1.0 + LOG_2PI) + n_samples * log_dets.sum())
 
@@ -174,7 +188,7 @@ class IntermediateOutputs(NamedTuple):
     def variance(self) -> Any:
         """Marginal variances, shaped as the mean."""
         xp = namespace(self.mean)
-        return xp.diagonal(self.cov, axis1=-2, axis2=-1)[..., None] * xp.ones_like(self.mean)
+        return xp.broadcast_to(xp.diagonal(self.cov, axis1=-2, axis2=-1)[..., None], self.mean.shape)
 
     @property
     def total_cov(self) -> Any:
@@ -186,6 +200,10 @@ class IntermediateOutputs(NamedTuple):
         residual = self.mean - projection
         spread = self.mean.shape[-1] * namespace(self.cov).trace(self.cov, axis1=-2, axis2=-1)
         return (residual * residual).sum(axis=(-2, -1)) + spread
+
+
+# q(G) with one covariance for all samples, of which some may be padding.
+OneCovOutputs = IntermediateOutputs | PaddedOutputs
 
 
 class ReadoutMoments(NamedTuple):
@@ -220,28 +238,22 @@ def update_noise_precision(prior: Gamma, error: Any, size: Any) -> Gamma:
     return Gamma(prior.concentration + 0.5 * size, prior.rate + 0.5 * error)
 
 
-def update_dual(
-    stack: Any, gram: Any, intermediate: Any, sample_precision: Any, intermediate_precision: Any
-) -> Gaussian:
+def update_dual(gram: Any, pull: Any, sample_precision: Any, intermediate_precision: Any) -> Gaussian:
     """q(a), equation (3).
 
     Parameters
     ----------
-    stack : KernelStack
-        Training kernels.
     gram : array of shape (n_train, n_train)
-        ``stack.gram()``.
-    intermediate : array of shape (n_kernels, n_samples)
-        E[G].
+        ``stack.gram()`` of the training kernels.
+    pull : array of shape (n_train,)
+        ``stack.adjoint(E[G])``, all that q(a) needs of the intermediate outputs.
     sample_precision : array of shape (n_train,)
         E[λ].
     intermediate_precision : float
         E[υ], 1/σ_g² in classification.
     """
-    xp = namespace(gram)
-    precision = intermediate_precision * gram + xp.diag(sample_precision)
-    cov, log_det = spd_inverse(precision)
-    return Gaussian(intermediate_precision * (cov @ stack.adjoint(intermediate)), cov, log_det)
+    cov, log_det = spd_inverse(plus_diagonal(gram, sample_precision, intermediate_precision), overwrite=True)
+    return Gaussian(intermediate_precision * (cov @ pull), cov, log_det)
 
 
 def update_intermediate(
@@ -251,7 +263,8 @@ def update_intermediate(
     readout_cov: Any,
     intermediate_precision: Any,
     latent_precision: Any,
-) -> IntermediateOutputs:
+    counted: Any = None,
+) -> OneCovOutputs:
     """q(G), §4.1.
 
     Parameters
@@ -264,29 +277,65 @@ def update_intermediate(
         Mean and covariance of q(b, e).
     intermediate_precision, latent_precision : float
         E[υ] and E[ε].
+    counted : array of shape (n_samples,), optional
+        1.0 for samples, 0.0 for padding.
     """
-    xp = namespace(projection)
+    prepared = prepare_intermediate(latent, readout, readout_cov, intermediate_precision, latent_precision)
+    return _finish_intermediate(prepared, projection, counted)
+
+
+class PreparedOutputs(NamedTuple):
+    """q(G) up to the projection ``K_m E[a]``: E[G] is ``mixing @ projection + offset``."""
+
+    mixing: Any  # (n_kernels, n_kernels)
+    offset: Any  # (n_kernels, n_samples)
+    cov: Any
+    log_det: Any
+
+
+def prepare_intermediate(
+    latent: Any, readout: Any, readout_cov: Any, intermediate_precision: Any, latent_precision: Any
+) -> PreparedOutputs:
+    """All of `update_intermediate` that needs no projection; parameters as there."""
     moments = readout_moments(readout, readout_cov)
-    eye = xp.eye(projection.shape[0], dtype=projection.dtype)
-    precision = intermediate_precision * eye + latent_precision * moments.weights_square
-    cov, log_det = spd_inverse(precision)
-    pull = moments.weights[:, None] * latent[None, :] - moments.intercept_weights[:, None]
-    return IntermediateOutputs(
-        cov @ (intermediate_precision * projection + latent_precision * pull), cov, log_det
-    )
+    precision = plus_diagonal(moments.weights_square, intermediate_precision, latent_precision)
+    cov, log_det = spd_inverse(precision, overwrite=True)
+    # cov (υ projection + ε (E[e] f' - E[b e] 1')), where the second part needs no product of matrices
+    slope, offset = (latent_precision * (cov @ each) for each in (moments.weights, moments.intercept_weights))
+    from_scores = slope[:, None] * latent - offset[:, None]
+    return PreparedOutputs(intermediate_precision * cov, from_scores, cov, log_det)
 
 
-def readout_design(intermediate: IntermediateOutputs) -> Any:
+def project_and_update(
+    stack: Any, dual_mean: Any, prepared: PreparedOutputs, counted: Any = None
+) -> tuple[Any, OneCovOutputs]:
+    """Return ``K_m E[a]``, shape (n_kernels, n_samples), and q(G), which follows from it.
+
+    A stack that evaluates its kernels whenever they are needed does so once: with the kernels of some samples at
+    hand, E[G] of these is multiplied by them at once, which `carry` asks for next.
+    """
+    if counted is None and hasattr(stack, "apply_and_adjoin"):
+        projection, mean = stack.apply_and_adjoin(dual_mean, prepared.mixing, prepared.offset)
+        return projection, IntermediateOutputs(mean, prepared.cov, prepared.log_det)
+    projection = stack.apply(dual_mean)
+    return projection, _finish_intermediate(prepared, projection, counted)
+
+
+def _finish_intermediate(prepared: PreparedOutputs, projection: Any, counted: Any) -> OneCovOutputs:
+    mixing, offset, cov, log_det = prepared
+    mean = mixing @ projection + offset
+    if counted is not None:
+        return PaddedOutputs.of(mean, cov, log_det, counted)
+    return IntermediateOutputs(mean, cov, log_det)
+
+
+def readout_design(intermediate: OneCovOutputs) -> Any:
     """E of ``[1; G] [1; G]^T``: the matrix that equation (4) adds to the prior precisions (erratum: E[G G^T])."""
-    xp = namespace(intermediate.mean)
-    n_samples = intermediate.mean.shape[1]
-    totals = intermediate.mean.sum(axis=1)
-    square = intermediate.mean @ intermediate.mean.T + n_samples * intermediate.cov
-    top = xp.concatenate([xp.full((1,), float(n_samples), dtype=totals.dtype), totals])
-    return xp.concatenate([top[None, :], xp.concatenate([totals[:, None], square], axis=1)])
+    mean, n_samples = intermediate.mean, intermediate.n_samples
+    return bordered(n_samples, mean.sum(axis=1), mean @ mean.T + n_samples * intermediate.cov)
 
 
-def readout_target(intermediate: IntermediateOutputs, latent: Any) -> Any:
+def readout_target(intermediate: OneCovOutputs, latent: Any) -> Any:
     """``[1; E[G]] E[f]``, the linear term of equation (4)."""
     xp = namespace(latent)
     return xp.concatenate([latent.sum(keepdims=True), intermediate.mean @ latent])
@@ -312,11 +361,11 @@ def update_readout(design: Any, target: Any, prior_precision: Any, latent_precis
     latent_precision : float
         E[ε].
     """
-    cov, log_det = spd_inverse(latent_precision * design + namespace(design).diag(prior_precision))
+    cov, log_det = spd_inverse(plus_diagonal(design, prior_precision, latent_precision), overwrite=True)
     return Gaussian(latent_precision * (cov @ target), cov, log_det)
 
 
-def latent_mean(intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
+def latent_mean(intermediate: OneCovOutputs, readout: Gaussian) -> Any:
     """Return the expected score ``E[e]' E[g_i] + E[b]`` of every sample, shape (n_samples,)."""
     return readout.mean[1:] @ intermediate.mean + readout.mean[0]
 
@@ -324,15 +373,31 @@ def latent_mean(intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
 # ---------------------------------------------------------------------------------------------- acceleration
 
 
-def intermediate_scale(intermediate: Any) -> Any:
-    """Reciprocal scale of E[G] for the acceleration, root precision of its kernel, shaped as E[G]."""
-    return 1.0 / namespace(intermediate.mean).sqrt(intermediate.variance)
+def probe(intermediate: Any) -> Any:
+    """Return E[G] of samples at regular distances, of all of them where these are few.
+
+    A carry holds `pull` = ``sum_m K_m' E[g_m]``, from which the next sweep starts, and this. No update reads it: it
+    measures for the acceleration how far E[G] is from being fixed, which its projection `pull` does not tell.
+    """
+    return intermediate[..., :: _probe_distance(intermediate)]
 
 
-def readout_cov_scale(readout: Gaussian) -> Any:
-    """Reciprocal scale of log standard deviations and correlations: 1 for all, flat."""
-    size = readout.mean.shape[0]
-    return namespace(readout.mean).ones((size + size * size,), dtype=readout.mean.dtype)
+def probe_scale(intermediate: Any) -> Any:
+    """Reciprocal scale of a probe: root precisions of its kernels, each sample counting for those it stands for."""
+    weight = _probe_distance(intermediate.mean) ** 0.5
+    return weight / namespace(intermediate.mean).sqrt(probe(intermediate.variance))
+
+
+def _probe_distance(intermediate: Any) -> int:
+    n_probed = max(PROBED, PROBED_ENTRIES // intermediate.shape[-2])
+    return int(-(-intermediate.shape[-1] // n_probed))
+
+
+def readout_cov_scale(readout: Any) -> Any:
+    """Reciprocal scale of log standard deviations and correlations: 1 for all that are measured."""
+    xp = namespace(readout.mean)
+    flat = xp.ones((CovarianceCoordinate.size(readout.cov),), dtype=readout.mean.dtype)
+    return xp.ones_like(CovarianceCoordinate.measure(flat, readout.cov))
 
 
 # ------------------------------------------------------------------------------------------- bound terms, (2)
@@ -367,19 +432,20 @@ def expected_residual(error: Any, size: Any, precision: PrecisionMoments | Gamma
     return (0.5 * (size * (precision.log_mean - LOG_2PI) - precision.mean * error)).sum()
 
 
-def intermediate_error(intermediate: IntermediateOutputs, projection: Any, gram: Any, dual: Gaussian) -> Any:
+def intermediate_error(intermediate: OneCovOutputs, projection: Any, gram: Any, dual: Gaussian) -> Any:
     """``E ||g_mi - k_mi' a||²``, summed over kernels and samples."""
-    return intermediate.squared_distance(projection) + (gram * dual.cov).sum()
+    return intermediate.squared_distance(projection) + namespace(gram).vdot(gram, dual.cov)
 
 
-def score_error(scores: Any, intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
-    """``E (scores_i - e' g_i - b)²``, summed over samples; every term of it is non-negative."""
-    n_samples = intermediate.mean.shape[1]
-    residual = scores - latent_mean(intermediate, readout)
-    spread = readout.cov[1:, 1:] @ intermediate.mean + 2.0 * readout.cov[1:, :1]
-    from_readout = n_samples * readout.cov[0, 0] + (spread * intermediate.mean).sum()
-    weights_square = readout_moments(readout.mean, readout.cov).weights_square
-    return (residual * residual).sum() + from_readout + n_samples * (weights_square * intermediate.cov).sum()
+def score_error(scores: Any, intermediate: OneCovOutputs, readout: Gaussian, design: Any) -> Any:
+    """``E (scores_i - e' g_i - b)²``, summed over samples; every term of it is non-negative.
+
+    `design` is `readout_design` of the intermediate outputs, which vary independently of (b, e).
+    """
+    weights, residual = readout.mean[1:], scores - latent_mean(intermediate, readout)
+    from_scores = (intermediate.score_weight * residual * residual).sum()
+    from_readout = namespace(design).vdot(readout.cov, design)
+    return from_scores + from_readout + intermediate.n_samples * (weights @ (intermediate.cov @ weights))
 
 
 def shared_bound(

@@ -20,10 +20,12 @@ from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl.bemkl._absent_views import AbsentViews, CompletedOutputs, complete
 from bayesmkl.bemkl._moments import Gaussian, IntermediateOutputs, expected_residual
+from bayesmkl.bemkl._padded import PaddedOutputs
 
 __all__ = [
     "Intermediates",
     "ReadoutParts",
+    "adjoin",
     "intermediate_errors",
     "latent_means",
     "project",
@@ -39,7 +41,7 @@ __all__ = [
 
 
 # q(G): one covariance for all samples, or one for every pattern of views that samples lack.
-Intermediates = IntermediateOutputs | CompletedOutputs
+Intermediates = IntermediateOutputs | PaddedOutputs | CompletedOutputs
 
 
 class ReadoutParts(NamedTuple):
@@ -70,22 +72,23 @@ def project(stack: Any, duals: Any) -> Any:
     return namespace(duals).moveaxis(stack.apply(duals.T), -1, 0)
 
 
+def adjoin(stack: Any, intermediate: Any) -> Any:
+    """Return ``sum_m K_m' g_cm`` for every output, (n_outputs, n_train), reading the kernels once."""
+    return stack.adjoint(namespace(intermediate).moveaxis(intermediate, 0, -1)).T
+
+
 # ------------------------------------------------------------------------------------------------------ updates
 
 
-def update_duals(
-    stack: Any, gram: Any, intermediate: Any, sample_precision: Any, intermediate_precision: Any
-) -> Gaussian:
+def update_duals(gram: Any, pull: Any, sample_precision: Any, intermediate_precision: Any) -> Gaussian:
     """q(a_c) of every output, equation (3).
 
     Parameters
     ----------
-    stack : KernelStack
-        Training kernels.
     gram : array of shape (n_train, n_train)
-        ``stack.gram()``.
-    intermediate : array of shape (n_outputs, n_kernels, n_samples)
-        E[G].
+        ``stack.gram()`` of the training kernels.
+    pull : array of shape (n_outputs, n_train)
+        ``adjoin(stack, E[G])``, all that q(a_c) needs of the intermediate outputs.
     sample_precision : array of shape (n_outputs, n_train)
         E[λ].
     intermediate_precision : float or array of shape (n_outputs,)
@@ -95,7 +98,6 @@ def update_duals(
     noise = xp.asarray(intermediate_precision)[..., None]
     diagonal = xp.eye(gram.shape[0], dtype=gram.dtype) * sample_precision[:, None, :]
     cov, log_det = spd_inverse(noise[..., None] * gram + diagonal)
-    pull = stack.adjoint(xp.moveaxis(intermediate, 0, -1)).T
     return Gaussian(noise * (cov @ pull[..., None])[..., 0], cov, log_det)
 
 
@@ -107,6 +109,7 @@ def update_intermediates(
     intermediate_precision: Any,
     latent_precision: Any,
     absent: AbsentViews | None = None,
+    counted: Any = None,
 ) -> Intermediates:
     """q(G_c) of every output, §4.1; with the same precisions everywhere they share one covariance.
 
@@ -122,6 +125,8 @@ def update_intermediates(
         E[υ] and E[ε].
     absent : AbsentViews, optional
         What samples lack.
+    counted : array of shape (n_samples,), optional
+        1.0 for samples, 0.0 for padding.
     """
     xp, n_kernels = namespace(projection), projection.shape[1]
     upsilon, epsilon = (
@@ -132,10 +137,13 @@ def update_intermediates(
     if absent is not None:
         moments = (weights, moment.weights, moment.cross)
         return complete(absent, projection, latent, moments, upsilon, epsilon)
-    pull = weights[:, None] * latent[:, None, :] - moment.cross[..., None]
+    from_scores = weights[:, None] * latent[:, None, :] - moment.cross[..., None]
     eye = xp.eye(n_kernels, dtype=projection.dtype)
     cov, log_det = spd_inverse(upsilon * eye + epsilon * moment.weights)
-    return IntermediateOutputs(cov @ (upsilon * projection + epsilon * pull), cov, log_det)
+    mean = cov @ (upsilon * projection + epsilon * from_scores)
+    if counted is not None:
+        return PaddedOutputs.of(mean, cov, log_det, counted)
+    return IntermediateOutputs(mean, cov, log_det)
 
 
 def readout_design(intermediate: Intermediates, latent_precision: Any) -> Any:
@@ -195,8 +203,8 @@ def score_errors(scores: Any, intermediate: Intermediates, readout: Gaussian) ->
 
 def score_bound(misfit: Any, intermediate: Intermediates, precision: Any) -> Any:
     """``E[log p(f | b, e, G)]``, summed, where `misfit` is that of `score_errors`."""
-    bound = expected_residual(misfit, intermediate.mean.shape[2], precision)
-    if isinstance(intermediate, IntermediateOutputs):
+    bound = expected_residual(misfit, intermediate.n_samples, precision)
+    if not isinstance(intermediate, CompletedOutputs):
         return bound
     weight = intermediate.score_weight
     return bound + 0.5 * namespace(weight).log(weight).sum()

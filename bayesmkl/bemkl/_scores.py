@@ -7,16 +7,22 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate, LogCoordinate
+from bayesmkl._numerics.acceleration import (
+    Coordinate,
+    CovarianceCoordinate,
+    LogCoordinate,
+    UnmeasuredCoordinate,
+)
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl.bemkl._moments import (
     UNIT_PRECISION,
-    intermediate_scale,
     known_precision,
+    probe,
+    probe_scale,
     readout_cov_scale,
     shared_bound,
 )
-from bayesmkl.bemkl._outputs import intermediate_errors, project, score_bound, score_errors
+from bayesmkl.bemkl._outputs import adjoin, intermediate_errors, project, score_bound, score_errors
 
 __all__ = ["COORDINATES", "ScoresCarry", "carry", "elbo", "scales", "start_at"]
 
@@ -25,13 +31,16 @@ class ScoresCarry(NamedTuple):
     """What one sweep reads of the one before."""
 
     dual_square: Any  # E[a²], (n_outputs, n_train)
-    intermediate: Any  # E[G], (n_outputs, n_kernels, n_samples)
+    pull: Any  # sum_m K_m' E[g_cm], (n_outputs, n_train)
+    probe: Any  # E[G] of a few samples, which only the acceleration reads
     readout: Any  # E[(b, e)], (n_outputs + n_kernels,)
     readout_cov: Any  # its covariance
     latent: Any  # E[f], (n_outputs, n_samples)
 
 
-COORDINATES = ScoresCarry(LogCoordinate, Coordinate, Coordinate, CovarianceCoordinate, Coordinate)
+COORDINATES = ScoresCarry(
+    LogCoordinate, UnmeasuredCoordinate, Coordinate, Coordinate, CovarianceCoordinate, Coordinate
+)
 
 
 def start_at(problem: Any, scores: Any) -> ScoresCarry:
@@ -44,28 +53,37 @@ def start_at(problem: Any, scores: Any) -> ScoresCarry:
     """
     xp, n_outputs = namespace(problem.y), problem.y.shape[0]
     eye = xp.eye(n_outputs + problem.stack.n_kernels, dtype=scores.dtype)
+    intermediate = xp.ones((problem.stack.n_kernels, 1), dtype=scores.dtype) * scores[:, None, :]
     return ScoresCarry(
         dual_square=xp.ones((n_outputs, problem.stack.n_train), dtype=scores.dtype),
-        intermediate=xp.ones((problem.stack.n_kernels, 1), dtype=scores.dtype) * scores[:, None, :],
+        pull=adjoin(problem.stack, intermediate),
+        probe=probe(intermediate),
         readout=eye[n_outputs:].sum(axis=0),
         readout_cov=eye,
         latent=scores,
     )
 
 
-def carry(state: Any) -> ScoresCarry:
+def carry(problem: Any, state: Any) -> ScoresCarry:
     """Return what the next sweep needs of `state`."""
+    intermediate = state.intermediate.mean
     return ScoresCarry(
-        state.dual.square, state.intermediate.mean, state.readout.mean, state.readout.cov, state.latent.mean
+        state.dual.square,
+        adjoin(problem.stack, intermediate),
+        probe(intermediate),
+        state.readout.mean,
+        state.readout.cov,
+        state.latent.mean,
     )
 
 
 def scales(state: Any) -> ScoresCarry:
-    """Reciprocal posterior scale of every accelerated coordinate."""
+    """Reciprocal posterior scale of every measured coordinate."""
     xp = namespace(state.latent.mean)
     return ScoresCarry(
         0.5 * xp.ones_like(state.dual.mean),
-        intermediate_scale(state.intermediate),
+        state.dual.mean[:0],
+        probe_scale(state.intermediate),
         1.0 / xp.sqrt(state.readout.variance),
         readout_cov_scale(state.readout),
         xp.ones_like(state.latent.mean),

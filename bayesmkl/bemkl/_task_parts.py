@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
-from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs, PrecisionMoments
+from bayesmkl.bemkl._moments import Gamma, Gaussian, OneCovOutputs, PrecisionMoments
 from bayesmkl.bemkl._tasks import TaskReadouts
 
 __all__ = [
@@ -77,7 +77,7 @@ class LabelState(NamedTuple):
 
     sample_precision: Gamma  # q(λ), (n_train,)
     dual: Gaussian  # q(a)
-    intermediate: IntermediateOutputs  # q(G)
+    intermediate: OneCovOutputs  # q(G)
     intercept_precision: Gamma  # q(γ)
     latent: TruncatedMoments  # q(f)
 
@@ -89,7 +89,7 @@ class TargetState(NamedTuple):
     intermediate_precision: Gamma  # q(υ)
     noise_precision: Gamma  # q(ε)
     dual: Gaussian  # q(a)
-    intermediate: IntermediateOutputs  # q(G)
+    intermediate: OneCovOutputs  # q(G)
     intercept_precision: Gamma  # q(γ)
 
 
@@ -108,7 +108,8 @@ class MultitaskCarry(NamedTuple):
     dual_square: Any  # E[a²], (total n_train,)
     intermediate_precision: Any  # E[υ], (n_regressions,)
     noise_precision: Any  # E[ε], (n_regressions,)
-    intermediate: Any  # E[G], (n_kernels, total n_samples)
+    pull: Any  # sum_m K_m' E[g_m], (total n_train,)
+    probe: Any  # E[G] of a few samples, which only the acceleration reads
     readout: Any  # E[(b_t, e_t)], (n_tasks, 1 + n_kernels)
     readout_cov: Any  # their covariances
     common_square: Any  # E[e²], (n_kernels,)
@@ -122,7 +123,7 @@ class TaskStart(NamedTuple):
     dual_square: Any
     intermediate_precision: Any
     noise_precision: Any
-    intermediate: Any
+    pull: Any
     readout: Any
     readout_cov: Any
     latent: Any
@@ -142,6 +143,17 @@ class TaskCovariances(Coordinate):
         pairs = zip(vector.reshape(like.shape[0], -1), like, strict=True)
         return namespace(vector).stack([CovarianceCoordinate.backward(part, cov) for part, cov in pairs])
 
+    @staticmethod
+    def size(like: Any) -> int:
+        """Return the length of `forward`."""
+        return int(like.shape[0] * CovarianceCoordinate.size(like[0]))
+
+    @staticmethod
+    def measure(vector: Any, like: Any) -> Any:
+        """Return what is measured of every covariance."""
+        pairs = zip(vector.reshape(like.shape[0], -1), like, strict=True)
+        return namespace(vector).concatenate([CovarianceCoordinate.measure(part, cov) for part, cov in pairs])
+
 
 def join(parts: list[Any], like: Any) -> Any:
     """Put the parts of the tasks, possibly of none, into one array."""
@@ -157,8 +169,8 @@ def split(values: Any, sizes: list[int]) -> list[Any]:
 def task_starts(problem: MultitaskProblem, start: MultitaskCarry) -> list[TaskStart]:
     """Give every task its part of the carry."""
     tasks = problem.tasks
-    dual_squares = split(start.dual_square, [task.stack.n_train for task in tasks])
-    intermediates = split(start.intermediate, [task.y.shape[0] for task in tasks])
+    sizes = [task.stack.n_train for task in tasks]
+    dual_squares, pulls = split(start.dual_square, sizes), split(start.pull, sizes)
     latents = iter(split(start.latent, [task.y.shape[0] for task in tasks if isinstance(task, LabelTask)]))
     noises = zip(start.intermediate_precision, start.noise_precision, strict=True)
     parts = []
@@ -168,5 +180,5 @@ def task_starts(problem: MultitaskProblem, start: MultitaskCarry) -> list[TaskSt
         else:
             (upsilon, epsilon), latent = next(noises), task.y
         shared = start.readout[t], start.readout_cov[t], latent
-        parts.append(TaskStart(dual_squares[t], upsilon, epsilon, intermediates[t], *shared))
+        parts.append(TaskStart(dual_squares[t], upsilon, epsilon, pulls[t], *shared))
     return parts

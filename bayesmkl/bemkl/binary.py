@@ -19,20 +19,28 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate, LogCoordinate
+from bayesmkl._numerics.acceleration import (
+    Coordinate,
+    CovarianceCoordinate,
+    LogCoordinate,
+    UnmeasuredCoordinate,
+)
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, label_moments
 from bayesmkl.bemkl._moments import (
     UNIT_PRECISION,
     Gamma,
     Gaussian,
-    IntermediateOutputs,
+    OneCovOutputs,
     ReadoutUpdate,
     expected_residual,
     intermediate_error,
-    intermediate_scale,
     known_precision,
     latent_mean,
+    prepare_intermediate,
+    probe,
+    probe_scale,
+    project_and_update,
     readout_cov_scale,
     readout_design,
     readout_precision,
@@ -40,10 +48,10 @@ from bayesmkl.bemkl._moments import (
     score_error,
     shared_bound,
     update_dual,
-    update_intermediate,
     update_precision,
     update_readout,
 )
+from bayesmkl.bemkl._padded import counted_only
 
 __all__ = [
     "COORDINATES",
@@ -78,6 +86,7 @@ class BinaryProblem(NamedTuple):
     priors: BinaryPriors
     margin: Any  # ν
     intermediate_precision: Any  # 1/σ_g²
+    counted: Any = None  # (n_samples,): 1.0 for samples, 0.0 for padding; None: all are samples (`padding`)
 
 
 class BinaryState(NamedTuple):
@@ -85,7 +94,7 @@ class BinaryState(NamedTuple):
 
     sample_precision: Gamma  # q(λ), (n_train,)
     dual: Gaussian  # q(a)
-    intermediate: IntermediateOutputs  # q(G)
+    intermediate: OneCovOutputs  # q(G)
     intercept_precision: Gamma  # q(γ)
     kernel_precision: Gamma  # q(ω), (n_kernels,)
     readout: Gaussian  # q(b, e), intercept first
@@ -96,7 +105,8 @@ class BinaryCarry(NamedTuple):
     """What one sweep reads of the one before."""
 
     dual_square: Any  # E[a²], (n_train,)
-    intermediate: Any  # E[G], (n_kernels, n_samples)
+    pull: Any  # sum_m K_m' E[g_m], (n_train,)
+    probe: Any  # E[G] of a few samples, which only the acceleration reads
     readout: Any  # E[(b, e)], (1 + n_kernels,)
     readout_cov: Any  # its covariance
     latent: Any  # E[f], (n_samples,)
@@ -115,32 +125,43 @@ def init(problem: BinaryProblem, magnitude: Any) -> BinaryCarry:
     n_kernels = problem.stack.n_kernels
     scores = problem.y * (problem.margin + magnitude)
     ones = xp.ones((1 + n_kernels,), dtype=scores.dtype)
+    intermediate = ones[1:, None] * scores
     return BinaryCarry(
         dual_square=xp.ones((problem.stack.n_train,), dtype=scores.dtype),
-        intermediate=ones[1:, None] * scores,
+        pull=problem.stack.adjoint(intermediate),
+        probe=probe(intermediate),
         readout=ones - xp.eye(1 + n_kernels, dtype=scores.dtype)[0],
         readout_cov=xp.eye(1 + n_kernels, dtype=scores.dtype),
         latent=scores,
     )
 
 
-def carry(state: BinaryState) -> BinaryCarry:
+def carry(problem: BinaryProblem, state: BinaryState) -> BinaryCarry:
     """Return what the next sweep needs of `state`."""
+    intermediate = state.intermediate.mean
     return BinaryCarry(
-        state.dual.square, state.intermediate.mean, state.readout.mean, state.readout.cov, state.latent.mean
+        state.dual.square,
+        problem.stack.adjoint(intermediate),
+        probe(intermediate),
+        state.readout.mean,
+        state.readout.cov,
+        state.latent.mean,
     )
 
 
 STATE = BinaryState
-COORDINATES = BinaryCarry(LogCoordinate, Coordinate, Coordinate, CovarianceCoordinate, Coordinate)
+COORDINATES = BinaryCarry(
+    LogCoordinate, UnmeasuredCoordinate, Coordinate, Coordinate, CovarianceCoordinate, Coordinate
+)
 
 
 def scales(state: BinaryState) -> BinaryCarry:
-    """Reciprocal posterior scale of every accelerated coordinate."""
+    """Reciprocal posterior scale of every measured coordinate."""
     xp = namespace(state.latent.mean)
     return BinaryCarry(
         0.5 * xp.ones_like(state.dual.mean),
-        intermediate_scale(state.intermediate),
+        state.dual.mean[:0],
+        probe_scale(state.intermediate),
         1.0 / xp.sqrt(state.readout.variance),
         readout_cov_scale(state.readout),
         xp.ones_like(state.latent.mean),
@@ -156,35 +177,33 @@ def sweep(
     """
     priors, precision = problem.priors, problem.intermediate_precision
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
-    dual = update_dual(  # q(a), (3)
-        problem.stack, problem.gram, start.intermediate, sample_precision.mean, precision
-    )
-    projection = problem.stack.apply(dual.mean)
-    intermediate = update_intermediate(  # q(G)
-        projection, start.latent, start.readout, start.readout_cov, precision, 1.0
-    )
+    dual = update_dual(problem.gram, start.pull, sample_precision.mean, precision)  # q(a), (3)
+    prepared = prepare_intermediate(start.latent, start.readout, start.readout_cov, precision, 1.0)
+    projection, intermediate = project_and_update(problem.stack, dual.mean, prepared, problem.counted)  # q(G)
     readout_square = start.readout**2 + namespace(projection).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout_square[1:])  # q(ω)
+    design = readout_design(intermediate)
     readout = solve_readout(  # q(b, e), (4)
-        readout_design(intermediate),
+        design,
         readout_target(intermediate, start.latent),
         readout_precision(intercept_precision, kernel_precision),
         1.0,
     )
     latent = label_moments(latent_mean(intermediate, readout), problem.y, problem.margin)  # q(f)
+    latent = counted_only(latent, problem.counted)
     state = BinaryState(
         sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
     )
-    return state, elbo(problem, state, projection)
+    return state, elbo(problem, state, projection, design)
 
 
 def step(problem: BinaryProblem, state: BinaryState) -> tuple[BinaryState, Any]:
     """One iteration of the paper's loop from a full state."""
-    return sweep(problem, carry(state))
+    return sweep(problem, carry(problem, state))
 
 
-def elbo(problem: BinaryProblem, state: BinaryState, projection: Any = None) -> Any:
+def elbo(problem: BinaryProblem, state: BinaryState, projection: Any = None, design: Any = None) -> Any:
     """Evidence lower bound (2) in nats.
 
     Parameters
@@ -194,14 +213,19 @@ def elbo(problem: BinaryProblem, state: BinaryState, projection: Any = None) -> 
         Any state, not only a fixed point.
     projection : array of shape (n_kernels, n_samples), optional
         ``K_m E[a]`` where it is at hand.
+    design : array of shape (1 + n_kernels, 1 + n_kernels), optional
+        `readout_design` of q(G), likewise.
     """
     if projection is None:
         projection = problem.stack.apply(state.dual.mean)
+    if design is None:
+        design = readout_design(state.intermediate)
     precision = known_precision(projection, problem.intermediate_precision)
     error = intermediate_error(state.intermediate, projection, problem.gram, state.dual)
-    misfit = score_error(state.latent.mean, state.intermediate, state.readout) + state.latent.variance.sum()
+    misfit = score_error(state.latent.mean, state.intermediate, state.readout, design)
+    misfit = misfit + state.latent.variance.sum()
     return (
         shared_bound(problem.priors, state, error, precision)
-        + expected_residual(misfit, state.latent.mean.shape[0], UNIT_PRECISION)  # E[log p(f | b, e, G)]
+        + expected_residual(misfit, state.intermediate.n_samples, UNIT_PRECISION)  # E[log p(f | b, e, G)]
         + state.latent.entropy.sum()
     )

@@ -1,10 +1,10 @@
 """The one loop that raises the bound of any BEMKL model to its maximum, plain or accelerated.
 
-An algorithm is a module with ``sweep(problem, start) -> (state, elbo)``, ``carry(state) -> start`` and, for the
-acceleration, ``COORDINATES`` and ``scales(state)``, both shaped as the carry. The plain loop is the paper's: sweep
-after sweep. The accelerated one starts every sweep from an Anderson extrapolation of the last ones and keeps it
-only if the bound does not fall; otherwise it forgets the older half of them and takes the plain sweep. Coordinate
-ascent and this rule together keep the bound monotone.
+An algorithm is a module with ``sweep(problem, start) -> (state, elbo)``, ``carry(problem, state) -> start`` and, for
+the acceleration, ``COORDINATES`` and ``scales(state)``, one per field of the carry: scales of what the coordinates
+measure. The plain loop is the paper's: sweep after sweep. The accelerated one starts every sweep from an Anderson
+extrapolation of the last ones and keeps it only if the bound does not fall; otherwise it forgets all but the last and
+takes the plain sweep. Coordinate ascent and this rule together keep the bound monotone.
 
 `ascend` is the loop without its sweeps: it says where the next one starts and is told what it found. So the same
 loop serves one model (`maximize_elbo`) and several that are swept together (`batch`).
@@ -13,6 +13,7 @@ loop serves one model (`maximize_elbo`) and several that are swept together (`ba
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ import numpy as np
 from bayesmkl._numerics import acceleration
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.threads import blas_threads_for
+from bayesmkl.bemkl.padding import pad_problems
 
 __all__ = [
     "Algorithm",
@@ -49,7 +51,7 @@ class Algorithm(Protocol):
     @staticmethod
     def sweep(problem: Any, start: Any) -> tuple[Any, Any]: ...  # noqa: D102
     @staticmethod
-    def carry(state: Any) -> Any: ...  # noqa: D102
+    def carry(problem: Any, state: Any) -> Any: ...  # noqa: D102
     @staticmethod
     def scales(state: Any) -> Any: ...  # noqa: D102
 
@@ -64,7 +66,7 @@ class LoopOptions(NamedTuple):
     max_iter: int = 1000
     tol: float = 1e-6
     accelerate: bool = True
-    depth: int = 12
+    depth: int = 20
     backend: str = "numpy"
 
 
@@ -107,14 +109,18 @@ def maximize_elbo(
     ----------
     algorithm : module
     problem, start : NamedTuple
-        NumPy arrays; moved to JAX and back with ``options.backend="jax"``.
+        NumPy arrays; with ``options.backend="jax"``, padded to a size that is compiled once (`padding`), and moved
+        to JAX and back.
     options : LoopOptions
     on_sweep : callable, optional
         Called with the number of sweeps done and the bound, for progress reports.
     """
     if options.backend == "jax":
         return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
-    ascent = ascend(start, _views_of(algorithm), options, on_sweep)
+    views = Views(
+        partial(algorithm.carry, problem), algorithm.scales, lambda state: state, algorithm.COORDINATES
+    )
+    ascent = ascend(start, views, options, on_sweep)
     with blas_threads_for(largest_dimension(start)):
         (result,) = advance([ascent], lambda starts: {0: _attempt(algorithm.sweep, problem, starts[0])})
     return result
@@ -125,26 +131,26 @@ def _maximize_on_jax(
 ) -> LoopResult:
     import jax
 
-    def to_numpy(tree: Any) -> Any:
-        return jax.tree.map(np.asarray, tree)
+    from bayesmkl._numerics.devices import to_devices, to_numpy
 
+    def attempt(start: Any) -> tuple[Any, float]:
+        state, elbo = sweep(problem, padding.start(start))
+        return state, padding.bound(elbo)
+
+    (problem,), (padding,) = pad_problems([problem])
     with jax.enable_x64(True):
-        problem = jax.tree.map(jax.numpy.asarray, problem)
+        problem = to_devices(problem)
+        # a function is compiled once for every shape, however often it is wrapped
         sweep, carry, scales = (jax.jit(f) for f in (algorithm.sweep, algorithm.carry, algorithm.scales))
         views = Views(  # extrapolation is little work on arrays that grow: not worth compiling
-            lambda state: to_numpy(carry(state)),
-            lambda state: to_numpy(scales(state)),
-            to_numpy,
+            lambda state: padding.carry(to_numpy(carry(problem, state))),
+            lambda state: padding.carry(to_numpy(scales(state))),
+            lambda state: padding.state(to_numpy(state)),
             algorithm.COORDINATES,
         )
         ascent = ascend(start, views, options, on_sweep)
-        (result,) = advance([ascent], lambda starts: {0: _attempt(sweep, problem, starts[0])})
+        (result,) = advance([ascent], lambda starts: {0: attempt(starts[0])})
         return result
-
-
-def _views_of(algorithm: Algorithm) -> Views:
-    """Return the views of states in NumPy arrays."""
-    return Views(algorithm.carry, algorithm.scales, lambda state: state, algorithm.COORDINATES)
 
 
 def largest_dimension(start: Any) -> int:
@@ -186,8 +192,8 @@ def ascend(start: Any, views: Views, options: LoopOptions, on_sweep: OnSweep | N
         if len(history.outputs) >= 2:
             origin = acceleration.extrapolate(history, _flat(views.scales(state)))
             trial = yield acceleration.restore(origin, here, views.coordinates)
-            if not trial[1] >= elbo:  # falls, or is not finite: forget the older half, take the plain sweep
-                trial, history, n_rejected = None, _younger_half(history), n_rejected + 1
+            if not trial[1] >= elbo:  # falls, or is not finite: forget the past, take the plain sweep
+                trial, history, n_rejected = None, acceleration.forget(history), n_rejected + 1
                 record(elbo)
                 if len(trace) == options.max_iter:
                     break
@@ -203,7 +209,8 @@ def ascend(start: Any, views: Views, options: LoopOptions, on_sweep: OnSweep | N
         here = views.carry(state)
         if options.accelerate:
             output = acceleration.flatten(here, views.coordinates)
-            history = acceleration.remember(history, output, output - origin, options.depth)
+            residual = acceleration.measure(output - origin, here, views.coordinates)
+            history = acceleration.remember(history, output, residual, options.depth)
         if options.tol > 0.0 and quiet >= PATIENCE:
             outcome = Outcome.CONVERGED
     outcome = outcome or Outcome.MAX_ITER
@@ -255,8 +262,3 @@ def _failure(elbo: float, before: float) -> Outcome | None:
 
 def _flat(carry: Any) -> np.ndarray:
     return np.concatenate([field.reshape(-1) for field in carry])
-
-
-def _younger_half(history: acceleration.History) -> acceleration.History:
-    keep = max(1, len(history.outputs) // 2)
-    return acceleration.History(history.outputs[-keep:], history.residuals[-keep:])

@@ -38,9 +38,11 @@ from bayesmkl.bemkl._absent_views import (
     AbsentViews,
     ViewMoments,
     apply_by_pattern,
+    centered,
     completion,
     view_patterns,
 )
+from bayesmkl.bemkl._moments import probe
 from bayesmkl.bemkl._outputs import project
 from bayesmkl.bemkl.loop import Algorithm, LoopOptions, LoopResult, maximize_elbo
 from bayesmkl.bemkl.multioutput import MultioutputState
@@ -59,7 +61,7 @@ LEAST_VARIANCE = 1e-8  # at the start, of a view whose outputs are all equal
 def fit_with_missing_views(
     algorithm: Algorithm,
     problem: Any,
-    start: Any,
+    begin: Callable[[Any], Any],
     options: LoopOptions,
     on_sweep: Callable[[int, float], None] | None = None,
 ) -> tuple[LoopResult, Any]:
@@ -69,7 +71,9 @@ def fit_with_missing_views(
     ----------
     algorithm : module
         `multiclass`, `multinomial` or `multioutput`, or `nonnegative` of them.
-    problem, start, options, on_sweep
+    begin : callable
+        Takes the problem on centered kernels, returns the carry to start from.
+    problem, options, on_sweep
         As in `maximize_elbo`. ``problem.stack.present`` says which sample has which view (None: all have all).
         ``options.max_iter`` bounds the sweeps of all rounds together.
 
@@ -80,7 +84,9 @@ def fit_with_missing_views(
     problem : NamedTuple
         On centered kernels, and with the moments; ``result.state.intermediate.absent`` holds them as well.
     """
-    problem, moments = _centered(problem, start.intermediate)
+    problem, center = _centered(problem)
+    start = begin(problem)
+    moments = start_moments(problem.stack, center, start.probe)
     noise = getattr(start, "noise_precision", None)
     absent = absent_views(problem, moments, start.readout, start.readout_cov, noise)
     complete = absent.present.all()  # then the moments play no part, and one round is the plain fit
@@ -102,7 +108,7 @@ def fit_with_missing_views(
         settled = _change(absent, updated) < SETTLED
         if done >= options.max_iter or (settled and result.outcome.converged):
             break
-        absent, start = updated, algorithm.carry(state)
+        absent, start = updated, algorithm.carry(problem, state)
         sweeps = min(2 * sweeps, -(-options.max_iter // ROUNDS))
     outcome = result.outcome if settled or not result.outcome.converged else Outcome.MAX_ITER
     return _with_moments(result._replace(n_iter=done, outcome=outcome), problem, moments)
@@ -148,15 +154,23 @@ def absent_views(
     return AbsentViews(index, counts, patterns, found.slope, excess, moments)
 
 
-def start_moments(stack: Any, intermediate: np.ndarray) -> ViewMoments:
-    """Center of the kernels; independent views, with the variances of E[G] at the start where views are present."""
-    present = _present(stack)
-    share = present / np.maximum(present.sum(axis=1, keepdims=True), 1)
-    center = np.zeros((stack.n_kernels, stack.n_train))
-    if not present.all():
-        center = (share[:, None] @ stack.kernels)[:, 0]
-    mean = (share * intermediate).sum(axis=2)
-    variance = (share * (intermediate - mean[..., None]) ** 2).sum(axis=2)
+def start_moments(stack: Any, center: np.ndarray, probed: np.ndarray) -> ViewMoments:
+    """Return independent views, with the variances of E[G] at the start where probed samples have them.
+
+    Parameters
+    ----------
+    stack : DenseStack
+    center : array of shape (n_kernels, n_train)
+        Center of the kernels.
+    probed : array of shape (n_outputs, n_kernels, n_probed)
+        ``probe(E[G])``.
+    """
+    present = probe(_present(stack))
+    share = _shares(
+        present | ~present.any(axis=1, keepdims=True)
+    )  # all count for a view that none of them has
+    mean = (share * probed).sum(axis=2)
+    variance = (share * (probed - mean[..., None]) ** 2).sum(axis=2)
     cov = np.maximum(variance, LEAST_VARIANCE)[..., None] * np.eye(len(present))
     return ViewMoments(center, np.zeros_like(mean), cov)
 
@@ -197,13 +211,19 @@ def em_step(values: np.ndarray, present: np.ndarray, noise: np.ndarray, cov: np.
     return (completed.mT @ completed + (counts[:, None, None] * spread).sum(axis=1)) / len(index)
 
 
-def _centered(problem: Any, intermediate: np.ndarray) -> tuple[Any, ViewMoments]:
-    """Return the problem on centered kernels if samples lack views, and the moments to start from."""
-    moments = start_moments(problem.stack, intermediate)
-    if not moments.center.any():
-        return problem, moments
-    stack = moments.centered(problem.stack)
-    return problem._replace(stack=stack, gram=stack.gram()), moments
+def _shares(present: np.ndarray) -> np.ndarray:
+    """Weights of a mean over present samples, (n_kernels, n_samples)."""
+    return present / np.maximum(present.sum(axis=1, keepdims=True), 1)
+
+
+def _centered(problem: Any) -> tuple[Any, np.ndarray]:
+    """Return the problem on centered kernels if samples lack views, and the center, (n_kernels, n_train)."""
+    stack, present = problem.stack, _present(problem.stack)
+    if present.all():
+        return problem, np.zeros((stack.n_kernels, stack.n_train))
+    center = (_shares(present)[:, None] @ stack.kernels)[:, 0]
+    stack = centered(stack, center)
+    return problem._replace(stack=stack, gram=stack.gram()), center
 
 
 def _change(old: AbsentViews, new: AbsentViews) -> float:

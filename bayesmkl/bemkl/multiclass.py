@@ -36,6 +36,7 @@ from bayesmkl.bemkl._outputs import (
     update_duals,
     update_intermediates,
 )
+from bayesmkl.bemkl._padded import counted_only
 from bayesmkl.bemkl._scores import COORDINATES, ScoresCarry, carry, elbo, scales, start_at
 
 __all__ = [
@@ -71,6 +72,7 @@ class MulticlassProblem(NamedTuple):
     margin: Any  # ν
     intermediate_precision: Any  # 1/σ_g²
     absent: AbsentViews | None = None  # which samples lack which views
+    counted: Any = None  # (n_samples,): 1.0 for samples, 0.0 for padding; None: all are samples (`padding`)
 
 
 class MulticlassState(NamedTuple):
@@ -109,12 +111,17 @@ def sweep(
     """
     priors, precision, n_outputs = problem.priors, problem.intermediate_precision, problem.y.shape[0]
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
-    dual = update_duals(  # q(a), (3)
-        problem.stack, problem.gram, start.intermediate, sample_precision.mean, precision
-    )
+    dual = update_duals(problem.gram, start.pull, sample_precision.mean, precision)  # q(a), (3)
     projection = project(problem.stack, dual.mean)
     intermediate = update_intermediates(  # q(G)
-        projection, start.latent, start.readout, start.readout_cov, precision, 1.0, problem.absent
+        projection,
+        start.latent,
+        start.readout,
+        start.readout_cov,
+        precision,
+        1.0,
+        problem.absent,
+        problem.counted,
     )
     readout_square = start.readout**2 + namespace(projection).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[:n_outputs])  # q(γ)
@@ -126,6 +133,7 @@ def sweep(
         1.0,
     )
     latent = truncated_moments(latent_means(intermediate, readout), problem.y, problem.margin)  # q(f)
+    latent = counted_only(latent, problem.counted)
     state = MulticlassState(
         sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
     )
@@ -134,4 +142,4 @@ def sweep(
 
 def step(problem: MulticlassProblem, state: MulticlassState) -> tuple[MulticlassState, Any]:
     """One iteration from a full state."""
-    return sweep(problem, carry(state))
+    return sweep(problem, carry(problem, state))

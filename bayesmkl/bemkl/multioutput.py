@@ -14,14 +14,20 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate, LogCoordinate
+from bayesmkl._numerics.acceleration import (
+    Coordinate,
+    CovarianceCoordinate,
+    LogCoordinate,
+    UnmeasuredCoordinate,
+)
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl.bemkl._absent_views import AbsentViews
 from bayesmkl.bemkl._moments import (
     Gamma,
     Gaussian,
     ReadoutUpdate,
-    intermediate_scale,
+    probe,
+    probe_scale,
     readout_cov_scale,
     readout_precision,
     shared_bound,
@@ -31,6 +37,7 @@ from bayesmkl.bemkl._moments import (
 )
 from bayesmkl.bemkl._outputs import (
     Intermediates,
+    adjoin,
     intermediate_errors,
     project,
     readout_design,
@@ -75,6 +82,7 @@ class MultioutputProblem(NamedTuple):
     y: Any  # (n_outputs, n_samples)
     priors: MultioutputPriors
     absent: AbsentViews | None = None  # which samples lack which views
+    counted: Any = None  # (n_samples,): 1.0 for samples, 0.0 for padding; None: all are samples (`padding`)
 
 
 class MultioutputState(NamedTuple):
@@ -96,7 +104,8 @@ class MultioutputCarry(NamedTuple):
     dual_square: Any  # E[a²], (n_outputs, n_train)
     intermediate_precision: Any  # E[υ], (n_outputs,)
     noise_precision: Any  # E[ε], (n_outputs,)
-    intermediate: Any  # E[G], (n_outputs, n_kernels, n_samples)
+    pull: Any  # sum_m K_m' E[g_cm], (n_outputs, n_train)
+    probe: Any  # E[G] of a few samples, which only the acceleration reads
     readout: Any  # E[(b, e)], (n_outputs + n_kernels,)
     readout_cov: Any  # its covariance
 
@@ -115,23 +124,27 @@ def init(problem: MultioutputProblem, noise: Any) -> MultioutputCarry:
     ones = xp.ones((n_outputs,), dtype=problem.y.dtype)
     kernel_ones = xp.ones((n_kernels,), dtype=problem.y.dtype)
     parts = (problem.y - centers[:, None] + noise) / n_kernels
+    intermediate = kernel_ones[:, None] * parts[:, None, :]
     return MultioutputCarry(
         dual_square=xp.ones((n_outputs, problem.stack.n_train), dtype=problem.y.dtype),
         intermediate_precision=ones,
         noise_precision=ones,
-        intermediate=kernel_ones[:, None] * parts[:, None, :],
+        pull=adjoin(problem.stack, intermediate),
+        probe=probe(intermediate),
         readout=xp.concatenate([centers, kernel_ones]),
         readout_cov=xp.eye(n_outputs + n_kernels, dtype=problem.y.dtype),
     )
 
 
-def carry(state: MultioutputState) -> MultioutputCarry:
+def carry(problem: MultioutputProblem, state: MultioutputState) -> MultioutputCarry:
     """Return what the next sweep needs of `state`."""
+    intermediate = state.intermediate.mean
     return MultioutputCarry(
         state.dual.square,
         state.intermediate_precision.mean,
         state.noise_precision.mean,
-        state.intermediate.mean,
+        adjoin(problem.stack, intermediate),
+        probe(intermediate),
         state.readout.mean,
         state.readout.cov,
     )
@@ -139,19 +152,26 @@ def carry(state: MultioutputState) -> MultioutputCarry:
 
 STATE = MultioutputState
 COORDINATES = MultioutputCarry(
-    LogCoordinate, LogCoordinate, LogCoordinate, Coordinate, Coordinate, CovarianceCoordinate
+    LogCoordinate,
+    LogCoordinate,
+    LogCoordinate,
+    UnmeasuredCoordinate,
+    Coordinate,
+    Coordinate,
+    CovarianceCoordinate,
 )
 
 
 def scales(state: MultioutputState) -> MultioutputCarry:
-    """Reciprocal posterior scale of every accelerated coordinate."""
+    """Reciprocal posterior scale of every measured coordinate."""
     xp = namespace(state.dual.mean)
     ones = xp.ones_like(state.noise_precision.rate)
     return MultioutputCarry(
         0.5 * xp.ones_like(state.dual.mean),
         ones * state.intermediate_precision.concentration**0.5,
         ones * state.noise_precision.concentration**0.5,
-        intermediate_scale(state.intermediate),
+        state.dual.mean[:0],
+        probe_scale(state.intermediate),
         1.0 / xp.sqrt(state.readout.variance),
         readout_cov_scale(state.readout),
     )
@@ -168,11 +188,11 @@ def sweep(
     upsilon, epsilon = start.intermediate_precision, start.noise_precision
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_duals(  # q(a)
-        problem.stack, problem.gram, start.intermediate, sample_precision.mean, upsilon
+        problem.gram, start.pull, sample_precision.mean, upsilon
     )
     projection = project(problem.stack, dual.mean)
     intermediate = update_intermediates(  # q(G)
-        projection, y, start.readout, start.readout_cov, upsilon, epsilon, problem.absent
+        projection, y, start.readout, start.readout_cov, upsilon, epsilon, problem.absent, problem.counted
     )
     readout_square = start.readout**2 + namespace(y).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[:n_outputs])  # q(γ)
@@ -188,7 +208,7 @@ def sweep(
         priors.intermediate, error, intermediate.n_projected
     )
     misfit = score_errors(y, intermediate, readout)
-    noise_precision = update_noise_precision(priors.noise, misfit, y.shape[1])  # q(ε)
+    noise_precision = update_noise_precision(priors.noise, misfit, intermediate.n_samples)  # q(ε)
     state = MultioutputState(
         sample_precision,
         intermediate_precision,
@@ -204,7 +224,7 @@ def sweep(
 
 def step(problem: MultioutputProblem, state: MultioutputState) -> tuple[MultioutputState, Any]:
     """One iteration from a full state."""
-    return sweep(problem, carry(state))
+    return sweep(problem, carry(problem, state))
 
 
 def elbo(problem: MultioutputProblem, state: MultioutputState) -> Any:

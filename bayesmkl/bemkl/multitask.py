@@ -28,21 +28,23 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.acceleration import Coordinate, LogCoordinate
+from bayesmkl._numerics.acceleration import Coordinate, LogCoordinate, UnmeasuredCoordinate
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl._moments import (
     UNIT_PRECISION,
     Gamma,
     Gaussian,
-    IntermediateOutputs,
+    OneCovOutputs,
     PrecisionMoments,
     expected_residual,
     expected_zero_mean,
     intermediate_error,
-    intermediate_scale,
     known_precision,
     latent_mean,
+    probe,
+    probe_scale,
+    readout_cov_scale,
     readout_design,
     readout_target,
     score_error,
@@ -115,7 +117,8 @@ def init(problem: MultitaskProblem, noise: Any) -> MultitaskCarry:
         dual_square=xp.ones((sum(task.stack.n_train for task in tasks),), dtype=like.dtype),
         intermediate_precision=regressions,
         noise_precision=regressions,
-        intermediate=xp.concatenate(intermediates, axis=1),
+        pull=_pulls(problem, intermediates),
+        probe=xp.concatenate([probe(one) for one in intermediates], axis=1),
         readout=xp.concatenate([xp.stack(intercepts)[:, None], ones[:, None] * weights], axis=1),
         readout_cov=ones[:, None, None] * xp.eye(1 + n_kernels, dtype=like.dtype),
         common_square=2.0 * weights,
@@ -124,15 +127,22 @@ def init(problem: MultitaskProblem, noise: Any) -> MultitaskCarry:
     )
 
 
-def carry(state: MultitaskState) -> MultitaskCarry:
+def _pulls(problem: MultitaskProblem, intermediates: list[Any]) -> Any:
+    pairs = zip(problem.tasks, intermediates, strict=True)
+    return namespace(intermediates[0]).concatenate([task.stack.adjoint(one) for task, one in pairs])
+
+
+def carry(problem: MultitaskProblem, state: MultitaskState) -> MultitaskCarry:
     """Return what the next sweep needs of `state`."""
     readout, xp = state.readout, namespace(state.readout.slope)
     labels, targets = _by_kind(state)
+    intermediates = [task.intermediate.mean for task in state.tasks]
     return MultitaskCarry(
         xp.concatenate([task.dual.square for task in state.tasks]),
         join([task.intermediate_precision.mean.reshape(1) for task in targets], readout.slope),
         join([task.noise_precision.mean.reshape(1) for task in targets], readout.slope),
-        xp.concatenate([task.intermediate.mean for task in state.tasks], axis=1),
+        _pulls(problem, intermediates),
+        xp.concatenate([probe(one) for one in intermediates], axis=1),
         readout.mean,
         readout.cov,
         readout.common.square,
@@ -151,6 +161,7 @@ COORDINATES = MultitaskCarry(
     LogCoordinate,
     LogCoordinate,
     LogCoordinate,
+    UnmeasuredCoordinate,
     Coordinate,
     Coordinate,
     TaskCovariances,
@@ -161,10 +172,9 @@ COORDINATES = MultitaskCarry(
 
 
 def scales(state: MultitaskState) -> MultitaskCarry:
-    """Reciprocal posterior scale of every accelerated coordinate."""
-    here = carry(state)
-    xp, (n_tasks, size) = namespace(here.readout), here.readout.shape
-    _, targets = _by_kind(state)
+    """Reciprocal posterior scale of every measured coordinate."""
+    readout, xp = state.readout, namespace(state.readout.slope)
+    labels, targets = _by_kind(state)
     upsilon = [task.intermediate_precision.concentration**0.5 for task in targets]
     epsilon = [task.noise_precision.concentration**0.5 for task in targets]
     tau = state.task_precision
@@ -172,15 +182,16 @@ def scales(state: MultitaskState) -> MultitaskCarry:
         tau.concentration**0.5 if isinstance(tau, Gamma) else 0.0
     )  # nothing reads the distance if τ is known
     return MultitaskCarry(
-        0.5 * xp.ones_like(here.dual_square),
-        xp.asarray(upsilon, dtype=here.readout.dtype),
-        xp.asarray(epsilon, dtype=here.readout.dtype),
-        xp.concatenate([intermediate_scale(task.intermediate) for task in state.tasks], axis=1),
-        1.0 / xp.sqrt(state.readout.variance),
-        xp.ones((n_tasks * (size + size * size),), dtype=here.readout.dtype),
-        0.5 * xp.ones_like(here.common_square),
-        xp.ones_like(here.distance) * root_counts,
-        xp.ones_like(here.latent),
+        0.5 * xp.concatenate([xp.ones_like(task.dual.mean) for task in state.tasks]),
+        xp.asarray(upsilon, dtype=readout.slope.dtype),
+        xp.asarray(epsilon, dtype=readout.slope.dtype),
+        readout.slope.reshape(-1)[:0],
+        xp.concatenate([probe_scale(task.intermediate) for task in state.tasks], axis=1),
+        1.0 / xp.sqrt(readout.variance),
+        xp.concatenate([readout_cov_scale(one) for one in readout.marginals]),
+        0.5 * xp.ones_like(readout.common.square),
+        xp.ones_like(readout.distance) * root_counts,
+        join([xp.ones_like(task.latent.mean) for task in labels], readout.slope),
     )
 
 
@@ -190,7 +201,7 @@ class _Alone(NamedTuple):
     sample_precision: Gamma
     dual: Gaussian
     projection: Any  # K_m E[a], (n_kernels, n_samples)
-    intermediate: IntermediateOutputs
+    intermediate: OneCovOutputs
     intercept_precision: Gamma
 
 
@@ -219,7 +230,7 @@ def _update_alone(task: LabelTask | TargetTask, priors: MultitaskPriors, start: 
     """Update q(λ_t), q(a_t), q(G_t) and q(γ_t), §4.1."""
     upsilon, epsilon = start.intermediate_precision, start.noise_precision
     sample_precision = update_precision(priors.sample, start.dual_square)
-    dual = update_dual(task.stack, task.gram, start.intermediate, sample_precision.mean, upsilon)
+    dual = update_dual(task.gram, start.pull, sample_precision.mean, upsilon)
     projection = task.stack.apply(dual.mean)
     intermediate = update_intermediate(
         projection, start.latent, start.readout, start.readout_cov, upsilon, epsilon
@@ -239,7 +250,7 @@ def _finish(
         return LabelState(sample_precision, dual, intermediate, intercept_precision, latent)
     error = intermediate_error(intermediate, projection, task.gram, dual)
     upsilon = update_noise_precision(priors.intermediate, error, projection.size)
-    misfit = score_error(task.y, intermediate, readout)
+    misfit = score_error(task.y, intermediate, readout, readout_design(intermediate))
     epsilon = update_noise_precision(priors.noise, misfit, task.y.size)
     return TargetState(sample_precision, upsilon, epsilon, dual, intermediate, intercept_precision)
 
@@ -271,7 +282,7 @@ def evidence_of(problem: MultitaskProblem, state: MultitaskState) -> TaskEvidenc
 
 def step(problem: MultitaskProblem, state: MultitaskState) -> tuple[MultitaskState, Any]:
     """One iteration from a full state."""
-    return sweep(problem, carry(state))
+    return sweep(problem, carry(problem, state))
 
 
 def elbo(problem: MultitaskProblem, state: MultitaskState, projections: list[Any] | None = None) -> Any:
@@ -306,6 +317,7 @@ def _task_bound(
 ) -> Any:
     """Terms for λ_t, a_t, G_t, γ_t, b_t, and f_t or y_t, υ_t and ε_t; without the entropy of q(b_t)."""
     error = intermediate_error(state.intermediate, projection, task.gram, state.dual)
+    design = readout_design(state.intermediate)
     bound = (
         state.sample_precision.bound(priors.sample)
         + expected_zero_mean(state.dual.square, state.sample_precision)
@@ -316,12 +328,14 @@ def _task_bound(
     )
     if isinstance(task, LabelTask):
         precision = known_precision(projection, task.intermediate_precision)
-        misfit = score_error(state.latent.mean, state.intermediate, readout) + state.latent.variance.sum()
+        misfit = (
+            score_error(state.latent.mean, state.intermediate, readout, design) + state.latent.variance.sum()
+        )
         bound = (
             bound + expected_residual(misfit, task.y.shape[0], UNIT_PRECISION) + state.latent.entropy.sum()
         )
         return bound + expected_residual(error, projection.size, precision)
-    misfit = score_error(task.y, state.intermediate, readout)
+    misfit = score_error(task.y, state.intermediate, readout, design)
     return (
         bound
         + expected_residual(error, projection.size, state.intermediate_precision)

@@ -12,16 +12,24 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate, LogCoordinate
+from bayesmkl._numerics.acceleration import (
+    Coordinate,
+    CovarianceCoordinate,
+    LogCoordinate,
+    UnmeasuredCoordinate,
+)
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl.bemkl._moments import (
     Gamma,
     Gaussian,
-    IntermediateOutputs,
+    OneCovOutputs,
     ReadoutUpdate,
     expected_residual,
     intermediate_error,
-    intermediate_scale,
+    prepare_intermediate,
+    probe,
+    probe_scale,
+    project_and_update,
     readout_cov_scale,
     readout_design,
     readout_precision,
@@ -29,7 +37,6 @@ from bayesmkl.bemkl._moments import (
     score_error,
     shared_bound,
     update_dual,
-    update_intermediate,
     update_noise_precision,
     update_precision,
     update_readout,
@@ -68,6 +75,7 @@ class RegressionProblem(NamedTuple):
     gram: Any  # sum_m K_m' K_m, (n_train, n_train)
     y: Any  # (n_samples,)
     priors: RegressionPriors
+    counted: Any = None  # (n_samples,): 1.0 for samples, 0.0 for padding; None: all are samples (`padding`)
 
 
 class RegressionState(NamedTuple):
@@ -77,7 +85,7 @@ class RegressionState(NamedTuple):
     intermediate_precision: Gamma  # q(υ)
     noise_precision: Gamma  # q(ε)
     dual: Gaussian  # q(a)
-    intermediate: IntermediateOutputs  # q(G)
+    intermediate: OneCovOutputs  # q(G)
     intercept_precision: Gamma  # q(γ)
     kernel_precision: Gamma  # q(ω), (n_kernels,)
     readout: Gaussian  # q(b, e), intercept first
@@ -89,7 +97,8 @@ class RegressionCarry(NamedTuple):
     dual_square: Any  # E[a²], (n_train,)
     intermediate_precision: Any  # E[υ]
     noise_precision: Any  # E[ε]
-    intermediate: Any  # E[G], (n_kernels, n_samples)
+    pull: Any  # sum_m K_m' E[g_m], (n_train,)
+    probe: Any  # E[G] of a few samples, which only the acceleration reads
     readout: Any  # E[(b, e)], (1 + n_kernels,)
     readout_cov: Any  # its covariance
 
@@ -107,23 +116,27 @@ def init(problem: RegressionProblem, noise: Any) -> RegressionCarry:
     n_kernels, center = problem.stack.n_kernels, problem.y.mean()
     eye = xp.eye(1 + n_kernels, dtype=problem.y.dtype)
     ones = eye.sum(axis=0)
+    intermediate = ones[1:, None] * (problem.y - center + noise) / n_kernels
     return RegressionCarry(
         dual_square=xp.ones((problem.stack.n_train,), dtype=ones.dtype),
         intermediate_precision=ones[0],
         noise_precision=ones[0],
-        intermediate=ones[1:, None] * (problem.y - center + noise) / n_kernels,
+        pull=problem.stack.adjoint(intermediate),
+        probe=probe(intermediate),
         readout=ones + (center - 1.0) * eye[0],
         readout_cov=eye,
     )
 
 
-def carry(state: RegressionState) -> RegressionCarry:
+def carry(problem: RegressionProblem, state: RegressionState) -> RegressionCarry:
     """Return what the next sweep needs of `state`."""
+    intermediate = state.intermediate.mean
     return RegressionCarry(
         state.dual.square,
         state.intermediate_precision.mean,
         state.noise_precision.mean,
-        state.intermediate.mean,
+        problem.stack.adjoint(intermediate),
+        probe(intermediate),
         state.readout.mean,
         state.readout.cov,
     )
@@ -131,18 +144,25 @@ def carry(state: RegressionState) -> RegressionCarry:
 
 STATE = RegressionState
 COORDINATES = RegressionCarry(
-    LogCoordinate, LogCoordinate, LogCoordinate, Coordinate, Coordinate, CovarianceCoordinate
+    LogCoordinate,
+    LogCoordinate,
+    LogCoordinate,
+    UnmeasuredCoordinate,
+    Coordinate,
+    Coordinate,
+    CovarianceCoordinate,
 )
 
 
 def scales(state: RegressionState) -> RegressionCarry:
-    """Reciprocal posterior scale of every accelerated coordinate."""
+    """Reciprocal posterior scale of every measured coordinate."""
     xp = namespace(state.dual.mean)
     return RegressionCarry(
         0.5 * xp.ones_like(state.dual.mean),
         xp.sqrt(state.intermediate_precision.concentration),
         xp.sqrt(state.noise_precision.concentration),
-        intermediate_scale(state.intermediate),
+        state.dual.mean[:0],
+        probe_scale(state.intermediate),
         1.0 / xp.sqrt(state.readout.variance),
         readout_cov_scale(state.readout),
     )
@@ -158,25 +178,28 @@ def sweep(
     priors, y = problem.priors, problem.y
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_dual(  # q(a)
-        problem.stack, problem.gram, start.intermediate, sample_precision.mean, start.intermediate_precision
+        problem.gram, start.pull, sample_precision.mean, start.intermediate_precision
     )
-    projection = problem.stack.apply(dual.mean)
-    intermediate = update_intermediate(  # q(G)
-        projection, y, start.readout, start.readout_cov, start.intermediate_precision, start.noise_precision
+    prepared = prepare_intermediate(
+        y, start.readout, start.readout_cov, start.intermediate_precision, start.noise_precision
     )
+    projection, intermediate = project_and_update(problem.stack, dual.mean, prepared, problem.counted)  # q(G)
     readout_square = start.readout**2 + namespace(y).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout_square[1:])  # q(ω)
+    design = readout_design(intermediate)
     readout = solve_readout(  # q(b, e)
-        readout_design(intermediate),
+        design,
         readout_target(intermediate, y),
         readout_precision(intercept_precision, kernel_precision),
         start.noise_precision,
     )
     error = intermediate_error(intermediate, projection, problem.gram, dual)
-    intermediate_precision = update_noise_precision(priors.intermediate, error, projection.size)  # q(υ)
-    misfit = score_error(y, intermediate, readout)
-    noise_precision = update_noise_precision(priors.noise, misfit, y.size)  # q(ε)
+    intermediate_precision = update_noise_precision(  # q(υ)
+        priors.intermediate, error, intermediate.n_projected
+    )
+    misfit = score_error(y, intermediate, readout, design)
+    noise_precision = update_noise_precision(priors.noise, misfit, intermediate.n_samples)  # q(ε)
     state = RegressionState(
         sample_precision,
         intermediate_precision,
@@ -192,14 +215,15 @@ def sweep(
 
 def step(problem: RegressionProblem, state: RegressionState) -> tuple[RegressionState, Any]:
     """One iteration from a full state."""
-    return sweep(problem, carry(state))
+    return sweep(problem, carry(problem, state))
 
 
 def elbo(problem: RegressionProblem, state: RegressionState) -> Any:
     """Evidence lower bound in nats, for any state."""
     projection = problem.stack.apply(state.dual.mean)
     error = intermediate_error(state.intermediate, projection, problem.gram, state.dual)
-    return _bound(problem, state, error, score_error(problem.y, state.intermediate, state.readout))
+    design = readout_design(state.intermediate)
+    return _bound(problem, state, error, score_error(problem.y, state.intermediate, state.readout, design))
 
 
 def _bound(problem: RegressionProblem, state: RegressionState, error: Any, misfit: Any) -> Any:
@@ -207,5 +231,7 @@ def _bound(problem: RegressionProblem, state: RegressionState, error: Any, misfi
         shared_bound(problem.priors, state, error, state.intermediate_precision)
         + state.intermediate_precision.bound(problem.priors.intermediate)
         + state.noise_precision.bound(problem.priors.noise)
-        + expected_residual(misfit, problem.y.size, state.noise_precision)  # E[log p(y | b, e, G)]
+        + expected_residual(
+            misfit, state.intermediate.n_samples, state.noise_precision
+        )  # E[log p(y | b, e, G)]
     )

@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import expit
 
 from bayesmkl._numerics.truncated_normal import label_moments, log_normal_cdf
-from bayesmkl.bemkl._moments import latent_mean
+from bayesmkl.bemkl._moments import latent_mean, probe
 from bayesmkl.bemkl.binary import BinaryCarry, BinaryProblem, BinaryState
 from bayesmkl.kernels.stack import DenseStack
 
@@ -35,7 +35,9 @@ __all__ = ["labeled_part", "positive_probability", "start_from_labeled"]
 def labeled_part(problem: BinaryProblem) -> BinaryProblem:
     """Return the problem without the unlabeled samples, their columns of the kernels kept: `a` stays the same."""
     labeled = problem.y != 0.0
-    stack = DenseStack(np.ascontiguousarray(problem.stack.rows(labeled).kernels))
+    stack = problem.stack.rows(labeled)
+    if isinstance(stack, DenseStack):
+        stack = DenseStack(np.ascontiguousarray(stack.kernels))
     return problem._replace(stack=stack, gram=stack.gram(), y=problem.y[labeled])
 
 
@@ -53,7 +55,8 @@ def start_from_labeled(problem: BinaryProblem, labeled: BinaryState) -> BinaryCa
     loc = latent_mean(labeled.intermediate._replace(mean=intermediate), labeled.readout)
     return BinaryCarry(
         dual_square=labeled.dual.square,
-        intermediate=intermediate,
+        pull=problem.stack.adjoint(intermediate),
+        probe=probe(intermediate),
         readout=labeled.readout.mean,
         readout_cov=labeled.readout.cov,
         latent=label_moments(loc, problem.y, problem.margin).mean,

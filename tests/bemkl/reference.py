@@ -33,6 +33,15 @@ def gamma_update(alpha, beta, squares, counts):
     return shape, scale
 
 
+def pull_of(K, G):
+    """Sum over kernels and samples of k_m,i g_m,i: all that equation (3) needs of G."""
+    pull = np.zeros(K.shape[2])
+    for m in range(K.shape[0]):
+        for i in range(K.shape[1]):
+            pull += K[m, i] * G[m, i]
+    return pull
+
+
 def a_update(K, G, lam, upsilon):
     """Equation (3)."""
     P, N, n_train = K.shape

@@ -134,11 +134,15 @@ def test_degenerate_frames_equal_arrays_and_keep_names(wdbc, fitted, frame):
         model.predict(table[columns[::-1]])
 
 
-def test_equivariance_sample_order(wdbc, fitted):
+def test_equivariance_sample_order(wdbc):
+    """Up to the tolerance: other samples are probed, so that accelerated sweeps take another way to the optimum."""
     X, y = wdbc
     order = np.random.default_rng(1).permutation(100)
-    model = BEMKLClassifier(BANK).fit(X[order], y[order])
-    np.testing.assert_allclose(model.kernel_weights_, fitted.kernel_weights_, atol=1e-3)
+    model, moved = (
+        BEMKLClassifier(BANK, tol=1e-10).fit(X[rows], y[rows]) for rows in (np.arange(100), order)
+    )
+    np.testing.assert_allclose(moved.kernel_weights_, model.kernel_weights_, atol=1e-3)
+    np.testing.assert_allclose(moved.elbo_, model.elbo_, rtol=1e-7)
     plain, permuted = (
         BEMKLClassifier(BANK, **PAPER).fit(X[rows], y[rows]) for rows in (np.arange(100), order)
     )

@@ -137,7 +137,7 @@ def test_intermediate_error_against_loops_and_monte_carlo(rng):
 def test_score_error_against_loops_and_monte_carlo(rng):
     scores = rng.normal(size=N_SAMPLES)
     readout, factor = random_gaussian(rng, 1 + N_KERNELS), random_intermediate(rng, N_KERNELS, N_SAMPLES)
-    found = _moments.score_error(scores, factor, readout)
+    found = _moments.score_error(scores, factor, readout, _moments.readout_design(factor))
     expected = reference.y_error(scores, factor.mean, factor.cov, readout.mean, readout.cov)
     np.testing.assert_allclose(found, expected, rtol=1e-11)
     be = rng.multivariate_normal(readout.mean, readout.cov, size=40_000)

@@ -192,7 +192,7 @@ def made_up(sweep):
 
     return SimpleNamespace(
         sweep=full_sweep,
-        carry=lambda state: state,
+        carry=lambda problem, state: state,
         COORDINATES=Point(Coordinate),
         scales=lambda state: Point(np.ones(1)),
     )

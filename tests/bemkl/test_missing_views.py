@@ -26,7 +26,7 @@ from test_elbo import deviation, gamma_law, normal
 from test_stationarity import moves_of_gamma, moves_of_normal
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import _outputs, missing_views, multiclass, multinomial, multioutput, predict
+from bayesmkl.bemkl import _moments, _outputs, missing_views, multiclass, multinomial, multioutput, predict
 from bayesmkl.bemkl._absent_views import (
     CompletedOutputs,
     ViewMoments,
@@ -34,10 +34,16 @@ from bayesmkl.bemkl._absent_views import (
     view_moments,
     view_patterns,
 )
-from bayesmkl.bemkl._moments import Gamma, Gaussian, intermediate_scale
+from bayesmkl.bemkl._moments import Gamma, Gaussian, probe_scale
 from bayesmkl.bemkl.class_probabilities import log_class_probabilities, predict_class_scores
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.missing_views import absent_views, em_step, fit_with_missing_views, posterior_moments
+from bayesmkl.bemkl.missing_views import (
+    absent_views,
+    em_step,
+    fit_with_missing_views,
+    posterior_moments,
+    start_moments,
+)
 from bayesmkl.bemkl.multiclass import MulticlassPriors, MulticlassProblem
 from bayesmkl.bemkl.multinomial import MultinomialPriors, MultinomialProblem
 from bayesmkl.bemkl.multioutput import MultioutputPriors, MultioutputProblem
@@ -97,6 +103,13 @@ def problem_of(model, kernels, y, present=None, prior="general", margin=0.7, sig
     priors = priors(*BINARY_PRIORS[prior])
     problem = kind(stack, frozen(stack.gram()), y, priors, margin, 1.0 / sigma**2)
     return module, problem, module.init(problem, np.ones(y.shape[1]))
+
+
+def deterministic_start(problem):
+    """Return the start that `problem_of` returns, of the problem on centered kernels."""
+    module = {MultioutputProblem: multioutput, MulticlassProblem: multiclass, MultinomialProblem: multinomial}
+    noise = np.zeros if isinstance(problem, MultioutputProblem) else np.ones
+    return module[type(problem)].init(problem, noise(problem.y.shape[1]))
 
 
 def random_problem(model, rng, n_samples=N_SAMPLES, n_kernels=N_KERNELS, n_outputs=N_OUTPUTS, **options):
@@ -360,7 +373,7 @@ def test_degenerate_complete_samples_are_the_plain_model(rng, model):
     plain = maximize_elbo(module, problem, start, PLAIN)
     for present in (None, np.ones((N_KERNELS, N_SAMPLES), bool)):
         again = problem._replace(stack=problem.stack._replace(present=present))
-        found, _ = fit_with_missing_views(module, again, start, PLAIN)
+        found, _ = fit_with_missing_views(module, again, deterministic_start, PLAIN)
         assert_same(found.elbo_history, plain.elbo_history, SAME_FORMULA)
         assert isinstance(found.state.intermediate, CompletedOutputs)
         for field in plain.state._fields:
@@ -393,7 +406,7 @@ def test_degenerate_view_that_nobody_has_only_makes_scores_less_precise(rng):
         alone,
         start._replace(
             noise_precision=0.5 * start.noise_precision,
-            intermediate=start.intermediate[:, :1],
+            probe=start.probe[:, :1],  # the absent view pulls nothing: its kernel is zero
             readout=start.readout[part],
             readout_cov=start.readout_cov[np.ix_(part, part)],
         ),
@@ -410,11 +423,12 @@ def test_equivariance_under_permuted_samples_and_kernels(rng):
     present = random_present(rng, N_KERNELS, N_SAMPLES)
     samples, order = rng.permutation(N_SAMPLES), rng.permutation(N_KERNELS)
     options = LoopOptions(max_iter=60)
-    found, _ = fit_with_missing_views(*problem_of("labels", kernels, y, present), options)
-    moved = problem_of(
+    module, problem, _ = problem_of("labels", kernels, y, present)
+    found, _ = fit_with_missing_views(module, problem, deterministic_start, options)
+    module, problem, _ = problem_of(
         "labels", kernels[np.ix_(order, samples, samples)], y[:, samples], present[np.ix_(order, samples)]
     )
-    moved, _ = fit_with_missing_views(*moved, options)
+    moved, _ = fit_with_missing_views(module, problem, deterministic_start, options)
     assert moved.n_iter == found.n_iter
     assert_same(moved.elbo_history, found.elbo_history, 1e-7)
     assert_same(moved.state.dual.mean, found.state.dual.mean[:, samples], 1e-5)
@@ -433,6 +447,20 @@ def log_likelihood(values, present, noise, cov):
         law = stats.multivariate_normal(np.zeros(len(o)), cov[np.ix_(o, o)])
         total += law.logpdf(values[o, i]) - 0.5 * noise * np.trace(np.linalg.inv(cov[np.ix_(o, o)]))
     return total
+
+
+def test_moments_to_start_from_are_those_of_probed_samples_that_have_the_view(rng, monkeypatch):
+    """Of 100 samples every seventh is probed; the last view is one that none of these has."""
+    monkeypatch.setattr(_moments, "PROBED_ENTRIES", 0)
+    present = random_present(rng, 3, 100)
+    present[2] = np.arange(100) % 7 == 1
+    probed, center = rng.normal(size=(2, 3, 15)) * [[0.5], [1.0], [2.0]], rng.normal(size=(3, 100))
+    found = start_moments(DenseStack(np.zeros((3, 100, 100)), present), center, probed)
+    for c, (a, b, d) in enumerate(probed):
+        variances = [a[present[0, ::7]].var(), b[present[1, ::7]].var(), d.var()]
+        assert_same(found.cov[c], np.diag(variances), SAME_FORMULA)
+    np.testing.assert_array_equal(found.mean, 0.0)
+    np.testing.assert_array_equal(found.center, center)
 
 
 def test_moments_are_the_maximum_of_the_likelihood_of_what_is_present(rng):
@@ -464,12 +492,10 @@ def test_incomplete_kernels_are_centered_on_the_samples_that_have_the_view(rng):
     rows = random_kernels(rng, 20, 2)[:, :6]
     found = []
     for added in (0.0, shift):
-        module, problem, start = problem_of("targets", kernels + added, y, present)
+        module, problem, _ = problem_of("targets", kernels + added, y, present)
         stack = problem.stack._replace(kernels=(kernels + added) * present[:, :, None])
-        result, _ = fit_with_missing_views(
-            module, problem._replace(stack=stack, gram=stack.gram()), start, LoopOptions(max_iter=100)
-        )
-        state = result.state
+        problem, options = problem._replace(stack=stack, gram=stack.gram()), LoopOptions(max_iter=100)
+        state = fit_with_missing_views(module, problem, deterministic_start, options)[0].state
         for has in (None, present[:, :6]):
             new = DenseStack(rows + added if has is None else (rows + added) * has[:, :, None], has)
             noise = state.intermediate_precision.mean_reciprocal
@@ -484,10 +510,10 @@ def test_incomplete_kernels_are_centered_on_the_samples_that_have_the_view(rng):
 def test_rounds_end_at_their_fixed_point(rng, model):
     kernels = random_kernels(rng, 20, 3)
     y = targets_of(model, rng, kernels, 2)
-    module, problem, start = problem_of(model, kernels, y, random_present(rng, 3, 20, 0.3), "non-sparse")
+    module, problem, _ = problem_of(model, kernels, y, random_present(rng, 3, 20, 0.3), "non-sparse")
     seen = []
     result, problem = fit_with_missing_views(
-        module, problem, start, LoopOptions(), lambda n, elbo: seen.append(n)
+        module, problem, deterministic_start, LoopOptions(), lambda n, elbo: seen.append(n)
     )
     assert result.outcome is Outcome.CONVERGED
     assert seen == list(range(1, result.n_iter + 1))
@@ -510,9 +536,9 @@ def test_rounds_end_at_their_fixed_point(rng, model):
 def test_rounds_share_the_sweeps_and_say_when_they_have_not_settled(rng):
     kernels = random_kernels(rng, 20, 3)
     y = targets_of("targets", rng, kernels, 1)
-    setting = problem_of("targets", kernels, y, random_present(rng, 3, 20))
+    module, problem, _ = problem_of("targets", kernels, y, random_present(rng, 3, 20))
     for options in (LoopOptions(max_iter=12), LoopOptions(max_iter=33, tol=0.0), LoopOptions(max_iter=1)):
-        result, _ = fit_with_missing_views(*setting, options)
+        result, _ = fit_with_missing_views(module, problem, deterministic_start, options)
         assert result.n_iter == options.max_iter
         assert result.outcome is Outcome.MAX_ITER
 
@@ -538,7 +564,7 @@ def test_numpy_and_jax_agree_in_what_absent_views_change(rng):
             _outputs.readout_design(found, 0.7),
             _outputs.readout_target(found, problem.y, 0.7),
             _outputs.intermediate_errors(found, projection, problem.gram, start_duals),
-            intermediate_scale(found),
+            probe_scale(found),
             bound,
         )
 
@@ -675,9 +701,10 @@ def test_samples_without_any_view_and_unexpected_gaps_are_refused(rng, fitted):
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
     present = np.ones((N_KERNELS, N_SAMPLES), bool)
     present[:, [2, 5]] = False
-    setting = problem_of("targets", kernels, targets_of("targets", rng, kernels, 1), present)
+    y = targets_of("targets", rng, kernels, 1)
+    module, problem, _ = problem_of("targets", kernels, y, present)
     with pytest.raises(ValueError, match=r"2 of 9 have none, the first at index 2. Drop"):
-        fit_with_missing_views(*setting, PLAIN)
+        fit_with_missing_views(module, problem, deterministic_start, PLAIN)
 
 
 # ---------------------------------------------------------------------------------------- coverage and accuracy
@@ -708,9 +735,8 @@ def coverage(rng, fraction, n_train=50, n_test=200, level=0.94):
     present = random_present(rng, 3, n_train, fraction), random_present(rng, 3, n_test, fraction)
     stack = DenseStack(kernels_between(train, train, present[0], present[0]), present[0])
     problem = MultioutputProblem(stack, stack.gram(), y[None], MultioutputPriors())
-    result, _ = fit_with_missing_views(
-        multioutput, problem, multioutput.init(problem, np.zeros(n_train)), LoopOptions(tol=1e-5)
-    )
+    options = LoopOptions(tol=1e-5)
+    result, _ = fit_with_missing_views(multioutput, problem, deterministic_start, options)
     state, rows = result.state, DenseStack(kernels_between(test, train, present[1], present[0]), present[1])
     noise = state.intermediate_precision.mean_reciprocal
     (score,) = predict_scores(rows, state.dual, state.readout, noise, moments=view_moments(state))
@@ -755,8 +781,8 @@ def test_accuracy_above_views_filled_with_zeros(rng):
             for k, p in zip((kernels, rows), present, strict=True)
         ]
         problem = MulticlassProblem(stacks[0], stacks[0].gram(), y, MulticlassPriors(), 1.0, 1.0)
-        start, options = multiclass.init(problem, np.ones(90)), LoopOptions(tol=1e-5)
-        result, _ = fit_with_missing_views(multiclass, problem, start, options)
+        options = LoopOptions(tol=1e-5)
+        result, _ = fit_with_missing_views(multiclass, problem, deterministic_start, options)
         state = result.state
         scores = predict_scores(stacks[1], state.dual, state.readout, 1.0, moments=view_moments(state))
         logs = np.array([log_probabilities(score, 1.0)[:, 1] for score in scores])

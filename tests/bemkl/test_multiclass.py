@@ -138,9 +138,9 @@ def random_state(model, rng, problem):
 # -------------------------------------------------------------------------- updates against equations in loops
 
 
-def random_start(rng, y, n_train):
+def random_start(rng, y, kernels):
     """Return a start of both models in which no moment has a special value."""
-    size = N_OUTPUTS + N_KERNELS
+    n_train, size = kernels.shape[2], N_OUTPUTS + N_KERNELS
     old = reference.OldOutputs(
         a_squared=frozen(rng.uniform(0.2, 2.0, size=(N_OUTPUTS, n_train))),
         G=frozen(rng.normal(size=(N_OUTPUTS, N_KERNELS, y.shape[1]))),
@@ -150,8 +150,9 @@ def random_start(rng, y, n_train):
         upsilon=frozen(rng.uniform(0.5, 2.0, size=N_OUTPUTS)),
         epsilon=frozen(rng.uniform(0.5, 2.0, size=N_OUTPUTS)),
     )
-    classes = ScoresCarry(old.a_squared, old.G, old.be, old.be_cov, old.f)
-    targets = MultioutputCarry(old.a_squared, old.upsilon, old.epsilon, old.G, old.be, old.be_cov)
+    of_g = frozen([reference.pull_of(kernels, g) for g in old.G]), old.G  # so few samples that all are probed
+    classes = ScoresCarry(old.a_squared, *of_g, old.be, old.be_cov, old.f)
+    targets = MultioutputCarry(old.a_squared, old.upsilon, old.epsilon, *of_g, old.be, old.be_cov)
     return old, {"classes": classes, "targets": targets}
 
 
@@ -170,7 +171,7 @@ def test_sweeps_against_the_equations_in_loops(rng, model, prior, n_train):
     kernels = rng.normal(size=(N_KERNELS, N_SAMPLES, n_train))
     y = np.array([random_labels(rng, N_SAMPLES) for _ in range(N_OUTPUTS)])
     module, problem, _ = problem_of(model, kernels, y, prior, margin=0.7, sigma=1.9)
-    old, starts = random_start(rng, y, n_train)
+    old, starts = random_start(rng, y, kernels)
     state, _ = module.sweep(problem, starts[model])
     scales = shapes_and_scales(problem.priors)
     if model == "classes":
@@ -186,7 +187,7 @@ def test_five_steps_against_five_reference_iterations(rng, model):
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
     y = np.array([random_labels(rng, N_SAMPLES) for _ in range(N_OUTPUTS)])
     module, problem, _ = problem_of(model, kernels, y, "general", margin=0.6, sigma=0.8)
-    old, starts = random_start(rng, y, N_SAMPLES)
+    old, starts = random_start(rng, y, kernels)
     state, scales = None, shapes_and_scales(problem.priors)
     for _ in range(5):
         state, _ = module.sweep(problem, starts[model]) if state is None else module.step(problem, state)
@@ -203,21 +204,24 @@ def test_carry_start_and_scales_fit_together(rng, model):
     state, bound = module.sweep(problem, start)
     assert np.isfinite(bound)
     shapes = [np.shape(field) for field in start]
-    assert shapes == [np.shape(field) for field in module.carry(state)]
+    assert shapes == [np.shape(field) for field in module.carry(problem, state)]
     scales = module.scales(state)
     flat = zip(start, module.COORDINATES, scales, strict=True)
     assert all(
-        coordinate.forward(field).shape == scale.reshape(-1).shape for field, coordinate, scale in flat
+        coordinate.measure(coordinate.forward(field), field).shape == scale.reshape(-1).shape
+        for field, coordinate, scale in flat
     )
+    for c in range(N_OUTPUTS):
+        assert_same(start.pull[c], reference.pull_of(problem.stack.kernels, start.probe[c]), SAME_FORMULA)
     np.testing.assert_allclose(scales.readout, 1.0 / np.sqrt(np.diag(state.readout.cov)))
     for c in range(N_OUTPUTS):
         cov = state.intermediate.cov if model == "classes" else state.intermediate.cov[c]
-        np.testing.assert_allclose(scales.intermediate[c].T, np.tile(np.diag(cov) ** -0.5, (N_SAMPLES, 1)))
+        np.testing.assert_allclose(scales.probe[c].T, np.tile(np.diag(cov) ** -0.5, (N_SAMPLES, 1)))
     if model == "classes":
         np.testing.assert_allclose(start.latent, 1.7 * problem.y)
-        np.testing.assert_allclose(start.intermediate, np.repeat(start.latent[:, None], N_KERNELS, axis=1))
+        np.testing.assert_allclose(start.probe, np.repeat(start.latent[:, None], N_KERNELS, axis=1))
     else:
-        fitted = start.readout[:N_OUTPUTS, None] + start.readout[N_OUTPUTS:] @ start.intermediate
+        fitted = start.readout[:N_OUTPUTS, None] + start.readout[N_OUTPUTS:] @ start.probe
         np.testing.assert_allclose(fitted, problem.y)
 
 

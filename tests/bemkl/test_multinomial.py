@@ -131,9 +131,9 @@ def two_by_the_difference(means, y, margin):
     return mean, variance
 
 
-def random_start(rng, y, n_train):
+def random_start(rng, y, kernels):
     """Return a start in which no moment has a special value, for the reference and the model."""
-    n_classes, size = len(y), len(y) + N_KERNELS
+    n_classes, n_train, size = len(y), kernels.shape[2], len(y) + N_KERNELS
     old = reference.OldOutputs(
         a_squared=frozen(rng.uniform(0.2, 2.0, size=(n_classes, n_train))),
         G=frozen(rng.normal(size=(n_classes, N_KERNELS, y.shape[1]))),
@@ -141,7 +141,8 @@ def random_start(rng, y, n_train):
         be_cov=frozen(random_covariance(rng, size)),
         f=frozen(y * rng.uniform(1.0, 3.0, size=y.shape)),
     )
-    return old, ScoresCarry(old.a_squared, old.G, old.be, old.be_cov, old.f)
+    pull = frozen([reference.pull_of(kernels, g) for g in old.G])
+    return old, ScoresCarry(old.a_squared, pull, old.G, old.be, old.be_cov, old.f)
 
 
 def reference_sweep(kernels, y, margin, sigma, priors, old, scores=largest_by_grid):
@@ -160,7 +161,7 @@ def test_sweep_against_the_equations_in_loops(rng, prior, n_train):
     kernels = rng.normal(size=(N_KERNELS, N_SAMPLES, n_train))
     y = signs_of(rng.integers(5, size=N_SAMPLES), 5)
     problem, _ = problem_of(kernels, y, prior, margin=0.7, sigma=1.9)
-    old, start = random_start(rng, y, n_train)
+    old, start = random_start(rng, y, kernels)
     state, _ = multinomial.sweep(problem, start)
     assert_state(state, reference_sweep(kernels, y, 0.7, 1.9, problem.priors, old)[0], SAME_FORMULA)
 
@@ -170,10 +171,10 @@ def test_degenerate_two_classes_against_truncated_differences_over_five_sweeps(r
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)
     y = random_classes(rng, kernels, 2)
     problem, _ = problem_of(kernels, y, "general", margin, sigma=0.8)
-    old, start = random_start(rng, y, N_SAMPLES)
+    old, start = random_start(rng, y, kernels)
     for _ in range(5):
         state, _ = multinomial.sweep(problem, start)
-        start = multinomial.carry(state)
+        start = multinomial.carry(problem, state)
         found, old = reference_sweep(kernels, y, margin, 0.8, problem.priors, old, two_by_the_difference)
     assert_state(state, found, SAME_ITERATION)
 
@@ -192,18 +193,21 @@ def test_carry_start_and_scales_fit_together(rng):
     problem, start = random_problem(rng, margin=0.7)
     state, bound = multinomial.sweep(problem, start)
     assert np.isfinite(bound)
-    assert [np.shape(field) for field in start] == [np.shape(field) for field in multinomial.carry(state)]
+    here = multinomial.carry(problem, state)
+    assert [np.shape(field) for field in start] == [np.shape(field) for field in here]
     for field, coordinate, scale in zip(
         start, multinomial.COORDINATES, multinomial.scales(state), strict=True
     ):
-        assert coordinate.forward(field).shape == scale.reshape(-1).shape
+        assert coordinate.measure(coordinate.forward(field), field).shape == scale.reshape(-1).shape
+    for pull, probed in zip(start.pull, start.probe, strict=True):
+        assert_same(pull, reference.pull_of(problem.stack.kernels, probed), SAME_FORMULA)
     np.testing.assert_allclose(start.latent.sum(axis=0), 0.0, atol=1e-15)
     right = problem.y > 0.0
     gap = np.where(right, start.latent, -np.inf).max(axis=0) - np.where(right, -np.inf, start.latent).max(
         axis=0
     )
     np.testing.assert_allclose(gap, 1.7)
-    np.testing.assert_allclose(start.intermediate, np.repeat(start.latent[:, None], N_KERNELS, axis=1))
+    np.testing.assert_allclose(start.probe, np.repeat(start.latent[:, None], N_KERNELS, axis=1))
 
 
 @pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])

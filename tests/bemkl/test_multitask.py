@@ -174,7 +174,7 @@ def test_sweep_sets_every_factor_by_the_equations(rng):
     """λ, a, G, γ as in the models of one task, ω, τ and the weights from formulas, f, υ, ε as in those models."""
     problem, start = random_problem(rng, prior="general")
     before, _ = multitask.sweep(problem, start)
-    here = multitask.carry(before)
+    here = multitask.carry(problem, before)
     state, _ = multitask.step(problem, before)
     priors, designs, targets = problem.priors, [], []
     for t, task in enumerate(problem.tasks):
@@ -216,10 +216,18 @@ def test_carry_start_and_scales_fit_together(rng, kinds):
     problem, start = random_problem(rng, kinds)
     state, bound = multitask.sweep(problem, start)
     assert np.isfinite(bound)
-    here, scales = multitask.carry(state), multitask.scales(state)
+    here, scales = multitask.carry(problem, state), multitask.scales(state)
     assert [np.shape(field) for field in start] == [np.shape(field) for field in here]
     flat = acceleration.flatten(here, multitask.COORDINATES)
-    assert flat.shape == np.concatenate([np.reshape(scale, -1) for scale in scales]).shape
+    measured = acceleration.measure(flat, here, multitask.COORDINATES)
+    assert measured.shape == np.concatenate([np.reshape(scale, -1) for scale in scales]).shape
+    sizes = [one.size(field) for field, one in zip(here, multitask.COORDINATES, strict=True)]
+    parts = np.split(flat, np.cumsum(sizes)[:-1])
+    part = parts[here._fields.index("readout_cov")]
+    found = multitask.COORDINATES.readout_cov.measure(part, here.readout_cov)
+    coordinate = acceleration.CovarianceCoordinate
+    each = [coordinate.measure(coordinate.forward(cov), cov) for cov in here.readout_cov]
+    np.testing.assert_array_equal(found, np.concatenate(each))
     back = acceleration.restore(flat, here, multitask.COORDINATES)
     for found, expected in zip(back, here, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -268,7 +276,7 @@ def test_limit_of_a_known_spread_is_that_of_a_prior_which_leaves_no_choice(rng):
     problem, start = random_problem(rng, prior=PRIORS["general"]._replace(task=held(0.4)))
     known = problem._replace(priors=problem.priors._replace(task=known_precision(start.readout, 0.4)))
     states = [maximize_elbo(multitask, one, start, PLAIN) for one in (problem, known)]
-    for found, expected in zip(*(multitask.carry(result.state) for result in states), strict=True):
+    for found, expected in zip(*(multitask.carry(problem, result.state) for result in states), strict=True):
         assert_same(found, expected, 1e-6)
     # the prior that is held costs less than this
     np.testing.assert_allclose(states[1].elbo_history, states[0].elbo_history, atol=1e-3)
@@ -350,9 +358,8 @@ def test_numpy_and_jax_agree_after_thirty_sweeps(rng):
         for backend in ("numpy", "jax")
     )
     np.testing.assert_allclose(with_jax.elbo_history, with_numpy.elbo_history, rtol=1e-9)
-    for found, expected in zip(
-        multitask.carry(with_jax.state), multitask.carry(with_numpy.state), strict=True
-    ):
+    carries = (multitask.carry(problem, result.state) for result in (with_jax, with_numpy))
+    for found, expected in zip(*carries, strict=True):
         assert type(found) in (np.ndarray, np.float64)
         assert_same(found, expected, 1e-9)
 

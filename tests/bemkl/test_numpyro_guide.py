@@ -32,7 +32,14 @@ from numpyro.infer import SVI, Trace_ELBO
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl import binary, numpyro_guide, regression
-from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs, latent_mean, score_error
+from bayesmkl.bemkl._moments import (
+    Gamma,
+    Gaussian,
+    IntermediateOutputs,
+    latent_mean,
+    readout_design,
+    score_error,
+)
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.numpyro_guide import elbo_particles, estimate_elbo
 from bayesmkl.bemkl.numpyro_model import literal_model, numpyro_session
@@ -157,8 +164,9 @@ def test_bound_with_the_product_of_means_fails_the_check(number, monkeypatch):
     problem, state, _, estimate = solved(number)
     algorithm = ALGORITHMS[CASES[number].task]
 
-    def product_of_means(scores, intermediate, readout):
-        return score_error(scores, intermediate._replace(cov=np.zeros_like(intermediate.cov)), readout)
+    def product_of_means(scores, intermediate, readout, _):
+        means = intermediate._replace(cov=np.zeros_like(intermediate.cov))
+        return score_error(scores, means, readout, readout_design(means))
 
     monkeypatch.setattr(algorithm, "score_error", product_of_means)
     assert deviation(algorithm.elbo(problem, state), estimate) > STANDARD_ERRORS
@@ -326,7 +334,7 @@ def test_svi_from_elsewhere_comes_close_and_does_not_beat_the_closed_form(rng, t
     reached = algorithm.elbo(problem, state)
     assert best - 2.5 < reached <= best
     from_there = maximize_elbo(
-        algorithm, problem, algorithm.carry(state), LoopOptions(max_iter=20_000, tol=1e-12)
+        algorithm, problem, algorithm.carry(problem, state), LoopOptions(max_iter=20_000, tol=1e-12)
     )
     assert_same(from_there.elbo_history[-1], best, 1e-7)  # the same mode
 

@@ -75,7 +75,7 @@ def test_one_sweep_against_the_equations_in_loops_and_integration(rng):
     problem = problem_of(rng, margin=0.8, sigma=0.7)
     start = binary.init(problem, np.full(N_SAMPLES, 0.5))
     state, _ = binary.sweep(problem, start)
-    old = reference.Old(start.dual_square, start.intermediate, start.readout, start.readout_cov, start.latent)
+    old = reference.Old(start.dual_square, start.probe, start.readout, start.readout_cov, start.latent)
     kernels, priors = np.asarray(problem.stack.kernels), [(1.0, 1.0)] * 3
     expected, _ = reference.binary_sweep(kernels, problem.y, 0.8, 0.7, priors, old)
     for name, factor in [("a", state.dual), ("G", state.intermediate), ("be", state.readout)]:
@@ -162,7 +162,7 @@ def test_all_labeled_is_the_supervised_fit_exactly(rng):
     for (name, found), (_, expected) in zip(arrays_of(again), arrays_of(fitted), strict=True):
         np.testing.assert_array_equal(found, expected, err_msg=name)
     start = start_from_labeled(problem, fitted.state)
-    for name, found, expected in zip(start._fields, start, binary.carry(fitted.state), strict=True):
+    for name, found, expected in zip(start._fields, start, binary.carry(problem, fitted.state), strict=True):
         np.testing.assert_array_equal(found, expected, err_msg=name)
     np.testing.assert_array_equal(positive_probability(problem, fitted.state), (y > 0).astype(float))
 
@@ -375,10 +375,11 @@ def test_start_from_labeled_predicts_the_unlabeled_scores(rng):
     part = labeled_part(problem)
     state, _ = binary.sweep(part, binary.init(part, np.ones(len(part.y))))
     start, labeled = start_from_labeled(problem, state), problem.y != 0.0
-    assert_same(start.intermediate[:, labeled], state.intermediate.mean, 1e-15)
+    assert_same(start.probe[:, labeled], state.intermediate.mean, 1e-15)
     kernels = np.asarray(problem.stack.kernels)
-    assert_same(start.intermediate[:, ~labeled], (kernels @ state.dual.mean)[:, ~labeled], SAME_FORMULA)
-    loc = state.readout.mean[0] + state.readout.mean[1:] @ start.intermediate
+    assert_same(start.probe[:, ~labeled], (kernels @ state.dual.mean)[:, ~labeled], SAME_FORMULA)
+    assert_same(start.pull, reference.pull_of(kernels, start.probe), SAME_FORMULA)
+    loc = state.readout.mean[0] + state.readout.mean[1:] @ start.probe
     assert_same(start.latent, label_moments(loc, problem.y, 0.7).mean, SAME_FORMULA)
     rectangular = intermediate_error(
         state.intermediate, part.stack.apply(state.dual.mean), part.gram, state.dual

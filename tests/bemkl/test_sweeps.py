@@ -58,8 +58,9 @@ def assert_state(state, found, tolerance):
             np.testing.assert_allclose(factor.log_det, np.linalg.slogdet(second)[1], atol=100 * tolerance)
 
 
-def random_start(rng, y, n_kernels, n_train):
+def random_start(rng, y, kernels):
     """Return a start for both models in which no moment has a special value."""
+    n_kernels, _, n_train = kernels.shape
     old = reference.Old(
         a_squared=frozen(rng.uniform(0.2, 2.0, size=n_train)),
         G=frozen(rng.normal(size=(n_kernels, len(y)))),
@@ -69,9 +70,10 @@ def random_start(rng, y, n_kernels, n_train):
         upsilon=1.7,
         epsilon=0.6,
     )
-    binary_start = BinaryCarry(old.a_squared, old.G, old.be, old.be_cov, old.f)
+    of_g = frozen(reference.pull_of(kernels, old.G)), old.G  # so few samples that all are probed
+    binary_start = BinaryCarry(old.a_squared, *of_g, old.be, old.be_cov, old.f)
     regression_start = RegressionCarry(
-        old.a_squared, frozen(old.upsilon), frozen(old.epsilon), old.G, old.be, old.be_cov
+        old.a_squared, frozen(old.upsilon), frozen(old.epsilon), *of_g, old.be, old.be_cov
     )
     return old, binary_start, regression_start
 
@@ -95,7 +97,7 @@ MARGINS_AND_SIGMAS = pytest.mark.parametrize(("margin", "sigma"), [(1.0, 1.0), (
 def test_binary_sweep_against_the_printed_equations(rng, kind, margin, sigma, prior):
     kernels, y, priors = kernels_of(rng, kind), random_labels(rng, N_SAMPLES), BINARY_PRIORS[prior]
     problem = binary_problem(kernels, y, priors, margin, sigma)
-    old, start, _ = random_start(rng, y, *kernels.shape[::2])
+    old, start, _ = random_start(rng, y, kernels)
     found, _ = reference.binary_sweep(kernels, y, margin, sigma, shapes_and_scales(priors), old)
     state, _ = binary.sweep(problem, start)
     assert_state(state, found, SAME_FORMULA)
@@ -106,7 +108,7 @@ def test_binary_sweep_against_the_printed_equations(rng, kind, margin, sigma, pr
 def test_regression_sweep_against_the_same_equations_with_noise_precisions(rng, kind, prior):
     kernels, y, priors = kernels_of(rng, kind), rng.normal(size=N_SAMPLES), REGRESSION_PRIORS[prior]
     problem = regression_problem(kernels, y, priors)
-    old, _, start = random_start(rng, y, *kernels.shape[::2])
+    old, _, start = random_start(rng, y, kernels)
     found, _ = reference.regression_sweep(kernels, y, shapes_and_scales(priors), old)
     state, _ = regression.sweep(problem, start)
     assert_state(state, found, SAME_FORMULA)
@@ -118,7 +120,7 @@ def test_twenty_binary_steps_against_twenty_reference_iterations(rng, margin, si
     kernels, y = random_kernels(rng, N_SAMPLES, N_KERNELS), random_labels(rng, N_SAMPLES)
     priors = BINARY_PRIORS[prior]
     problem = binary_problem(kernels, y, priors, margin, sigma)
-    old, start, _ = random_start(rng, y, N_KERNELS, N_SAMPLES)
+    old, start, _ = random_start(rng, y, kernels)
     state, _ = binary.sweep(problem, start)
     found, old = reference.binary_sweep(kernels, y, margin, sigma, shapes_and_scales(priors), old)
     for _ in range(19):
@@ -132,7 +134,7 @@ def test_twenty_regression_steps_against_twenty_reference_iterations(rng, prior)
     kernels, y = random_kernels(rng, N_SAMPLES, N_KERNELS), rng.normal(size=N_SAMPLES)
     priors = REGRESSION_PRIORS[prior]
     problem = regression_problem(kernels, y, priors)
-    old, _, start = random_start(rng, y, N_KERNELS, N_SAMPLES)
+    old, _, start = random_start(rng, y, kernels)
     state, _ = regression.sweep(problem, start)
     found, old = reference.regression_sweep(kernels, y, shapes_and_scales(priors), old)
     for _ in range(19):
@@ -143,29 +145,32 @@ def test_twenty_regression_steps_against_twenty_reference_iterations(rng, prior)
 
 def test_binary_start_is_unit_weights_and_scores_beyond_the_margin(rng):
     y, magnitude = random_labels(rng, N_SAMPLES), rng.uniform(0.1, 2.0, size=N_SAMPLES)
-    problem = binary_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), y, margin=0.7)
+    problem = binary_problem(kernels_of(rng, "landmarks"), y, margin=0.7)
     start = binary.init(problem, magnitude)
     for i in range(N_SAMPLES):
         score = 0.7 + magnitude[i] if y[i] > 0 else -0.7 - magnitude[i]
         np.testing.assert_allclose(start.latent[i], score)
-        np.testing.assert_allclose(start.intermediate[:, i], [score] * N_KERNELS)
+        np.testing.assert_allclose(start.probe[:, i], [score] * N_KERNELS)
+    assert_same(start.pull, reference.pull_of(problem.stack.kernels, start.probe), SAME_FORMULA)
     np.testing.assert_array_equal(start.readout, [0.0, 1.0, 1.0, 1.0])
     np.testing.assert_array_equal(start.readout_cov, np.eye(1 + N_KERNELS))
-    np.testing.assert_array_equal(start.dual_square, np.ones(N_SAMPLES))
+    np.testing.assert_array_equal(start.dual_square, np.ones(4))
 
 
 def test_regression_start_predicts_the_target_exactly(rng):
     y = rng.normal(3.0, 2.0, size=N_SAMPLES)
-    problem = regression_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), y)
+    problem = regression_problem(kernels_of(rng, "landmarks"), y)
     start = regression.init(problem, np.zeros(N_SAMPLES))
     np.testing.assert_allclose(start.readout, [y.mean(), 1.0, 1.0, 1.0])
-    np.testing.assert_allclose(start.readout[0] + start.readout[1:] @ start.intermediate, y)
+    np.testing.assert_allclose(start.readout[0] + start.readout[1:] @ start.probe, y)
+    assert_same(start.pull, reference.pull_of(problem.stack.kernels, start.probe), SAME_FORMULA)
     np.testing.assert_array_equal(start.readout_cov, np.eye(1 + N_KERNELS))
-    np.testing.assert_array_equal(start.dual_square, np.ones(N_SAMPLES))
+    np.testing.assert_array_equal(start.dual_square, np.ones(4))
     assert float(start.intermediate_precision) == float(start.noise_precision) == 1.0
     noise = rng.normal(size=N_SAMPLES)
     moved = regression.init(problem, noise)
-    np.testing.assert_allclose((moved.intermediate - start.intermediate).sum(axis=0), noise)
+    np.testing.assert_allclose((moved.probe - start.probe).sum(axis=0), noise)
+    assert_same(moved.pull, reference.pull_of(problem.stack.kernels, moved.probe), SAME_FORMULA)
 
 
 @pytest.mark.parametrize("kind", ["smooth", "landmarks"])
@@ -180,9 +185,9 @@ def test_starts_have_the_shapes_that_sweeps_return(rng, kind):
         state, bound = module.sweep(problem, start)
         assert np.isfinite(bound)
         shapes = [np.shape(field) for field in start]
-        assert shapes == [np.shape(field) for field in module.carry(state)]
+        assert shapes == [np.shape(field) for field in module.carry(problem, state)]
         sizes = [
-            coordinate.forward(np.asarray(field)).size
+            coordinate.measure(coordinate.forward(field), field).size
             for field, coordinate in zip(start, module.COORDINATES, strict=True)
         ]
         assert sizes == [np.size(field) for field in module.scales(state)]
@@ -192,12 +197,12 @@ def test_carry_holds_the_moments_of_the_state(rng):
     y = random_labels(rng, N_SAMPLES)
     problem = binary_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), y)
     state, _ = binary.sweep(problem, binary.init(problem, np.ones(N_SAMPLES)))
-    carry = binary.carry(state)
+    carry = binary.carry(problem, state)
     np.testing.assert_allclose(carry.dual_square, state.dual.mean**2 + np.diag(state.dual.cov))
     np.testing.assert_array_equal(carry.latent, state.latent.mean)
     problem = regression_problem(random_kernels(rng, N_SAMPLES, N_KERNELS), rng.normal(size=N_SAMPLES))
     state, _ = regression.sweep(problem, regression.init(problem, np.zeros(N_SAMPLES)))
-    carry = regression.carry(state)
+    carry = regression.carry(problem, state)
     for name in ("intermediate_precision", "noise_precision"):
         factor = getattr(state, name)
         np.testing.assert_allclose(getattr(carry, name), factor.concentration / factor.rate)
@@ -212,4 +217,4 @@ def test_scales_are_reciprocal_posterior_deviations(rng, margin):
     scales = binary.scales(state)
     np.testing.assert_allclose(scales.readout, 1.0 / np.sqrt(np.diag(state.readout.cov)))
     for i in range(N_SAMPLES):
-        np.testing.assert_allclose(scales.intermediate[:, i], 1.0 / np.sqrt(np.diag(state.intermediate.cov)))
+        np.testing.assert_allclose(scales.probe[:, i], 1.0 / np.sqrt(np.diag(state.intermediate.cov)))

@@ -6,16 +6,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from helpers import assert_same, frozen, random_covariance
+from helpers import assert_monte_carlo, assert_same, frozen, random_covariance
 
 from bayesmkl._numerics.acceleration import (
     EMPTY,
+    MEASURED_COLUMNS,
     Coordinate,
     CovarianceCoordinate,
     History,
     LogCoordinate,
+    UnmeasuredCoordinate,
     extrapolate,
     flatten,
+    forget,
+    measure,
     remember,
     restore,
 )
@@ -84,6 +88,14 @@ def test_history_keeps_depth_differences_newest_last():
     np.testing.assert_array_equal(np.concatenate(history.residuals), [-3.0, -4.0, -5.0])
 
 
+def test_forgetting_keeps_the_last_sweep_alone():
+    history = History((np.zeros(2), np.ones(2)), (np.zeros(1), np.ones(1)))
+    kept = forget(history)
+    np.testing.assert_array_equal(kept.outputs, [[1.0, 1.0]])
+    np.testing.assert_array_equal(kept.residuals, [[1.0]])
+    assert forget(EMPTY) == EMPTY
+
+
 def test_flatten_and_restore_are_inverse_for_every_coordinate(xp, rng):
     carry = Carry(
         frozen(10.0 ** rng.uniform(-9.0, 9.0, size=7)),
@@ -93,7 +105,7 @@ def test_flatten_and_restore_are_inverse_for_every_coordinate(xp, rng):
     )
     given = Carry(*map(xp.asarray, carry))
     vector = flatten(given, COORDINATES)
-    assert vector.shape == (7 + 12 + 5 + 25 + 1,)
+    assert vector.shape == (7 + 12 + 5 + 10 + 1,)
     back = restore(vector, given, COORDINATES)
     for found, expected in zip(back, carry, strict=True):
         np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-13)
@@ -105,8 +117,74 @@ def test_coordinates_are_logs_values_and_correlations(rng):
     vector = flatten(Carry(np.array([2.0]), np.array([[3.0]]), cov, np.array(5.0)), COORDINATES)
     np.testing.assert_allclose(vector[:2], [np.log(2.0), 3.0])
     np.testing.assert_allclose(vector[2:5], np.log(deviations))
-    np.testing.assert_allclose(vector[5:14].reshape(3, 3), cov / np.outer(deviations, deviations))
-    np.testing.assert_allclose(vector[14], np.log(5.0))
+    correlations = cov / np.outer(deviations, deviations)
+    np.testing.assert_allclose(vector[5:8], [correlations[1, 0], correlations[2, 0], correlations[2, 1]])
+    np.testing.assert_allclose(vector[8:], [np.log(5.0)])
+
+
+@pytest.mark.parametrize(
+    "coordinate", [Coordinate, LogCoordinate, UnmeasuredCoordinate, CovarianceCoordinate]
+)
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_size_is_the_length_of_the_mixed_part_and_unmeasured_values_are_mixed(xp, rng, coordinate, size):
+    field = random_covariance(rng, size)
+    field = field if coordinate is CovarianceCoordinate else np.abs(field)
+    given = xp.asarray(field)
+    part = coordinate.forward(given)
+    assert coordinate.size(given) == len(part)
+    assert_same(coordinate.backward(part, given), field, 1e-13)
+    measured = coordinate.measure(part, given)
+    if coordinate is UnmeasuredCoordinate:
+        assert measured.shape == (0,)
+        np.testing.assert_array_equal(part, field.ravel())
+    elif coordinate is CovarianceCoordinate:
+        np.testing.assert_array_equal(measured[:size], part[:size])
+        np.testing.assert_allclose(measured[size:], np.sqrt(2.0) * np.asarray(part[size:]), rtol=1e-15)
+    else:
+        np.testing.assert_array_equal(measured, part)
+
+
+def test_measured_parts_of_a_carry_are_joined_in_its_order(xp, rng):
+    carry = Carry(rng.uniform(1.0, 2.0, 3), rng.normal(size=(2, 4)), random_covariance(rng, 2), np.array(2.0))
+    coordinates = COORDINATES._replace(mean=UnmeasuredCoordinate)
+    given = Carry(*map(xp.asarray, carry))
+    vector = flatten(given, coordinates)
+    assert vector.shape == (3 + 8 + 2 + 1 + 1,)
+    found = np.asarray(measure(vector, given, coordinates))
+    expected = np.delete(np.asarray(vector), np.arange(3, 11))
+    np.testing.assert_allclose(found, expected * [1, 1, 1, 1, 1, np.sqrt(2.0), 1], rtol=1e-15)
+    np.testing.assert_allclose(found[:3], np.log(carry.precision), rtol=1e-14)
+    np.testing.assert_allclose(restore(vector, given, coordinates).mean, carry.mean)
+
+
+@pytest.mark.parametrize("size", [16, 32, 33, 70])
+def test_measured_correlations_stand_for_all_in_the_expected_norm(rng, size):
+    """Entries of standard normal size: the squared norm of what is measured is the number of both triangles."""
+    like, n_below = np.eye(size), size * (size - 1) // 2
+    draws = rng.normal(size=(500, size + n_below))
+    measured = np.array([CovarianceCoordinate.measure(draw, like) for draw in draws])
+    np.testing.assert_array_equal(measured[:, :size], draws[:, :size])
+    step = {16: 1, 32: 1, 33: 2, 70: 3}[size]
+    expected = np.sqrt(2 * step) * draws[:, np.arange(size, draws.shape[1], step)]
+    np.testing.assert_allclose(measured[:, size:], expected, rtol=1e-15)
+    assert measured.shape[1] <= size * (1 + MEASURED_COLUMNS)
+    total = size + 2 * step * -(-n_below // step)  # the last one may stand for fewer
+    assert_monte_carlo((measured**2).sum(axis=1), total)
+
+
+def test_points_are_mixed_by_the_measured_residuals_alone(rng):
+    """What is not measured follows the same combination, whatever its residuals are."""
+    points, images, n_measured = *rng.normal(size=(2, 4, 9)), 5
+    history = EMPTY
+    for point, image in zip(points, images, strict=True):
+        history = remember(history, image, (image - point)[:n_measured], depth=4)
+    part = extrapolate(history_of(points[:, :n_measured], images[:, :n_measured]), np.ones(n_measured))
+    residuals = (images - points)[:, :n_measured]
+    changes = np.diff(residuals, axis=0)
+    mixing, *_ = np.linalg.lstsq(changes.T, residuals[-1], rcond=None)
+    found = extrapolate(history, np.ones(n_measured))
+    assert_same(found, images[-1] - mixing @ np.diff(images, axis=0), 1e-7)
+    assert_same(found[:n_measured], part, 1e-12)
 
 
 def test_mixing_in_coordinates_keeps_precisions_positive_and_variances_positive(rng):

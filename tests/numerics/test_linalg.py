@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen, random_covariance
 
-from bayesmkl._numerics.linalg import spd_inverse
+from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 40])
@@ -69,3 +69,32 @@ def test_spd_inverse_of_a_broken_matrix_is_nan_on_jax(name):
         inverse, log_det = spd_inverse(jax.numpy.asarray(BROKEN[name]))
         assert np.isnan(np.asarray(inverse)).any()
         assert np.isnan(float(log_det))
+
+
+@pytest.mark.parametrize("order", ["C", "F", "slice"])
+def test_diagonals_are_added_in_every_memory_order(xp, rng, order):
+    matrix, diagonal = rng.normal(size=(5, 5)), rng.normal(size=5)
+    given = {"C": matrix, "F": np.asfortranarray(matrix), "slice": np.pad(matrix, 1)[1:-1, 1:-1]}[order]
+    given = given if xp is np else xp.asarray(given)
+    assert_same(plus_diagonal(given, xp.asarray(diagonal), 3.0), 3.0 * matrix + np.diag(diagonal), 1e-15)
+    assert_same(plus_diagonal(given, 2.0), matrix + 2.0 * np.eye(5), 1e-15)
+    np.testing.assert_array_equal(np.asarray(given), matrix)  # unchanged
+
+
+def test_bordered_matrix_has_its_parts_in_place(xp, rng):
+    edge, block = rng.normal(size=3), random_covariance(rng, 3)
+    found = np.asarray(bordered(7.0, xp.asarray(edge), xp.asarray(block)))
+    np.testing.assert_array_equal(
+        found, np.block([[np.full((1, 1), 7.0), edge[None]], [edge[:, None], block]])
+    )
+
+
+@pytest.mark.parametrize("size", [1, 5, 64, 65, 150])
+def test_overwriting_changes_nothing_but_the_memory(rng, size):
+    matrix = random_covariance(rng, size)
+    expected, log_det = spd_inverse(matrix.copy())
+    found, other = spd_inverse(matrix.copy(), overwrite=True)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(found, found.T)
+    assert other == log_det
+    assert_same(expected @ matrix, np.eye(size), 1e-9)
