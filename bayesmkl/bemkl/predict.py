@@ -29,6 +29,7 @@ from bayesmkl.bemkl._moments import Gaussian, readout_moments
 from bayesmkl.bemkl._outputs import project, readout_of
 from bayesmkl.bemkl.collapsed import log_label, score_means, score_scales
 from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.kernels.forms import weighted_forms
 
 __all__ = [
     "ScoreDraws",
@@ -41,7 +42,7 @@ __all__ = [
     "score_of_draws",
 ]
 
-# Test rows are taken in blocks so that (n_kernels, block, n_train) temporaries stay near this many numbers.
+# Draws of many rows are taken in blocks, so that temporary arrays stay near this many numbers.
 BLOCK_SIZE = 2**23
 
 
@@ -210,14 +211,7 @@ def _intermediate_parts(
     values, vectors = np.linalg.eigh(weights_square)
     kept = values > values[-1] * np.finfo(float).eps  # with pruned kernels most directions vanish
     mixing = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # R with R' R = E[e e']
-    variance = np.empty((len(roots), stack.n_rows))
-    block = max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_train))
-    for start in range(0, stack.n_rows, block):
-        rows = slice(start, start + block)
-        mixed = stack.rows(rows).combine(mixing)  # R k, for every row
-        for output, root in enumerate(roots):
-            variance[output, rows] = ((mixed @ root) ** 2).sum(axis=(0, 2))
-    return variance + noise[:, None] * values.sum()
+    return weighted_forms(stack, mixing, roots) + noise[:, None] * values.sum()
 
 
 class ScoreDraws(NamedTuple):

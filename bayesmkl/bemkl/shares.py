@@ -8,6 +8,7 @@ root of its mean variance over outputs.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,9 @@ from bayesmkl.bemkl.draws import PosteriorDraws
 __all__ = ["KernelShares", "kernel_shares", "share_draws", "share_of_each", "shares_of_draws"]
 
 N_DRAWS = 200
-BLOCK_SIZE = 2**24  # draws are taken in blocks, so that (n_kernels, n_rows, block) stays near this size
+BLOCK_SIZE = (
+    2**20
+)  # kernels and draws are taken in blocks, so that (n_kernels, n_rows, n_draws) stay near this size
 
 
 class KernelShares(NamedTuple):
@@ -52,11 +55,28 @@ def share_draws(stack: Any, dual: np.ndarray, weights: np.ndarray) -> np.ndarray
 
 def _variances(stack: Any, dual: np.ndarray) -> np.ndarray:
     """Variance of ``k_mi' a`` over the samples that have what kernel m compares, (n_draws, n_kernels)."""
-    block = max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_rows))
-    present = True if stack.present is None else np.asarray(stack.present)[..., None]
-    starts = range(0, len(dual), block)
-    parts = (stack.apply(dual[start : start + block].T) for start in starts)
-    return np.concatenate([np.var(part, axis=1, where=present).T for part in parts])
+    if hasattr(stack, "spread"):  # of all draws in one pass over the rows
+        return stack.spread(dual.T).variance.T
+    variances = np.empty((len(dual), stack.n_kernels))
+    for kernels, part in _parts(stack, few=max(1, BLOCK_SIZE // (stack.n_rows * len(dual)))):
+        all_present = part.present is None
+        present = np.ones((1, 1, 1)) if all_present else np.asarray(part.present, dtype=float)[..., None]
+        n_present = part.n_rows if all_present else present.sum(axis=1)
+        block = max(1, BLOCK_SIZE // (part.n_kernels * part.n_rows))
+        for draws in (slice(start, start + block) for start in range(0, len(dual), block)):
+            outputs = part.apply(dual[draws].T)  # zero where absent
+            outputs -= present * (outputs.sum(axis=1) / n_present)[:, None]
+            variances[draws, kernels] = (np.einsum("mij,mij->mj", outputs, outputs) / n_present).T
+    return variances
+
+
+def _parts(stack: Any, few: int) -> Iterator[tuple[slice, Any]]:
+    """Yield a few kernels at a time of stacks that have them in one array, other stacks as they are."""
+    if not hasattr(stack, "kernels"):
+        yield slice(None), stack
+        return
+    for some in (slice(first, first + few) for first in range(0, stack.n_kernels, few)):
+        yield some, type(stack)(stack.kernels[some], None if stack.present is None else stack.present[some])
 
 
 def kernel_shares(stack: Any, dual: Gaussian, readout: Gaussian, rng: np.random.Generator) -> KernelShares:

@@ -10,9 +10,11 @@ from bayesmkl.datasets._corruption import make_corrupted
 from bayesmkl.datasets._fetch import fetch
 from bayesmkl.datasets._multiview import make_multiview
 from bayesmkl.datasets._names import list_datasets
+from bayesmkl.datasets._rows import RowSource, open_rows
 from bayesmkl.datasets._synthetic import make_ringnorm, make_twonorm, make_waveform
 
 __all__ = [
+    "RowSource",
     "fetch",
     "list_datasets",
     "load_diabetes",
@@ -25,4 +27,5 @@ __all__ = [
     "make_ringnorm",
     "make_twonorm",
     "make_waveform",
+    "open_rows",
 ]

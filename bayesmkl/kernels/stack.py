@@ -14,13 +14,20 @@ from scipy.linalg.blas import daxpy
 
 from bayesmkl._numerics.arrays import is_numpy, namespace
 
-__all__ = ["DenseStack"]
+__all__ = ["DenseStack", "Spread"]
 
 AXPY_READS = 3  # adding kernels one by one moves three numbers per entry, the product of all of them one
 GATHER_COST = 6  # gathering the entries of a few samples pays below this fraction of all rows
 GATHERED = 2**17  # entries gathered at once, so that they stay in cache
 GATED = 2**18  # entries gated at once, likewise
 GATED_KERNELS = 16  # of this many kernels
+
+
+class Spread(NamedTuple):
+    """Mean and variance over rows of ``K_m v`` for q vectors, each of shape (n_kernels, q)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
 
 
 class DenseStack(NamedTuple):

@@ -244,3 +244,13 @@ def test_no_warning_from_extreme_values():
         huge = Polynomial(degree=400)(np.array([[10.0]]), np.array([[10.0]]))
     np.testing.assert_array_equal(far, [[1.0], [0.0]])
     assert np.isinf(huge[0, 0])
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3, 4, 5, 6, 7, 11, 12, 29])
+def test_powers_of_any_degree(degree):
+    """Against products of one factor after the other, negative ones included."""
+    X, Z = np.array([[-1.7], [0.3], [1.1]]), np.array([[1.0], [-0.9]])
+    expected = np.multiply.reduce([X @ Z.T - 0.5] * degree)
+    kernel = Polynomial(degree=degree, offset=-0.5)
+    np.testing.assert_allclose(kernel(X, Z), expected, rtol=1e-14)
+    np.testing.assert_allclose(kernel.diagonal(X), kernel(X, X).diagonal(), rtol=1e-14)

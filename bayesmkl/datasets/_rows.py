@@ -1,0 +1,290 @@
+"""Tables of numbers that need not fit into memory, read in blocks of rows.
+
+An estimator whose bank has landmarks takes such a table as `X`, in `fit` and in `predict`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesmkl._numerics.validation import check_integer
+
+__all__ = ["RowSource", "open_rows"]
+
+BLOCK_ROWS = 2**14  # rows that are read at once where nobody says how many
+TEXT = (".csv", ".tsv", ".txt", ".gz", ".json", ".jsonl")
+
+
+def open_rows(path: Any, columns: Sequence[Any] | str | int | None = None) -> RowSource:
+    """Open a table of numbers without reading it.
+
+    Parameters
+    ----------
+    path : path or ndarray of shape (n_rows, n_columns)
+        A Parquet file (.parquet), of which one row group is in memory at a time; an array on disk (.npy), which is
+        mapped; or an array such as a `numpy.memmap` of your own.
+    columns : sequence of str or int, default=None
+        Which columns to read, and in which order: names in a Parquet file, positions in an array. None: all.
+
+    Returns
+    -------
+    rows : RowSource
+        With `shape`, ``len(rows)`` and names in `columns`. ``rows[first:last]`` is an array; ``rows.blocks(size)``
+        goes through all of them; ``rows.map(function)`` transforms every block when it is read.
+
+    Raises
+    ------
+    ValueError
+        For files of text, columns that are not there, and columns that do not hold numbers.
+    FileNotFoundError
+        If there is no such file.
+
+    Notes
+    -----
+    All numbers are float64 and missing ones NaN, which estimators refuse with the row they are in. Row groups of a
+    Parquet file are the least that can be read at once: write them with about 100 000 rows
+    (``table.to_parquet(path, row_group_size=100_000)``).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from bayesmkl.datasets import open_rows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/table.npy", np.arange(12.0).reshape(6, 2))
+    ...     rows = open_rows(f"{folder}/table.npy")
+    ...     rows.shape, rows[1:3].tolist(), [len(block) for block in rows.blocks(4)]
+    ((6, 2), [[2.0, 3.0], [4.0, 5.0]], [4, 2])
+    """
+    wanted = [columns] if isinstance(columns, (str, int)) else columns
+    if isinstance(path, np.ndarray):
+        return _ArrayRows(path, wanted, f"an array of shape {path.shape}")
+    file = Path(path)
+    suffix = file.suffix.lower()
+    if suffix in TEXT:
+        raise ValueError(
+            f"`path` must be a .parquet or .npy file; got {file.name!r}. Text cannot be read from the middle: "
+            "convert it once, as by pandas.read_csv(path).to_parquet(new_path) if it fits into memory."
+        )
+    if suffix not in (".parquet", ".npy"):
+        raise ValueError(f"`path` must be a .parquet or .npy file, or an array; got {file.name!r}.")
+    if not file.is_file():
+        raise FileNotFoundError(f"`path`: there is no file {str(file)!r}.")
+    return _ParquetRows(file, wanted) if suffix == ".parquet" else _array_file(file, wanted)
+
+
+class RowSource(ABC):
+    """Rows of numbers that are read when needed; `open_rows` makes them.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Number of rows and of columns.
+    columns : list of str or None
+        Names of the columns, where there are names.
+    """
+
+    ndim = 2
+    dtype = np.dtype(np.float64)
+    is_row_source = True  # by which estimators know it
+
+    def __init__(self, shape: tuple[int, int], columns: list[str] | None, origin: str) -> None:
+        self.shape, self.columns, self.origin = shape, columns, origin
+
+    @abstractmethod
+    def read(self, first: int, last: int) -> np.ndarray:
+        """Return the rows from `first` to before `last`, (n_rows, n_columns) float64, C order."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<{self.shape[0]} rows of {self.shape[1]} columns of {self.origin}>"
+
+    def __getitem__(self, index: Any) -> np.ndarray:
+        """Return rows as an array: of a slice, of positions, or of a boolean mask."""
+        if isinstance(index, slice):
+            first, last, step = index.indices(len(self))
+            if step == 1:
+                return self.read(first, max(first, last))
+            return self._gather(np.arange(first, last, step))
+        positions = np.asarray(index)
+        if positions.dtype == bool and positions.shape == (len(self),):
+            return self._gather(np.flatnonzero(positions))
+        if positions.ndim != 1 or positions.dtype.kind not in "iu":
+            raise TypeError(
+                "rows are taken by a slice, by a list of positions or by a boolean mask with an entry per row; got "
+                f"{index!r}. Columns are chosen when the table is opened, `open_rows(path, columns=...)`."
+            )
+        return self._gather(np.where(positions < 0, positions + len(self), positions))
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError(
+            f"`X` is a table that is read in blocks, {self!r}. BEMKL estimators with landmarks take it as it is; for "
+            "everything else `rows[:]` reads all of it into memory, and `rows.map(function)` transforms its blocks."
+        )
+
+    def blocks(self, size: int = BLOCK_ROWS) -> Iterator[np.ndarray]:
+        """Yield all rows in order, `size` of them at a time."""
+        size = check_integer("size", size, low=1)
+        for first in range(0, len(self), size):
+            yield self.read(first, min(first + size, len(self)))
+
+    def sample(self, n_rows: int, random_state: int = 0) -> np.ndarray:
+        """Return `n_rows` different rows drawn at random, in their order in the table."""
+        if not 1 <= check_integer("n_rows", n_rows, low=1) <= len(self):
+            raise ValueError(f"`n_rows` must be at most the number of rows, {len(self)}; got {n_rows}.")
+        drawn = np.random.default_rng(random_state).choice(len(self), n_rows, replace=False)
+        return self._gather(np.sort(drawn))
+
+    def map(self, function: Callable[[np.ndarray], Any]) -> RowSource:
+        """Return the same rows, transformed by `function` whenever a block of them is read.
+
+        Parameters
+        ----------
+        function : callable
+            From an array (n_rows, n_columns) to one with as many rows, each a function of its own row alone: for
+            example the `transform` of a scaler that saw all blocks by its `partial_fit`.
+        """
+        return _MappedRows(self, function)
+
+    def _gather(self, positions: np.ndarray) -> np.ndarray:
+        """Read rows at positions in any order, block by block."""
+        if len(positions) and (positions.min() < 0 or positions.max() >= len(self)):
+            raise IndexError(f"positions must be from 0 to {len(self) - 1}; got {positions}.")
+        order = np.argsort(positions, kind="stable")
+        found, done = np.empty((len(positions), self.shape[1])), 0
+        while done < len(order):
+            first = int(positions[order[done]]) // BLOCK_ROWS * BLOCK_ROWS
+            last = min(first + BLOCK_ROWS, len(self))
+            here = order[done : done + int(np.searchsorted(positions[order[done:]], last))]
+            found[here] = self.read(first, last)[positions[here] - first]
+            done += len(here)
+        return found
+
+
+class _ArrayRows(RowSource):
+    """Rows of an array, mostly of one that is on disk."""
+
+    def __init__(self, values: np.ndarray, columns: Sequence[Any] | None, origin: str) -> None:
+        if values.ndim != 2 or values.dtype.kind not in "biuf":
+            raise ValueError(
+                "`path` must hold numbers in two dimensions, rows and columns; got "
+                f"shape {values.shape} of {values.dtype} in {origin}."
+            )
+        self._values, self._columns = values, self._positions(columns, values.shape[1])
+        super().__init__((len(values), values[:0, self._columns].shape[1]), None, origin)
+
+    @staticmethod
+    def _positions(columns: Sequence[Any] | None, n_columns: int) -> Any:
+        if columns is None:
+            return slice(None)
+        for column in columns:
+            if (
+                isinstance(column, bool)
+                or not isinstance(column, (int, np.integer))
+                or not 0 <= column < n_columns
+            ):
+                raise ValueError(
+                    f"`columns` of an array must be positions from 0 to {n_columns - 1}; got {column!r}."
+                )
+        return np.array(columns, dtype=np.intp)
+
+    def read(self, first: int, last: int) -> np.ndarray:
+        return np.array(self._values[first:last][:, self._columns], dtype=np.float64, order="C")
+
+
+def _array_file(file: Path, columns: Sequence[Any] | None) -> _ArrayRows:
+    try:
+        values = np.load(file, mmap_mode="r", allow_pickle=False)
+    except ValueError as error:
+        raise ValueError(f"`path`: {file.name!r} is not an array of numbers: {error}") from error
+    return _ArrayRows(values, columns, repr(file.name))
+
+
+class _ParquetRows(RowSource):
+    """Rows of a Parquet file; the last row group that was read is kept."""
+
+    def __init__(self, file: Path, columns: Sequence[Any] | None) -> None:
+        from pyarrow import parquet
+
+        with parquet.ParquetFile(file) as opened:
+            self._metadata = opened.metadata
+            names = _numeric_columns(opened.schema_arrow, columns, file.name)
+        self._file = file
+        groups = [self._metadata.row_group(group).num_rows for group in range(self._metadata.num_row_groups)]
+        self._ends = np.cumsum(groups)
+        self._kept: tuple[int, np.ndarray] = (-1, np.empty((0, len(names))))
+        super().__init__((self._metadata.num_rows, len(names)), names, repr(file.name))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_kept": (-1, np.empty((0, self.shape[1])))}
+
+    def read(self, first: int, last: int) -> np.ndarray:
+        parts, group = [], int(np.searchsorted(self._ends, first, side="right"))
+        while first < last:
+            values, start = self._group(group), self._ends[group] - self._metadata.row_group(group).num_rows
+            parts.append(values[first - start : last - start])
+            first, group = int(self._ends[group]), group + 1
+        return np.concatenate(parts) if parts else np.empty((0, self.shape[1]))
+
+    def _group(self, group: int) -> np.ndarray:
+        if self._kept[0] != group:
+            from pyarrow import parquet
+
+            self._kept = (-1, np.empty((0, self.shape[1])))  # before the next one comes
+            with parquet.ParquetFile(self._file, metadata=self._metadata) as opened:
+                table = opened.read_row_group(group, columns=self.columns, use_threads=False)
+            values = np.empty((table.num_rows, self.shape[1]))
+            for j, name in enumerate(self.columns or []):
+                values[:, j] = table.column(name).cast("float64", safe=False).to_numpy()
+            self._kept = (group, values)
+        return self._kept[1]
+
+
+def _numeric_columns(schema: Any, columns: Sequence[Any] | None, file: str) -> list[str]:
+    """Return the names of the columns that are wanted, all of which hold numbers."""
+    from pyarrow import types
+
+    there = [name for name in schema.names if not name.startswith("__index_level_")]  # of pandas
+    names = there if columns is None else [str(name) for name in columns]
+    missing = [name for name in names if name not in there]
+    if missing or not names or len(set(names)) < len(names):
+        raise ValueError(
+            f"`columns` must be different columns of {file!r}, which has {', '.join(map(repr, there[:12]))}"
+            f"{', ...' if len(there) > 12 else ''}; got {missing or names}."
+        )
+    for name in names:
+        kind = schema.field(name).type
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            raise ValueError(
+                f"`columns`: {name!r} of {file!r} holds {kind}, not numbers. Leave it out, "
+                "`open_rows(path, columns=[...])`, or write it as numbers."
+            )
+    return names
+
+
+class _MappedRows(RowSource):
+    """Rows that a function changes when they are read."""
+
+    def __init__(self, source: RowSource, function: Callable[[np.ndarray], Any]) -> None:
+        self._source, self._function = source, function
+        n_columns = self._apply(source.read(0, min(1, len(source)))).shape[1]
+        names = source.columns if n_columns == source.shape[1] else None
+        super().__init__((len(source), n_columns), names, source.origin)
+
+    def read(self, first: int, last: int) -> np.ndarray:
+        return self._apply(self._source.read(first, last))
+
+    def _apply(self, rows: np.ndarray) -> np.ndarray:
+        mapped = np.ascontiguousarray(self._function(rows), dtype=np.float64)
+        if mapped.ndim != 2 or len(mapped) != len(rows):
+            raise ValueError(
+                f"`function` must return an array with as many rows as it gets; got {mapped.shape} for {rows.shape}."
+            )
+        return mapped

@@ -1,0 +1,183 @@
+"""Tables that are read in blocks, against the same tables in memory."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyarrow import parquet
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl.datasets import _rows as rows_module
+from bayesmkl.datasets import open_rows
+
+
+@pytest.fixture
+def table(rng):
+    """Columns of all kinds of numbers, and two that are none."""
+    n = 103
+    return pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "small": rng.normal(size=n).astype(np.float32),
+            "count": rng.integers(0, 2**40, n),
+            "flag": rng.random(n) < 0.5,
+            "half": pd.array(np.where(rng.random(n) < 0.2, None, 3), dtype="Int64"),
+            "city": ["Bonn"] * n,
+            "day": pd.Timestamp("2020-01-01"),
+        },
+        index=np.arange(n)[::-1],
+    )
+
+
+NUMBERS = ["count", "x", "flag", "small", "half"]
+
+
+@pytest.fixture
+def file(table, tmp_path):
+    table.to_parquet(tmp_path / "table.parquet", row_group_size=20)
+    return tmp_path / "table.parquet"
+
+
+@pytest.fixture
+def expected(table):
+    return np.column_stack([table[name].to_numpy(np.float64, na_value=np.nan) for name in NUMBERS])
+
+
+@pytest.mark.parametrize("size", [1, 7, 20, 64, 1000])
+def test_parquet_blocks_cross_row_groups(file, expected, size):
+    rows = open_rows(file, NUMBERS)
+    blocks = list(rows.blocks(size))
+    assert [len(block) for block in blocks[:-1]] == [size] * (len(blocks) - 1)
+    np.testing.assert_array_equal(np.concatenate(blocks), expected)
+    assert rows.shape == expected.shape
+    assert rows.columns == NUMBERS
+    assert all(block.dtype == np.float64 and block.flags.c_contiguous for block in blocks)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        slice(None),
+        slice(15, 45),
+        slice(-5, None),
+        slice(50, 10),
+        slice(1, 90, 7),
+        [4, 90, 4, -1],
+        np.arange(103) % 3 == 0,
+    ],
+)
+def test_indexing_is_that_of_arrays(file, expected, index, tmp_path, monkeypatch):
+    monkeypatch.setattr(rows_module, "BLOCK_ROWS", 11)
+    np.save(tmp_path / "table.npy", np.asfortranarray(expected))
+    for rows in (open_rows(file, NUMBERS), open_rows(tmp_path / "table.npy"), open_rows(expected)):
+        np.testing.assert_array_equal(rows[index], expected[index])
+
+
+def test_one_row_group_is_read_at_a_time(file, monkeypatch):
+    """Every pass reads every row group once, alone, and only the columns that are wanted."""
+    read, original = [], parquet.ParquetFile.read_row_group
+
+    def counting(self, group, **options):
+        read.append((group, options["columns"]))
+        return original(self, group, **options)
+
+    monkeypatch.setattr(parquet.ParquetFile, "read_row_group", counting)
+    rows = open_rows(file, ["x"])
+    assert sum(block.sum() for block in rows.blocks(7)) == pytest.approx(rows[:].sum())
+    assert read == [(group, ["x"]) for group in [*range(6), *range(6)]]
+    assert rows._group(5).nbytes == 3 * 8  # the last row group is all that is kept
+
+
+def test_sample_draws_different_rows_in_order(rng):
+    rows = open_rows(np.arange(50.0)[:, None])
+    sample = rows.sample(20, random_state=3)[:, 0]
+    assert (np.diff(sample) > 0).all()
+    np.testing.assert_array_equal(sample, rows.sample(20, random_state=3)[:, 0])
+    assert not np.array_equal(sample, rows.sample(20, random_state=4)[:, 0])
+    np.testing.assert_array_equal(rows.sample(50), rows[:])
+    with pytest.raises(ValueError, match="`n_rows` must be at most the number of rows, 50; got 51"):
+        rows.sample(51)
+
+
+def test_map_standardizes_as_in_memory(file, expected):
+    rows, scaler = open_rows(file, ["x", "small"]), StandardScaler()
+    for block in rows.blocks(30):
+        scaler.partial_fit(block)
+    scaled = rows.map(scaler.transform)
+    np.testing.assert_allclose(scaled[:], StandardScaler().fit_transform(expected[:, [1, 3]]), atol=1e-12)
+    assert scaled.columns == ["x", "small"]
+    squares = rows.map(lambda X: np.hstack([X, X**2]))
+    assert squares.shape == (103, 4)
+    assert squares.columns is None
+    with pytest.raises(ValueError, match="as many rows as it gets"):
+        rows.map(lambda X: X.T)
+
+
+def test_sources_can_be_pickled(file, expected):
+    rows = open_rows(file, NUMBERS)
+    rows[:5]
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(rows))[:], expected)
+
+
+def test_arrays_by_position(rng):
+    X = rng.integers(0, 9, (6, 4)).astype(np.int8)
+    np.testing.assert_array_equal(open_rows(X, [3, 0])[:], X[:, [3, 0]])
+    np.testing.assert_array_equal(open_rows(X, 2)[:], X[:, [2]])
+
+
+def test_values_of_the_source_are_never_handed_out(rng):
+    X = rng.normal(size=(5, 2))
+    block = open_rows(X)[:]
+    block[:] = 0.0
+    assert (X != 0.0).all()
+
+
+def test_pandas_index_is_no_column(file):
+    with pytest.raises(ValueError, match=r"`columns`: 'city' of 'table\.parquet' holds .*, not numbers"):
+        open_rows(file)  # the index, written as a column as well, would have come last
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["x", "y"], r"which has 'x', .*; got \['y'\]"),
+        (["x", "x"], r"must be different columns .* got \['x', 'x'\]"),
+        ([], r"must be different columns"),
+        ("day", "'day' of 'table.parquet' holds timestamp"),
+    ],
+)
+def test_wrong_columns_of_parquet(file, columns, message):
+    with pytest.raises(ValueError, match=message):
+        open_rows(file, columns)
+
+
+def test_wrong_files(tmp_path, rng):
+    with pytest.raises(
+        ValueError, match=r"`path` must be a \.parquet or \.npy file; got 'a\.csv'.*convert it once"
+    ):
+        open_rows("a.csv")
+    with pytest.raises(ValueError, match=r"got 'a\.xlsx'"):
+        open_rows("a.xlsx")
+    with pytest.raises(FileNotFoundError, match=r"`path`: there is no file"):
+        open_rows(tmp_path / "a.parquet")
+    np.save(tmp_path / "cube.npy", np.zeros((2, 2, 2)))
+    with pytest.raises(ValueError, match=r"two dimensions.*\(2, 2, 2\)"):
+        open_rows(tmp_path / "cube.npy")
+    np.save(tmp_path / "objects.npy", np.array([[{}]]), allow_pickle=True)
+    with pytest.raises(ValueError, match=r"'objects\.npy' is not an array of numbers"):
+        open_rows(tmp_path / "objects.npy")
+    with pytest.raises(ValueError, match="positions from 0 to 1; got 2"):
+        open_rows(rng.normal(size=(3, 2)), [0, 2])
+
+
+def test_sources_are_no_arrays(file):
+    rows = open_rows(file, "x")
+    with pytest.raises(TypeError, match=r"read in blocks, <103 rows of 1 columns of 'table\.parquet'>"):
+        np.asarray(rows)
+    with pytest.raises(TypeError, match="by a slice, by a list of positions or by a boolean mask"):
+        rows[:, 0]
+    with pytest.raises(IndexError, match="positions must be from 0 to 102"):
+        rows[[103]]

@@ -1,0 +1,435 @@
+"""Kernels that are evaluated in blocks, against the same kernels held in memory."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+import weakref
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayesmkl.bemkl import binary, regression
+from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.datasets import open_rows
+from bayesmkl.kernels import (
+    Cosine,
+    FromDistance,
+    Gaussian,
+    KernelBank,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Tanimoto,
+    streamed,
+)
+from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
+from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.streamed import streamed_stack
+from bayesmkl.kernels.tiles import KernelTiles, Room
+
+N, B = 103, 12
+
+
+def user_kernel(X, Z):
+    return 1.0 / (1.0 + np.abs(X[:, None] - Z).sum(axis=2))
+
+
+EVERY_KIND = [
+    Gaussian(width=2),
+    Polynomial(degree=3),
+    Laplacian(width=3),
+    Linear(),
+    Cosine(),
+    Tanimoto(),
+    FromDistance("chebyshev"),
+    FromDistance("cityblock"),
+    "chi2",
+    user_kernel,
+]
+
+
+@pytest.fixture
+def X(rng):
+    return np.abs(rng.normal(size=(N, 5)))
+
+
+@pytest.fixture(autouse=True)
+def many_small_blocks(monkeypatch):
+    """Eight rows per tile and two tiles per block, of which the last is not full."""
+    monkeypatch.setattr(streamed, "TILE", 8 * B)
+    monkeypatch.setattr(streamed, "LEAST_ROWS", 1)
+    monkeypatch.setattr(streamed, "BLOCKS", 7)
+    monkeypatch.setattr(streamed, "GRAM_TILE", 9 * B)
+
+
+def pair(X, threads=2, **options):
+    """Return a streamed stack and the dense one."""
+    bank = KernelBank(landmarks=B, landmark_selection="random", **options).fit(X)
+    return streamed_stack(bank, X, threads=threads), DenseStack(bank.evaluate(X))
+
+
+def assert_close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=1e-13 * np.abs(expected).max(initial=1.0))
+
+
+@pytest.mark.parametrize(
+    ("normalize", "views"),
+    [
+        (None, "all"),
+        ("spherical", {"left": [3, 0], "right": slice(1, 5)}),
+        ("trace", {"left": [3, 0]}),
+        (("center", "spherical"), "all"),
+    ],
+)
+def test_contractions_equal_those_of_the_dense_stack(X, rng, normalize, views):
+    stack, dense = pair(X, kernels=EVERY_KIND, views=views, normalize=normalize)
+    P = dense.n_kernels
+    assert (stack.n_kernels, stack.n_rows, stack.n_train) == (P, N, B)
+    assert stack.dense_nbytes == dense.nbytes
+    for vector in (rng.normal(size=B), rng.normal(size=(B, 3)), rng.normal(size=(P, B, 1))):
+        assert_close(stack.apply(vector), dense.apply(vector))
+    for rows in (rng.normal(size=(P, N)), rng.normal(size=(P, N, 3))):
+        assert_close(stack.adjoint(rows), dense.adjoint(rows))
+    for weights in (rng.normal(size=P), rng.normal(size=(2, P))):
+        assert_close(stack.combine(weights), dense.combine(weights))
+    assert_close(stack.gram(), dense.gram())
+    np.testing.assert_array_equal(stack.dense().kernels.shape, dense.kernels.shape)
+    assert_close(stack.dense().kernels, dense.kernels)
+
+
+@pytest.mark.parametrize("large", [B, B + 1])
+def test_gram_by_either_road(X, monkeypatch, large):
+    """One sum for each block of rows, or one for all of them; symmetric to the last digit."""
+    monkeypatch.setattr(streamed, "LARGE", large)
+    stack, dense = pair(X, kernels=EVERY_KIND[:4])
+    gram = stack.gram()
+    assert_close(gram, dense.gram())
+    np.testing.assert_array_equal(gram, gram.T)
+
+
+def test_parts_of_a_stack(X, rng):
+    stack, dense = pair(X, kernels=EVERY_KIND, views={"left": [3, 0], "right": slice(1, 5)})
+    vector, weights = rng.normal(size=B), rng.normal(size=(2, dense.n_kernels))
+    for index in (slice(10, 90), slice(7, 7), np.arange(N) % 3 == 0, np.array([5, 3, 99])):
+        assert_close(stack.rows(index).apply(vector), dense.rows(index).apply(vector))
+        assert_close(stack.rows(index).combine(weights), dense.rows(index).combine(weights))
+    for index in ([17, 2, 3], np.arange(dense.n_kernels) % 4 == 1, 5):
+        kept = stack.select(index)
+        assert_close(kept.apply(vector), dense.select(index).apply(vector))
+        assert_close(kept.select([0]).apply(vector), dense.select(index).select([0]).apply(vector))
+
+
+def test_spread_is_mean_and_variance_over_rows(X, rng):
+    """Also where the mean is far larger than the deviation."""
+    stack, dense = pair(X + 1e3, kernels=[Linear(), Gaussian(width=2)], normalize=None)
+    vectors = rng.normal(size=(B, 4))
+    products = dense.apply(vectors)
+    spread = stack.spread(vectors)
+    np.testing.assert_allclose(spread.mean, products.mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(spread.variance, products.var(axis=1), rtol=1e-9)
+
+
+def test_samples_are_rows_of_the_stack(X):
+    stack, dense = pair(X, kernels=[Gaussian(width=2), Linear()])
+    assert_close(stack.sample().kernels, dense.kernels)
+    sample = stack.sample(n_bytes=10 * 2 * B * 8 + 7)
+    assert sample.n_rows == 10
+    nearest = [np.abs(dense.kernels[0] - row).max(axis=1).argmin() for row in sample.kernels[0]]
+    assert (np.diff(nearest) > 0).all()
+    assert_close(sample.kernels, dense.kernels[:, nearest])
+
+
+@pytest.mark.parametrize("rows_kept", [1, 3, 8])
+def test_one_evaluation_for_both_products(X, rng, monkeypatch, rows_kept):
+    """Parts of a block that are no divisor of it, as many as the tile has, and single rows."""
+    stack, dense = pair(X, kernels=EVERY_KIND, views={"left": [3, 0], "right": slice(1, 5)})
+    P = dense.n_kernels
+    monkeypatch.setattr(streamed, "KEPT", rows_kept * P * B)
+    monkeypatch.setattr(streamed, "LEAST_TILE", 1)
+    vector, mixing, offset = rng.normal(size=B), rng.normal(size=(P, P)), rng.normal(size=(P, N))
+    product, mixed = stack.apply_and_adjoin(vector, mixing, offset)
+    monkeypatch.setattr(KernelTiles, "of", None)  # what is known needs no tiles
+    monkeypatch.setattr(KernelTiles, "together", None)
+    assert_close(product, dense.apply(vector))
+    assert_close(mixed, mixing @ dense.apply(vector) + offset)
+    assert_close(stack.adjoint(mixed), dense.adjoint(mixed))
+
+
+def test_only_the_array_itself_is_known(X, rng):
+    """Not an equal one that was changed since, nor one that came before; the array itself cannot be changed."""
+    stack, dense = pair(X)
+    P = dense.n_kernels
+    arguments = rng.normal(size=B), rng.normal(size=(P, P)), rng.normal(size=(P, N))
+    _, first = stack.apply_and_adjoin(*arguments)
+    other = first.copy()
+    other[3] *= 2.0
+    assert_close(stack.adjoint(other), dense.adjoint(other))
+    assert_close(stack.adjoint(first), dense.adjoint(first))
+    with pytest.raises(ValueError, match="read-only"):
+        first[0, 0] = 1.0
+    stack.adjoint(first)[:] = 0.0  # what was returned belongs to whom it was returned to
+    assert_close(stack.adjoint(first), dense.adjoint(first))
+    _, second = stack.apply_and_adjoin(2.0 * arguments[0], *arguments[1:])
+    for mixed in (first, second):
+        assert_close(stack.adjoint(mixed), dense.adjoint(mixed))
+
+
+def test_arrays_that_are_known_are_not_held(X, rng):
+    stack, dense = pair(X)
+    P = dense.n_kernels
+    _, mixed = stack.apply_and_adjoin(rng.normal(size=B), np.eye(P), np.zeros((P, N)))
+    alive = weakref.ref(mixed)
+    del mixed
+    assert alive() is None
+
+
+def binary_problem(stack, X):
+    y = np.where(X[:, 0] > X[:, 1], 1.0, -1.0)
+    problem = binary.BinaryProblem(stack, stack.gram(), y, binary.BinaryPriors(), 1.0, 1.0)
+    return problem, binary.init(problem, np.full(N, 0.8))
+
+
+def regression_problem(stack, X):
+    y = X[:, 0] ** 2 - X[:, 1]
+    problem = regression.RegressionProblem(stack, stack.gram(), y, regression.RegressionPriors())
+    return problem, regression.init(problem, np.zeros(N))
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize(
+    ("algorithm", "problem_of"), [(binary, binary_problem), (regression, regression_problem)]
+)
+@pytest.mark.parametrize(("most_kept", "evaluations"), [(2**19, 1), (0, 2)])
+def test_updates_evaluate_kernels_once(
+    X, monkeypatch, accelerate, algorithm, problem_of, most_kept, evaluations
+):
+    """And twice where there are too many kernels for the cache; the posterior is that of the dense stack."""
+
+    def counting(kernel, geometry, out):
+        counted.append(out.size)
+        evaluate(kernel, geometry, out)
+
+    evaluate, counted = Gaussian.evaluate, []
+    monkeypatch.setattr(Gaussian, "evaluate", counting)
+    monkeypatch.setattr(streamed, "MOST_KEPT", most_kept)
+    stack, dense = pair(X, kernels=[Gaussian(width=w) for w in (1, 2, 4)], views={"l": [0, 2], "r": [1, 3]})
+    options = LoopOptions(max_iter=12, tol=0.0, accelerate=accelerate)
+    problem, start = problem_of(stack, X)
+    counted.clear()
+    result = maximize_elbo(algorithm, problem, start, options)
+    sweeps = result.n_iter
+    adjoint_of_rejected = (evaluations - 1) * result.n_rejected
+    assert sum(counted) == (evaluations * sweeps - adjoint_of_rejected) * 6 * N * B
+    expected = maximize_elbo(algorithm, *problem_of(dense, X), options)
+    np.testing.assert_allclose(result.elbo_history, expected.elbo_history, rtol=1e-9)
+    for name, factor in expected.state._asdict().items():
+        for one, other in zip(getattr(result.state, name), factor, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-9 * np.abs(other).max(), err_msg=name)
+
+
+def test_threads_change_no_digit(X, rng):
+    """Sums go over blocks in the order of the rows, however many threads there are."""
+    rows, vector = rng.normal(size=(13, N)), rng.normal(size=B)
+    mixing = rng.normal(size=(13, 13))
+    results = []
+    for threads in (1, 2, 5):
+        stack, _ = pair(X, threads=threads)
+        product, mixed = stack.apply_and_adjoin(vector, mixing, rows)
+        fused = product, mixed, stack.adjoint(mixed)
+        results.append([stack.adjoint(rows), stack.apply(vector), *stack.spread(vector[:, None]), *fused])
+    for result in results[1:]:
+        for one, other in zip(results[0], result, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_square_stacks_without_landmarks(X, rng):
+    """Basis points are the training samples themselves."""
+    bank = KernelBank(views="each").fit(X)
+    stack, dense = streamed_stack(bank, bank.X_train_, threads=2), DenseStack(bank.train_stack())
+    vector = rng.normal(size=N)
+    assert stack.n_train == N
+    assert_close(stack.adjoint(stack.apply(vector)), dense.adjoint(dense.apply(vector)))
+    np.testing.assert_allclose(stack.gram(), dense.gram(), rtol=1e-12)
+
+
+def test_rows_of_a_file(X, rng, tmp_path):
+    """A Parquet file in row groups that are no multiple of anything, read in blocks of one tile."""
+    names = list("abcde")
+    pd.DataFrame(X, columns=names).to_parquet(tmp_path / "X.parquet", row_group_size=31)
+    rows = open_rows(tmp_path / "X.parquet")
+    assert is_row_source(rows)
+    bank = fit_bank_to_rows(KernelBank(views={"left": ["a", "c"], "right": ["b"]}, landmarks=B), rows)
+    assert list(bank.feature_names_in_) == names
+    stack, dense = streamed_stack(bank, rows, block_bytes=8 * 5 * 8), DenseStack(bank.evaluate(X))
+    vector, weights = rng.normal(size=B), rng.normal(size=(dense.n_kernels, N))
+    assert_close(stack.apply(vector), dense.apply(vector))
+    assert_close(stack.adjoint(weights), dense.adjoint(weights))
+    assert_close(stack.gram(), dense.gram())
+    assert_close(stack.rows(slice(20, 60)).apply(vector), dense.rows(slice(20, 60)).apply(vector))
+
+
+def test_bank_learns_from_a_sample_as_from_an_array(X):
+    """With fewer rows than the sample may have it is the bank that an array gives, in all its numbers."""
+    for landmarks in (B, X[:7]):
+        options = {"kernels": EVERY_KIND, "normalize": ("center", "spherical"), "landmarks": landmarks}
+        bank = fit_bank_to_rows(KernelBank(**options), open_rows(X))
+        expected = KernelBank(**options).fit(X)
+        np.testing.assert_array_equal(bank.basis_, expected.basis_)
+        np.testing.assert_array_equal(bank.evaluate(X), expected.evaluate(X))
+        np.testing.assert_array_equal(bank.transform(X), expected.transform(X))
+        assert bank.X_train_ is bank.basis_
+
+
+def test_landmarks_of_many_rows_come_from_a_bounded_sample(rng):
+    class Counting(type(open_rows(np.zeros((1, 1))))):
+        def sample(self, n_rows, random_state=0):
+            asked.append(n_rows)
+            return super().sample(n_rows, random_state)
+
+    asked = []
+    rows = Counting(rng.normal(size=(5000, 2)), None, "a test")
+    fit_bank_to_rows(KernelBank(landmarks=3, random_state=5), rows)
+    assert asked == [150]
+
+
+def test_memory_is_that_of_tiles(rng, monkeypatch):
+    """Passes over kernels of 50 MB take what the stack says, and their results."""
+    monkeypatch.setattr(streamed, "TILE", 2**15)
+    monkeypatch.setattr(streamed, "KEPT", 2**16)
+    X = rng.normal(size=(6000, 4))
+    bank = KernelBank([Gaussian(width=2), Polynomial()], views="each", landmarks=131).fit(X)
+    stack = streamed_stack(bank, X, threads=2)
+    tracemalloc.start()
+    product = stack.apply(np.ones(131))
+    stack.adjoint(product)
+    peak = tracemalloc.get_traced_memory()[1] - product.nbytes
+    tracemalloc.reset_peak()
+    stack.apply_and_adjoin(np.ones(131), np.eye(8), product)
+    peak = max(peak, tracemalloc.get_traced_memory()[1] - 3 * product.nbytes)
+    tracemalloc.stop()
+    assert stack.dense_nbytes == 8 * 6000 * 131 * 8
+    assert 0.5 * stack.nbytes < peak < 1.3 * stack.nbytes < stack.dense_nbytes / 12
+
+
+def test_nbytes_of_files_counts_the_blocks_that_are_read(X):
+    bank = KernelBank(landmarks=B).fit(X)
+    held = [streamed_stack(bank, rows, threads=3).nbytes for rows in (X, open_rows(X))]
+    assert held[1] - held[0] == 7 * 16 * 5 * 8  # two per thread and the next one, each 16 rows of 5 numbers
+
+
+def test_values_that_are_not_finite_name_kernel_and_row(X):
+    X = X.copy()
+    X[[57, 90]] *= 1e200
+    bank = KernelBank([Gaussian(), Polynomial(degree=3)], landmarks=X[:B], normalize=None).fit(X[:B])
+    with (
+        np.errstate(over="ignore"),
+        pytest.raises(ValueError, match=r"kernel 'polynomial\(degree=3\) · all'.*in row 57 first"),
+    ):
+        streamed_stack(bank, X).gram()
+
+
+def test_error_state_holds_in_all_threads(X):
+    """Who ignores overflow sees no warning from a thread, and who does not, does."""
+    bank = KernelBank(Polynomial(degree=3), landmarks=X[:B], normalize="center").fit(X[:B])
+    stack, vector = streamed_stack(bank, 1e140 * X, threads=2), np.ones(B)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with np.errstate(all="ignore"):
+            stack.apply(vector)
+        with pytest.raises(RuntimeWarning, match="invalid value"):
+            stack.apply(vector)
+
+
+def test_errors_of_kernels_name_them(X):
+    bank = KernelBank([Gaussian(), user_kernel], landmarks=B).fit(X)
+    bank.kernels_[1].function = lambda X, Z: np.ones((2, 3))
+    with pytest.raises(ValueError, match=r"kernel 'user_kernel · all': the result must have shape"):
+        streamed_stack(bank, X).apply(np.ones(B))
+
+
+def test_functions_of_the_user_run_in_one_thread(X):
+    for kernel in (user_kernel, FromDistance(lambda x, z: abs(x - z).sum())):
+        assert streamed_stack(KernelBank(kernel, landmarks=3).fit(X), X, threads=4).threads == 1
+    assert streamed_stack(KernelBank(landmarks=3).fit(X), X, threads=4).threads == 4
+
+
+def test_normalizations_that_change_nothing_are_left_out(X):
+    """Gaussians have unit diagonals whatever the row; polynomials have not, nor have centered Gaussians."""
+    kept = {}
+    for normalize in ("spherical", ("center", "spherical"), "trace"):
+        bank = KernelBank([Gaussian(), Polynomial()], normalize=normalize, landmarks=3).fit(X)
+        (view,) = KernelTiles(bank)._views
+        kept[normalize] = [len(member.normalizers) for member in view.members]
+    assert kept == {"spherical": [0, 1], ("center", "spherical"): [2, 2], "trace": [1, 1]}
+
+
+def test_tiles_use_the_same_memory(X):
+    bank = KernelBank(EVERY_KIND[:4], landmarks=B).fit(X)
+    tiles, room = KernelTiles(bank), Room(4, B)
+    first = [tile for _, tile in tiles.of(X[:4], room)]
+    second = [tile for _, tile in tiles.of(X[4:7], room)]
+    assert all(np.shares_memory(one, other) for one in first for other in second)
+
+
+# ------------------------------------------------------------------------------------------------- bad input
+
+
+def test_banks_with_missing_views_are_refused(X):
+    bank = KernelBank(missing_views="keep").fit(X)
+    with pytest.raises(ValueError, match=r"`missing_views` must be \"error\".*got 'keep'.*storage=\"dense\""):
+        streamed_stack(bank, X)
+
+
+@pytest.mark.parametrize(("option", "value"), [("threads", 0), ("threads", 1.5), ("block_bytes", 0)])
+def test_wrong_options(X, option, value):
+    with pytest.raises(ValueError, match=f"`{option}` must be a whole number >= 1; got {value}"):
+        streamed_stack(KernelBank(landmarks=3).fit(X), X, **{option: value})
+
+
+def test_gram_that_does_not_fit_is_refused(X, monkeypatch):
+    stack, _ = pair(X)
+    monkeypatch.setattr("bayesmkl.kernels.memory.available_memory", lambda: 1000)
+    with pytest.raises(MemoryError, match=r"over 12 basis points needs 2\.3 kB, and 1\.0 kB are available"):
+        stack.gram()
+
+
+def test_rows_that_cannot_be_used_are_named(X, tmp_path):
+    X = X.copy()
+    X[70, 3] = np.nan
+    pd.DataFrame(X, columns=list("abcde")).to_parquet(tmp_path / "X.parquet", row_group_size=30)
+    rows = open_rows(tmp_path / "X.parquet")
+    with pytest.raises(
+        ValueError, match=r"`X`: row 70 of <103 rows .*> has NaN in column 'd'\. Leave such rows out"
+    ):
+        fit_bank_to_rows(KernelBank(landmarks=B), rows)
+    X[70, 3], X[9, 1] = 0.0, -np.inf
+    with pytest.raises(ValueError, match=r"row 9 of .* has infinity in column 1"):
+        check_rows(open_rows(X))
+    with pytest.raises(ValueError, match="`X` must have rows"):
+        check_rows(open_rows(X[:0]))
+
+
+def test_other_columns_than_those_of_training(X, tmp_path):
+    pd.DataFrame(X, columns=list("abcde")).to_parquet(tmp_path / "X.parquet")
+    bank = fit_bank_to_rows(KernelBank(landmarks=B), open_rows(tmp_path / "X.parquet"))
+    check_rows(open_rows(tmp_path / "X.parquet"), bank)
+    with pytest.raises(ValueError, match="`X` must have the 5 columns of training; got <103 rows of 2"):
+        check_rows(open_rows(tmp_path / "X.parquet", ["a", "b"]), bank)
+    with pytest.raises(ValueError, match=r"columns of training, a, b, .*, in this order; got b, a, "):
+        check_rows(open_rows(tmp_path / "X.parquet", list("bacde")), bank)
+
+
+def test_landmarks_are_needed_and_can_be_too_many(X):
+    with pytest.raises(ValueError, match=r"`landmarks` must be given where `X` is read in blocks"):
+        fit_bank_to_rows(KernelBank(), open_rows(X))
+    with pytest.raises(ValueError, match=r"`landmarks` must be from 1 to .*103; got 104"):
+        fit_bank_to_rows(KernelBank(landmarks=104), open_rows(X))
+    with pytest.raises(ValueError, match="`landmarks` must be None, a whole number"):
+        fit_bank_to_rows(KernelBank(landmarks="many"), open_rows(X))
+
+
+def test_arrays_and_frames_are_no_sources(X):
+    assert not is_row_source(X)
+    assert not is_row_source(pd.DataFrame({"is_row_source": [True]}))
