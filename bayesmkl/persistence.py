@@ -86,6 +86,7 @@ from bayesmkl.kernels import (
 )
 from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
 from bayesmkl.kernels.clip import Clipping
+from bayesmkl.kernels.lowrank import LowRankStack
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.views import View
 
@@ -133,7 +134,7 @@ OWN_TYPES: tuple[type, ...] = (
     MWUMKLClassifier, PrimalMKLClassifier, PrimalMKLRegressor, PrimalMKLOneClass, LapMKLClassifier, LMKLClassifier,
     LMKLRegressor, CLMKLClassifier, SwMKLClassifier, LDMKLClassifier, SAMKLClassifier, LMKLResult, SoftmaxGating,
     SigmoidGating, GaussianGating, GroupGating, MKLResult, Clusters, SwMKLResult, LDMKLResult, Machine, Success,
-    SAMKLResult,
+    SAMKLResult, LowRankStack,
 )  # fmt: skip
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
 GP_TYPES: tuple[type, ...] = (

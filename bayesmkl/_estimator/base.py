@@ -5,20 +5,25 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
 
+from bayesmkl._estimator.storage import Storage, hold_bank, hold_given, resolve_storage
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_choice
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.checks import check_kernel_stack
+from bayesmkl.kernels.factored import factored_rows, has_factored_rows
 from bayesmkl.kernels.presence import check_some_view, stack_with_absent
+from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
 from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.streamed import streamed_stack
 from bayesmkl.kernels.views import refuse_text_columns
 
 __all__ = ["BaseMKL"]
@@ -26,6 +31,7 @@ __all__ = ["BaseMKL"]
 BACKENDS = ("auto", "numpy", "jax")
 MISSING_VIEWS = ("error", "integrate")
 BLOCK_ENTRIES = 2**22  # of the kernels of new rows that are held at once, 32 MB
+STREAMED_FROM = 2**28  # bytes of kernels of rows that are evaluated anew in every product rather than held
 
 
 class BaseMKL(BaseEstimator):
@@ -46,12 +52,20 @@ class BaseMKL(BaseEstimator):
     kernel_names_: np.ndarray
     present_: np.ndarray | None
 
+    _takes_landmarks: ClassVar[bool] = False  # kernels between samples and some other points will do
+    _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_precomputed()
         tags.input_tags.three_d_array = self._is_precomputed()
         tags.input_tags.allow_nan = getattr(self, "missing_views", "error") == "integrate"
         return tags
+
+    @property
+    def _has_landmarks(self) -> bool:
+        """Whether the kernels compare samples with landmarks, not with each other."""
+        return self.kernel_bank_ is not None and self.kernel_bank_.landmarks_ is not None
 
     def _rng(self) -> np.random.Generator:
         """Return what draws for an estimator with a `random_state`; None is a fixed seed."""
@@ -60,22 +74,60 @@ class BaseMKL(BaseEstimator):
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Validate training data, learn the bank, check the kernels once; return their stack and y."""
         finite = self._finite_or_nan()
         if self._is_precomputed():
             kernels, y = self._fit_precomputed(X, y, check_y | finite)
-            known_psd = None
+            stack, storage = self._stack_of_training(kernels), self._storage()
+            storage = resolve_storage(storage, kernels.shape, is_square=True, is_source=False)
+            stack = hold_given(self._check_kernels(stack, known_psd=None), storage)
         else:
-            refuse_text_columns(X)
-            with self._naming_missing_views():
-                _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y, **finite)
-            bank = self._new_bank()
+            y = self._fit_rows(X, y, check_y | finite)
+            stack = self._stack_of_rows(X)
+        self.n_kernels_in_ = stack.n_kernels
+        return stack, y
+
+    def _storage(self) -> Storage:
+        """Return how training kernels shall be held: in one dense array, if a subclass does not know more."""
+        return Storage()
+
+    def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> np.ndarray:
+        """Validate training samples and their targets."""
+        if is_row_source(X):
+            check.pop("ensure_all_finite", None)
+            return check_X_y(np.zeros((len(X), 1)), y, estimator=self, ensure_min_samples=2, **check)[1]
+        refuse_text_columns(X)
+        with self._naming_missing_views():
+            return validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check)[1]
+
+    def _stack_of_rows(self, X: Any) -> Any:
+        """Learn a bank from training samples and return its kernels, judged once."""
+        self.training_factors_ = None
+        bank, is_source = self._new_bank(), is_row_source(X)
+        if is_source and not self._streams_rows:
+            raise ValueError(f"`X` must be an array or a DataFrame for {type(self).__name__}; got {X!r}.")
+        shape = bank.training_shape(X if hasattr(X, "shape") else np.asarray(X))
+        storage = resolve_storage(self._storage(), shape, bank.landmarks is None, is_source)
+        is_shared = current_cache() is not None and storage.name == "compressed"
+        if is_shared or (storage.name == "dense" and storage.devices is None):
             kernels = np.moveaxis(bank.fit_transform(X), -1, 0)
-            self.kernel_bank_, known_psd = bank, bank.kernels_known_psd_
-            self.kernel_names_ = self._names(bank.kernel_names_)
-        self.n_kernels_in_ = len(kernels)
-        return self._check_kernels(self._stack_of_training(kernels), known_psd), y
+            self._learned(bank)
+            stack = self._check_kernels(self._stack_of_training(kernels), bank.kernels_known_psd_)
+            return hold_given(stack, storage)
+        self._learned(fit_bank_to_rows(bank, X) if is_source else bank.fit(X))
+        self.present_ = None
+        stack = hold_bank(bank, X if is_source else bank.X_train_, list(self.kernel_names_), storage)
+        if self._storage().name == "compressed" and has_factored_rows(bank, stack):
+            self.training_factors_ = stack
+        return stack
+
+    def _learned(self, bank: KernelBank) -> None:
+        self.kernel_bank_ = bank
+        self.kernel_names_ = self._names(bank.kernel_names_)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(bank, name):
+                setattr(self, name, getattr(bank, name))
 
     def _stack_of_training(self, kernels: np.ndarray) -> DenseStack:
         """Learn from training kernels (n_kernels, n_train, n_train) who has what, and return their stack."""
@@ -114,19 +166,39 @@ class BaseMKL(BaseEstimator):
         `known_psd` marks kernels that need no test of definiteness; None tests all.
         """
         names = list(self.kernel_names_)
-        check_kernel_stack(stack.kernels, names, known_psd=known_psd, present=stack.present)
+        bank = self.kernel_bank_
+        similarity = None if bank is None or bank.landmarks_ is None else bank.train_diagonal().mean(axis=1)
+        check_kernel_stack(
+            stack.kernels, names, known_psd=known_psd, present=stack.present, self_similarity=similarity
+        )
         return stack
 
     def _new_bank(self) -> KernelBank:
-        keep = {"missing_views": "keep"} if getattr(self, "missing_views", "error") == "integrate" else {}
+        integrate = getattr(self, "missing_views", "error") == "integrate"
+        keep: dict[str, Any] = {"missing_views": "keep"} if integrate else {}
         if self.kernels is None:
             return KernelBank(**keep)
         if isinstance(self.kernels, KernelBank):
+            self._check_landmarks(self.kernels)
             return clone(self.kernels).set_params(**keep)
         raise ValueError(
             '`kernels` must be a KernelBank, None (the default bank) or "precomputed"; '
             f"got {self.kernels!r}. Wrap kernels in a bank: KernelBank(kernels=...)."
         )
+
+    def _check_landmarks(self, bank: KernelBank) -> None:
+        if bank.landmarks is None:
+            return
+        if not self._takes_landmarks:
+            raise ValueError(
+                f"`kernels` must be a bank with `landmarks=None` for {type(self).__name__}, which needs the "
+                "similarities of all pairs of training samples; got one with landmarks. BEMKL estimators take them."
+            )
+        if getattr(self, "missing_views", "error") == "integrate":
+            raise ValueError(
+                '`missing_views` must be "error" with a bank of kernels that has `landmarks`; got "integrate". Leave '
+                "the incomplete samples out, or compare with all training samples (`landmarks=None`)."
+            )
 
     def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         with self._naming_missing_views():
@@ -152,11 +224,19 @@ class BaseMKL(BaseEstimator):
             )
         return np.array(names, dtype=object)
 
-    def _training_stack(self) -> DenseStack:
+    def _training_stack(self) -> Any:
         """Return the training kernels of the bank, evaluated anew; models of precomputed kernels have none."""
         if self.kernel_bank_ is None:
             raise ValueError("`kernels` were precomputed: the model does not have its training kernels.")
-        return self._stack_of(self.kernel_bank_.train_stack())
+        bank = self.kernel_bank_
+        if bank.landmarks_ is not None and bank.X_train_ is bank.landmarks_:
+            raise ValueError(
+                "`X` was read in blocks: the model has no training samples, only the landmarks. Fit it to an array, "
+                "`rows[:]`, for what needs them."
+            )
+        if self._streams_rows and _n_bytes(bank, bank.X_train_) > STREAMED_FROM and self.present_ is None:
+            return streamed_stack(bank, bank.X_train_)
+        return self._stack_of(bank.train_stack())
 
     def _stack_of(self, kernels: np.ndarray, which: Any = slice(None), in_place: bool = True) -> DenseStack:
         """Return the stack of the kernels at `which`, (n_kernels, n_rows, n_train), NaN where views are absent."""
@@ -171,13 +251,20 @@ class BaseMKL(BaseEstimator):
         check_some_view(stack.present)
         return stack
 
-    def _row_stack(self, X: Any) -> DenseStack:
+    def _row_stack(self, X: Any) -> Any:
         """Validate rows to predict and return their kernels against the training samples."""
         X = self._validate_rows(X)
         if self.kernel_bank_ is None:
             return self._stack_of_precomputed(X)
-        shared = self.kernel_bank_.shared_rows(X)
-        return self._stack_of(self.kernel_bank_.evaluate(X) if shared is None else shared)
+        bank = self.kernel_bank_
+        factors = getattr(self, "training_factors_", None)
+        if factors is not None:
+            return factored_rows(bank, factors, X)
+        is_large = self._streams_rows and _n_bytes(bank, X) > STREAMED_FROM and bank.missing_views == "error"
+        if is_large or is_row_source(X):
+            return streamed_stack(bank, X)
+        shared = bank.shared_rows(X)
+        return self._stack_of(bank.evaluate(X) if shared is None else shared)
 
     def _row_blocks(self, X: Any, kernels: np.ndarray) -> Iterator[DenseStack]:
         """Do what `_row_stack` does for some kernels only, and for a block of rows at a time to bound the memory.
@@ -197,7 +284,7 @@ class BaseMKL(BaseEstimator):
             everything = len(kernels) == len(shared)
             yield self._stack_of(shared if everything else shared[kernels], kernels)
             return
-        size = max(1, BLOCK_ENTRIES // max(1, len(kernels) * len(self.kernel_bank_.X_train_)))
+        size = max(1, BLOCK_ENTRIES // max(1, len(kernels) * len(self.kernel_bank_.basis_)))
         for first in range(0, len(X), size):
             yield self._stack_of(self.kernel_bank_.evaluate(X[first : first + size], kernels), kernels)
 
@@ -206,6 +293,9 @@ class BaseMKL(BaseEstimator):
         finite: Any = True if getattr(self, "present_", None) is None else "allow-nan"
         options = {"dtype": np.float64, "ensure_all_finite": finite}
         with self._naming_missing_views():
+            if self.kernel_bank_ is not None and is_row_source(X):
+                check_rows(X, self.kernel_bank_)
+                return X
             if self.kernel_bank_ is not None:
                 refuse_text_columns(X)
                 return validate_data(self, X, reset=False, order="C", **options)
@@ -261,6 +351,10 @@ class BaseMKL(BaseEstimator):
         else:
             return
         warn_user(message, ConvergenceWarning)
+
+
+def _n_bytes(bank: KernelBank, X: Any) -> int:
+    return 8 * bank.n_kernels_ * len(X) * len(bank.basis_)
 
 
 def _kernels_first(X: np.ndarray) -> np.ndarray:

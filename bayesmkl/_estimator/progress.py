@@ -7,9 +7,15 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["step_progress"]
+__all__ = ["announce", "step_progress"]
 
 PATIENCE_SECONDS = 2.0  # shorter fits show nothing
+
+
+def announce(show: bool, text: str) -> None:
+    """Write a line to stderr if that is a terminal and `show`."""
+    if show and sys.stderr.isatty():
+        sys.stderr.write(text + "\n")
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._estimator import Storage
 from bayesmkl._numerics.validation import check_choice
 from bayesmkl.bemkl import multitask
 from bayesmkl.bemkl._moments import Gamma, Gaussian, PrecisionMoments
@@ -46,6 +47,8 @@ class BaseMultitask(BaseBEMKL):
     `_problem_alone`) and how uncertain an intermediate output is (`_intermediate_variance`).
     """
 
+    _streams_rows = False  # tasks take their columns out of the kernels
+
     inference = "vb"  # there is no other
     relation: str
     task_prior: Any
@@ -72,6 +75,10 @@ class BaseMultitask(BaseBEMKL):
 
     def _loop_options(self) -> LoopOptions:
         return self._stopping_rule()
+
+    def _storage(self) -> Storage:
+        """Hold the kernels in one dense array: tasks take their rows and columns out of it."""
+        return Storage()
 
     def _task_prior(self) -> Gamma:
         value = self.task_prior
@@ -115,7 +122,7 @@ class BaseMultitask(BaseBEMKL):
         self.tasks_, self.task_samples_, self._is_single = table.names, tuple(table.samples), table.is_single
         tasks = []
         for column, y in zip(table.present.T, targets, strict=True):
-            part = stack if column.all() else observed_part(stack, column)
+            part = stack if column.all() else observed_part(stack, column, self._has_landmarks)
             tasks.append(self._task_problem(part, self._gram(part), y))
         for name in OF_RELATION:
             if hasattr(self, name):
@@ -124,7 +131,7 @@ class BaseMultitask(BaseBEMKL):
             self._fit_separately(tasks, priors)
         else:
             self._fit_together(MultitaskProblem(tuple(tasks), priors))
-        self._summarize(tasks, stack.n_rows)
+        self._summarize(tasks, stack.n_rows, stack.n_train)
 
     def _fit_together(self, problem: MultitaskProblem) -> None:
         (result,) = self._best_of_starts(multitask, [problem], [self.init])
@@ -187,7 +194,7 @@ class BaseMultitask(BaseBEMKL):
             raise ValueError(
                 f"`init` must be a posterior of tasks with (n_kernels, n_samples) of {expected}; got one of {found}."
             )
-        return multitask.carry(init)
+        return multitask.carry(problem, init)
 
     # ---------------------------------------------------------------------------------------------- results
 
@@ -198,7 +205,7 @@ class BaseMultitask(BaseBEMKL):
             return (TaskFactors(own, readout) for own, readout in pairs)
         return (TaskFactors(state, state.readout) for state in self.posterior_)
 
-    def _summarize(self, tasks: list[Any], n_samples: int) -> None:
+    def _summarize(self, tasks: list[Any], n_samples: int, n_basis: int) -> None:
         """Set the posterior moments of every task."""
         rng, factors = self._rng(), list(self._factors())
         shares = [
@@ -211,10 +218,11 @@ class BaseMultitask(BaseBEMKL):
         self.kernel_weights_ = np.array([one.readout.mean[1:] for one in factors])
         self.kernel_weights_cov_ = np.array([one.readout.cov[1:, 1:] for one in factors])
         self.kernel_weights_std_ = np.sqrt(self.kernel_weights_cov_.diagonal(axis1=1, axis2=2))
-        self.dual_coef_ = np.zeros((len(tasks), n_samples))
+        self.dual_coef_ = np.zeros((len(tasks), n_basis))
         self.target_ = np.full((len(tasks), n_samples), np.nan)
         for t, (task, one, rows) in enumerate(zip(tasks, factors, self.task_samples_, strict=True)):
-            self.dual_coef_[t, rows], self.target_[t, rows] = one.own.dual.mean, task.y
+            basis = slice(None) if self._has_landmarks else rows
+            self.dual_coef_[t, basis], self.target_[t, rows] = one.own.dual.mean, task.y
 
     # ------------------------------------------------------------------------------------------ predictions
 
@@ -228,7 +236,7 @@ class BaseMultitask(BaseBEMKL):
             rows = every if codes is None else np.flatnonzero(codes == t)
             if len(rows):
                 part = stack if codes is None else stack.rows(rows)
-                if len(columns) < stack.n_train:
+                if len(columns) < stack.n_train and not self._has_landmarks:
                     part = DenseStack(np.ascontiguousarray(part.columns(columns)))
                 variance = self._intermediate_variance(one.own)
                 score = predict_score(part, one.own.dual, one.readout, variance, self.predictive)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._estimator import BaseMKL, step_progress
+from bayesmkl._estimator import STORAGES, BaseMKL, Storage, announce, name_of, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_choice, check_integer, check_number
 from bayesmkl._numerics.warn import warn_user
@@ -24,7 +25,7 @@ from bayesmkl.bemkl.missing_views import fit_with_missing_views
 from bayesmkl.bemkl.shares import KernelShares, kernel_shares, shares_of_draws
 from bayesmkl.kernels.stack import DenseStack
 
-__all__ = ["BaseBEMKL"]
+__all__ = ["BaseBEMKL", "FitTask"]
 
 INFERENCES = ("vb", "nuts", "gibbs", "svi")
 TOO_LARGE = (
@@ -33,8 +34,22 @@ TOO_LARGE = (
 )
 
 
+class FitTask(NamedTuple):
+    """What a fit has to find, between the validation of the data and the fitted attributes."""
+
+    algorithm: Any
+    problems: list[Any]  # one per model
+    inits: list[Any]  # where each of them starts: "mean", "random" or a posterior
+    labels: list[str]  # their names in progress reports
+    stack: Any  # training kernels
+    targets: np.ndarray
+
+
 class BaseBEMKL(BaseMKL):
     """Parameters, inference and posterior summaries of both tasks."""
+
+    _takes_landmarks: ClassVar[bool] = True
+    _streams_rows: ClassVar[bool] = True
 
     # Named priors on precisions; the paper's hyper-parameters (§6.1), whose scale is our 1 / rate.
     PRIORS: ClassVar[dict[str, Gamma]] = {"nonsparse": Gamma(1.0, 1.0), "sparse": Gamma(1e-10, 1e-10)}
@@ -79,6 +94,7 @@ class BaseBEMKL(BaseMKL):
     def _loop_options(self) -> LoopOptions:
         check_choice("inference", self.inference, INFERENCES)
         options = self._stopping_rule()
+        self._storage()
         if check_choice("missing_views", self.missing_views, ("error", "integrate")) == "integrate":
             self._check_inference(
                 '`missing_views="integrate"`', ["vb"], "Or leave the incomplete samples out."
@@ -98,6 +114,46 @@ class BaseBEMKL(BaseMKL):
             accelerate=bool(self.accelerate),
             backend=self._backend(self.backend),
         )
+
+    def _storage(self) -> Storage:
+        """Check `storage` and `devices` against what the fit does with the kernels."""
+        check_choice("storage", self.storage, STORAGES)
+        backend = self._backend(self.backend)
+        is_closed_form = self.inference == "vb" and self.missing_views == "error"
+        for name, plain in (
+            ("storage", self.storage in ("auto", "dense")),
+            ("devices", self.devices is None),
+        ):
+            if not plain and not is_closed_form:
+                raise ValueError(
+                    f'`{name}` {getattr(self, name)!r} needs inference="vb" and missing_views="error"; got '
+                    f"inference={self.inference!r} and missing_views={self.missing_views!r}. Use "
+                    'storage="dense" and devices=None.'
+                )
+        if self.devices is not None:
+            self._check_devices(backend)
+        return Storage(
+            self.storage,
+            backend,
+            self.devices,
+            may_compress=is_closed_form and backend == "numpy",
+            announce=partial(announce, self.verbose > 0),
+        )
+
+    def _check_devices(self, backend: str) -> None:
+        """Refuse devices that do not exist, or that the fit would not use."""
+        if backend != "jax":
+            raise ValueError(
+                f'`devices` needs backend="jax"; got {self.devices!r} and backend={self.backend!r}.'
+            )
+        if self.storage in ("compressed", "float32"):
+            raise ValueError(
+                '`devices` hold kernels with storage="dense", or evaluate them with "streamed"; got '
+                f"{self.storage!r}."
+            )
+        from bayesmkl._numerics.devices import resolve_devices
+
+        resolve_devices(self.devices)
 
     def _check_inference(self, feature: str, allowed: Sequence[str], remedy: str) -> None:
         """Refuse inferences that do not have a feature."""
@@ -169,22 +225,42 @@ class BaseBEMKL(BaseMKL):
         labels: list[str],
     ) -> list[LoopResult]:
         """Run the closed-form loop from `n_init` starts for every problem and keep the highest bounds."""
-        n_init = check_integer("n_init", self.n_init, low=1)
-        each = [[init] + ["random"] * (n_init - 1) for init in inits]
-        runs = [
-            (problem, self._start(algorithm, problem, init, rng, options))
-            for problem, own in zip(problems, each, strict=True)
-            for init in own
-        ]
+        runs = self._runs(algorithm, problems, inits, options, rng)
         label = labels[0] if len(labels) == 1 else f"{len(labels)} models"
         with step_progress(self.verbose > 0, label, options.max_iter, "sweep") as report:
             on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
             results = self._maximize(algorithm, runs, options, on_sweep)
+        return self._highest(results)
+
+    def _runs(
+        self,
+        algorithm: Any,
+        problems: list[Any],
+        inits: list[Any],
+        options: LoopOptions,
+        rng: np.random.Generator,
+    ) -> list[tuple[Any, Any]]:
+        """Return pairs of a problem and a start, `n_init` of them for every problem.
+
+        With missing views kernels are centered first: there the second is what finds a start for a problem.
+        """
+        n_init = check_integer("n_init", self.n_init, low=1)
+        each = [[init] + ["random"] * (n_init - 1) for init in inits]
+        begin = partial(self._start, algorithm, rng=rng, options=options)
+        late = getattr(self, "missing_views", "error") == "integrate"
+        return [
+            (problem, partial(begin, init=init) if late else begin(problem, init=init))
+            for problem, own in zip(problems, each, strict=True)
+            for init in own
+        ]
+
+    def _highest(self, results: list[LoopResult]) -> list[LoopResult]:
+        """Return the run with the highest bound of every problem."""
         if not all(np.isfinite(result.elbo_history[0]) for result in results):
             raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")
         return [
-            max(results[first : first + n_init], key=lambda result: result.elbo_history[-1])
-            for first in range(0, len(results), n_init)
+            max(results[first : first + self.n_init], key=lambda result: result.elbo_history[-1])
+            for first in range(0, len(results), self.n_init)
         ]
 
     def _maximize(
@@ -216,13 +292,23 @@ class BaseBEMKL(BaseMKL):
                 f"`init` must be a posterior over {n_kernels} kernels and {n_samples} samples{outputs}; got one over "
                 f"{shape[-2]} and {shape[-1]}{f' and {shape[0]}' if n_outputs else ''}."
             )
-        return algorithm.carry(init)
+        if init.dual.mean.shape[-1] != problem.stack.n_train:
+            raise ValueError(
+                f"`init` must be a posterior with {problem.stack.n_train} sample weights, one per landmark or "
+                f"training sample; got one with {init.dual.mean.shape[-1]}."
+            )
+        return algorithm.carry(problem, init)
 
     @staticmethod
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
         raise NotImplementedError
 
     # --------------------------------------------------------------------------------------------- results
+
+    def _conclude(self, task: FitTask, fits: list[Fit]) -> None:
+        """Set the fitted attributes, and warn at most once."""
+        self._store(fits, task.stack, task.targets, len(task.problems) > 1)
+        self._warn(fits)
 
     def _store(self, fits: list[Fit], stack: DenseStack, targets: np.ndarray, several: bool) -> None:
         """Set the fitted attributes; with `several` one-versus-all models, each with a leading axis for them.
@@ -247,6 +333,7 @@ class BaseBEMKL(BaseMKL):
         for name, value in values.items():
             setattr(self, name, value if several else value[0])
         self.target_ = targets
+        self.storage_, self.kernel_bytes_ = name_of(stack), int(stack.nbytes)
         self.converged_ = all(fit.outcome.converged for fit in fits)
 
     def _summary(self, posterior: Any, stack: DenseStack, single: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import ClassTargets, class_targets
 from bayesmkl._numerics.validation import check_choice, check_number
-from bayesmkl.bemkl.base import BaseBEMKL
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.class_models import (
     ClassModel,
     ClassSettings,
@@ -19,6 +19,7 @@ from bayesmkl.bemkl.class_models import (
     SharedWeights,
     class_model_of,
 )
+from bayesmkl.bemkl.inference import Fit
 from bayesmkl.bemkl.loop import LoopOptions
 from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.bemkl.predict import log_probabilities
@@ -102,6 +103,17 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         Anderson acceleration between sweeps; the ELBO still never falls.
     backend : {"auto", "numpy", "jax"}, default="auto"
         Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
+    storage : {"auto", "dense", "compressed", "float32", "streamed"}, default="auto"
+        How training kernels are held in a closed-form fit. "dense": as they are. "compressed": as products of factors
+        where their rank is less than half of their size, to 1e-10 of an entry (square stacks). "float32": in single
+        precision, with sums in double precision; the posterior moves by about 1e-7. "streamed": never; every product
+        with them evaluates them anew, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that
+        compressed, where all samples are compared with each other; streamed where a bank with landmarks would need
+        more than half of the memory that is left. Predictions for many rows are streamed in any case; those of a
+        model with "compressed", given by name, go through its factors, which it keeps (and a file of it has).
+    devices : None, "all" or int, default=None
+        JAX devices over which the rows of the kernels are split, all of them or the first so many, for closed-form
+        fits with ``backend="jax"`` and storage "dense" or "streamed".
     n_chains, n_warmup, n_draws : int, default=4, 1000, 1000
         For "nuts" and "gibbs": chains, their steps before the first draw that counts, and draws of each. "svi" takes
         `n_draws` draws from its result.
@@ -135,7 +147,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     intercept_ : float **
         Posterior mean of `b`.
     dual_coef_ : ndarray of shape (n_samples,) **
-        Posterior mean of `a`, one entry per training sample.
+        Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
     elbo_ : float
         Evidence lower bound in nats (summed over the one-versus-all models); "vb" and "svi" only.
     elbo_history_ : ndarray of shape (n_iter_,) *
@@ -229,6 +241,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         tol: float = 1e-6,
         accelerate: bool = True,
         backend: str = "auto",
+        storage: str = "auto",
+        devices: Any = None,
         n_chains: int = 4,
         n_warmup: int = 1000,
         n_draws: int = 1000,
@@ -257,6 +271,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self.tol = tol
         self.accelerate = accelerate
         self.backend = backend
+        self.storage = storage
+        self.devices = devices
         self.n_chains = n_chains
         self.n_warmup = n_warmup
         self.n_draws = n_draws
@@ -299,23 +315,38 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         KernelQualityWarning
             If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
         """
-        settings = self._settings()  # parameters first: a mistake in them costs no time
+        stack, y = self._prepare(X, y)
+        task = self._task(stack, self._gram(stack), y)
+        self._conclude(task, self._infer(task.algorithm, task.problems, task.inits, task.labels))
+        return self
+
+    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+        """Validate parameters, then data; return the training kernels and the labels."""
+        self._check_parameters()  # first: a mistake in them costs no time
+        return self._fit_stack(X, y, multi_output=True)
+
+    def _check_parameters(self) -> None:
+        self._settings()
         self._loop_options()
         self._sampler_options()
-        stack, y = self._fit_stack(X, y, multi_output=True)
-        labels = class_targets(y, self.unlabeled_label)
+
+    def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
+        """Return the models of the classes in `y`."""
+        settings, labels = self._settings(), class_targets(y, self.unlabeled_label)
         model = self._class_model(labels)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
-        problems = model.problems(stack, self._gram(stack), labels.targets, settings)
+        problems = model.problems(stack, gram, labels.targets, settings)
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
         algorithm = model.algorithm(settings)
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
-        fits = self._infer(algorithm, problems, self._inits(len(problems)), names)
-        single = len(labels.targets) == 1
-        self._store(fits, stack, labels.targets[0] if single else labels.targets, len(problems) > 1)
-        self._store_transduction(problems[0])
+        targets = labels.targets[0] if len(labels.targets) == 1 else labels.targets
+        return FitTask(algorithm, problems, self._inits(len(problems)), names, stack, targets)
+
+    def _conclude(self, task: FitTask, fits: list[Fit]) -> None:
+        """Set the fitted attributes, labels of unlabeled samples among them, and warn at most once."""
+        self._store(fits, task.stack, task.targets, len(task.problems) > 1)
+        self._store_transduction(task.problems[0])
         self._warn(fits)
-        return self
 
     def _settings(self) -> ClassSettings:
         check_choice("multiclass", self.multiclass, tuple(CLASS_MODELS))

@@ -148,9 +148,9 @@ def select_by_elbo(
     Notes
     -----
     A difference of bounds is a difference of log evidences only as far as both bounds are equally tight. They are not
-    tight: each kernel costs the bound several nats that it does not cost the evidence, so that among banks of
-    different sizes it prefers the smaller one. Trust it among candidates of the same number of kernels, and take
-    differences of a few nats for a tie.
+    tight: each kernel costs the bound several nats, and each landmark some, that they do not cost the evidence, so
+    that among banks of different sizes it prefers the smaller one. Trust it among candidates of the same number of
+    kernels and landmarks, and take differences of a few nats for a tie.
 
     The bounds of candidates that differ in `margin`, `normalize_y` or `unlabeled_label` do not compare, nor do those
     of "multinomial" and other kinds of `multiclass`, nor those of priors with a concentration below one half, such as

@@ -80,8 +80,8 @@ def task_shares(
     return [kernel_shares(task.stack, one.dual, readout, rng) for task, one, readout in parts]
 
 
-def observed_part(stack: DenseStack, present: np.ndarray) -> DenseStack:
-    """Return the square stack of the samples of one task, those where `present` is true.
+def observed_part(stack: DenseStack, present: np.ndarray, has_landmarks: bool = False) -> DenseStack:
+    """Return the stack of the samples of one task, those where `present` is true, against each other or landmarks.
 
     Examples
     --------
@@ -91,4 +91,5 @@ def observed_part(stack: DenseStack, present: np.ndarray) -> DenseStack:
     array([[[0., 2.],
             [6., 8.]]])
     """
-    return DenseStack(np.ascontiguousarray(stack.rows(present).columns(present)))
+    rows = stack.rows(present)
+    return rows if has_landmarks else DenseStack(np.ascontiguousarray(rows.columns(present)))

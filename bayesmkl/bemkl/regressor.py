@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from bayesmkl._numerics.validation import check_choice
 from bayesmkl.bemkl import multioutput, regression
 from bayesmkl.bemkl._absent_views import view_moments
-from bayesmkl.bemkl.base import BaseBEMKL
+from bayesmkl.bemkl.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.bemkl.predict import ScoreDraws, ScoreMoments, predict_score, predict_scores, score_of_draws
@@ -57,6 +57,17 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         Anderson acceleration between sweeps; the ELBO still never falls.
     backend : {"auto", "numpy", "jax"}, default="auto"
         Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
+    storage : {"auto", "dense", "compressed", "float32", "streamed"}, default="auto"
+        How training kernels are held in a closed-form fit. "dense": as they are. "compressed": as products of factors
+        where their rank is less than half of their size, to 1e-10 of an entry (square stacks). "float32": in single
+        precision, with sums in double precision; the posterior moves by about 1e-7. "streamed": never; every product
+        with them evaluates them anew, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that
+        compressed, where all samples are compared with each other; streamed where a bank with landmarks would need
+        more than half of the memory that is left. Predictions for many rows are streamed in any case; those of a
+        model with "compressed", given by name, go through its factors, which it keeps (and a file of it has).
+    devices : None, "all" or int, default=None
+        JAX devices over which the rows of the kernels are split, all of them or the first so many, for closed-form
+        fits with ``backend="jax"`` and storage "dense" or "streamed".
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, default=None
@@ -76,7 +87,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     intercept_ : float, or ndarray of shape (n_outputs,)
         Posterior mean of `b`.
     dual_coef_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
-        Posterior mean of `a`.
+        Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
     y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,)
         Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`).
     elbo_ : float
@@ -150,6 +161,8 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         tol: float = 1e-6,
         accelerate: bool = True,
         backend: str = "auto",
+        storage: str = "auto",
+        devices: Any = None,
         n_chains: int = 4,
         n_warmup: int = 1000,
         n_draws: int = 1000,
@@ -177,6 +190,8 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self.tol = tol
         self.accelerate = accelerate
         self.backend = backend
+        self.storage = storage
+        self.devices = devices
         self.n_chains = n_chains
         self.n_warmup = n_warmup
         self.n_draws = n_draws
@@ -218,23 +233,33 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         KernelQualityWarning
             If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
         """
-        priors = self._priors()  # parameters first: a mistake in them costs no time
+        stack, y = self._prepare(X, y)
+        task = self._task(stack, self._gram(stack), y)
+        self._conclude(task, self._infer(task.algorithm, task.problems, task.inits, task.labels))
+        return self
+
+    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+        """Validate parameters, then data; return the training kernels and the targets."""
+        self._check_parameters()  # first: a mistake in them costs no time
+        return self._fit_stack(X, y, y_numeric=True, multi_output=True)
+
+    def _check_parameters(self) -> None:
+        self._priors()
         self._loop_options()
         self._sampler_options()
-        stack, y = self._fit_stack(X, y, y_numeric=True, multi_output=True)
+
+    def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
+        """Return the model of the targets in `y`."""
         self.y_mean_, self.y_scale_ = _location_and_scale(y, self.normalize_y)
         targets = ((y - self.y_mean_) / self.y_scale_).T
         if y.ndim == 2:
             self._check_inference(
                 "`y` with several columns", ["vb", "nuts", "svi"], "Or fit a model for every column."
             )
-        problem = self._problem(stack, targets, priors)
+        problem = self._problem(stack, gram, targets, self._priors())
         algorithm = multioutput if isinstance(problem, multioutput.MultioutputProblem) else regression
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
-        fits = self._infer(algorithm, [problem], [self.init], ["regression"])
-        self._store(fits, stack, targets, several=False)
-        self._warn(fits)
-        return self
+        return FitTask(algorithm, [problem], [self.init], ["regression"], stack, targets)
 
     def _priors(self) -> regression.RegressionPriors:
         sample, bias = self._prior("sample_prior"), self._prior("bias_prior")
@@ -243,14 +268,13 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
 
     def _problems(self, stack: DenseStack) -> list[Any]:
         """Return what the model of the last fit was fitted to."""
-        return [self._problem(stack, self.target_, self._priors())]
+        return [self._problem(stack, self._gram(stack), self.target_, self._priors())]
 
-    def _problem(self, stack: DenseStack, targets: np.ndarray, priors: Any) -> Any:
+    def _problem(self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, priors: Any) -> Any:
         """Return the problem of one target, (n_samples,), or of several, (n_outputs, n_samples).
 
         Missing views are integrated over by the algorithm for several targets, which is given one.
         """
-        gram = self._gram(stack)
         if targets.ndim == 1 and self.missing_views == "error":
             return regression.RegressionProblem(stack, gram, targets, priors)
         own = multioutput.MultioutputPriors(*priors)

@@ -35,6 +35,7 @@ from bayesmkl.cli.tables import (
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.evaluation import evaluate_classifier, evaluate_regressor
 from bayesmkl.kernels.adapters import paper_kernels
+from bayesmkl.kernels.memory import format_bytes, require_memory
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
     diagnose,
@@ -201,15 +202,13 @@ def _announce(n_train: int, n_features: int, options: FitOptions) -> None:
     """Say how large the fit is, and refuse one that cannot fit into memory."""
     n_views = {"all": 1, "each": n_features, "all+each": 1 + n_features}[options.kernels_on]
     n_kernels = n_views * len(paper_kernels())
-    gigabytes = 8e-9 * n_kernels * n_train**2
-    if "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):
-        memory = 1e-9 * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        if gigabytes > memory:
-            raise ValueError(
-                f"{n_kernels} kernels over {n_train} rows take {gigabytes:.0f} GB, and this machine has "
-                f"{memory:.0f} GB. Use fewer rows, leave columns out with --drop, or use --kernels-on all."
-            )
-    say(f"Fitting {n_kernels} kernels to {n_train} rows ({gigabytes:.2g} GB of kernels) ...")
+    n_bytes = 8 * n_kernels * n_train**2
+    require_memory(
+        n_bytes,
+        f"a stack of {n_kernels} kernels over {n_train} rows",
+        "Use fewer rows, leave columns out with --drop, or use --kernels-on all.",
+    )
+    say(f"Fitting {n_kernels} kernels to {n_train} rows ({format_bytes(n_bytes)} of kernels) ...")
 
 
 def _timed_fit(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> float:

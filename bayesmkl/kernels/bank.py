@@ -17,7 +17,10 @@ from bayesmkl._numerics.validation import check_choice
 from bayesmkl.kernels.adapters import as_kernels
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.cache import current_cache
+from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.landmarks import choose_landmarks
+from bayesmkl.kernels.memory import require_memory
 from bayesmkl.kernels.normalize import (
     Normalizer,
     check_normalize,
@@ -28,6 +31,12 @@ from bayesmkl.kernels.presence import PresentPairs, positions, present_views
 from bayesmkl.kernels.views import View, refuse_text_columns, resolve_views
 
 __all__ = ["KernelBank"]
+
+SURELY_THERE = 2**26  # bytes for which nobody looks how much memory is left
+REMEDY = (
+    "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer samples or kernels. BEMKL estimators "
+    'can hold kernels in less memory: storage="compressed", "float32" or "streamed".'
+)
 
 
 class KernelBank(TransformerMixin, BaseEstimator):
@@ -59,6 +68,15 @@ class KernelBank(TransformerMixin, BaseEstimator):
         What NaN means. "error": it is refused. "keep": all columns of a view are NaN in samples that lack the view,
         and rows and columns of such samples are NaN in the kernels on that view. A view that shares those columns
         is absent as well; where other views have NaN in some but not all of their columns, that is an error.
+    landmarks : int or array-like of shape (n_landmarks, n_features), default=None
+        Points that samples are compared with in place of the training samples, so that time and memory grow in
+        proportion to the number of samples: how many of them, or the points themselves. None: the training samples.
+        :class:`~bayesmkl.bemkl.BEMKLClassifier` and other BEMKL estimators take them, discriminative ones do not.
+    landmark_selection : {"kmeans", "random"}, default="kmeans"
+        Where a number of landmarks comes from. "kmeans": centers of clusters of the training samples. "random":
+        training samples, all different, for kernels that mean nothing between samples.
+    random_state : int, default=None
+        Seed of the choice of landmarks; None is a fixed seed.
 
     Attributes
     ----------
@@ -80,6 +98,10 @@ class KernelBank(TransformerMixin, BaseEstimator):
         The training samples that have each view.
     X_train_ : ndarray of shape (n_train, n_features_in_)
         The training data. The stack itself is not kept.
+    basis_ : ndarray of shape (n_basis, n_features_in_)
+        What rows are compared with: `landmarks_`, or `X_train_` itself where there are none.
+    landmarks_ : ndarray of shape (n_landmarks, n_features_in_) or None
+        The landmarks in use.
     n_features_in_ : int
         Number of columns seen by `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -90,6 +112,10 @@ class KernelBank(TransformerMixin, BaseEstimator):
     All statistics (normalization, scales of distances) come from the training samples that have the view and are
     applied to every later row. Training kernels are exactly symmetric for all kernel functions of this package.
     Doubtful kernels are not judged here but once per fit by :func:`bayesmkl.kernels.checks.check_kernel_stack`.
+
+    With landmarks they stand for the training samples everywhere: statistics come from the landmarks, since centering
+    by the training mean would take all similarities among training samples, a cost that grows with their square. A
+    view of a landmark is made of the same columns as that of a sample, so that all kernels share their landmarks.
 
     Examples
     --------
@@ -103,7 +129,12 @@ class KernelBank(TransformerMixin, BaseEstimator):
     ['gaussian(width=2) · left', 'linear · left', 'gaussian(width=2) · right', 'linear · right']
     >>> bank.transform(X[:5]).shape
     (5, 20, 4)
+    >>> KernelBank(Linear(), landmarks=8).fit_transform(X).shape
+    (20, 8, 1)
     """
+
+    X_train_: np.ndarray
+    landmarks_: np.ndarray | None
 
     def __init__(
         self,
@@ -111,16 +142,28 @@ class KernelBank(TransformerMixin, BaseEstimator):
         views: Any = "all",
         normalize: Any = "spherical",
         missing_views: str = "error",
+        *,
+        landmarks: Any = None,
+        landmark_selection: str = "kmeans",
+        random_state: int | None = None,
     ) -> None:
         self.kernels = kernels
         self.views = views
         self.normalize = normalize
         self.missing_views = missing_views
+        self.landmarks = landmarks
+        self.landmark_selection = landmark_selection
+        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing_views == "keep"
         return tags
+
+    @property
+    def basis_(self) -> np.ndarray:
+        """What rows are compared with, one row each."""
+        return self.X_train_ if self.landmarks_ is None else self.landmarks_
 
     def fit(self, X: Any, y: Any = None) -> KernelBank:
         """Learn columns, kernel scales and normalizations from training data, without holding a training kernel.
@@ -157,9 +200,9 @@ class KernelBank(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        stack : ndarray of shape (n_train, n_train, n_kernels)
-            A view of an array that is contiguous with kernels first: ``np.moveaxis(stack, -1, 0)`` copies
-            nothing.
+        stack : ndarray of shape (n_train, n_basis, n_kernels)
+            `n_basis` is the number of landmarks, or of training samples without landmarks. A view of an array that
+            is contiguous with kernels first: ``np.moveaxis(stack, -1, 0)`` copies nothing.
         """
         if fit_params:
             raise TypeError(f"KernelBank takes no fit parameters; got {sorted(fit_params)}.")
@@ -169,7 +212,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         return np.moveaxis(cache.training(self, X, lambda: self._learn(X, keep=True)), 0, -1)
 
     def transform(self, X: Any) -> np.ndarray:
-        """Compare the rows of `X` with the training samples.
+        """Compare the rows of `X` with the training samples, or with the landmarks.
 
         Parameters
         ----------
@@ -178,21 +221,34 @@ class KernelBank(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        stack : ndarray of shape (n_rows, n_train, n_kernels)
+        stack : ndarray of shape (n_rows, n_basis, n_kernels)
             A view of an array that is contiguous with kernels first.
         """
         return np.moveaxis(self.row_stack(X), 0, -1)
 
+    def training_shape(self, X: Any) -> tuple[int, int, int]:
+        """Return the shape (n_kernels, n_train, n_basis) of the training kernels of `X`, before anything is computed.
+
+        Parameters
+        ----------
+        X : array, DataFrame or row source of shape (n_train, n_features)
+        """
+        names = getattr(X, "columns", None)
+        views = resolve_views(self.views, X.shape[1], None if names is None else np.array(list(names)))
+        n_train, landmarks = X.shape[0], self.landmarks
+        n_basis = n_train if landmarks is None else landmarks if np.ndim(landmarks) == 0 else len(landmarks)
+        return len(views) * len(as_kernels(self.kernels)), n_train, int(n_basis)
+
     def train_stack(self) -> np.ndarray:
-        """Return the training kernels, evaluated anew, shape (n_kernels, n_train, n_train), C order."""
+        """Return the training kernels, evaluated anew, shape (n_kernels, n_train, n_basis), C order."""
         check_is_fitted(self, "normalizers_")
         return self.evaluate(self.X_train_)
 
     def train_diagonal(self) -> np.ndarray:
-        """Return the self-similarities of the training samples, shape (n_kernels, n_train); NaN where absent."""
+        """Return the self-similarities of the basis points, shape (n_kernels, n_basis); NaN where absent."""
         check_is_fitted(self, "normalizers_")
-        diagonals = np.full((self.n_kernels_, len(self.X_train_)), np.nan)
-        for m, kernel, pairs in self._evaluations(self.X_train_):
+        diagonals = np.full((self.n_kernels_, len(self.basis_)), np.nan)
+        for m, kernel, pairs in self._evaluations(self.basis_):
             diagonal = kernel.diagonal(pairs.geometry.Z)
             for normalizer in self.normalizers_[m]:
                 diagonal = normalizer.train_diagonal(diagonal)
@@ -200,7 +256,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         return diagonals
 
     def row_stack(self, X: Any) -> np.ndarray:
-        """Return the kernels between the rows of `X` and the training samples with kernels first.
+        """Return the kernels between the rows of `X` and the basis points with kernels first.
 
         Parameters
         ----------
@@ -209,7 +265,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        stack : ndarray of shape (n_kernels, n_rows, n_train)
+        stack : ndarray of shape (n_kernels, n_rows, n_basis)
             In C order.
         """
         check_is_fitted(self, "normalizers_")
@@ -235,6 +291,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         refuse_text_columns(X)
         X_train = self._validate(X, copy=True)  # the caller may change theirs
         views = resolve_views(self.views, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        landmarks = self._choose_landmarks(X_train, views, functions)
         kernels = [copy.copy(function) for _ in views for function in functions]
         self.kernel_views_ = [view.name for view in views for _ in functions]
         labels = [
@@ -242,25 +299,73 @@ class KernelBank(TransformerMixin, BaseEstimator):
         ]
         self.kernel_names_ = _unique(labels)
         self.n_kernels_ = len(kernels)
-        self.views_, self.kernels_, self.X_train_ = views, kernels, X_train
+        self.views_, self.kernels_, self.X_train_, self.landmarks_ = views, kernels, X_train, landmarks
         self.present_ = self._present(X_train)
         self._refuse_empty_views()
+        stack = self._fit_kernels(normalize, keep)
+        self.kernels_known_psd_ = np.array([kernel.known_psd for kernel in kernels])
+        return stack
 
-        normalizers: list[list[Normalizer]] = []
-        stack = np.empty((self.n_kernels_ if keep else 0, len(X_train), len(X_train)))
-        for m, kernel, pairs in self._evaluations(X_train):
+    def _choose_landmarks(
+        self, X_train: np.ndarray, views: list[View], functions: list[Kernel]
+    ) -> np.ndarray | None:
+        if self.landmarks is None:
+            return None
+        self._check_distances([f for f in functions if isinstance(f, FromDistance)])
+        if self.missing_views == "keep":
+            raise ValueError(
+                '`landmarks` must be None with `missing_views="keep"`: a landmark has all views. Leave out samples '
+                "that lack views, or compare with all training samples."
+            )
+        names = list(getattr(self.landmarks, "columns", ()))
+        if names and names != list(getattr(self, "feature_names_in_", names)):
+            raise ValueError(
+                f"`landmarks` must have the columns of `X`, in their order; got {names}. Select them: "
+                "`landmarks[X.columns]`."
+            )
+        columns = np.unique(np.concatenate([view.columns for view in views]))
+        return choose_landmarks(X_train, self.landmarks, self.landmark_selection, self.random_state, columns)
+
+    def _check_distances(self, functions: list[FromDistance]) -> None:
+        """Refuse landmarks that have no distance to the samples."""
+        if any(function.is_precomputed for function in functions):
+            raise ValueError(
+                '`landmarks` must be None with FromDistance("precomputed"), whose columns are distances to all '
+                "training samples. Name the distance, or give a matrix of all distances and a column of positions."
+            )
+        are_samples = self.landmark_selection == "random" or np.ndim(self.landmarks) > 0
+        if any(function.is_matrix for function in functions) and not are_samples:
+            raise ValueError(
+                '`landmark_selection` must be "random" where a matrix holds the distances of samples, which have no '
+                f"centers; got {self.landmark_selection!r}."
+            )
+
+    def _fit_kernels(self, normalize: tuple[str, ...], keep: bool) -> np.ndarray:
+        """Fit kernels and normalizations to the basis; return the training kernels if they are to `keep`."""
+        self.normalizers_: list[list[Normalizer]] = []
+        basis, together = self.basis_, keep and self.landmarks_ is None
+        if keep:
+            self._require_memory()
+        stack = np.empty((self.n_kernels_ if together else 0, len(basis), len(basis)))
+        for m, kernel, pairs in self._evaluations(basis):
             with _naming(self.kernel_names_[m]):
                 kernel.fit(pairs.geometry.Z)
-                if keep:
+                if together:
                     values = pairs.room_in(stack[m])
                     _evaluate(kernel, pairs.geometry, values)
-                    normalizers.append(_normalize_training(normalize, kernel, pairs.geometry.Z, values))
+                    self.normalizers_.append(_normalize_training(normalize, kernel, pairs.geometry.Z, values))
                     pairs.put(values, stack[m])
                 else:
-                    normalizers.append(_learn_by_rows(normalize, kernel, pairs.geometry.Z))
-        self.kernels_known_psd_ = np.array([kernel.known_psd for kernel in kernels])
-        self.normalizers_ = normalizers
-        return stack
+                    self.normalizers_.append(_learn_by_rows(normalize, kernel, pairs.geometry.Z))
+        return self.evaluate(self.X_train_) if keep and not together else stack
+
+    def _require_memory(self) -> None:
+        shape = self.n_kernels_, len(self.X_train_), len(self.basis_)
+        n_bytes = 8 * shape[0] * shape[1] * shape[2]
+        if n_bytes > SURELY_THERE:
+            require_memory(
+                n_bytes, f"a stack of {shape[0]} kernels of {shape[1]} x {shape[2]} entries", REMEDY
+            )
 
     def evaluate(self, X: np.ndarray, kernels: np.ndarray | None = None) -> np.ndarray:
         """Do what `row_stack` does for rows that were validated before (float64, the columns of training).
@@ -269,20 +374,35 @@ class KernelBank(TransformerMixin, BaseEstimator):
         """
         wanted = range(self.n_kernels_) if kernels is None else [int(m) for m in kernels]
         places = {m: place for place, m in enumerate(wanted)}
-        stack = np.empty((len(places), len(X), len(self.X_train_)))
+        stack = np.empty((len(places), len(X), len(self.basis_)))
         for m, kernel, pairs in self._evaluations(X):
             if m not in places:
                 continue
-            values = pairs.room_in(stack[places[m]])
-            if len(values):
-                with _naming(self.kernel_names_[m]):
-                    _evaluate(kernel, pairs.geometry, values)
-                    if self.normalizers_[m]:
-                        diagonal = kernel.diagonal(pairs.geometry.X)
-                        for normalizer in self.normalizers_[m]:
-                            diagonal = normalizer.apply(values, diagonal)
-            pairs.put(values, stack[places[m]])
+            self._write(m, kernel, pairs, stack[places[m]])
         return stack
+
+    def train_kernels(self) -> Iterator[np.ndarray]:
+        """Yield the training kernels one by one, evaluated anew, each of shape (n_train, n_basis).
+
+        All of them come in the same array: what is to be kept has to be copied before the next one is asked for.
+        """
+        check_is_fitted(self, "normalizers_")
+        out = np.empty((len(self.X_train_), len(self.basis_)))
+        for m, kernel, pairs in self._evaluations(self.X_train_):
+            self._write(m, kernel, pairs, out)
+            yield out
+
+    def _write(self, m: int, kernel: Kernel, pairs: PresentPairs, out: np.ndarray) -> None:
+        """Evaluate and normalize one kernel into `out`, (n_rows, n_basis)."""
+        values = pairs.room_in(out)
+        if len(values):
+            with _naming(self.kernel_names_[m]):
+                _evaluate(kernel, pairs.geometry, values)
+                if self.normalizers_[m]:
+                    diagonal = kernel.diagonal(pairs.geometry.X)
+                    for normalizer in self.normalizers_[m]:
+                        diagonal = normalizer.apply(values, diagonal)
+        pairs.put(values, out)
 
     def _present(self, X: np.ndarray) -> np.ndarray:
         """Say which rows have which views, (n_views, n_rows)."""
@@ -300,13 +420,14 @@ class KernelBank(TransformerMixin, BaseEstimator):
     def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PresentPairs]]:
         """Go through the kernels view by view; those of one view share distances and inner products."""
         per_view = self.n_kernels_ // len(self.views_)
-        is_training = X is self.X_train_
-        present = self.present_ if is_training else self._present(X)
+        is_basis = X is self.basis_
+        of_basis = self.present_ if self.landmarks_ is None else self._present(self.basis_)
+        present = of_basis if is_basis else self._present(X)
         for v, view in enumerate(self.views_):
-            columns = positions(self.present_[v])
-            train = _select(self.X_train_, view, columns)
-            rows = columns if is_training else positions(present[v])
-            geometry = PairwiseGeometry(train if is_training else _select(X, view, rows), train)
+            columns = positions(of_basis[v])
+            basis = _select(self.basis_, view, columns)
+            rows = columns if is_basis else positions(present[v])
+            geometry = PairwiseGeometry(basis if is_basis else _select(X, view, rows), basis)
             for m in range(v * per_view, (v + 1) * per_view):
                 yield m, self.kernels_[m], PresentPairs(geometry, rows, columns)
 

@@ -39,7 +39,7 @@ class Tally(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    stack: np.ndarray  # (n_kernels, n_rows, n_train), read-only
+    stack: np.ndarray  # (n_kernels, n_rows, n_basis), read-only
     seconds: float
     fitted: dict[str, Any]  # attributes of the bank that learned it; empty for kernels of new rows
 
@@ -97,11 +97,11 @@ class KernelCache:
         return kept.stack
 
     def rows(self, bank: Any, X: np.ndarray, share: float, evaluate: Callable[[], np.ndarray]) -> Any:
-        """Return all kernels of rows against the training samples, or None for a bank that is not shared.
+        """Return all kernels of rows against the basis points, or None for a bank that is not shared.
 
         Who asks for some of the kernels is charged their `share` of the time.
         """
-        n_bytes = 8 * bank.n_kernels_ * len(X) * len(bank.X_train_)
+        n_bytes = 8 * bank.n_kernels_ * len(X) * len(bank.basis_)
         if bank not in self._keys or n_bytes > self.max_bytes // 2:
             return None
         key = f"{self._keys[bank]} {joblib.hash(X)}"

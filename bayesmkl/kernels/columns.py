@@ -97,6 +97,11 @@ class BankColumns:
     """
 
     def __init__(self, bank: KernelBank, cache_mb: float = 100.0) -> None:
+        if bank.landmarks_ is not None:
+            raise ValueError(
+                "`bank` must compare training samples with each other for columns of training kernels; got one with "
+                "landmarks. Use `landmarks=None`."
+            )
         self.bank = bank
         # no method of this object: the two would keep each other, and so all columns, in memory
         self._cache = ColumnCache(partial(_evaluate, bank), self.n_kernels * self.n_train, cache_mb)

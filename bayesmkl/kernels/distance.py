@@ -90,6 +90,16 @@ class FromDistance(Kernel):
         )
 
     @property
+    def is_precomputed(self) -> bool:
+        """Whether the features are distances to the training samples."""
+        return isinstance(self.distance, str) and self.distance == "precomputed"
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether the feature is the position of a sample in a matrix of distances."""
+        return not isinstance(self.distance, str) and not callable(self.distance)
+
+    @property
     def known_psd(self) -> bool:
         """True for Euclidean, squared Euclidean and sum-of-differences distances."""
         return isinstance(self.distance, str) and self.distance in OWN_METRICS
@@ -134,11 +144,7 @@ class FromDistance(Kernel):
         self.check_parameters()
         train = np.asarray(X, dtype=np.float64)
         n_train = len(train)
-        if (
-            isinstance(self.distance, str)
-            and self.distance == "precomputed"
-            and train.shape != (n_train, n_train)
-        ):
+        if self.is_precomputed and train.shape != (n_train, n_train):
             raise ValueError(
                 '`X` must be a square matrix of training distances for FromDistance("precomputed"); '
                 f"got shape {train.shape}."

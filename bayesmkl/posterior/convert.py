@@ -21,14 +21,15 @@ __all__ = ["to_datatree"]
 # "label" or "output" where there are several. Where each of them has kernel weights of its own it is a dimension of
 # everything, but of constants and replicated classes that were counted already.
 OUTPUT = "(output)"
+BASIS = "(basis)"  # stands for "obs_id", or for "landmark" where there are landmarks
 DIMS: dict[str, dict[str, list[str]]] = {
     "posterior": {
         "kernel_weights": ["kernel"],
         "kernel_precision": ["kernel"],
         "kernel_inclusion": ["kernel"],
         "kernel_shares": ["kernel"],
-        "dual_coef": [OUTPUT, "obs_id"],
-        "sample_precision": [OUTPUT, "obs_id"],
+        "dual_coef": [OUTPUT, BASIS],
+        "sample_precision": [OUTPUT, BASIS],
         "intercept": [OUTPUT],
         "intercept_precision": [OUTPUT],
         "intermediate_precision": [OUTPUT],
@@ -77,8 +78,9 @@ def to_datatree(
         With the groups
 
         * ``posterior``: the parameters, named as in :func:`sample_posterior`, with the dimensions ``chain``,
-          ``draw``, ``kernel`` (kernel names), ``obs_id`` (training samples) and, where there are several, ``class``,
-          ``label`` or ``output``; and ``kernel_shares``, each kernel's part of the score (`pointwise`);
+          ``draw``, ``kernel`` (kernel names), ``obs_id`` (training samples), ``landmark`` in its place for weights of
+          landmarks and, where there are several, ``class``, ``label`` or ``output``; and ``kernel_shares``, each
+          kernel's part of the score (`pointwise`);
         * ``posterior_predictive``: ``y``, one new target of every training sample for every draw (`pointwise`);
         * ``log_likelihood``: ``y``, log p(y | a, b, e) of every training sample (`pointwise`);
         * ``log_prior``: log densities of ``kernel_weights``, ``intercept``, ``dual_coef`` and, in regression,
@@ -174,7 +176,8 @@ def _dims(fitted: FittedBEMKL, group: str, own: list[str]) -> list[str]:
     """Return own dimensions of a variable, the outputs first if there are several."""
     everywhere = fitted.class_names is not None and group != "constant_data"
     several = fitted.output_names is not None and (OUTPUT in own or everywhere)
-    return [fitted.output_kind] * several + [dim for dim in own if dim != OUTPUT]
+    basis = "landmark" if fitted.has_landmarks else "obs_id"
+    return [fitted.output_kind] * several + [basis if dim == BASIS else dim for dim in own if dim != OUTPUT]
 
 
 def _drawn_groups(
@@ -262,6 +265,8 @@ def _coords(fitted: FittedBEMKL, sample_names: Any) -> dict[str, Any]:
     if names.dtype == object:
         names = names.astype(str)
     coords: dict[str, Any] = {"kernel": fitted.kernel_names, "obs_id": names}
+    if fitted.has_landmarks:
+        coords["landmark"] = np.arange(fitted.n_basis)
     return coords if fitted.output_names is None else coords | {fitted.output_kind: fitted.output_names}
 
 

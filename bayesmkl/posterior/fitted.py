@@ -93,6 +93,17 @@ class FittedBEMKL(NamedTuple):
         return self.estimator.target_.shape[-1]
 
     @property
+    def has_landmarks(self) -> bool:
+        """Whether `a` has an entry per landmark, not per training sample."""
+        bank = self.estimator.kernel_bank_
+        return bank is not None and bank.landmarks_ is not None
+
+    @property
+    def n_basis(self) -> int:
+        """Number of landmarks, or of training samples without them."""
+        return len(self.estimator.kernel_bank_.basis_) if self.has_landmarks else self.n_samples
+
+    @property
     def target(self) -> np.ndarray:
         """Training labels, or targets in their own units.
 
@@ -191,7 +202,7 @@ class FittedBEMKL(NamedTuple):
 
     def problems_without_kernels(self) -> list[Any]:
         """Return the same over a stack without rows, which has priors and targets and costs nothing."""
-        return self._problems_over(DenseStack(np.empty((self.estimator.n_kernels_in_, 0, self.n_samples))))
+        return self._problems_over(DenseStack(np.empty((self.estimator.n_kernels_in_, 0, self.n_basis))))
 
     def _problems_over(self, stack: DenseStack) -> list[Any]:
         return [_completed(*pair) for pair in zip(self.estimator._problems(stack), self.states, strict=True)]

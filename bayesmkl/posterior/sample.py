@@ -37,7 +37,7 @@ def sample_posterior(
         kernels.
 
         * ``kernel_weights`` (n_draws, n_kernels) and ``intercept`` (n_draws,): e and b;
-        * ``dual_coef`` (n_draws, n_train): a, the weights of the training samples;
+        * ``dual_coef`` (n_draws, n_train): a, the weights of the training samples, or of the landmarks;
         * ``kernel_precision`` (n_draws, n_kernels), ``intercept_precision`` (n_draws,) and ``sample_precision``
           (n_draws, n_train): the precisions ω, γ and λ of their priors; no ω under a "dirichlet" or "spike-slab"
           prior;

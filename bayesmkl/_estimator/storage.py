@@ -1,0 +1,211 @@
+"""How training kernels are held: which stack a fit gets, decided before anything large is allocated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.checks import KernelInspector
+from bayesmkl.kernels.float32 import store_float32
+from bayesmkl.kernels.lowrank import LowRankStack, compress_each
+from bayesmkl.kernels.memory import available_memory, format_bytes, require_memory
+from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.streamed import streamed_stack
+
+__all__ = ["STORAGES", "Storage", "hold_bank", "hold_given", "name_of", "resolve_storage"]
+
+STORAGES = ("auto", "dense", "compressed", "float32", "streamed")
+SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
+SHARE = 0.5  # of the available memory, beyond which kernels are evaluated anew rather than held
+INSPECTED_ROWS = 500  # of kernels that are never held
+REMEDY = "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer kernels or samples."
+
+
+class Storage(NamedTuple):
+    """What the user asked for."""
+
+    name: str = "dense"  # of `STORAGES`
+    backend: str = "numpy"
+    devices: Any = None
+    may_compress: bool = False  # closed-form updates on NumPy, of samples that have all views
+    announce: Callable[[str], None] | None = (
+        None  # is told how large the kernels are before they are evaluated
+    )
+
+
+def resolve_storage(
+    storage: Storage, shape: tuple[int, int, int], is_square: bool, is_source: bool
+) -> Storage:
+    """Decide what "auto" means, and say how large the kernels are.
+
+    Small kernels are dense. Others are compressed, where `may_compress` and every sample is compared with every other
+    one; evaluated anew, where they would take more than half of the memory that is left; and dense else.
+
+    Parameters
+    ----------
+    storage : Storage
+    shape : (n_kernels, n_rows, n_train)
+        Of the training kernels.
+    is_square : bool
+        Whether samples are compared with each other, not with landmarks.
+    is_source : bool
+        Whether rows are read in blocks.
+    """
+    n_bytes, name = _bytes(shape), storage.name
+    if is_source and name not in ("auto", "streamed"):
+        raise ValueError(
+            f'`storage` must be "auto" or "streamed" for rows that are read in blocks; got {name!r}. Or read all of '
+            "them, `rows[:]`."
+        )
+    if name == "compressed" and not is_square:
+        raise ValueError(
+            '`storage` must not be "compressed" with a bank that has `landmarks`: kernels between samples and '
+            'landmarks have no factors Z Z\'. Use "auto", "dense", "float32" or "streamed".'
+        )
+    if name == "auto":
+        left = available_memory()
+        is_large = is_source or (left is not None and n_bytes > SHARE * left)
+        name = "dense"
+        if is_square and storage.may_compress and n_bytes > SMALL:
+            name = "compressed"
+        elif is_large and storage.devices is None:
+            name = "streamed"
+    if storage.announce is not None:
+        held = (
+            format_bytes(n_bytes)
+            if name == "dense"
+            else f"{name}, {format_bytes(n_bytes)} if they were dense"
+        )
+        storage.announce(f"kernels: {shape[0]} of {shape[1]} x {shape[2]} entries, {held}")
+    return storage._replace(name=name)
+
+
+def _bytes(shape: tuple[int, int, int]) -> int:
+    return 8 * shape[0] * shape[1] * shape[2]
+
+
+class _Request(NamedTuple):
+    """A fitted bank whose training kernels are wanted."""
+
+    bank: KernelBank
+    X: Any  # validated rows, or a source of them
+    names: Sequence[str]
+    storage: Storage
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(n_kernels, n_rows, n_train) of the kernels."""
+        return self.bank.n_kernels_, len(self.X), len(self.bank.basis_)
+
+    def inspector(self) -> KernelInspector:
+        """Return what judges the kernels as they come."""
+        similarity = None if self.bank.landmarks_ is None else self.bank.train_diagonal().mean(axis=1)
+        return KernelInspector(self.names, known_psd=self.bank.kernels_known_psd_, self_similarity=similarity)
+
+    def inspected(self) -> Iterator[np.ndarray]:
+        """Evaluate kernel after kernel, each judged before it is passed on."""
+        inspector = self.inspector()
+        yield from inspector.watch(self.bank.train_kernels())
+        inspector.report()
+
+
+def hold_bank(bank: KernelBank, X: Any, names: Sequence[str], storage: Storage) -> Any:
+    """Return the training kernels of a bank that was fitted without them, judged once.
+
+    Parameters
+    ----------
+    bank : KernelBank
+        Fitted to `X`, with ``missing_views="error"``.
+    X : ndarray of shape (n_rows, n_features), or row source
+        Validated training rows.
+    names : sequence of str
+        What warnings call the kernels.
+    storage : Storage
+        From `resolve_storage`.
+
+    Raises
+    ------
+    MemoryError
+        Before the allocation, with the remedy.
+    """
+    return _HOLDERS[storage.name](_Request(bank, X, names, storage))
+
+
+def _split(request: _Request) -> Any:
+    """Dense kernels whose rows are split over devices; those in one place come from the bank itself."""
+    from bayesmkl.kernels.streamed_jax import shard_bank
+
+    _inspect_sample(request)
+    return shard_bank(request.bank, request.X, request.storage.devices)
+
+
+def _compressed(request: _Request) -> Any:
+    return compress_each(request.inspected(), request.bank.n_kernels_)
+
+
+def _float32(request: _Request) -> Any:
+    n_kernels, n_rows, n_train = request.shape
+    what = f"a stack of {n_kernels} kernels of {n_rows} x {n_train} entries in single precision"
+    require_memory(_bytes(request.shape) / 2, what, REMEDY)
+    return store_float32(request.inspected(), request.bank.n_kernels_)
+
+
+def _streamed(request: _Request) -> Any:
+    _inspect_sample(request)
+    if request.storage.backend == "jax":
+        from bayesmkl.kernels.streamed_jax import stream
+
+        return stream(request.bank, np.asarray(request.X[:]), request.storage.devices)
+    return streamed_stack(request.bank, request.X)
+
+
+_HOLDERS = {"dense": _split, "compressed": _compressed, "float32": _float32, "streamed": _streamed}
+
+
+def _inspect_sample(request: _Request) -> None:
+    """Judge the kernels on some rows, where all of them are never in one place."""
+    n_rows = len(request.X)
+    chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, INSPECTED_ROWS)).astype(int))
+    kernels = request.bank.evaluate(request.X[chosen])
+    inspector = request.inspector()
+    for kernel in kernels if request.bank.landmarks_ is not None else kernels[:, :, chosen]:
+        inspector.inspect(kernel)
+    inspector.report()
+
+
+def hold_given(stack: DenseStack, storage: Storage) -> Any:
+    """Return kernels that are there and were judged before in the form that `resolve_storage` found."""
+    kernels = stack.kernels
+    if storage.name == "streamed":
+        raise ValueError(
+            '`storage` "streamed" evaluates kernels when they are needed; precomputed ones are there already. Use a '
+            'KernelBank, or storage="auto".'
+        )
+    if storage.devices is not None:
+        from bayesmkl.kernels.sharded import shard
+
+        return shard(stack, storage.devices)
+    if storage.name == "float32":
+        return store_float32(kernels, len(kernels))
+    if storage.name == "dense":
+        return stack
+    short = compress_each(kernels, len(kernels))
+    return short if isinstance(short, LowRankStack) else stack
+
+
+def name_of(stack: Any) -> str:
+    """Name the form of a stack as `storage` does; "sharded" where rows are split over devices."""
+    names = {
+        "DenseStack": "dense",
+        "FoldStack": "dense",
+        "LowRankStack": "compressed",
+        "Float32Stack": "float32",
+    }
+    mesh = getattr(stack, "mesh", None)
+    if mesh is not None:
+        streamed = type(stack.local).__name__ == "KernelBlocks"
+        return "streamed" if streamed else "dense"
+    return names.get(type(stack).__name__, "streamed")

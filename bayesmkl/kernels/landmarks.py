@@ -1,0 +1,149 @@
+"""Landmarks: a few points that all samples are compared with, in place of all training samples.
+
+With B landmarks a kernel has N x B entries, so that kernels cost time and memory in proportion to N. Landmarks are
+centers of clusters of the training samples, samples drawn at random, or points that the user has.
+"""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array
+from threadpoolctl import threadpool_limits
+
+from bayesmkl._numerics.validation import check_choice, check_integer
+
+__all__ = ["SELECTIONS", "choose_landmarks"]
+
+SELECTIONS = ("kmeans", "random")
+# Clusters are learned from at most this many samples per landmark, so that they cost less than the kernels do.
+SAMPLES_PER_LANDMARK = 50
+LEAST_SAMPLES = 1000  # from all of them up to here
+ROUNDS = 10  # of k-means at most
+
+
+def choose_landmarks(
+    X: np.ndarray,
+    landmarks: Any,
+    selection: str = "kmeans",
+    random_state: int | None = None,
+    columns: np.ndarray | None = None,
+) -> np.ndarray:
+    """Choose landmarks among or between training samples, or check those that are given.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_train, n_features)
+        Training samples, finite. A sample of them will do.
+    landmarks : int or array-like of shape (n_landmarks, n_features)
+        Their number, or the landmarks themselves.
+    selection : {"kmeans", "random"}, default="kmeans"
+        With a number: the centers of a k-means clustering, or distinct training samples in their order.
+    random_state : int, default=None
+        Seed of the clustering or the draw; None is a fixed seed.
+    columns : ndarray of shape (n_used,), default=None
+        Columns that kernels see, each once: samples that agree in them count as equal. None: all.
+
+    Returns
+    -------
+    landmarks : ndarray of shape (n_landmarks, n_features)
+        In C order.
+
+    Raises
+    ------
+    ValueError
+        For a number that is not from 1 to the number of distinct training samples, and for an array of another
+        number of columns, or with NaN or infinity.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.landmarks import choose_landmarks
+    >>> X = np.array([[0.0], [0.2], [5.0], [5.2], [5.2]])
+    >>> np.sort(choose_landmarks(X[:4], 2), axis=0).round(2).tolist()
+    [[0.1], [5.1]]
+    >>> choose_landmarks(X, 4, "random").tolist()
+    [[0.0], [0.2], [5.0], [5.2]]
+    """
+    check_choice("landmark_selection", selection, SELECTIONS)
+    seed = 0 if random_state is None else check_integer("random_state", random_state, low=0)
+    is_number = isinstance(landmarks, Integral) and not isinstance(landmarks, bool)
+    if not is_number and np.ndim(landmarks) == 0:
+        raise ValueError(
+            "`landmarks` must be None, a whole number of them, or an array of shape (n_landmarks, n_features); got "
+            f"{landmarks!r}."
+        )
+    if not is_number:
+        return _given(landmarks, X.shape[1])
+    if not 1 <= landmarks <= len(X):
+        raise ValueError(
+            f"`landmarks` must be from 1 to the number of training samples, {len(X)}; got {landmarks}. "
+            "None compares with all samples."
+        )
+    used = X if columns is None or len(columns) == X.shape[1] else X[:, columns]
+    draw, rng = (_centers if selection == "kmeans" else _rows), np.random.default_rng(seed)
+    return np.ascontiguousarray(draw(X, used, int(landmarks), rng))
+
+
+def _given(landmarks: Any, n_features: int) -> np.ndarray:
+    try:
+        points = check_array(landmarks, dtype=np.float64, order="C", copy=True, input_name="landmarks")
+    except ValueError as error:
+        raise ValueError(
+            f"`landmarks` must be an array of finite numbers of shape (n_landmarks, n_features={n_features}): {error}"
+        ) from error
+    if points.shape[1] != n_features:
+        raise ValueError(
+            f"`landmarks` must have the columns of `X`, {n_features} of them; got shape {points.shape}. Every "
+            "landmark is a row, as a sample is."
+        )
+    return points
+
+
+def _rows(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw distinct samples."""
+    order = rng.permutation(len(X))
+    first = _distinct(used[order[:n_landmarks]])
+    if len(first) < n_landmarks:
+        first = _distinct(used[order])
+    _check_enough(len(first), n_landmarks)
+    return X[np.sort(order[first[:n_landmarks]])]
+
+
+def _centers(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.Generator) -> np.ndarray:
+    """Cluster the samples, or some of them if they are many."""
+    from sklearn.cluster import KMeans
+
+    some, n_some = np.arange(len(X)), max(LEAST_SAMPLES, SAMPLES_PER_LANDMARK * n_landmarks)
+    if len(X) > n_some:
+        some = np.sort(rng.permutation(len(X))[:n_some])
+        if len(_distinct(used[some])) < n_landmarks:
+            some = _distinct(used)
+    _check_enough(len(_distinct(used[some])), n_landmarks)
+    clustering = KMeans(n_landmarks, n_init=1, max_iter=ROUNDS, random_state=int(rng.integers(2**31)))
+    # threads add up in any order: one of them, for results that do not change in their last digits
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels = clustering.fit(used[some]).labels_
+    sizes = np.bincount(labels, minlength=n_landmarks)
+    _check_enough(int(np.count_nonzero(sizes)), n_landmarks)  # samples may differ by rounding alone
+    centers = np.zeros((n_landmarks, X.shape[1]))
+    np.add.at(centers, labels, X[some])
+    return centers / sizes[:, None]
+
+
+def _distinct(rows: np.ndarray) -> np.ndarray:
+    """Return the positions of rows that equal no row before them, in ascending order."""
+    return np.sort(np.unique(rows, axis=0, return_index=True)[1])
+
+
+def _check_enough(n_distinct: int, n_landmarks: int) -> None:
+    if n_distinct < n_landmarks:
+        raise ValueError(
+            f"`landmarks` must be at most the number of distinct training samples, {n_distinct}; got {n_landmarks}. "
+            "Samples that agree in all columns of all views count once."
+        )

@@ -1,0 +1,231 @@
+"""Every way to hold training kernels gives the same model, and what cannot be held is refused with the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import assert_same
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_predict
+
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, load_model, save_model
+from bayesmkl._estimator import storage as storage_module
+from bayesmkl.bemkl import BEMKLMultitaskRegressor
+from bayesmkl.datasets import load_wdbc, open_rows
+from bayesmkl.discriminative import UniformMKLClassifier
+from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
+from bayesmkl.kernels.cache import KernelCache, sharing_kernels
+from bayesmkl.posterior import to_datatree
+
+SWEEPS = {"max_iter": 20, "tol": 0.0, "accelerate": False, "backend": "numpy"}
+AGREEMENT = {"dense": 0.0, "compressed": 1e-7, "float32": 1e-5, "streamed": 1e-9}
+N_TRAIN, N_FEATURES = 70, 4
+
+
+@pytest.fixture(scope="module")
+def wdbc():
+    data = load_wdbc()
+    X = data.data[:110, :N_FEATURES]
+    return (X - X.mean(axis=0)) / X.std(axis=0), data.target[:110]
+
+
+@pytest.fixture
+def everything_large(monkeypatch):
+    """No kernels are too small to be compressed."""
+    monkeypatch.setattr(storage_module, "SMALL", 0)
+
+
+def bank(**options):
+    return KernelBank([Gaussian(width=2), Linear(), Polynomial(degree=2)], views="all+each", **options)
+
+
+def summary(model, X):
+    """What users see of a classifier: weights, shares, bound, probabilities."""
+    latent = np.concatenate(model.predict_latent(X, return_std=True), axis=None)
+    return [model.kernel_weights_, model.kernel_shares_, np.array(model.elbo_history_), latent]
+
+
+@pytest.fixture(scope="module")
+def dense(wdbc):
+    X, y = wdbc
+    return BEMKLClassifier(bank(), storage="dense", **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
+
+
+@pytest.mark.parametrize(
+    ("given", "storage"),
+    [*(("bank", name) for name in AGREEMENT), *(("precomputed", name) for name in list(AGREEMENT)[:3])],
+)
+def test_every_storage_gives_the_dense_model(wdbc, dense, storage, given):
+    X, y = wdbc
+    if given == "bank":
+        model = BEMKLClassifier(bank(), storage=storage, **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
+        rows = X[N_TRAIN:]
+    else:
+        own = bank().fit(X[:N_TRAIN])
+        kernels, rows = (own.transform(part) for part in (X[:N_TRAIN], X[N_TRAIN:]))
+        model = BEMKLClassifier("precomputed", storage=storage, **SWEEPS).fit(kernels, y[:N_TRAIN])
+    assert model.storage_ == storage
+    if storage in ("compressed", "float32"):
+        assert model.kernel_bytes_ <= 0.5 * dense.kernel_bytes_
+    for found, expected in zip(summary(model, rows), summary(dense, X[N_TRAIN:]), strict=True):
+        assert_same(found, expected, max(AGREEMENT[storage], 1e-12))
+
+
+@pytest.mark.parametrize("storage", ["compressed", "float32", "streamed"])
+def test_regression_and_several_outputs_in_every_storage(wdbc, storage):
+    X, y = wdbc
+    targets = np.column_stack([X[:, 0] * X[:, 1], X[:, 2], y])
+    for target in (targets[:, 0], targets[:, :2]):
+        models = [
+            BEMKLRegressor(bank(), storage=name, **SWEEPS).fit(X[:N_TRAIN], target[:N_TRAIN])
+            for name in ("dense", storage)
+        ]
+        expected, found = (model.predict(X[N_TRAIN:], return_std=True) for model in models)
+        assert_same(np.array(found), np.array(expected), AGREEMENT[storage])
+    models = [
+        BEMKLClassifier(bank(), storage=name, **SWEEPS).fit(X[:N_TRAIN], targets[:N_TRAIN] > 0.0)
+        for name in ("dense", storage)
+    ]
+    expected, found = (model.predict_proba(X[N_TRAIN:]) for model in models)
+    assert_same(np.array(found), np.array(expected), AGREEMENT[storage])
+
+
+def test_auto_is_dense_for_small_kernels_and_compressed_for_large_ones(wdbc, dense, monkeypatch):
+    X, y = wdbc
+    model = BEMKLClassifier(bank(), **SWEEPS)
+    assert model.fit(X[:N_TRAIN], y[:N_TRAIN]).storage_ == "dense"
+    monkeypatch.setattr(storage_module, "SMALL", 0)
+    assert model.fit(X[:N_TRAIN], y[:N_TRAIN]).storage_ == "compressed"
+    assert_same(model.kernel_weights_, dense.kernel_weights_, 1e-7)
+    assert model.training_factors_ is None  # kept only where asked for by name
+    narrow = KernelBank([Gaussian(width=0.5)], views="all")
+    assert clone(model).set_params(kernels=narrow).fit(X[:N_TRAIN], y[:N_TRAIN]).storage_ == "dense"
+    assert (
+        not clone(model).set_params(backend="jax")._storage().may_compress
+    )  # every new rank would be compiled
+    for refusing in ({"kernels": bank(landmarks=9)}, {"missing_views": "integrate"}):
+        other = clone(model).set_params(**refusing).set_params(max_iter=1)
+        assert other.fit(X[:N_TRAIN], y[:N_TRAIN]).storage_ == "dense", refusing
+
+
+def test_auto_is_streamed_where_landmarks_need_more_than_half_of_the_memory(wdbc, monkeypatch):
+    X, y = wdbc
+    model = BEMKLClassifier(bank(landmarks=X[:9]), **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
+    monkeypatch.setattr(storage_module, "available_memory", lambda: 1.9 * model.kernel_bytes_)
+    again = clone(model).fit(X[:N_TRAIN], y[:N_TRAIN])
+    assert (model.storage_, again.storage_) == ("dense", "streamed")
+    assert_same(again.kernel_weights_, model.kernel_weights_, 1e-9)
+
+
+@pytest.mark.usefixtures("everything_large")
+def test_compressed_kernels_come_out_of_a_shared_cache(wdbc, dense):
+    X, y = wdbc
+    cache = KernelCache()
+    with sharing_kernels(cache):
+        models = [BEMKLClassifier(bank(), **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN]) for _ in range(2)]
+    assert cache.tally.n_evaluated == cache.tally.n_reused == 1
+    for model in models:
+        assert model.storage_ == "compressed"
+        assert_same(model.kernel_weights_, dense.kernel_weights_, 1e-7)
+
+
+def test_unlabeled_samples_in_every_storage(wdbc):
+    X, y = wdbc
+    partial = np.where(np.arange(N_TRAIN) % 3, 0, y[:N_TRAIN])
+    models = [
+        BEMKLClassifier(bank(), storage=name, unlabeled_label=0, **SWEEPS).fit(X[:N_TRAIN], partial)
+        for name in ("dense", "compressed", "float32", "streamed")
+    ]
+    for model in models[1:]:
+        assert_same(model.kernel_weights_, models[0].kernel_weights_, 1e-5)
+        np.testing.assert_array_equal(model.transduction_, models[0].transduction_)
+
+
+def test_rows_that_are_read_in_blocks_give_the_model_of_the_array(wdbc, tmp_path):
+    X, y = wdbc
+    np.save(tmp_path / "X.npy", X)
+    rows = open_rows(tmp_path / "X.npy")
+    model = BEMKLClassifier(bank(landmarks=X[:9]), **SWEEPS)
+    expected, found = clone(model).fit(X, y), clone(model).fit(rows, y)
+    assert found.storage_ == "streamed"
+    assert_same(found.kernel_weights_, expected.kernel_weights_, 1e-9)
+    assert_same(found.predict_proba(rows), expected.predict_proba(X), 1e-9)
+    assert_same(found.predict_proba(X[:5]), expected.predict_proba(X[:5]), 1e-9)
+    with pytest.raises(ValueError, match="read in blocks: the model has no training samples"):
+        to_datatree(found)
+    with pytest.raises(ValueError, match="`landmarks` must be given where `X` is read in blocks"):
+        BEMKLClassifier(bank()).fit(rows, y)
+    with pytest.raises(ValueError, match='`storage` must be "auto" or "streamed" for rows that are read in'):
+        clone(model).set_params(storage="dense").fit(rows, y)
+    with pytest.raises(ValueError, match="`X` must be an array or a DataFrame for UniformMKLClassifier"):
+        UniformMKLClassifier(bank()).fit(rows, y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        clone(model).fit(rows, y[:50])
+
+
+def test_a_compressed_model_keeps_its_factors_in_its_file(wdbc, tmp_path):
+    X, y = wdbc
+    model = BEMKLClassifier(bank(), storage="compressed", **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
+    save_model(model, tmp_path / "m.skops")
+    loaded = load_model(tmp_path / "m.skops")
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert loaded.training_factors_.n_kernels == model.n_kernels_in_
+
+
+def test_storage_passes_through_cross_validation(wdbc):
+    X, y = wdbc
+    expected, found = (
+        cross_val_predict(BEMKLClassifier(bank(), storage=name, **SWEEPS), X, y, cv=2, method="predict_proba")
+        for name in ("dense", "compressed")
+    )
+    assert_same(found, expected, 1e-6)
+
+
+def test_a_large_fit_is_refused_before_it_starts(wdbc, monkeypatch):
+    X, y = wdbc
+    calls = []
+    monkeypatch.setattr("bayesmkl.kernels.memory.available_memory", lambda: 10**5)
+    monkeypatch.setattr("bayesmkl.kernels.bank.SURELY_THERE", 0)
+    monkeypatch.setattr(Gaussian, "evaluate", lambda *_: calls.append(1))
+    with pytest.raises(MemoryError, match=r"15 kernels of 110 x 110 entries needs 1.5 MB, and 100 kB are"):
+        BEMKLClassifier(bank(), storage="dense").fit(X, y)
+    with pytest.raises(MemoryError, match=r"single precision needs 726 kB.*landmarks=256"):
+        BEMKLClassifier(bank(), storage="float32").fit(X, y)
+    assert not calls
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"storage": "sparse"}, "`storage` must be one of"),
+        ({"storage": "compressed", "inference": "gibbs"}, "`storage` 'compressed' needs inference=\"vb\""),
+        ({"storage": "streamed", "missing_views": "integrate"}, "`storage` 'streamed' needs inference"),
+        ({"devices": 1}, '`devices` needs backend="jax"; got 1'),
+        ({"devices": 1000, "backend": "jax"}, "`devices` must be from 1 to"),
+        ({"devices": "gpu", "backend": "jax"}, '`devices` must be None, "all" or a number'),
+        (
+            {"devices": 1, "backend": "jax", "storage": "compressed"},
+            '`devices` hold kernels with storage="de',
+        ),
+    ],
+)
+def test_mistakes_are_named_before_work_starts(wdbc, options, message, monkeypatch):
+    X, y = wdbc
+    monkeypatch.setattr(KernelBank, "fit", None)
+    monkeypatch.setattr(KernelBank, "fit_transform", None)
+    options = {"backend": "numpy", **options}
+    for estimator in (BEMKLClassifier, BEMKLRegressor):
+        with pytest.raises(ValueError, match=message):
+            estimator(bank(), **options).fit(X, y)
+
+
+def test_streaming_needs_a_bank(wdbc):
+    X, y = wdbc
+    with pytest.raises(ValueError, match='`storage` "streamed" evaluates kernels when they are needed'):
+        BEMKLClassifier("precomputed", storage="streamed").fit(bank().fit_transform(X), y)
+
+
+def test_multitask_models_hold_dense_kernels(wdbc, everything_large):
+    X, _ = wdbc
+    model = BEMKLMultitaskRegressor(bank(), max_iter=5, tol=0.0).fit(X, X[:, :2])
+    assert np.isfinite(model.predict(X)).all()

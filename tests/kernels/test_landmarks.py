@@ -1,0 +1,317 @@
+"""Landmarks: what they are, kernels against them by formula and by explicit features, and what users get wrong."""
+
+from __future__ import annotations
+
+import pickle
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn.cluster
+from sklearn.base import clone
+from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
+
+from bayesmkl.kernels import (
+    Cosine,
+    FromDistance,
+    Gaussian,
+    KernelBank,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Tanimoto,
+)
+from bayesmkl.kernels.cache import KernelCache, sharing_kernels
+from bayesmkl.kernels.checks import KernelQualityWarning, check_kernel_stack
+from bayesmkl.kernels.columns import BankColumns
+from bayesmkl.kernels.landmarks import LEAST_SAMPLES, SAMPLES_PER_LANDMARK, choose_landmarks
+
+RNG = np.random.default_rng(11)
+TRAIN = RNG.normal(size=(40, 3)) + 0.5
+ROWS = RNG.normal(size=(7, 3))
+POINTS = RNG.normal(size=(6, 3))
+for _shared in (TRAIN, ROWS, POINTS):
+    _shared.flags.writeable = False
+MIXED = [Gaussian(width=2), Laplacian(), Polynomial(3), Linear(), Cosine(), Tanimoto(), FromDistance(), "rbf"]
+NORMALIZE = [None, "spherical", "trace", "center", ("center", "spherical")]
+
+
+# --- kernels between samples and landmarks -----------------------------------------------------
+
+
+@pytest.mark.parametrize("normalize", NORMALIZE, ids=str)
+def test_degenerate_all_training_samples_as_landmarks_give_the_kernels_among_samples(normalize):
+    views = {"all": [0, 1, 2], "right": [2]}
+    plain, bank = (KernelBank(MIXED, views, normalize, landmarks=points) for points in (None, TRAIN))
+    expected, found = plain.fit_transform(TRAIN), bank.fit_transform(TRAIN)
+    scale = np.abs(expected).max(axis=(0, 1))
+    assert np.all(np.abs(found - expected) <= 1e-12 * scale)
+    assert np.all(np.abs(bank.transform(ROWS) - plain.transform(ROWS)) <= 1e-12 * scale)
+    np.testing.assert_allclose(bank.train_diagonal(), plain.train_diagonal(), rtol=1e-12, atol=1e-12)
+
+
+def test_other_library_kernels_against_given_landmarks():
+    kernels = [Gaussian(gamma=0.3), Polynomial(2)]
+    stack = KernelBank(kernels, {"two": [0, 2]}, normalize=None, landmarks=POINTS).fit_transform(TRAIN)
+    X, Z = TRAIN[:, [0, 2]], POINTS[:, [0, 2]]
+    np.testing.assert_allclose(stack[..., 0], rbf_kernel(X, Z, gamma=0.3), rtol=1e-12)
+    expected = polynomial_kernel(X, Z, degree=2, gamma=1.0, coef0=1.0)
+    np.testing.assert_allclose(stack[..., 1], expected, rtol=1e-12, atol=1e-12)
+
+
+def test_statistics_of_normalizations_are_those_of_the_landmarks_by_explicit_features():
+    origin = POINTS.mean(axis=0)
+    X, Z = TRAIN - origin, POINTS - origin
+    lengths = np.linalg.norm(X, axis=1)[:, None], np.linalg.norm(Z, axis=1)
+    expected = {
+        "center": X @ Z.T,
+        "spherical": TRAIN
+        @ POINTS.T
+        / np.linalg.norm(TRAIN, axis=1)[:, None]
+        / np.linalg.norm(POINTS, axis=1),
+        ("center", "spherical"): X @ Z.T / lengths[0] / lengths[1],
+        "trace": TRAIN @ POINTS.T / (POINTS**2).sum(axis=1).mean(),
+    }
+    for normalize, kernel in expected.items():
+        bank = KernelBank(Linear(), normalize=normalize, landmarks=POINTS)
+        np.testing.assert_allclose(bank.fit_transform(TRAIN)[..., 0], kernel, rtol=1e-11, atol=1e-12)
+
+
+def test_learned_scale_is_that_of_the_landmarks():
+    bank = KernelBank(FromDistance(), landmarks=POINTS).fit(TRAIN)
+    distances = np.sqrt(((POINTS[:, None] - POINTS) ** 2).sum(axis=-1))
+    assert bank.kernels_[0].scale_ == pytest.approx(distances[np.triu_indices(6, 1)].mean(), rel=1e-12)
+
+
+@pytest.mark.parametrize("normalize", NORMALIZE, ids=str)
+def test_fit_and_fit_transform_and_rows_on_their_own_agree(normalize):
+    bank = KernelBank(MIXED, "all+each", normalize, landmarks=9)
+    stack = bank.fit_transform(TRAIN)
+    assert stack.shape == (40, 9, 32)
+    fitted = clone(bank).fit(TRAIN)
+    np.testing.assert_array_equal(np.moveaxis(stack, -1, 0), fitted.train_stack())
+    few = np.concatenate(
+        [fitted.transform(TRAIN[rows]) for rows in (slice(0, 1), slice(1, 25), slice(25, 40))]
+    )
+    np.testing.assert_allclose(
+        few, stack, rtol=1e-12, atol=1e-13
+    )  # a product of one row rounds in another order
+    np.testing.assert_array_equal(fitted.evaluate(TRAIN, np.array([3, 20])), fitted.train_stack()[[3, 20]])
+
+
+def test_fit_holds_no_kernel_of_all_samples():
+    X = np.random.default_rng(0).normal(size=(20_000, 2))
+    bank = KernelBank([Gaussian(), Linear()], normalize=("center", "spherical"), landmarks=64)  # 20 MB
+    bank.fit(X[:5000])  # imports
+    tracemalloc.start()
+    bank.fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e6
+
+
+# --- which landmarks ---------------------------------------------------------------------------
+
+
+def test_basis_is_the_training_data_itself_without_landmarks():
+    bank = KernelBank(Linear()).fit(TRAIN)
+    assert bank.basis_ is bank.X_train_
+    assert bank.landmarks_ is None
+    again = pickle.loads(pickle.dumps(bank))
+    assert again.basis_ is again.X_train_
+
+
+def test_given_landmarks_are_copied():
+    points = POINTS.copy()
+    bank = KernelBank(Linear(), landmarks=points).fit(TRAIN)
+    points[:] = 0.0
+    np.testing.assert_array_equal(bank.basis_, POINTS)
+
+
+def test_recovery_kmeans_finds_the_means_of_separated_groups(rng):
+    means = 20.0 * np.arange(6)[:, None] + np.array([0.0, 5.0])
+    groups = means[:, None] + rng.normal(size=(6, 30, 2))
+    found = choose_landmarks(groups.reshape(-1, 2)[rng.permutation(180)], 6)
+    np.testing.assert_allclose(found[np.argsort(found[:, 0])], groups.mean(axis=1), rtol=1e-12)
+
+
+def test_clusters_are_nearer_to_the_samples_than_drawn_samples_are(rng):
+    X = rng.normal(size=(400, 2))
+
+    def distance(points):
+        return ((X[:, None] - points) ** 2).sum(axis=-1).min(axis=1).mean()
+
+    assert distance(choose_landmarks(X, 20)) < 0.8 * distance(choose_landmarks(X, 20, "random"))
+
+
+def test_random_landmarks_are_distinct_samples_in_order(rng):
+    X = rng.integers(0, 4, size=(60, 2)).astype(float)
+    distinct = np.unique(X, axis=0)
+    found = choose_landmarks(X, len(distinct), "random")
+    np.testing.assert_array_equal(np.unique(found, axis=0), distinct)
+    np.testing.assert_array_equal(choose_landmarks(TRAIN, len(TRAIN), "random"), TRAIN)
+
+
+@pytest.mark.parametrize("selection", ["kmeans", "random"])
+def test_one_landmark_and_as_many_as_distinct_samples(selection, rng):
+    X = rng.integers(0, 3, size=(80, 2)).astype(float)
+    distinct = np.unique(X, axis=0)
+    every = choose_landmarks(X, len(distinct), selection)
+    np.testing.assert_allclose(every[np.lexsort(every.T[::-1])], distinct, atol=1e-12)
+    one = choose_landmarks(X, 1, selection)
+    assert one.shape == (1, 2)
+    if selection == "kmeans":
+        np.testing.assert_allclose(one[0], X.mean(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("selection", ["kmeans", "random"])
+def test_seeds_decide_and_threads_do_not(selection, rng):
+    X = rng.normal(size=(3000, 5))
+    first = choose_landmarks(X, 20, selection, 3)
+    with threadpool_limits(2):
+        np.testing.assert_array_equal(choose_landmarks(X, 20, selection, 3), first)
+    assert np.abs(choose_landmarks(X, 20, selection, 4) - first).max() > 0.1
+    np.testing.assert_array_equal(choose_landmarks(X, 20, selection), choose_landmarks(X, 20, selection))
+
+
+def test_clusters_are_learned_from_a_bounded_number_of_samples(monkeypatch, rng):
+    seen, fit = [], sklearn.cluster.KMeans.fit
+    monkeypatch.setattr(
+        sklearn.cluster.KMeans, "fit", lambda self, X, *args: seen.append(len(X)) or fit(self, X, *args)
+    )
+    choose_landmarks(rng.normal(size=(2000, 2)), 4)
+    choose_landmarks(rng.normal(size=(2000, 2)), 30)
+    assert seen == [LEAST_SAMPLES, 30 * SAMPLES_PER_LANDMARK]
+    rare = np.repeat([[0.0], [1.0], [2.0]], [5000, 1, 1], axis=0)  # a sample of them may hold zeros alone
+    assert np.sort(choose_landmarks(rare, 3).ravel()).tolist() == [0.0, 1.0, 2.0]
+
+
+def test_columns_that_no_kernel_sees_do_not_choose(rng):
+    X = np.column_stack([rng.normal(size=200), 1e6 * rng.normal(size=200)])
+    seen = KernelBank(Linear(), {"first": [0]}, landmarks=5).fit(X).basis_[:, 0]
+    alone = KernelBank(Linear(), landmarks=5).fit(X[:, :1]).basis_[:, 0]
+    np.testing.assert_array_equal(seen, alone)
+
+
+def test_equal_banks_share_their_kernels_and_others_do_not():
+    cache = KernelCache()
+    with sharing_kernels(cache):
+        for landmarks in (5, 5, 6):
+            bank = KernelBank(Gaussian(), landmarks=landmarks)
+            stack = bank.fit_transform(TRAIN)
+            assert stack.shape[1] == len(bank.basis_) == landmarks
+            np.testing.assert_array_equal(bank.shared_rows(ROWS), bank.evaluate(ROWS))
+    assert (cache.tally.n_evaluated, cache.tally.n_reused) == (4, 2)
+
+
+@parametrize_with_checks([KernelBank(Gaussian(), landmarks=1)])
+def test_estimator_contract(estimator, check):
+    check(estimator)
+
+
+# --- what users get wrong ----------------------------------------------------------------------
+
+WRONG = [
+    (0, r"from 1 to the number of training samples, 40; got 0"),
+    (41, r"from 1 to the number of training samples, 40; got 41"),
+    (2.5, r"`landmarks` must be None, a whole number"),
+    (True, r"`landmarks` must be None, a whole number"),
+    ("half", r"`landmarks` must be None, a whole number"),
+    (np.zeros((4, 2)), r"`landmarks` must have the columns of `X`, 3 of them; got shape \(4, 2\)"),
+    (np.full((4, 3), np.nan), r"`landmarks` must be an array of finite numbers(.|\n)*NaN"),
+    (np.zeros(3), r"`landmarks` must be an array of finite numbers of shape"),
+    (np.zeros((0, 3)), r"`landmarks` must be an array of finite numbers of shape"),
+]
+
+
+@pytest.mark.parametrize(("landmarks", "message"), WRONG, ids=[message[:30] for _, message in WRONG])
+def test_wrong_landmarks_are_refused(landmarks, message):
+    with pytest.raises(ValueError, match=message):
+        KernelBank(Linear(), landmarks=landmarks).fit(TRAIN)
+
+
+@pytest.mark.parametrize("selection", ["kmeans", "random"])
+def test_fewer_distinct_samples_than_landmarks(selection):
+    X = np.repeat(TRAIN[:4], 5, axis=0)
+    with pytest.raises(ValueError, match=r"number of distinct training samples, 4; got 5"):
+        KernelBank(Linear(), landmarks=5, landmark_selection=selection).fit(X)
+    with pytest.raises(ValueError, match="Samples that agree in all columns of all views count once"):
+        KernelBank(Linear(), {"v": [0]}, landmarks=5, landmark_selection=selection).fit(
+            np.column_stack([np.arange(20) % 4, np.arange(20.0)])
+        )
+
+
+def test_samples_that_differ_by_rounding_alone():
+    X = 1.0 + 1e-17 * np.arange(8.0)[:, None] + np.repeat([[0.0], [1e-16]], 4, axis=0)
+    with pytest.raises(ValueError, match="number of distinct training samples"):
+        choose_landmarks(X, 8)
+
+
+def test_other_wrong_parameters():
+    with pytest.raises(
+        ValueError, match="`landmark_selection` must be one of 'kmeans', 'random'; got 'grid'"
+    ):
+        KernelBank(Linear(), landmarks=2, landmark_selection="grid").fit(TRAIN)
+    with pytest.raises(ValueError, match="`random_state` must be a whole number >= 0; got -1"):
+        KernelBank(Linear(), landmarks=2, random_state=-1).fit(TRAIN)
+    with pytest.raises(ValueError, match='`landmarks` must be None with `missing_views="keep"`'):
+        KernelBank(Linear(), missing_views="keep", landmarks=2).fit(TRAIN)
+
+
+def test_columns_of_a_data_frame_of_landmarks_are_those_of_the_samples():
+    frame, points = (pd.DataFrame(values, columns=["a", "b", "c"]) for values in (TRAIN, POINTS))
+    found = KernelBank(Linear(), landmarks=points).fit_transform(frame)
+    np.testing.assert_array_equal(found, KernelBank(Linear(), landmarks=POINTS).fit_transform(TRAIN))
+    with pytest.raises(ValueError, match=r"`landmarks` must have the columns of `X`, in their order"):
+        KernelBank(Linear(), landmarks=points[["b", "a", "c"]]).fit(frame)
+
+
+def test_distances_to_all_training_samples_have_no_landmarks():
+    distances = np.abs(TRAIN[:, :1] - TRAIN[:, 0])
+    with pytest.raises(ValueError, match=r'`landmarks` must be None with FromDistance\("precomputed"\)'):
+        KernelBank(FromDistance("precomputed"), landmarks=40).fit(distances)
+    positions = np.arange(40.0)[:, None]
+    kernel = FromDistance(distances, scale=1.0)
+    bank = KernelBank(kernel, normalize=None, landmarks=8, landmark_selection="random").fit(positions)
+    of_landmarks = bank.basis_[:, 0].astype(int)
+    np.testing.assert_allclose(bank.train_stack()[0], np.exp(-distances[:, of_landmarks]), rtol=1e-14)
+    with pytest.raises(ValueError, match='`landmark_selection` must be "random" where a matrix holds'):
+        KernelBank(kernel, landmarks=8).fit(positions)
+
+
+def test_columns_of_training_kernels_are_for_banks_without_landmarks():
+    with pytest.raises(ValueError, match=r"`bank` must compare training samples with each other"):
+        BankColumns(KernelBank(Linear(), landmarks=3).fit(TRAIN))
+
+
+# --- what is doubtful about kernels between samples and landmarks ------------------------------
+
+
+def test_kernels_of_landmarks_are_judged_without_a_diagonal(rng):
+    wide = rbf_kernel(TRAIN, POINTS, gamma=0.1)
+    narrow = rbf_kernel(TRAIN, POINTS, gamma=100.0)
+    kernels = np.stack([wide, 2.0 * wide, narrow, np.full_like(wide, 0.3), 1e6 * (wide + TRAIN[:, :1] ** 2)])
+    names = ["wide", "double", "narrow", "flat", "huge"]
+    with pytest.warns(KernelQualityWarning) as caught:
+        check_kernel_stack(kernels, names, self_similarity=np.array([1.0, 2.0, 1.0, 1.0, 1e6]))
+    lines = str(caught[0].message).split("\n")[1:]
+    assert [line.split(":")[0].split(" ")[1] for line in lines] == [
+        "near-zero",
+        "constant",
+        "duplicates",
+        "scaled",
+    ]
+    for line, found in zip(lines, ["narrow.", "flat.", "wide = double.", "flat (mean"], strict=True):
+        assert f": {found}" in line
+
+
+def test_square_kernels_of_landmarks_need_not_be_symmetric(recwarn):
+    check_kernel_stack(rbf_kernel(TRAIN[:6], POINTS, gamma=0.1)[None], ["one"], self_similarity=np.ones(1))
+    assert not recwarn
+    with pytest.raises(ValueError, match="kernel 'one' has NaN"):
+        check_kernel_stack(np.full((1, 6, 4), np.nan), ["one"], self_similarity=np.ones(1))
+    with pytest.raises(ValueError, match="those of landmarks need `self_similarity`"):
+        check_kernel_stack(np.ones((1, 6, 4)), ["one"])
