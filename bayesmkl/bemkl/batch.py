@@ -1,10 +1,14 @@
-"""Several models of one algorithm that are fitted together, such as the classes against the rest.
+"""Several models of one algorithm that are fitted together: classes against the rest, folds, settings of a grid.
 
 Every model gets what its own fit would have found. On NumPy they follow one another, and agree with it to the last
 bit. On JAX their loops advance in lock step. One compiled function sweeps several models, mapped over what differs
-from model to model, mostly the labels; the kernels, their gram matrix and whatever else is the same array in all
-problems is there once, and one pass over the kernels serves all that are swept together. Sums then run in another
+from model to model, such as labels or priors; the kernels, their gram matrix and whatever else is the same array in
+all problems is there once, and one pass over the kernels serves all that are swept together. Sums then run in another
 order, and acceleration makes the most of such differences: fits agree as far as the tolerance decides them.
+
+Models with kernels of their own, such as folds, are padded to one size (`padding`). An accelerator sweeps them
+together. A CPU would gain nothing: there the models that share their kernels are one batch, and batches of the same
+size run what was compiled for the first.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from bayesmkl.bemkl.loop import (
     largest_dimension,
     maximize_elbo,
 )
+from bayesmkl.bemkl.padding import ExactShape, Padding, pad_problems, size_class, stored_kernels
 
 __all__ = ["maximize_elbo_batch"]
 
@@ -49,7 +54,7 @@ def maximize_elbo_batch(
     ----------
     algorithm : module
     problems, starts : sequences of NamedTuple
-        Of the same shapes. What is the same array in all problems should be the same object: it is not copied.
+        What is the same array in several problems should be the same object: it is not copied.
     options : LoopOptions
     on_sweep : callable, optional
         Called with the sweeps done, on average over all models, and the sum of the bounds so far.
@@ -59,8 +64,18 @@ def maximize_elbo_batch(
     list of LoopResult
         In the order of the problems.
     """
-    run = _on_jax if options.backend == "jax" and len(problems) > 1 else _in_turn
-    return run(algorithm, problems, starts, options, _observers(len(problems), on_sweep))
+    observers = _observers(len(problems), on_sweep)
+    if options.backend != "jax" or len(problems) == 1:
+        return _in_turn(algorithm, problems, starts, options, observers)
+    results: dict[int, LoopResult] = {}
+    for batch in _batches(problems):
+        run = _on_jax if len(batch) > 1 else _in_turn
+        own, own_starts, own_observers = (
+            [all_of[k] for k in batch] for all_of in (problems, starts, observers)
+        )
+        found = run(algorithm, own, own_starts, options, own_observers)
+        results |= dict(zip(batch, found, strict=True))
+    return [results[k] for k in range(len(problems))]
 
 
 def _observers(n_models: int, on_sweep: OnSweep | None) -> list[OnSweep | None]:
@@ -92,14 +107,31 @@ class _Swept(NamedTuple):
 
     states: Any  # of all of them, JAX arrays with a leading axis
     slot: int
+    padding: Padding | ExactShape
     carry: Any  # of this model, NumPy arrays
     scales: Any
+
+
+def _batches(problems: Sequence[Any]) -> list[list[int]]:
+    """Return which problems are swept together, by their positions."""
+    import jax
+
+    on_cpu = jax.default_backend() == "cpu"
+    batches: dict[Any, list[int]] = {}
+    for k, problem in enumerate(problems):
+        kernels = id(stored_kernels(problem.stack)) if on_cpu else None
+        key = (
+            (k,) if hasattr(problem.stack, "mesh") else (size_class(problem), kernels)
+        )  # split over devices: alone
+        batches.setdefault(key, []).append(k)
+    return list(batches.values())
 
 
 def _on_jax(algorithm: Any, problems: Any, starts: Any, options: Any, observers: Any) -> list[LoopResult]:
     import jax
 
-    most = _at_once(len(problems), largest_dimension(starts[0]))
+    problems, paddings = pad_problems(problems)
+    most = _at_once(len(problems), largest_dimension(paddings[0].start(starts[0])))
     with jax.enable_x64(True):
         leaves, axes, structure = _merge(problems)
         sweep_all = _compile(algorithm.sweep, algorithm.carry, algorithm.scales, structure, axes)
@@ -107,22 +139,24 @@ def _on_jax(algorithm: Any, problems: Any, starts: Any, options: Any, observers:
         views = Views(
             lambda state: state.carry,
             lambda state: state.scales,
-            lambda state: jax.tree.map(np.asarray, take(state.states, state.slot)),
+            lambda state: state.padding.state(jax.tree.map(np.asarray, take(state.states, state.slot))),
             algorithm.COORDINATES,
         )
 
         def dispatch(group: list[int], waiting: dict[int, Any]) -> Any:
             slots = group + group[-1:] * (_slots(len(group), most) - len(group))
             own = [leaf if axis is None else leaf[slots] for leaf, axis in zip(leaves, axes, strict=True)]
-            return sweep_all(
-                own, jax.tree.map(lambda *fields: np.stack(fields), *[waiting[k] for k in slots])
-            )
+            padded = [paddings[k].start(waiting[k]) for k in slots]
+            return sweep_all(own, jax.tree.map(lambda *fields: np.stack(fields), *padded))
 
         def sweep(waiting: dict[int, Any]) -> dict[int, Any]:
             models = list(waiting)
             groups = [models[first : first + most] for first in range(0, len(models), most)]
             running = [dispatch(group, waiting) for group in groups]
-            found = [_split(len(group), *swept) for group, swept in zip(groups, running, strict=True)]
+            found = [
+                _split([paddings[k] for k in group], *swept)
+                for group, swept in zip(groups, running, strict=True)
+            ]
             return dict(zip(models, chain.from_iterable(found), strict=True))
 
         ascents = [
@@ -142,12 +176,13 @@ def _at_once(n_models: int, size: int) -> int:
 
 
 def _slots(n_models: int, most: int) -> int:
-    """How many slots a call has for `n_models`: `most`, its half, its quarter ..., each to be compiled once.
+    """How many slots a call has for `n_models`: `most`, or its eighth, its 64th ..., each to be compiled once.
 
-    Slots that are left over sweep the last model again.
+    Slots that are left over sweep the last model again: a CPU has few of them, and would take longer to compile a
+    smaller size. Where an accelerator has many, they may cost what they would if they were needed.
     """
-    while most >= 2 * n_models:
-        most //= 2
+    while most >= 8 * n_models:
+        most //= 8
     return most
 
 
@@ -172,8 +207,9 @@ def _compile(sweep: Any, carry: Any, scales: Any, structure: Any, axes: tuple[in
     import jax
 
     def one(leaves: Any, start: Any) -> Any:
-        state, elbo = sweep(jax.tree.unflatten(structure, leaves), start)
-        return state, elbo, carry(state), scales(state)
+        problem = jax.tree.unflatten(structure, leaves)
+        state, elbo = sweep(problem, start)
+        return state, elbo, carry(problem, state), scales(state)
 
     return jax.jit(jax.vmap(one, in_axes=(list(axes), 0)))
 
@@ -185,13 +221,16 @@ def _take(states: Any, slot: Any) -> Any:
     return jax.tree.map(lambda field: field[slot], states)
 
 
-def _split(n_models: int, states: Any, bounds: Any, carry: Any, scales: Any) -> list[tuple[_Swept, float]]:
+def _split(
+    paddings: list[Padding | ExactShape], states: Any, bounds: Any, carry: Any, scales: Any
+) -> list[tuple[_Swept, float]]:
     """Return state and bound of every model, and forget the slots behind them."""
     import jax
 
-    carry, scales = jax.tree.map(np.asarray, (carry, scales))
+    carry, scales, bounds = jax.tree.map(np.asarray, (carry, scales, bounds))
 
-    def swept(slot: int) -> _Swept:
-        return _Swept(states, slot, *jax.tree.map(lambda field: field[slot], (carry, scales)))
+    def swept(slot: int, padding: Padding | ExactShape) -> _Swept:
+        own = (jax.tree.map(lambda field: field[slot], moments) for moments in (carry, scales))
+        return _Swept(states, slot, padding, *map(padding.carry, own))
 
-    return [(swept(slot), float(bound)) for slot, bound in enumerate(np.asarray(bounds)[:n_models])]
+    return [(swept(slot, own), own.bound(bounds[slot])) for slot, own in enumerate(paddings)]

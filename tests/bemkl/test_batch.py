@@ -26,6 +26,7 @@ from bayesmkl.bemkl import batch, binary, multiclass, regression
 from bayesmkl.bemkl.batch import maximize_elbo_batch
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.nonnegative import nonnegative
+from bayesmkl.kernels.stack import DenseStack
 
 N_SAMPLES, N_KERNELS, N_MODELS = 20, 3, 5
 AGREEMENT = 1e-9  # asked of JAX; measured below 1e-12
@@ -139,7 +140,7 @@ def halfway(fragile):
     plain = {1.0 - 0.5**n for n in range(60)}
     return SimpleNamespace(
         sweep=sweep,
-        carry=lambda state: state,
+        carry=lambda problem, state: state,
         COORDINATES=Point(Coordinate),
         scales=lambda state: Point(np.ones(1)),
     )
@@ -186,10 +187,38 @@ def test_all_models_at_once_on_an_accelerator(monkeypatch):
     assert batch._at_once(10, 5000) == 10
 
 
+def models_of_two_sizes(rng, models):
+    """Return the first models, and one with fewer samples and kernels of its own."""
+    n = N_SAMPLES - 3
+    other = binary_problem(random_kernels(rng, n, N_KERNELS), random_labels(rng, n))
+    return [*models[0][:2], other], [*models[1][:2], binary.init(other, np.ones(n))]
+
+
+def test_kernels_of_their_own_are_swept_together_on_an_accelerator_only(rng, models, monkeypatch):
+    jax = pytest.importorskip("jax")
+    problems, _ = models_of_two_sizes(rng, models)
+    assert batch._batches(problems) == [[0, 1], [2]]
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert batch._batches(problems) == [[0, 1, 2]]
+    fewer = problems[2]._replace(stack=DenseStack(problems[2].stack.kernels[:2]))
+    assert batch._batches([*problems, fewer]) == [[0, 1, 2], [3]]
+
+
+@pytest.mark.slow
+def test_models_of_other_sizes_with_kernels_of_their_own_can_be_swept_together(rng, models, monkeypatch):
+    monkeypatch.setattr(batch, "_batches", lambda problems: [list(range(len(problems)))])
+    models = models_of_two_sizes(rng, models)
+    results = maximize_elbo_batch(binary, *models, PLAIN._replace(backend="jax"))
+    for found, own in zip(results, separately(binary, models, PLAIN), strict=True):
+        assert_same_factors(found.state, own.state, AGREEMENT)
+        np.testing.assert_allclose(found.elbo_history, own.elbo_history, rtol=AGREEMENT)
+
+
 @pytest.mark.parametrize(
-    ("most", "expected"), [(4, [1, 2, 4, 4]), (3, [1, 3, 3]), (10, [1, 2, 5, 5, 5, *[10] * 5])]
+    ("most", "expected"),
+    [(4, [4] * 4), (7, [7] * 7), (16, [2, 2, *[16] * 14]), (64, [1, *[8] * 7, *[64] * 56])],
 )
-def test_less_than_half_of_the_slots_are_left_over(most, expected):
+def test_few_numbers_of_slots_are_compiled(most, expected):
     assert [batch._slots(n_models, most) for n_models in range(1, most + 1)] == expected
 
 
