@@ -15,7 +15,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow lint types layers docs reproduction bench clean
+.PHONY: help demo test slow lint types layers docs reproduction performance bench track clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -46,13 +46,21 @@ docs: $(VENV)/.docs  ## the documentation, every warning an error
 reproduction: $(VENV)/.base  ## write docs/reproduction.md from the committed results of `bayesmkl reproduce`
 	$(BIN)/python docs/make_reproduction.py
 
-bench: $(VENV)/.test  ## every benchmark; FAST=1 for the short form, two at a time
+performance: $(VENV)/.base  ## write docs/performance.md from the committed results of the benchmarks
+	$(BIN)/python docs/make_performance.py
+
+# The short form does without packages that are only there to be compared with.
+bench: $(VENV)/$(if $(FAST),.test,.bench)  ## every benchmark; FAST=1 for the short form, two at a time
 ifdef FAST
 	@printf '%s\n' $(BENCHMARKS) | OPENBLAS_NUM_THREADS=1 xargs -P 2 -I{} sh -c \
 	    'out=$$($(BIN)/python {} --fast 2>&1); status=$$?; printf "== %s\n%s\n" {} "$$out"; exit $$status'
 else
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 endif
+
+track: $(VENV)/.bench  ## time a few small things, keep the times by commit, compare them with the last ones
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks/tracked/track_fits.py -q --benchmark-autosave \
+	    --benchmark-group-by=name --benchmark-columns=min,median,rounds $(if $(wildcard .benchmarks/*/*),--benchmark-compare)
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) build dist demo docs/_build docs/api/generated .coverage .mypy_cache .pytest_cache .ruff_cache \
@@ -72,6 +80,10 @@ $(VENV)/.base: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
 
 $(VENV)/.test: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
 	$(PIP_INSTALL) -e '.[test]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	$(PIP_INSTALL) -e '.[bench]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml bayesmkl/__init__.py

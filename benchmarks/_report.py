@@ -4,26 +4,52 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-__all__ = ["GENERATED", "ROOT", "STATIC", "finish", "markdown_table", "mean_and_std", "parser"]
+__all__ = [
+    "GENERATED",
+    "RESULTS",
+    "ROOT",
+    "STATIC",
+    "claim",
+    "finish",
+    "markdown_table",
+    "mean_and_std",
+    "parser",
+]
 
 ROOT = Path(__file__).resolve().parents[1]
-GENERATED = ROOT / "docs" / "_generated"  # tables that docs/performance.md includes
+GENERATED = ROOT / "docs" / "_generated"  # tables that pages of the documentation include
+RESULTS = ROOT / "benchmarks" / "results"  # the numbers behind them
 STATIC = ROOT / "docs" / "_static"  # figures
+
+
+class _Parser(argparse.ArgumentParser):
+    """Refuses short forms that would be published."""
+
+    def parse_args(self, *args: Any, **kwargs: Any) -> Any:
+        options = super().parse_args(*args, **kwargs)
+        if options.docs and options.fast:
+            self.error("--docs needs the full run: leave out --fast.")
+        return options
 
 
 def parser(doc: str) -> argparse.ArgumentParser:
     """Parser with the options that every benchmark has."""
-    options = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = _Parser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument(
         "--fast", action="store_true", help="short form on bundled or synthetic data, under 15 s"
     )
     options.add_argument("--json", type=Path, metavar="PATH", help="also write the numbers to this file")
-    options.add_argument("--docs", action="store_true", help="also write the table (and figure) into docs/")
+    options.add_argument(
+        "--docs",
+        action="store_true",
+        help="also write the table (and figure) into docs/, the numbers into results/",
+    )
     return options
 
 
@@ -47,11 +73,44 @@ def mean_and_std(values: Any, digits: int = 2) -> str:
     return f"{values.mean():.{digits}f}{spread}"
 
 
+def claim(
+    what: str, asked: float, measured: float | None, unit: str = "", at_least: bool = False
+) -> dict[str, Any]:
+    """One number that is asked for, beside what was measured: at most as much, or at least."""
+    holds = measured is not None and bool(measured >= asked if at_least else measured <= asked)
+    return {
+        "what": what,
+        "asked": f"at {'least' if at_least else 'most'} {asked:.3g}{unit}",
+        "measured": "–" if measured is None else f"{measured:.3g}{unit}",
+        "holds": holds,
+    }
+
+
 def finish(options: argparse.Namespace, name: str, text: str, numbers: dict[str, Any]) -> None:
-    """Print the result, and write it where the options say."""
+    """Print the result, and write it where the options say.
+
+    What `claim` made is found under the key "claims" of `numbers`.
+    """
     print(text)
+    claims = numbers.get("claims", [])
+    if claims:
+        rows = [[c["what"], c["asked"], c["measured"], "yes" if c["holds"] else "NO"] for c in claims]
+        print("\n" + markdown_table(["", "asked", "measured", "holds"], rows))
+    kept = {"command": _command(), "fast": options.fast, **numbers}
     if options.docs:
         GENERATED.mkdir(parents=True, exist_ok=True)
         (GENERATED / f"{name}.inc").write_text(text + "\n", encoding="utf-8")
+        if not (RESULTS / f"{name}.jsonl").exists():  # repeats that are kept one by one
+            _write(RESULTS / f"{name}.json", kept)
     if options.json:
-        options.json.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")
+        _write(options.json, kept)
+
+
+def _command() -> str:
+    """How this benchmark was called, without where its numbers go."""
+    script, *arguments = sys.argv
+    return " ".join(["python", f"benchmarks/{Path(script).name}", *(a for a in arguments if a != "--docs")])
+
+
+def _write(path: Path, numbers: dict[str, Any]) -> None:
+    path.write_text(json.dumps(numbers, indent=1) + "\n", encoding="utf-8")

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from _machine import measure
 from _protocol import deterministic_start, load, paper_kernels, problem_of, split
-from _report import STATIC, finish, markdown_table, parser
+from _report import STATIC, claim, finish, markdown_table, parser
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
@@ -100,6 +100,19 @@ def table(rows: list[dict[str, Any]]) -> str:
     return markdown_table(headers, body)
 
 
+def claims_of(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is asked of the updates on every bank."""
+    claims = []
+    for row in rows:
+        of = f"{row['kernels']} kernels, {row['prior']}"
+        asked, updates = ASKED[row["prior"]], row["updates_to_plain"]
+        claims.append(claim(f"updates to the ELBO of {N_PLAIN} plain sweeps; {of}", asked, updates))
+        if row["prior"] == "nonsparse":
+            end = row["updates_to_optimum"] if row["outcome"] == "CONVERGED" else None
+            claims.append(claim(f"updates to a relative change of {TOL:g}; {of}", ASKED_OPTIMUM, end))
+    return claims
+
+
 def figure(rows: list[dict[str, Any]]) -> Figure:
     """Distance to the best ELBO seen against updates, one panel per bank and prior."""
     figure = Figure(figsize=(9.0, 2.9 * ((len(rows) + 1) // 2)), layout="constrained")
@@ -144,7 +157,7 @@ def main() -> None:
         STATIC.mkdir(parents=True, exist_ok=True)
         figure(rows).savefig(STATIC / "acceleration.png", dpi=110)
     numbers = [{key: value for key, value in row.items() if key != "curves"} for row in rows]
-    finish(options, "acceleration", text, {"rows": numbers})
+    finish(options, "acceleration", text, {"rows": numbers, "claims": claims_of(numbers)})
     print(f"\nELBO decreases beyond rounding, all curves: {sum(row['decreases'] for row in rows)}")
 
 

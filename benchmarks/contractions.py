@@ -1,11 +1,14 @@
-"""Every contraction of a dense kernel stack against what the machine could do, NumPy and JAX.
+"""Every contraction of a kernel stack against what the machine could do, NumPy and JAX.
 
 For each contraction the bytes that must be read and written and the floating-point operations that must be done
 give the shortest possible time: the longer of bytes / (measured read rate) and operations / (measured dgemm rate).
 The share printed is that time over the measured one; 100 % cannot be beaten except by data that stays in cache.
 
-    python benchmarks/contractions.py              130 kernels, 400 samples
-    python benchmarks/contractions.py --fast       20 kernels, 150 samples
+The second table compares the ways to hold the same kernels: dense, compressed (a contraction reads its factors
+twice) and in single precision, where all sums are in double precision.
+
+    python benchmarks/contractions.py              130 kernels, 400 samples; 403 kernels of wdbc, 398 samples
+    python benchmarks/contractions.py --fast       20 kernels, 150 samples; 26 kernels, 150 samples
 """
 
 from __future__ import annotations
@@ -17,12 +20,17 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from _machine import Machine, measure
-from _report import finish, markdown_table, parser
+from _report import claim, finish, markdown_table, parser
 
+from bayesmkl.datasets import load_wdbc
+from bayesmkl.kernels import KernelBank
+from bayesmkl.kernels.float32 import Float32Stack, store_float32
+from bayesmkl.kernels.lowrank import LowRankStack, compress
 from bayesmkl.kernels.stack import DenseStack
 
 ROUNDS, CALLS = 8, 2
 MATRIX_WORK = 8  # operations per number from which on dgemm can be the limit
+BACKENDS = ("numpy", "jax")
 BATCH = 8  # vectors, columns of a batch, rows of weights
 
 
@@ -82,13 +90,52 @@ def cases(n_kernels: int, n: int, rng: np.random.Generator) -> list[Case]:
     ]
 
 
-def callables(case: Case, kernels: np.ndarray) -> dict[str, Callable[[], object]]:
+def cases_of(stack: Any, rng: np.random.Generator) -> list[Case]:
+    """What fits and predictions need, of a square stack held in some way."""
+    P, n = stack.n_kernels, stack.n_rows
+    lines, numbers, entry = n * P, stack.n_kernels * n * n, 8
+    if isinstance(stack, LowRankStack):
+        lines = sum(z.shape[0] * z.shape[1] for z in stack.factors) + n * len(stack.dense)
+        numbers = 2 * sum(z.size for z in stack.factors) + stack.dense.size
+    elif isinstance(stack, Float32Stack):
+        entry = 4
+    read, flops = numbers * entry // 8, 2 * numbers  # in numbers of double precision
+
+    def case(name: str, batch: int, written: int, *arguments: np.ndarray) -> Case:
+        label = f"{name}, {batch} vectors" if batch > 1 else name
+        return Case(label, getattr(type(stack), name), arguments, read + batch * written, flops * batch)
+
+    return [
+        case("apply", 1, P * n, rng.standard_normal(n)),
+        case("apply", BATCH, P * n, rng.standard_normal((n, BATCH))),
+        case("adjoint", 1, P * n, rng.standard_normal((P, n))),
+        case("adjoint", BATCH, P * n, rng.standard_normal((P, n, BATCH))),
+        Case("gram", type(stack).gram, (), read + n * n, lines * n * (n + 1)),
+    ]
+
+
+def storages(fast: bool) -> dict[str, Any]:
+    """The same kernels held in every way: those of the paper on all features and on each of wdbc."""
+    X = load_wdbc().data
+    X = ((X - X.mean(axis=0)) / X.std(axis=0))[: 150 if fast else 398, : 1 if fast else 30]
+    dense = DenseStack(KernelBank(views="all+each").fit(X).train_stack())
+    return {
+        "dense": dense,
+        "compressed": compress(dense),
+        "single precision": store_float32(dense.kernels, dense.n_kernels),
+    }
+
+
+def callables(
+    case: Case, numpy_stack: Any, backends: tuple[str, ...] = BACKENDS
+) -> dict[str, Callable[[], object]]:
     """The case on NumPy, and compiled by JAX with its result awaited."""
-    numpy_stack = DenseStack(kernels)
+    on_numpy = {"numpy": lambda: case.call(numpy_stack, *case.arguments)}
+    if "jax" not in backends:
+        return on_numpy
     stack, arguments = jax.tree.map(jax.numpy.asarray, (numpy_stack, case.arguments))
     compiled = jax.jit(case.call)
-    return {
-        "numpy": lambda: case.call(numpy_stack, *case.arguments),
+    return on_numpy | {
         "jax": lambda: jax.block_until_ready(compiled(stack, *arguments)),
     }
 
@@ -106,10 +153,12 @@ def best_of_rounds(functions: list[Callable[[], object]], rounds: int) -> list[f
     return best
 
 
-def timed(all_cases: list[Case], kernels: np.ndarray, rounds: int) -> list[dict[str, float]]:
+def timed(
+    pairs: list[tuple[Case, Any]], rounds: int, backends: tuple[str, ...] = BACKENDS
+) -> list[dict[str, float]]:
     """Seconds of every contraction by backend."""
     with jax.enable_x64(True):
-        named = [callables(case, kernels) for case in all_cases]
+        named = [callables(*pair, backends) for pair in pairs]
         seconds = iter(best_of_rounds([function for pair in named for function in pair.values()], rounds))
         return [{backend: next(seconds) for backend in pair} for pair in named]
 
@@ -152,6 +201,41 @@ def table(rows: list[dict[str, Any]]) -> str:
     return markdown_table(["contraction", "bound by", "NumPy", "share", "JAX", "share"], lines)
 
 
+def storage_table(rows: list[dict[str, Any]]) -> str:
+    """Markdown table of the ways to hold kernels."""
+    dense = {row["contraction"]: row for row in rows if row["storage"] == "dense"}
+    lines = [
+        [
+            row["contraction"],
+            row["storage"],
+            f"{1e3 * row['numpy_s']:.1f} ms",
+            f"{row['numpy_share']:.0%}",
+            f"{dense[row['contraction']]['numpy_s'] / row['numpy_s']:.1f}",
+            *([f"{1e3 * row['jax_s']:.1f} ms", f"{row['jax_share']:.0%}"] if "jax_s" in row else ["–", "–"]),
+        ]
+        for row in rows
+    ]
+    headers = ["contraction", "kernels held", "NumPy", "share", "dense / this", "JAX", "share"]
+    return markdown_table(headers, lines)
+
+
+def compare_storages(fast: bool, machine: Machine) -> tuple[str, list[dict[str, Any]]]:
+    """Time the contractions of every way to hold the same kernels."""
+    stacks, rng = storages(fast), np.random.default_rng(0)
+    named = [(name, case) for name, stack in stacks.items() for case in cases_of(stack, rng)]
+    backends = BACKENDS[:1] if fast else BACKENDS  # compiling takes long
+    seconds = timed([(case, stacks[name]) for name, case in named], 1 if fast else ROUNDS, backends)
+    rows = [
+        {"storage": name} | judged(case, times, machine) | {f"{backend}_s": t for backend, t in times.items()}
+        for (name, case), times in zip(named, seconds, strict=True)
+    ]
+    labels = list(dict.fromkeys(case.label for _, case in named))
+    rows.sort(key=lambda row: labels.index(row["contraction"]))
+    dense = stacks["dense"]
+    sizes = ", ".join(f"{name} {stack.nbytes / 1e6:.0f} MB" for name, stack in stacks.items())
+    return f"{dense.n_kernels} kernels, {dense.n_rows} samples: {sizes}\n\n{storage_table(rows)}", rows
+
+
 def main() -> None:
     options = parser(__doc__).parse_args()
     n_kernels, n = (20, 150) if options.fast else (130, 400)
@@ -159,15 +243,24 @@ def main() -> None:
     kernels = rng.standard_normal((n_kernels, n, n))
     all_cases = cases(n_kernels, n, rng)
     before = measure(options.fast)
-    seconds = timed(all_cases, kernels, rounds=1 if options.fast else ROUNDS)
+    stack = DenseStack(kernels)
+    seconds = timed([(case, stack) for case in all_cases], rounds=1 if options.fast else ROUNDS)
     machine = fastest(before, measure(options.fast))
     rows = [judged(case, times, machine) for case, times in zip(all_cases, seconds, strict=True)]
+    compared, storage_rows = compare_storages(options.fast, machine)
     text = (
         f"{n_kernels} kernels, {n} samples, {kernels.nbytes / 1e6:.0f} MB; jax {jax.__version__} "
-        f"on {jax.default_backend()}\n\n{table(rows)}"
+        f"on {jax.default_backend()}\n\n{table(rows)}\n\n{compared}"
     )
     print(machine.report() + "\n")
-    finish(options, "contractions", text, {"machine": machine._asdict(), "rows": rows})
+    worst = min(
+        row["numpy_share"]
+        for row in storage_rows
+        if row["storage"] == "compressed" and row["bound"] == "memory"
+    )
+    claims = [claim("compressed contractions, share of the rate of memory", 0.6, worst, at_least=True)]
+    numbers = {"machine": machine._asdict(), "rows": rows, "storages": storage_rows, "claims": claims}
+    finish(options, "contractions", text, numbers)
 
 
 if __name__ == "__main__":
