@@ -369,7 +369,7 @@ def fitted(rng, n_samples=24, n_kernels=4, algorithm=BINARY, **options):
     return problem, maximize_elbo(algorithm, problem, start, LoopOptions(**options))
 
 
-@pytest.mark.parametrize("n_kernels", [2, 5])
+@pytest.mark.parametrize("n_kernels", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_numpy_and_jax_agree_after_thirty_sweeps(rng, n_kernels):
     kernels = random_kernels(rng, 20, n_kernels)
     problem = binary_problem(kernels, random_labels(rng, 20), sigma=0.8)
