@@ -3,11 +3,13 @@
 #   FAST     any value: the short form of the benchmarks   make bench FAST=1
 #   COVERAGE empty: tests without measuring their coverage make test COVERAGE=
 #   JOBS     processes that share the tests                make test JOBS=1
+#   TESTS    which of them, by their marks                  make test TESTS="not slow and not heavy"
 
 PYTHON ?= python3
 VENV ?= .venv
 COVERAGE ?= --cov --cov-report=term
 JOBS ?= auto
+TESTS ?= not slow
 BIN := $(VENV)/bin
 BENCHMARKS = $(wildcard benchmarks/[!_]*.py)
 PIP_INSTALL := $(BIN)/python -m pip install -qq
@@ -24,7 +26,7 @@ demo: $(VENV)/.base  ## fit BEMKL to real data, print what it found, save the pl
 	$(BIN)/bayesmkl demo --out demo/
 
 test: $(VENV)/.test  ## unit tests, docstring examples and coverage
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal $(COVERAGE)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "$(TESTS)" $(COVERAGE)
 
 slow: $(VENV)/.test  ## the longer studies that `make test` leaves out
 	$(BIN)/python -m pytest -m slow

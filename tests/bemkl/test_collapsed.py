@@ -29,6 +29,8 @@ from bayesmkl.bemkl.collapsed import (
 )
 from bayesmkl.bemkl.draws import PosteriorDraws
 
+pytestmark = pytest.mark.heavy
+
 N_SAMPLES, N_KERNELS, N_DRAWS = 9, 3, 5
 
 

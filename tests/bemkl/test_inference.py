@@ -22,6 +22,8 @@ from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stack import DenseStack
 from bayesmkl.posterior import refine_posterior
 
+pytestmark = pytest.mark.heavy
+
 N_TRAIN = 40
 BANK = KernelBank([Gaussian(width=4), Gaussian(width=8), Linear()])
 SHORT = {"inference": "gibbs", "n_chains": 2, "n_warmup": 50, "n_draws": 150, "random_state": 0}

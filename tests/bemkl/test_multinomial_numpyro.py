@@ -25,6 +25,8 @@ from bayesmkl.bemkl.multinomial import MultinomialPriors
 from bayesmkl.bemkl.numpyro_model import numpyro_session
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 # Nearly normal priors: what mean field loses by separating a from its precisions is of no interest here.
 KNOWN_PRECISIONS = MultinomialPriors(Gamma(50.0, 50.0), Gamma(50.0, 50.0), Gamma(50.0, 50.0))
 

@@ -44,6 +44,8 @@ from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.numpyro_guide import elbo_particles, estimate_elbo
 from bayesmkl.bemkl.numpyro_model import literal_model, numpyro_session
 
+pytestmark = pytest.mark.heavy
+
 N_SAMPLES, N_KERNELS, N_PARTICLES = 40, 5, 4096
 STANDARD_ERRORS = 3.0
 CONVERGED = 3000  # sweeps at most

@@ -33,6 +33,8 @@ from bayesmkl.bemkl.numpyro_model import (
     numpyro_session,
 )
 
+pytestmark = pytest.mark.heavy
+
 INTEGRAL = 1e-9  # of smooth integrands by Gauss-Legendre or the trapezoidal rule; 1e-6 is asked for
 TASKS = ["binary", "regression"]
 

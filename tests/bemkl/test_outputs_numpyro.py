@@ -19,6 +19,8 @@ from bayesmkl.datasets import load_iris
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 N, P, K = 7, 3, 2
 
 

@@ -27,6 +27,8 @@ from bayesmkl.bemkl.regression import RegressionPriors
 from bayesmkl.bemkl.sampling import fit_nuts, fit_svi
 from bayesmkl.bemkl.shares import share_draws
 
+pytestmark = pytest.mark.heavy
+
 N_SAMPLES, N_KERNELS = 4, 2
 GAMMA = Gamma(1.5, 0.8)
 

@@ -34,6 +34,8 @@ from bayesmkl.kernels.stack import DenseStack
 from bayesmkl.kernels.streamed import Spread
 from bayesmkl.kernels.streamed_jax import stream
 
+pytestmark = pytest.mark.heavy
+
 CHECKS = Path(__file__).with_name("eight_devices.py")
 PROCESS = Path(__file__).with_name("one_of_several_processes.py")
 # All that a kernel costs to compile is spent on small ones here: LLVM may leave them slow.
