@@ -104,11 +104,11 @@ class BaseMKL(BaseEstimator):
     def _stack_of_rows(self, X: Any) -> Any:
         """Learn a bank from training samples and return its kernels, judged once."""
         self.training_factors_ = None
-        bank, is_source = self._new_bank(), is_row_source(X)
+        bank, is_source, asked = self._new_bank(), is_row_source(X), self._storage()
         if is_source and not self._streams_rows:
             raise ValueError(f"`X` must be an array or a DataFrame for {type(self).__name__}; got {X!r}.")
         shape = bank.training_shape(X if hasattr(X, "shape") else np.asarray(X))
-        storage = resolve_storage(self._storage(), shape, bank.landmarks is None, is_source)
+        storage = resolve_storage(asked, shape, bank.landmarks is None, is_source)
         is_shared = current_cache() is not None and storage.name == "compressed"
         if is_shared or (storage.name == "dense" and storage.devices is None):
             kernels = np.moveaxis(bank.fit_transform(X), -1, 0)
@@ -118,7 +118,7 @@ class BaseMKL(BaseEstimator):
         self._learned(fit_bank_to_rows(bank, X) if is_source else bank.fit(X))
         self.present_ = None
         stack = hold_bank(bank, X if is_source else bank.X_train_, list(self.kernel_names_), storage)
-        if self._storage().name == "compressed" and has_factored_rows(bank, stack):
+        if asked.name == "compressed" and has_factored_rows(bank, stack):
             self.training_factors_ = stack
         return stack
 
@@ -167,7 +167,7 @@ class BaseMKL(BaseEstimator):
         """
         names = list(self.kernel_names_)
         bank = self.kernel_bank_
-        similarity = None if bank is None or bank.landmarks_ is None else bank.train_diagonal().mean(axis=1)
+        similarity = None if bank is None else bank.landmark_similarity()
         check_kernel_stack(
             stack.kernels, names, known_psd=known_psd, present=stack.present, self_similarity=similarity
         )
@@ -234,7 +234,11 @@ class BaseMKL(BaseEstimator):
                 "`X` was read in blocks: the model has no training samples, only the landmarks. Fit it to an array, "
                 "`rows[:]`, for what needs them."
             )
-        if self._streams_rows and _n_bytes(bank, bank.X_train_) > STREAMED_FROM and self.present_ is None:
+        if (
+            self._streams_rows
+            and bank.stack_bytes(len(bank.X_train_)) > STREAMED_FROM
+            and self.present_ is None
+        ):
             return streamed_stack(bank, bank.X_train_)
         return self._stack_of(bank.train_stack())
 
@@ -260,7 +264,9 @@ class BaseMKL(BaseEstimator):
         factors = getattr(self, "training_factors_", None)
         if factors is not None:
             return factored_rows(bank, factors, X)
-        is_large = self._streams_rows and _n_bytes(bank, X) > STREAMED_FROM and bank.missing_views == "error"
+        is_large = (
+            self._streams_rows and bank.stack_bytes(len(X)) > STREAMED_FROM and bank.missing_views == "error"
+        )
         if is_large or is_row_source(X):
             return streamed_stack(bank, X)
         shared = bank.shared_rows(X)
@@ -351,10 +357,6 @@ class BaseMKL(BaseEstimator):
         else:
             return
         warn_user(message, ConvergenceWarning)
-
-
-def _n_bytes(bank: KernelBank, X: Any) -> int:
-    return 8 * bank.n_kernels_ * len(X) * len(bank.basis_)
 
 
 def _kernels_first(X: np.ndarray) -> np.ndarray:

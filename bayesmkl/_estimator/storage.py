@@ -54,7 +54,7 @@ def resolve_storage(
     is_source : bool
         Whether rows are read in blocks.
     """
-    n_bytes, name = _bytes(shape), storage.name
+    n_bytes, name = 8 * shape[0] * shape[1] * shape[2], storage.name
     if is_source and name not in ("auto", "streamed"):
         raise ValueError(
             f'`storage` must be "auto" or "streamed" for rows that are read in blocks; got {name!r}. Or read all of '
@@ -83,10 +83,6 @@ def resolve_storage(
     return storage._replace(name=name)
 
 
-def _bytes(shape: tuple[int, int, int]) -> int:
-    return 8 * shape[0] * shape[1] * shape[2]
-
-
 class _Request(NamedTuple):
     """A fitted bank whose training kernels are wanted."""
 
@@ -102,8 +98,8 @@ class _Request(NamedTuple):
 
     def inspector(self) -> KernelInspector:
         """Return what judges the kernels as they come."""
-        similarity = None if self.bank.landmarks_ is None else self.bank.train_diagonal().mean(axis=1)
-        return KernelInspector(self.names, known_psd=self.bank.kernels_known_psd_, self_similarity=similarity)
+        known_psd, similarity = self.bank.kernels_known_psd_, self.bank.landmark_similarity()
+        return KernelInspector(self.names, known_psd=known_psd, self_similarity=similarity)
 
     def inspected(self) -> Iterator[np.ndarray]:
         """Evaluate kernel after kernel, each judged before it is passed on."""
@@ -149,7 +145,7 @@ def _compressed(request: _Request) -> Any:
 def _float32(request: _Request) -> Any:
     n_kernels, n_rows, n_train = request.shape
     what = f"a stack of {n_kernels} kernels of {n_rows} x {n_train} entries in single precision"
-    require_memory(_bytes(request.shape) / 2, what, REMEDY)
+    require_memory(request.bank.stack_bytes(n_rows) / 2, what, REMEDY)
     return store_float32(request.inspected(), request.bank.n_kernels_)
 
 

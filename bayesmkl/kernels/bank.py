@@ -239,6 +239,14 @@ class KernelBank(TransformerMixin, BaseEstimator):
         n_basis = n_train if landmarks is None else landmarks if np.ndim(landmarks) == 0 else len(landmarks)
         return len(views) * len(as_kernels(self.kernels)), n_train, int(n_basis)
 
+    def stack_bytes(self, n_rows: int) -> int:
+        """Return the bytes of all kernels between so many rows and the basis points."""
+        return 8 * self.n_kernels_ * n_rows * len(self.basis_)
+
+    def landmark_similarity(self) -> np.ndarray | None:
+        """Return the mean self-similarity of the landmarks, shape (n_kernels,); None without landmarks."""
+        return None if self.landmarks_ is None else self.train_diagonal().mean(axis=1)
+
     def train_stack(self) -> np.ndarray:
         """Return the training kernels, evaluated anew, shape (n_kernels, n_train, n_basis), C order."""
         check_is_fitted(self, "normalizers_")
@@ -361,7 +369,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
 
     def _require_memory(self) -> None:
         shape = self.n_kernels_, len(self.X_train_), len(self.basis_)
-        n_bytes = 8 * shape[0] * shape[1] * shape[2]
+        n_bytes = self.stack_bytes(len(self.X_train_))
         if n_bytes > SURELY_THERE:
             require_memory(
                 n_bytes, f"a stack of {shape[0]} kernels of {shape[1]} x {shape[2]} entries", REMEDY

@@ -101,7 +101,7 @@ class KernelCache:
 
         Who asks for some of the kernels is charged their `share` of the time.
         """
-        n_bytes = 8 * bank.n_kernels_ * len(X) * len(bank.basis_)
+        n_bytes = bank.stack_bytes(len(X))
         if bank not in self._keys or n_bytes > self.max_bytes // 2:
             return None
         key = f"{self._keys[bank]} {joblib.hash(X)}"
