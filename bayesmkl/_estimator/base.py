@@ -8,13 +8,24 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_array, check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bayesmkl._estimator.storage import Storage, hold_bank, hold_given, resolve_storage
+from bayesmkl._estimator.targets import check_targets
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_choice
+from bayesmkl._numerics.given import naming
+from bayesmkl._numerics.rollback import all_or_nothing
+from bayesmkl._numerics.validation import (
+    check_choice,
+    check_flag,
+    check_label,
+    check_seed,
+    check_verbose,
+    generator_of,
+    shown,
+)
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.cache import current_cache
@@ -24,7 +35,7 @@ from bayesmkl.kernels.presence import check_some_view, stack_with_absent
 from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
 from bayesmkl.kernels.stack import DenseStack
 from bayesmkl.kernels.streamed import streamed_stack
-from bayesmkl.kernels.views import refuse_text_columns
+from bayesmkl.kernels.views import check_samples
 
 __all__ = ["BaseMKL"]
 
@@ -52,8 +63,15 @@ class BaseMKL(BaseEstimator):
     kernel_names_: np.ndarray
     present_: np.ndarray | None
 
+    _FLAGS: ClassVar[tuple[str, ...]] = ()  # parameters that are True or False, where there are such
     _takes_landmarks: ClassVar[bool] = False  # kernels between samples and some other points will do
     _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let a fit that fails leave the model of the fit before."""
+        if "fit" in cls.__dict__:
+            cls.fit = all_or_nothing(cls.__dict__["fit"])
+        super().__init_subclass__(**kwargs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -67,9 +85,30 @@ class BaseMKL(BaseEstimator):
         """Whether the kernels compare samples with landmarks, not with each other."""
         return self.kernel_bank_ is not None and self.kernel_bank_.landmarks_ is not None
 
+    def _check_parameters(self) -> None:
+        """Refuse parameters that are wrong whatever the data, before any work; subclasses add their own.
+
+        All are checked, those too that other parameters make irrelevant: a mistake in them is still one.
+        """
+        if not self._is_precomputed():
+            self._new_bank()
+        check_choice("missing_views", getattr(self, "missing_views", "error"), MISSING_VIEWS)
+        check_seed("random_state", getattr(self, "random_state", None))
+        for name in self._FLAGS:
+            check_flag(name, getattr(self, name, False))
+        for name in ("unlabeled_label", "missing_label"):
+            check_label(name, getattr(self, name, None))
+        check_verbose("verbose", getattr(self, "verbose", 0))
+        names = self.kernel_names
+        listed = isinstance(names, Sequence | np.ndarray) or hasattr(names, "to_list")
+        if names is not None and (isinstance(names, str | bytes) or not listed):
+            raise ValueError(
+                f"`kernel_names` must be None or a list of str, one per kernel; got {shown(names)}."
+            )
+
     def _rng(self) -> np.random.Generator:
         """Return what draws for an estimator with a `random_state`; None is a fixed seed."""
-        return np.random.default_rng(0 if self.random_state is None else self.random_state)
+        return generator_of("random_state", 0 if self.random_state is None else self.random_state)
 
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
@@ -95,11 +134,21 @@ class BaseMKL(BaseEstimator):
     def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> np.ndarray:
         """Validate training samples and their targets."""
         if is_row_source(X):
-            check.pop("ensure_all_finite", None)
-            return check_X_y(np.zeros((len(X), 1)), y, estimator=self, ensure_min_samples=2, **check)[1]
-        refuse_text_columns(X)
-        with self._naming_missing_views():
+            return self._check_data(np.zeros((len(X), 1)), y, check)
+        y = self._check_data(X, y, check)
+        with self._naming_missing_views(), naming("X"):
             return validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check)[1]
+
+    def _check_data(self, X: Any, y: Any, check: dict[str, Any]) -> np.ndarray:
+        """Refuse by name what is no table of numbers, and no target for each of its rows; return the target."""
+        return check_targets(
+            y,
+            check_samples(X),
+            type(self).__name__,
+            numeric=not is_classifier(self),
+            several=check.get("multi_output", False),
+            mark=getattr(self, "unlabeled_label", None),
+        )
 
     def _stack_of_rows(self, X: Any) -> Any:
         """Learn a bank from training samples and return its kernels, judged once."""
@@ -183,7 +232,7 @@ class BaseMKL(BaseEstimator):
             return clone(self.kernels).set_params(**keep)
         raise ValueError(
             '`kernels` must be a KernelBank, None (the default bank) or "precomputed"; '
-            f"got {self.kernels!r}. Wrap kernels in a bank: KernelBank(kernels=...)."
+            f"got {shown(self.kernels)}. Wrap kernels in a bank: KernelBank(kernels=...)."
         )
 
     def _check_landmarks(self, bank: KernelBank) -> None:
@@ -201,7 +250,8 @@ class BaseMKL(BaseEstimator):
             )
 
     def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-        with self._naming_missing_views():
+        y = self._check_data(X, y, check)
+        with self._naming_missing_views(), naming("X"):
             X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check)
         if X.ndim > 3 or X.shape[0] != X.shape[1] or X.size == 0:
             raise ValueError(
@@ -217,10 +267,11 @@ class BaseMKL(BaseEstimator):
     def _names(self, default: Sequence[str]) -> np.ndarray:
         if self.kernel_names is None:
             return np.array(default, dtype=object)
-        names = [str(name) for name in self.kernel_names]
-        if len(names) != len(default) or len(set(names)) != len(names):
+        names = [name for name in self.kernel_names if isinstance(name, str)]
+        if not len(self.kernel_names) == len(names) == len(set(names)) == len(default):
             raise ValueError(
-                f"`kernel_names` must hold {len(default)} different names, one per kernel; got {names}."
+                f"`kernel_names` must hold {len(default)} different names, one per kernel; "
+                f"got {shown(list(self.kernel_names))}."
             )
         return np.array(names, dtype=object)
 
@@ -298,12 +349,12 @@ class BaseMKL(BaseEstimator):
         check_is_fitted(self, "kernel_names_")
         finite: Any = True if getattr(self, "present_", None) is None else "allow-nan"
         options = {"dtype": np.float64, "ensure_all_finite": finite}
-        with self._naming_missing_views():
-            if self.kernel_bank_ is not None and is_row_source(X):
-                check_rows(X, self.kernel_bank_)
-                return X
+        if self.kernel_bank_ is not None and is_row_source(X):
+            check_rows(X, self.kernel_bank_)
+            return X
+        check_samples(X)
+        with self._naming_missing_views(), naming("X"):
             if self.kernel_bank_ is not None:
-                refuse_text_columns(X)
                 return validate_data(self, X, reset=False, order="C", **options)
             X = check_array(X, allow_nd=True, estimator=self, input_name="X", **options)
         self._check_row_shape(X.shape)

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
+from bayesmkl._estimator.targets import plain_labels
 from bayesmkl._numerics.warn import warn_user
 
 __all__ = ["ClassTargets", "LabelSplit", "class_targets", "encode_labels", "split_labels"]
@@ -38,6 +39,7 @@ def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
     >>> encode_labels(["no", "yes", "no"])
     (array(['no', 'yes'], dtype='<U3'), array([[-1.,  1., -1.]]))
     """
+    y = plain_labels(np.asarray(y))
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:

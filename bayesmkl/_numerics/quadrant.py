@@ -15,6 +15,7 @@ probability of two variables is needed.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,15 +108,30 @@ def quadrant_quantiles(linear: np.ndarray, precision: np.ndarray, probability: f
     return np.array(found)
 
 
+def _height(h: Any, c: Any, u: Any) -> Any:
+    r"""Return :math:`\ell(u)` up to a constant, without the difference of huge numbers that its squares are.
+
+    For z < 0, ½z² + log Φ(z) changes slowly, and the rest is a square; for z > 0 ½z² joins it. Both squares are
+    measured from a point near the maximum of the whole, r; there they differ by ½z(r)², which goes to the one that
+    does not have the maximum.
+    """
+    xp, curvature = namespace(u), 1.0 - c * c
+    mode = xp.where(
+        h[1] > c * h[0], (h[0] - c * h[1]) / curvature, h[0]
+    )  # of the one square, or of the other
+    r = xp.maximum(mode, 0.0)
+    z, at_r = h[1] - c * u, h[1] - c * r
+    apart = 0.5 * at_r * at_r
+    above = (u - r) * (h[0] - c * h[1] - 0.5 * curvature * (u + r)) + xp.where(at_r < 0.0, apart, 0.0)
+    below = (u - r) * (h[0] - 0.5 * (u + r)) - xp.where(at_r < 0.0, 0.0, apart) + 0.5 * z * z
+    return xp.where(z < 0.0, below, above) + log_normal_cdf(z)
+
+
 def _marginal(linear: Any, precision: Any) -> _Marginal:
     xp = namespace(linear)
     unit = 1.0 / xp.sqrt(xp.diagonal(precision))
     h, c = unit * linear, precision[0, 1] * unit[0] * unit[1]
-
-    def height(u: Any) -> Any:
-        z = h[1] - c * u
-        return h[0] * u - 0.5 * u * u + 0.5 * z * z + log_normal_cdf(z)
-
+    height = partial(_height, h, c)
     # the slope at 0 is at most this, and falls by 1 - c^2 per unit
     rise = xp.maximum(h[0] + xp.abs(c) * (xp.abs(h[1]) + 1.0), 0.0)
     curvature = 1.0 - c * c

@@ -46,6 +46,7 @@ def project_simplex(point: np.ndarray, total: float = 1.0) -> np.ndarray:
     >>> project_simplex(np.array([0.5, 0.9, -1.0]))
     array([0.3, 0.7, 0. ])
     """
+    point = point - point.max()  # changes nothing, and leaves digits for `total` where entries are huge
     falling = np.sort(point)[::-1]
     thresholds = (np.cumsum(falling) - total) / np.arange(1, point.size + 1)
     last = np.flatnonzero(falling > thresholds)[-1]
@@ -142,21 +143,21 @@ def _shrink(point: np.ndarray, multiplier: float, p_norm: float) -> np.ndarray:
     """
     power = p_norm - 1.0
     if power >= 1.0:
-        weights, exponents = (1.0, multiplier), (1.0, power)
+        weights, exponent = (1.0, multiplier), power
         start = np.minimum(point, (point / multiplier) ** (1.0 / power))
     else:
-        weights, exponents = (multiplier, 1.0), (1.0, 1.0 / power)
+        weights, exponent = (multiplier, 1.0), 1.0 / power
         start = np.minimum(point / multiplier, point**power)
     root = start
     for _ in range(MAX_NEWTON):
-        value = weights[0] * root + weights[1] * root ** exponents[1] - point
-        slope = weights[0] + weights[1] * exponents[1] * root ** (exponents[1] - 1.0)
+        value = weights[0] * root + weights[1] * root**exponent - point
+        slope = weights[0] + weights[1] * exponent * root ** (exponent - 1.0)
         new = np.maximum(root - value / slope, 0.0)
         done = np.all(np.abs(new - root) <= ROUNDING * root)
         root = new
         if done:
             break
-    return root if power >= 1.0 else root ** exponents[1]
+    return root if power >= 1.0 else root**exponent
 
 
 def solve_simplex_qp(matrix: np.ndarray, linear: np.ndarray, tol: float = 1e-10) -> tuple[np.ndarray, float]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.units import unit_of
 
 __all__ = ["SPGOptions", "SPGResult", "minimize_spg"]
 
@@ -106,6 +107,8 @@ def minimize_spg(
     (array([1., 1.]), True)
     """
     at = _evaluate(function, project(start))
+    unit = unit_of(max(abs(at.value), float(np.abs(at.gradient).max(initial=0.0))))
+    at, function = _in_units(at, unit), _divided(function, unit)
     best, history, n_evaluations = at, [at.value], 1
     recent = deque([at.value], maxlen=options.memory)
     step = _first_step(at, project)
@@ -128,13 +131,28 @@ def minimize_spg(
         history.append(at.value)
         best = at if at.value <= best.value else best
         if on_step is not None:
-            on_step(iteration + 1, at.value, at.payload)
+            on_step(iteration + 1, unit * at.value, at.payload)
     found = at if outcome is Outcome.CONVERGED else best
-    return SPGResult(found.point, found.value, found.payload, tuple(history), n_evaluations, outcome)
+    values = tuple(unit * value for value in history)
+    return SPGResult(found.point, unit * found.value, found.payload, values, n_evaluations, outcome)
 
 
 def _evaluate(function: Callable[[np.ndarray], Any], point: np.ndarray) -> _Iterate:
     return _Iterate(point, *function(point))
+
+
+def _in_units(at: _Iterate, unit: float) -> _Iterate:
+    return at if unit == 1.0 else at._replace(value=at.value / unit, gradient=at.gradient / unit)
+
+
+def _divided(function: Callable[[np.ndarray], Any], unit: float) -> Callable[[np.ndarray], Any]:
+    """Return the function in units in which its values are of the order of one."""
+
+    def divided(point: np.ndarray) -> tuple[float, np.ndarray, Any]:
+        value, gradient, payload = function(point)
+        return value / unit, gradient / unit, payload
+
+    return function if unit == 1.0 else divided
 
 
 def _is_stationary(at: _Iterate, project: Callable[[np.ndarray], np.ndarray], tol: float) -> bool:

@@ -2,27 +2,34 @@
 
 NumPy and SciPy bring a BLAS library each, every one with its own pool of threads. Alternating small products of the
 one with small factorizations of the other makes the pools wait for each other's spinning threads: sweeps become
-several times slower than on one thread, and far worse on a busy machine.
+several times slower than on one thread, and far worse on a busy machine. What one thread computes has the same last
+digits wherever it runs, too.
 """
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-__all__ = ["blas_threads_for"]
+__all__ = ["blas_threads_for", "one_thread"]
 
 # Factorizations of matrices from this size on gain more from several threads than the pools lose.
 LARGE = 1500
+
+# Most libraries keep one number of threads per process. Of several Python threads the first one to enter finds what
+# it was, the last one to leave restores it. (threadpoolctl restores what each thread found: 1 for the second.)
+_LOCK = threading.Lock()
+_INSIDE: dict[str, tuple[int, set[object]]] = {}  # by a library's file: its threads before, and who is inside
 
 
 def blas_threads_for(size: int) -> AbstractContextManager[Any]:
     """Limit BLAS to one thread while the largest matrix to factorize has fewer than `LARGE` rows.
 
-    The limit is process-wide. Of several Python threads the first one sets and restores it, threadpoolctl sees to
-    that.
+    The limit is process-wide. Of several Python threads the first one sets it, the last one restores what was there.
 
     Parameters
     ----------
@@ -34,4 +41,62 @@ def blas_threads_for(size: int) -> AbstractContextManager[Any]:
     >>> with blas_threads_for(400):
     ...     pass
     """
-    return threadpool_limits(1, user_api="blas") if size < LARGE else nullcontext()
+    return one_thread("blas") if size < LARGE else nullcontext()
+
+
+@contextmanager
+def one_thread(user_api: str | None = None) -> Iterator[None]:
+    """Limit the libraries of an API ("blas", "openmp"; None is both) to one thread; several may be inside at once.
+
+    Examples
+    --------
+    >>> with one_thread():
+    ...     pass
+    """
+    found = ThreadpoolController()
+    if user_api is not None:
+        found = found.select(user_api=user_api)
+    token, entered = object(), []
+    try:
+        with _LOCK:
+            for library in found.lib_controllers:
+                entered.append((library, library.num_threads))
+                _enter(library, token)
+        yield
+    finally:
+        with _LOCK:
+            for library, threads in entered:
+                _leave(library, threads, token)
+
+
+def _enter(library: Any, token: object) -> None:
+    if not _is_per_thread(library):
+        _INSIDE.setdefault(library.filepath, (library.num_threads, set()))[1].add(token)
+    _set_threads(library, 1)
+
+
+def _leave(library: Any, threads: int, token: object) -> None:
+    """Restore the threads if nobody else is inside; also where the entry was interrupted."""
+    if _is_per_thread(library):
+        _set_threads(library, threads)
+        return
+    before, inside = _INSIDE.get(library.filepath, (threads, set()))
+    inside.discard(token)
+    if not inside:
+        _set_threads(library, before)
+        _INSIDE.pop(library.filepath, None)
+
+
+def _is_per_thread(library: Any) -> bool:
+    """Whether every Python thread has a number of its own: OpenMP, and BLAS that was built on it."""
+    return library.user_api == "openmp" or getattr(library, "threading_layer", None) == "openmp"
+
+
+def _set_threads(library: Any, threads: int) -> None:
+    """Set the number, also where threadpoolctl would leave that to the Python thread which set it last."""
+    release = getattr(library, "clear_controlling_thread", None)
+    if release is not None:
+        release(force=True)
+    library.set_num_threads(threads)
+    if release is not None:
+        release(force=True)

@@ -48,6 +48,8 @@ LOG_2PI = math.log(2.0 * math.pi)
 # formula for the variance loses at most two digits.
 TAIL = -3.0
 TERMS = 64
+# Below this draws use the exponent alone, whose relative error is 1 / x^2.
+FAR = -1e5
 
 
 class TruncatedMoments(NamedTuple):
@@ -119,7 +121,7 @@ def split_moments(loc: Any, margin: Any) -> TruncatedMoments:
     xp = namespace(loc)
     distance, ones = xp.abs(loc), xp.ones_like(loc)
     near, far = truncated_moments(distance, ones, margin), truncated_moments(distance, -ones, margin)
-    log_odds = near.log_normalizer - far.log_normalizer
+    log_odds = _log_odds(distance, margin, near.log_normalizer - far.log_normalizer)
     log_w = -xp.log1p(xp.exp(-log_odds))  # of the near side; its odds are at least one
     w, rest = xp.exp(log_w), xp.exp(log_w - log_odds)
     pushed = -w * xp.expm1(-2.0 * margin * distance)
@@ -127,6 +129,16 @@ def split_moments(loc: Any, margin: Any) -> TruncatedMoments:
     variance = w * near.variance + rest * far.variance + w * rest * (near.mean - far.mean) ** 2
     entropy = w * (near.entropy - log_w) + rest * (far.entropy - log_w + log_odds)
     return TruncatedMoments(xp.sign(loc) * mean, variance, entropy, near.log_normalizer - log_w)
+
+
+def _log_odds(distance: Any, margin: Any, difference: Any) -> Any:
+    """Log odds of the near side: the `difference` of two logarithms, or what is left of it where both are huge."""
+    xp = namespace(distance)
+    in_tail = distance - margin < TAIL
+    near, far = (
+        _tail_fraction(xp.where(in_tail, margin + sign * distance, -TAIL))[0] for sign in (-1.0, 1.0)
+    )
+    return xp.where(in_tail, 2.0 * margin * distance + xp.log(far / near), difference)
 
 
 def label_moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
@@ -155,8 +167,12 @@ def label_moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
 
 def draw_positive(loc: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw from N(loc, 1) restricted to positive numbers, one for every entry of `loc`, however far in the tail."""
-    tail = log_normal_cdf(loc) - rng.standard_exponential(loc.shape)  # log of a uniform share of what is kept
-    return np.maximum(loc - ndtri_exp(tail), 0.0)
+    share = rng.standard_exponential(loc.shape)  # minus the log of a uniform share of what is kept
+    drawn = np.maximum(loc - ndtri_exp(log_normal_cdf(loc) - share), 0.0)
+    # there log Phi has no digits left for the share, and is that of the exponent x^2 / 2 alone
+    distance = np.maximum(-loc, 1.0)
+    far = 2.0 * share / (distance + np.sqrt(distance**2 + 2.0 * share))
+    return np.where(loc < FAR, far, drawn)
 
 
 def log_normal_cdf(z: Any) -> Any:
@@ -193,12 +209,17 @@ def _body(z: Any) -> tuple[Any, Any, Any, Any]:
 
 def _tail(x: Any) -> tuple[Any, Any, Any, Any]:
     """Return the same as `_body` for z = -x <= TAIL, by the continued fraction from its far end."""
-    xp = namespace(x)
+    mills, t, fraction = _tail_fraction(x)
+    variance = (2.0 / fraction - 1.0 / t) / t
+    log_mills = namespace(x).log(mills)
+    entropy = 0.5 - log_mills + 0.5 * x / t
+    return 1.0 / t, variance, entropy, -0.5 * x * x - 0.5 * LOG_2PI - log_mills
+
+
+def _tail_fraction(x: Any) -> tuple[Any, Any, Any]:
+    """Return r, t and ``x + 3 / (x + ...)``."""
     fraction = x
     for k in range(TERMS, 2, -1):
         fraction = x + k / fraction
     t = x + 2.0 / fraction
-    mills = x + 1.0 / t
-    variance = (2.0 / fraction - 1.0 / t) / t
-    entropy = 0.5 - xp.log(mills) + 0.5 * x / t
-    return 1.0 / t, variance, entropy, -0.5 * x * x - 0.5 * LOG_2PI - xp.log(mills)
+    return x + 1.0 / t, t, fraction

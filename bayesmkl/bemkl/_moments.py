@@ -21,6 +21,7 @@ import numpy as np
 
 from bayesmkl._numerics.acceleration import CovarianceCoordinate
 from bayesmkl._numerics.arrays import namespace, special_functions
+from bayesmkl._numerics.gamma_divergence import gamma_divergence
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
 from bayesmkl.bemkl._padded import PaddedOutputs
 
@@ -91,18 +92,7 @@ class Gamma(NamedTuple):
 
     def bound(self, prior: Gamma) -> Any:
         """Return ``E[log prior] + entropy``, summed: this factor's own share of the ELBO."""
-        xp, special = namespace(self.rate), special_functions(self.rate)
-        concentration = xp.asarray(self.concentration, dtype=self.rate.dtype)
-        rate = xp.asarray(prior.rate, dtype=self.rate.dtype)
-        shape = xp.asarray(prior.concentration, dtype=self.rate.dtype)
-        log_prior = shape * xp.log(rate) - special.gammaln(shape) + (shape - 1.0) * self.log_mean
-        entropy = (
-            concentration
-            - xp.log(self.rate)
-            + special.gammaln(concentration)
-            + (1.0 - concentration) * special.digamma(concentration)
-        )
-        return (log_prior - rate * self.mean + entropy).sum()
+        return -gamma_divergence(self.concentration, self.rate, prior.concentration, prior.rate).sum()
 
 
 class Gaussian(NamedTuple):

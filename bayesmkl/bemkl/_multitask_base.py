@@ -23,6 +23,7 @@ from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["BaseMultitask"]
 
+PREDICTIVE = ("full", "paper")
 RELATIONS = ("learned", "shared", "separate")
 # τ of shared weights: far above all that samples say of them, far below where rounding would show.
 SHARED = PrecisionMoments(1e12, float(np.log(1e12)))
@@ -67,9 +68,12 @@ class BaseMultitask(BaseBEMKL):
 
     # ------------------------------------------------------------------------------------------- parameters
 
-    def _check_parameters(self) -> MultitaskPriors:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._priors_of_tasks()
+
+    def _priors_of_tasks(self) -> MultitaskPriors:
         check_choice("relation", self.relation, RELATIONS)
-        self._loop_options()
         task_prior, values = self._task_prior(), self._multitask_priors()
         return values._replace(task=SHARED if self.relation == "shared" else task_prior)
 
@@ -117,7 +121,7 @@ class BaseMultitask(BaseBEMKL):
 
     def _fit_tasks(self, X: Any, table: TaskTable, targets: list[np.ndarray]) -> None:
         """Learn all tasks, from targets as the model sees them, and set the fitted attributes."""
-        priors = self._check_parameters()
+        priors = self._priors_of_tasks()
         stack, _ = self._fit_stack(X, np.zeros(len(table.present)))
         self.tasks_, self.task_samples_, self._is_single = table.names, tuple(table.samples), table.is_single
         tasks = []
@@ -228,7 +232,7 @@ class BaseMultitask(BaseBEMKL):
 
     def _scores(self, X: Any, tasks: Any) -> list[tuple[int, np.ndarray, TaskFactors, ScoreMoments]]:
         """Score rows in the tasks asked for: the task, its rows, its posterior and their scores."""
-        stack = self._row_stack(X)
+        rule, stack = check_choice("predictive", self.predictive, PREDICTIVE), self._row_stack(X)
         every = np.arange(stack.n_rows)
         codes = None if tasks is None else codes_of(tasks, self.tasks_, stack.n_rows)
         scores = []
@@ -239,7 +243,7 @@ class BaseMultitask(BaseBEMKL):
                 if len(columns) < stack.n_train and not self._has_landmarks:
                     part = DenseStack(np.ascontiguousarray(part.columns(columns)))
                 variance = self._intermediate_variance(one.own)
-                score = predict_score(part, one.own.dual, one.readout, variance, self.predictive)
+                score = predict_score(part, one.own.dual, one.readout, variance, rule)
                 scores.append((t, rows, one, score))
         return scores
 

@@ -6,11 +6,14 @@ Either `y` has a column for every task, with gaps where a sample lacks it, or ev
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
+from sklearn.utils.validation import check_array, column_or_1d
+
+from bayesmkl._estimator.targets import UNITS, is_missing, plain_labels
+from bayesmkl._numerics.given import as_array, check_magnitude, check_numbers, naming
 
 __all__ = ["TaskTable", "codes_of", "label_table", "target_table", "task_labels", "task_targets"]
 
@@ -57,9 +60,13 @@ def target_table(y: Any, tasks: Any = None) -> TaskTable:
     [array([1]), array([0])]
     """
     _refuse_none(y)
-    values = check_array(y, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
-    if values.ndim == 1:
-        check_array(values, ensure_2d=False, input_name="y")
+    values = check_numbers("y", y)
+    with naming("y"):
+        values = check_array(
+            values, dtype=np.float64, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y"
+        )
+        if values.ndim == 1:
+            check_array(values, ensure_2d=False, input_name="y")
     return _table(y, values, np.isfinite(values), tasks)
 
 
@@ -80,18 +87,18 @@ def label_table(y: Any, tasks: Any = None, missing_label: Any = None) -> TaskTab
            [ True,  True]])
     """
     _refuse_none(y)
-    values = np.asarray(y)
-    if values.dtype.kind == "f":
-        check_array(values, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
-    if values.ndim != 2:
-        values = column_or_1d(values)
-    present = ~_is_missing(values)
+    values = as_array("y", y)
+    with naming("y"):
+        if values.dtype.kind == "f":
+            check_array(values, ensure_2d=False, ensure_all_finite="allow-nan", input_name="y")
+        if values.ndim != 2:
+            values = column_or_1d(values)
+    present = ~is_missing(values)
     if missing_label is not None:
-        present &= np.array([label != missing_label for label in values.ravel().tolist()]).reshape(
-            values.shape
-        )
+        pairs = zip(values.ravel().tolist(), present.ravel().tolist(), strict=True)
+        present = np.array([is_there and label != missing_label for label, is_there in pairs])
+        present = present.reshape(values.shape)
     if values.ndim == 1 and not present.all():
-        check_array(values, dtype=None, ensure_2d=False, input_name="y")  # scikit-learn's message for NaN
         raise ValueError(
             f"`y` must hold a label for every sample where it is one vector; {np.sum(~present)} of {len(present)} "
             "are missing. Leave these samples out."
@@ -101,17 +108,10 @@ def label_table(y: Any, tasks: Any = None, missing_label: Any = None) -> TaskTab
 
 def _refuse_none(y: Any) -> None:
     if y is None:
-        raise ValueError("This estimator requires y to be passed, but the target y is None.")
-
-
-def _is_missing(values: np.ndarray) -> np.ndarray:
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind != "O":
-        return np.zeros(values.shape, dtype=bool)
-    import pandas as pd
-
-    return np.asarray(pd.isna(values))
+        raise ValueError(
+            "`y` must hold the targets of all tasks. This estimator requires y to be passed, but the target y is "
+            "None."
+        )
 
 
 def _table(y: Any, values: np.ndarray, present: np.ndarray, tasks: Any) -> TaskTable:
@@ -126,21 +126,33 @@ def _table(y: Any, values: np.ndarray, present: np.ndarray, tasks: Any) -> TaskT
             f"{values.shape}, whose columns are tasks already. Pass one of the two forms."
         )
     tasks = _task_names(tasks)
-    check_consistent_length(values, tasks)
+    if len(tasks) != len(values):
+        raise ValueError(
+            f"`y` and `tasks` have inconsistent numbers of samples: {[len(values), len(tasks)]}. Name one task per "
+            "entry of `y`."
+        )
     names, codes = np.unique(tasks, return_inverse=True)
     member = codes[:, None] == np.arange(len(names))
     return TaskTable(names, np.broadcast_to(values[:, None], member.shape), member)
 
 
 def _task_names(tasks: Any) -> np.ndarray:
-    names = column_or_1d(tasks if hasattr(tasks, "dtype") else np.asarray(tasks, dtype=object))
-    if _is_missing(names).any():
+    with naming("tasks"):
+        names = column_or_1d(as_array("tasks", tasks if hasattr(tasks, "dtype") else _as_objects(tasks)))
+    if is_missing(names).any():
         raise ValueError(
-            f"`tasks` must name the task of every sample; {np.sum(_is_missing(names))} of {len(names)} are missing."
+            f"`tasks` must name the task of every sample; {np.sum(is_missing(names))} of {len(names)} are missing."
         )
+    if any(isinstance(name, Collection) and not isinstance(name, str) for name in names.tolist()):
+        raise ValueError("`tasks` must hold a name for every sample, text or a number; got lists of them.")
     if len({type(name) for name in names.tolist()}) > 1:
         raise ValueError("`tasks` must hold names of one kind, all strings or all numbers.")
     return np.array(names.tolist())
+
+
+def _as_objects(tasks: Any) -> Any:
+    """Keep what names are: NumPy turns 1 and "a" into two strings."""
+    return np.asarray(tasks, dtype=object) if isinstance(tasks, list | tuple) else tasks
 
 
 def codes_of(tasks: Any, names: np.ndarray, n_rows: int) -> np.ndarray:
@@ -185,6 +197,7 @@ def task_targets(table: TaskTable) -> list[np.ndarray]:
                 f"`y` must hold at least two values for every task; task {name!r} has "
                 f"{'one sample' if len(rows) else 'no samples'}. Leave it out."
             )
+        check_magnitude("y", column[rows], UNITS)
         parts.append(column[rows])
     return parts
 
@@ -199,11 +212,10 @@ def task_labels(table: TaskTable) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """
     classes, targets = [], []
     for name, column, rows in zip(table.names.tolist(), table.values.T, table.samples, strict=True):
-        labels = np.array(column[rows].tolist())
         task = "`y`" if table.is_single else f"`y`: task {name!r}"
         if not len(rows):
             raise ValueError(f"{task} has no samples. Leave it out.")
-        check_classification_targets(labels)
+        labels = plain_labels(column[rows])
         values, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
         if len(values) > 2:
             raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,7 +12,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._estimator import STORAGES, BaseMKL, Storage, announce, name_of, step_progress
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.validation import (
+    LARGEST,
+    SMALLEST,
+    check_choice,
+    check_integer,
+    check_number,
+    check_scale,
+    shown,
+)
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.bemkl.agreement import ESS, RHAT
@@ -22,7 +31,9 @@ from bayesmkl.bemkl.inference import Fit, check_can_sample, run_gibbs, run_nuts,
 from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.loop import LoopOptions, LoopResult
 from bayesmkl.bemkl.missing_views import fit_with_missing_views
+from bayesmkl.bemkl.rounding import TOO_MUCH, rounding_error
 from bayesmkl.bemkl.shares import KernelShares, kernel_shares, shares_of_draws
+from bayesmkl.kernels.checks import KernelQualityWarning
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["BaseBEMKL", "FitTask"]
@@ -31,6 +42,13 @@ INFERENCES = ("vb", "nuts", "gibbs", "svi")
 TOO_LARGE = (
     "The kernels are too large or too close to singular for double precision: normalize them "
     '(`KernelBank(normalize="spherical")`).'
+)
+
+
+TOO_MUCH_ROUNDING = (
+    "{} has rounding errors that reach the third digit of posterior variances: the kernels are too large and too "
+    'close to singular for double precision. Normalize them (`KernelBank(normalize="spherical")`), or divide all by '
+    "one number; in regression, express a tiny target in other units."
 )
 
 
@@ -45,9 +63,25 @@ class FitTask(NamedTuple):
     targets: np.ndarray
 
 
+def _check_lengths(problem: Any) -> None:
+    """Refuse a prior on the kernel weights with entries for another number of kernels."""
+    prior = problem.priors.kernel
+    for field, entry in prior._asdict().items() if isinstance(prior, Dirichlet | SpikeSlab) else ():
+        if np.ndim(entry) and len(entry) != problem.stack.n_kernels:
+            raise ValueError(
+                f"`kernel_prior.{field}` must be a number, or one for each of the {problem.stack.n_kernels} kernels; "
+                f"got {len(entry)} of them."
+            )
+
+
+def _is_posterior(value: Any) -> bool:
+    return not isinstance(value, type) and not {"readout", "tasks"}.isdisjoint(getattr(value, "_fields", ()))
+
+
 class BaseBEMKL(BaseMKL):
     """Parameters, inference and posterior summaries of both tasks."""
 
+    _FLAGS: ClassVar[tuple[str, ...]] = ("accelerate", "nonnegative", "normalize_y")
     _takes_landmarks: ClassVar[bool] = True
     _streams_rows: ClassVar[bool] = True
 
@@ -65,12 +99,12 @@ class BaseBEMKL(BaseMKL):
         if isinstance(value, (tuple, list)) and len(value) == 2 and not isinstance(value, SpikeSlab):
             concentration, rate = value
             return Gamma(
-                check_number(f"{name}.concentration", concentration, low=0.0),
-                check_number(f"{name}.rate", rate, low=0.0),
+                check_scale(f"{name}.concentration", concentration),
+                check_scale(f"{name}.rate", rate),
             )
         others = ', "dirichlet", "spike-slab"' if name == "kernel_prior" else ""
         raise ValueError(
-            f'`{name}` must be "nonsparse", "sparse"{others} or a Gamma(concentration, rate); got {value!r}.'
+            f'`{name}` must be "nonsparse", "sparse"{others} or a Gamma(concentration, rate); got {shown(value)}.'
         )
 
     def _kernel_prior(self) -> Any:
@@ -84,18 +118,34 @@ class BaseBEMKL(BaseMKL):
                 f"got inference={self.inference!r}."
             )
         for field, entry in value._asdict().items():
-            entries = np.atleast_1d(np.asarray(entry, dtype=np.float64))
-            below_one = field != "inclusion" or (entries < 1.0).all()
-            if not (np.isfinite(entries).all() and (entries > 0.0).all() and below_one):
+            listed = isinstance(entry, Sequence | np.ndarray) and not isinstance(entry, str | bytes)
+            values = list(entry) if listed else [entry]
+            real = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
+            entries = np.array(values if real else [np.nan], dtype=np.float64)
+            highest = 1.0 if field == "inclusion" else LARGEST
+            if not (entries.size and ((entries > SMALLEST) & (entries < highest)).all()):
                 limits = "strictly between 0 and 1" if field == "inclusion" else "positive and finite"
-                raise ValueError(f"`kernel_prior.{field}` must be {limits}; got {entry!r}.")
+                raise ValueError(f"`kernel_prior.{field}` must be {limits}; got {shown(entry)}.")
         return value
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._loop_options()
+        self._check_init(self.init)
+        check_integer("n_init", self.n_init, low=1)
+
+    def _check_init(self, init: Any) -> None:
+        """Refuse what cannot be a start: whether a posterior fits the problem is seen when there is one."""
+        posteriors = init if type(init) is tuple else (init,)
+        is_word = isinstance(init, str) and init in ("mean", "random")
+        if not is_word and not (posteriors and all(map(_is_posterior, posteriors))):
+            raise ValueError(f'`init` must be "mean", "random" or a `posterior_`; got {shown(init)}.')
 
     def _loop_options(self) -> LoopOptions:
         check_choice("inference", self.inference, INFERENCES)
         options = self._stopping_rule()
         self._storage()
-        if check_choice("missing_views", self.missing_views, ("error", "integrate")) == "integrate":
+        if self.missing_views == "integrate":
             self._check_inference(
                 '`missing_views="integrate"`', ["vb"], "Or leave the incomplete samples out."
             )
@@ -165,6 +215,7 @@ class BaseBEMKL(BaseMKL):
             )
 
     def _sampler_options(self) -> SamplerOptions:
+        check_integer("n_steps", self.n_steps, low=1)
         target = check_number("target_accept", self.target_accept, low=0.0)
         if target >= 1.0:
             raise ValueError(f"`target_accept` must be between 0 and 1; got {target:g}. 0.99 is the default.")
@@ -204,6 +255,7 @@ class BaseBEMKL(BaseMKL):
         """Draw from the posterior of one model."""
         options, sampler = self._loop_options(), self._sampler_options()
         check_can_sample(problem.priors, self.inference)
+        _check_lengths(problem)
         if self.inference == "svi":
             n_steps = check_integer("n_steps", self.n_steps, low=1)
             (start,) = self._raise_bounds(algorithm, [problem], [init], options, rng, [label])
@@ -230,7 +282,11 @@ class BaseBEMKL(BaseMKL):
         with step_progress(self.verbose > 0, label, options.max_iter, "sweep") as report:
             on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
             results = self._maximize(algorithm, runs, options, on_sweep)
-        return self._highest(results)
+        best = self._highest(results)
+        error = max(rounding_error(*pair) for pair in zip(problems, (r.state for r in best), strict=True))
+        if error > TOO_MUCH:
+            warn_user(TOO_MUCH_ROUNDING.format(type(self).__name__), KernelQualityWarning)
+        return best
 
     def _runs(
         self,

@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import ClassTargets, class_targets
-from bayesmkl._numerics.validation import check_choice, check_number
+from bayesmkl._numerics.validation import check_choice, check_scale
 from bayesmkl.bemkl.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.class_models import (
     ClassModel,
@@ -326,8 +326,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return self._fit_stack(X, y, multi_output=True)
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._settings()
-        self._loop_options()
         self._sampler_options()
 
     def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
@@ -354,10 +354,13 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             self._prior("sample_prior"),
             self._prior("bias_prior"),
             self._kernel_prior(),
-            check_number("margin", self.margin, low=0.0, inclusive=True),
-            check_number("intermediate_scale", self.intermediate_scale, low=0.0),
+            self._margin(),
+            check_scale("intermediate_scale", self.intermediate_scale),
             self.missing_views == "integrate",
         )
+
+    def _margin(self) -> float:
+        return check_scale("margin", self.margin, zero=True)
 
     def _class_model(self, labels: ClassTargets) -> ClassModel:
         """Choose how the classes become models, and refuse what does not go together."""
@@ -472,7 +475,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             Positive for ``classes_[1]`` in the binary case. Finite where probabilities round to 0 and 1.
         """
         model, scores = self._scores(X)
-        return _squeeze(model.log_odds(scores, self.margin))
+        return _squeeze(model.log_odds(scores, self._margin()))
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Predict class probabilities.
@@ -491,10 +494,10 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         """
         model, scores = self._scores(X)
         if self.is_multilabel_:
-            return expit(model.log_odds(scores, self.margin))
+            return expit(model.log_odds(scores, self._margin()))
         if len(self.classes_) == 2:
-            return np.exp(log_probabilities(scores[0], self.margin))
-        return np.exp(model.log_class_probabilities(scores, self.margin))
+            return np.exp(log_probabilities(scores[0], self._margin()))
+        return np.exp(model.log_class_probabilities(scores, self._margin()))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the most probable class, or the labels that are more probable than not.

@@ -66,8 +66,9 @@ def refuse_incomparable(models: list[Any]) -> None:
             )
         if model.inference != "vb":
             raise ValueError(
-                'candidates must have inference="vb": samplers have no evidence lower bound, and that of "svi" is '
-                f"another one; got {model.inference!r}. Choose with the closed form, then fit the winner with it."
+                '`estimator` and candidates must have inference="vb": samplers have no evidence lower bound, and '
+                f'that of "svi" is another one; got {model.inference!r}. Choose with the closed form, then fit the '
+                "winner with it."
             )
     names = {type(model).__name__ for model in models}
     if len(names) > 1:

@@ -10,7 +10,6 @@ Which candidates may compete is decided in `comparable`.
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +21,8 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
-from bayesmkl._numerics.warn import warn_user
+from bayesmkl._numerics.validation import check_grid, check_jobs, check_verbose, shown
+from bayesmkl._numerics.warn import holding_back, warn_user
 from bayesmkl.bemkl.comparable import refuse_incomparable, refuse_other_sizes
 
 if TYPE_CHECKING:
@@ -180,14 +180,28 @@ def select_by_elbo(
     >>> found.best_params_["kernels"].kernels.width
     1
     """
+    check_grid("param_grid", param_grid)
+    check_jobs("n_jobs", n_jobs)
+    check_verbose("verbose", verbose)
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        raise TypeError(
+            f"`estimator` must be a BEMKL estimator or a pipeline that ends in one; got {shown(estimator)}."
+        )
+    refuse_incomparable([_last_step(estimator)])
+    unknown = [name for grid in _grids(param_grid) for name in grid if name not in estimator.get_params()]
+    if unknown:
+        raise ValueError(
+            f"`param_grid`: Invalid parameter {unknown[0]!r}, which {type(estimator).__name__} does not have."
+        )
     candidates = [
         _Candidate(parameters, clone(estimator).set_params(**clone(parameters, safe=False)))
         for parameters in ParameterGrid(param_grid)
     ]
     refuse_incomparable([candidate.bemkl for candidate in candidates])
     parallel = Parallel(n_jobs=n_jobs, verbose=10 * verbose, return_as="generator")
-    fits = parallel(delayed(_fit)(candidate.model, X, y, fit_params) for candidate in candidates)
-    best, rows = _keep_best(fits, candidates)
+    with holding_back():  # in threads, scikit-learn's wrapper of the tasks would leave filters behind
+        fits = parallel(delayed(_fit)(candidate.model, X, y, fit_params) for candidate in candidates)
+        best, rows = _keep_best(fits, candidates)
     if best.model is None:
         failures = "; ".join(dict.fromkeys(row["error"] for row in rows))
         raise ValueError(f"all {len(rows)} candidates of `param_grid` failed: {failures}")
@@ -199,6 +213,10 @@ def select_by_elbo(
 # ---------------------------------------------------------------------------------------------------------- fits
 
 
+def _grids(param_grid: Any) -> Sequence[Mapping[str, Any]]:
+    return [param_grid] if isinstance(param_grid, Mapping) else param_grid
+
+
 def _last_step(model: Any) -> Any:
     return _last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
 
@@ -208,8 +226,7 @@ def _fit(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> _Fitted:
     started = time.perf_counter()
     failed = {"elbo": np.nan, "converged": False, "n_iter": np.nan, "n_kernels": np.nan}
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
+        with holding_back(ConvergenceWarning):
             model.fit(X, y, **fit_params)
     except Exception as error:
         row = failed | {"error": f"{type(error).__name__}: {error}"}

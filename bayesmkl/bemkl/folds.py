@@ -17,6 +17,7 @@ from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 
 from bayesmkl._estimator import step_progress
+from bayesmkl._numerics.validation import check_folds, check_grid, shown
 from bayesmkl.bemkl.base import FitTask
 from bayesmkl.bemkl.batch import maximize_elbo_batch
 from bayesmkl.bemkl.classifier import BEMKLClassifier
@@ -133,6 +134,9 @@ def cross_fit(
     >>> [round(fit.estimator.score(X[fit.test], y[fit.test]), 2) for fit in fits]
     [0.88, 0.88, 0.92, 0.92]
     """
+    check_folds("cv", cv)
+    if param_grid is not None:
+        check_grid("param_grid", param_grid)
     settings = list(ParameterGrid(param_grid if param_grid is not None else {}))
     _check(estimator, settings)
     if is_row_source(X):
@@ -141,6 +145,9 @@ def cross_fit(
         )
     X, y = indexable(X, y)
     splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
+    for rows in (np.asarray(part) for split in splits for part in split):
+        if not len(rows) or rows.dtype.kind not in "biu" or (rows.dtype.kind != "b" and rows.max() >= len(y)):
+            raise ValueError(f"`cv` must give positions from 0 to {len(y) - 1}; got {shown(rows)}.")
     fitted: list[CrossFit] = []
     members: list[_Member] = []  # to be fitted together
     options = estimator._loop_options()
@@ -180,7 +187,10 @@ def _check(estimator: Any, settings: list[dict[str, Any]]) -> None:
         )
     _check_names(estimator, settings)
     for setting in settings:
-        clone(estimator).set_params(**clone(setting, safe=False))._check_parameters()
+        try:
+            clone(estimator).set_params(**clone(setting, safe=False))._check_parameters()
+        except ValueError as error:
+            raise ValueError(f"`param_grid`: {error}") from error
 
 
 def _check_names(estimator: Any, settings: list[dict[str, Any]]) -> None:

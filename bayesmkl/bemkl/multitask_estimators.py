@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
-from bayesmkl._numerics.validation import check_number
+from bayesmkl._numerics.validation import check_scale
 from bayesmkl.bemkl import binary, regression
 from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.bemkl._multitask_base import BaseMultitask
@@ -548,17 +548,20 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
             If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
         """
         self._check_parameters()
-        self._limits()
         table = label_table(y, tasks, self.missing_label)
         classes, targets = task_labels(table)
         self.classes_ = classes[0] if table.is_single else classes
         self._fit_tasks(X, table, targets)
         return self
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._limits()
+
     def _limits(self) -> tuple[float, float]:
         """Return ν and 1/σ_g²."""
-        margin = check_number("margin", self.margin, low=0.0, inclusive=True)
-        return margin, check_number("intermediate_scale", self.intermediate_scale, low=0.0) ** -2
+        margin = check_scale("margin", self.margin, zero=True)
+        return margin, check_scale("intermediate_scale", self.intermediate_scale) ** -2
 
     def _task_problem(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> LabelTask:
         return LabelTask(stack, gram, y, *self._limits())
@@ -576,7 +579,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
 
     def _intermediate_variance(self, own: Any) -> float:
-        return self.intermediate_scale**2
+        return check_scale("intermediate_scale", self.intermediate_scale) ** 2
 
     def predict_latent(self, X: Any, tasks: Any = None, return_std: bool = False) -> Any:
         """Predict the latent scores `f`.
@@ -617,7 +620,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         ndarray of shape (n_rows, n_tasks), or (n_rows,) with `tasks` or after a fit of one vector `y` alone
             Finite where probabilities round to 0 and 1.
         """
-        return self._by_column(X, tasks, lambda t, one, score: binary_log_odds(score, self.margin))
+        return self._by_column(X, tasks, lambda t, one, score: binary_log_odds(score, self._limits()[0]))
 
     def predict_proba(self, X: Any, tasks: Any = None) -> Any:
         """Predict class probabilities.
@@ -635,7 +638,9 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
             One per task, its columns in the order of the task's `classes_`. With `tasks`, or after a fit of one
             vector `y` alone, one such array: a row's columns are the classes of its task.
         """
-        return self._by_row(X, tasks, lambda t, one, score: np.exp(log_probabilities(score, self.margin)))
+        return self._by_row(
+            X, tasks, lambda t, one, score: np.exp(log_probabilities(score, self._limits()[0]))
+        )
 
     def predict(self, X: Any, tasks: Any = None) -> np.ndarray:
         """Predict the more probable class.
@@ -655,7 +660,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
 
         def labels(t: int, one: Any, score: Any) -> np.ndarray:
             classes = self.classes_ if self._is_single else self.classes_[t]
-            return classes[(binary_log_odds(score, self.margin) > 0.0).astype(int)]
+            return classes[(binary_log_odds(score, self._limits()[0]) > 0.0).astype(int)]
 
         return self._by_column(X, tasks, labels)
 

@@ -244,8 +244,8 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         return self._fit_stack(X, y, y_numeric=True, multi_output=True)
 
     def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._priors()
-        self._loop_options()
         self._sampler_options()
 
     def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
+from bayesmkl._numerics.validation import check_flag
 from bayesmkl.datasets._table import Entry
 
 __all__ = ["describe", "make_bunch"]
@@ -46,6 +47,8 @@ def make_bunch(
     **extra: Any,
 ) -> Bunch | tuple[Any, Any]:
     """Wrap arrays as a Bunch, or as ``(data, target)``; with ``as_frame`` as a DataFrame and a Series."""
+    check_flag("return_X_y", return_X_y)
+    check_flag("as_frame", as_frame)
     X: Any = data
     y: Any = target
     if as_frame:

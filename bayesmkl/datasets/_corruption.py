@@ -10,7 +10,8 @@ from scipy.spatial.distance import cdist
 from scipy.special import ndtr
 from sklearn.utils import Bunch
 
-from bayesmkl._numerics.validation import check_choice, check_number
+from bayesmkl._numerics.given import finite_numbers
+from bayesmkl._numerics.validation import LARGEST, check_choice, check_number, generator_of
 from bayesmkl.datasets._synthetic import check_n_samples
 
 __all__ = ["CORRUPTIONS", "make_corrupted"]
@@ -102,7 +103,7 @@ def make_corrupted(
     check_n_samples(n_samples)
     halves = _check_separations(separations)
     _check_options(corruption, fraction)
-    rng = np.random.default_rng(random_state)
+    rng = generator_of("random_state", random_state)
     n_views = len(halves)
 
     target = rng.choice([-1, 1], size=n_samples)
@@ -172,10 +173,10 @@ def _replace_similarities(kernel: np.ndarray, wrong: np.ndarray, rng: np.random.
 
 
 def _check_separations(separations: Sequence[float]) -> np.ndarray:
-    values = np.asarray(separations, dtype=float)
-    if values.ndim != 1 or not values.size or not np.isfinite(values).all() or (values < 0).any():
+    values = finite_numbers("separations", separations)
+    if values.ndim != 1 or not values.size or (values < 0).any() or values.max() > LARGEST:
         raise ValueError(
-            "`separations` must be a list of finite numbers >= 0, one for each view; "
+            f"`separations` must be a list of finite numbers >= 0, up to {LARGEST:g}, one for each view; "
             f"got {separations!r}. Pass (1.0, 0.0) for one view that tells the classes apart and one that does not."
         )
     return values

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
+from bayesmkl._numerics.files import as_path
+from bayesmkl._numerics.validation import check_flag
 from bayesmkl.datasets._bunch import make_bunch
 from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
 from bayesmkl.datasets._columns import CATEGORICAL, MFEAT_VIEWS, feature_names
@@ -100,6 +102,11 @@ def fetch(
     ValueError: `name` must be an exact data set name; 'liver' could mean "bupaliver" (BUPA liver disorders).
     """
     entry = look_up(name)
+    for flag, value in (("one_hot", one_hot), ("return_X_y", return_X_y), ("as_frame", as_frame)):
+        check_flag(flag, value)
+    for place, given in (("path", path), ("data_home", data_home)):
+        if given is not None:
+            as_path(place, given)
     _check_options(entry, subset, one_hot, path)
     if entry.bundled:
         return _LOADERS[entry.name](return_X_y=return_X_y, as_frame=as_frame)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.utils import Bunch
 
+from bayesmkl._numerics.given import finite_numbers
+from bayesmkl._numerics.validation import LARGEST, check_choice, check_number, check_scale, generator_of
 from bayesmkl.datasets._synthetic import check_n_samples
 
 __all__ = ["make_multiview"]
@@ -78,8 +82,8 @@ def make_multiview(
     check_n_samples(n_samples)
     weights = _check_weights(kernel_weights)
     sizes = _check_sizes(n_features, len(weights))
-    _check_options(n_samples, task, noise)
-    rng = np.random.default_rng(random_state)
+    _check_options(n_samples, task, noise, intercept)
+    rng = generator_of("random_state", random_state)
 
     blocks = [rng.standard_normal((n_samples, size)) for size in sizes]
     widths = np.sqrt(sizes)
@@ -117,18 +121,20 @@ def _gaussian(block: np.ndarray, width: float) -> np.ndarray:
 
 
 def _check_weights(kernel_weights: Sequence[float]) -> np.ndarray:
-    weights = np.asarray(kernel_weights, dtype=float)
-    if weights.ndim != 1 or not np.isfinite(weights).all() or not weights.any():
+    weights = finite_numbers("kernel_weights", kernel_weights)
+    if weights.ndim != 1 or not weights.any() or np.abs(weights).max() > LARGEST:
         raise ValueError(
-            "`kernel_weights` must be a list of finite numbers, one for each view, at least one of them "
-            f"not zero; got {kernel_weights!r}."
+            f"`kernel_weights` must be a list of finite numbers up to {LARGEST:g}, one for each view, at least one "
+            f"of them not zero; got {kernel_weights!r}."
         )
     return weights
 
 
-def _check_sizes(n_features: int | Sequence[int], n_views: int) -> list[int]:
-    sizes = [n_features] * n_views if isinstance(n_features, int | np.integer) else list(n_features)
-    if len(sizes) != n_views or any(size < 1 or size != int(size) for size in sizes):
+def _check_sizes(n_features: Any, n_views: int) -> list[int]:
+    listed = isinstance(n_features, Sequence | np.ndarray) and not isinstance(n_features, str)
+    sizes = list(n_features) if listed else [n_features] * n_views
+    good = all(isinstance(size, Integral) and not isinstance(size, bool) and int(size) >= 1 for size in sizes)
+    if len(sizes) != n_views or not good:
         raise ValueError(
             f"`n_features` must be one positive integer, or one for each of the {n_views} entries of "
             f"`kernel_weights`; got {n_features!r}."
@@ -136,10 +142,10 @@ def _check_sizes(n_features: int | Sequence[int], n_views: int) -> list[int]:
     return [int(size) for size in sizes]
 
 
-def _check_options(n_samples: int, task: str, noise: float) -> None:
+def _check_options(n_samples: int, task: str, noise: float, intercept: float | None) -> None:
     if n_samples < 2:
         raise ValueError(f"`n_samples` must be at least 2, for the score to vary; got {n_samples}.")
-    if task not in ("classification", "regression"):
-        raise ValueError(f'`task` must be "classification" or "regression"; got {task!r}.')
-    if not (np.isfinite(noise) and noise >= 0):
-        raise ValueError(f"`noise` must be a standard deviation, zero or more; got {noise!r}.")
+    check_choice("task", task, ("classification", "regression"))
+    check_scale("noise", noise, zero=True)
+    if intercept is not None:
+        check_number("intercept", intercept)

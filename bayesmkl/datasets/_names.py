@@ -50,7 +50,7 @@ def look_up(name: str) -> Entry:
     >>> look_up("pima").n_samples
     768
     """
-    if name in TABLE:
+    if isinstance(name, str) and name in TABLE:
         return TABLE[name]
     key = str(name).lower().replace("-", "_").replace(" ", "_")
     if key in AMBIGUOUS:

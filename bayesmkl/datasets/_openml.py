@@ -16,6 +16,7 @@ import pandas as pd
 from scipy.sparse import issparse
 from sklearn.datasets import fetch_openml
 
+from bayesmkl._numerics.warn import holding_back
 from bayesmkl.datasets._raw import Raw, splice_codes
 from bayesmkl.datasets._table import Entry
 
@@ -84,13 +85,15 @@ def read_openml(entry: Entry, data_home: str | PathLike | None) -> Raw:
 def _download(entry: Entry, data_id: int, data_home) -> tuple[pd.DataFrame, np.ndarray]:
     """Return features and class labels (text, lower case) of one OpenML table."""
     try:
-        bunch = fetch_openml(
-            data_id=data_id,
-            data_home=data_home,
-            target_column="selector" if entry.name == "bupaliver" else "default-target",
-            as_frame=entry.name != "a9a",  # sparse on OpenML
-            parser="auto",
-        )
+        # of retries, and of a cache that it calls invalid where there is no network
+        with holding_back(RuntimeWarning, UserWarning):
+            bunch = fetch_openml(
+                data_id=data_id,
+                data_home=data_home,
+                target_column="selector" if entry.name == "bupaliver" else "default-target",
+                as_frame=entry.name != "a9a",  # sparse on OpenML
+                parser="auto",
+            )
     except (OSError, HTTPException, ValueError) as error:
         raise OSError(
             f'could not download "{entry.name}" (OpenML data set {data_id}): {error}. Check the network, '

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._numerics.files import as_path
+from bayesmkl._numerics.given import check_numbers
+from bayesmkl._numerics.validation import check_integer, generator_of, shown
 
 __all__ = ["RowSource", "open_rows"]
 
@@ -62,9 +64,13 @@ def open_rows(path: Any, columns: Sequence[Any] | str | int | None = None) -> Ro
     ((6, 2), [[2.0, 3.0], [4.0, 5.0]], [4, 2])
     """
     wanted = [columns] if isinstance(columns, (str, int)) else columns
+    if wanted is not None and (not isinstance(wanted, Sequence | np.ndarray) or len(wanted) == 0):
+        raise ValueError(
+            f"`columns` must be different columns, by name or position, or None; got {shown(columns)}."
+        )
     if isinstance(path, np.ndarray):
         return _ArrayRows(path, wanted, f"an array of shape {path.shape}")
-    file = Path(path)
+    file = as_path("path", path)
     suffix = file.suffix.lower()
     if suffix in TEXT:
         raise ValueError(
@@ -139,7 +145,7 @@ class RowSource(ABC):
         """Return `n_rows` different rows drawn at random, in their order in the table."""
         if not 1 <= check_integer("n_rows", n_rows, low=1) <= len(self):
             raise ValueError(f"`n_rows` must be at most the number of rows, {len(self)}; got {n_rows}.")
-        drawn = np.random.default_rng(random_state).choice(len(self), n_rows, replace=False)
+        drawn = generator_of("random_state", random_state).choice(len(self), n_rows, replace=False)
         return self._gather(np.sort(drawn))
 
     def map(self, function: Callable[[np.ndarray], Any]) -> RowSource:
@@ -151,6 +157,8 @@ class RowSource(ABC):
             From an array (n_rows, n_columns) to one with as many rows, each a function of its own row alone: for
             example the `transform` of a scaler that saw all blocks by its `partial_fit`.
         """
+        if not callable(function):
+            raise TypeError(f"`function` must be a function of an array of rows; got {shown(function)}.")
         return _MappedRows(self, function)
 
     def _gather(self, positions: np.ndarray) -> np.ndarray:
@@ -213,7 +221,13 @@ class _ParquetRows(RowSource):
     def __init__(self, file: Path, columns: Sequence[Any] | None) -> None:
         from pyarrow import parquet
 
-        with parquet.ParquetFile(file) as opened:
+        try:
+            opened = parquet.ParquetFile(file)
+        except Exception as error:  # whatever Arrow stumbles over
+            raise ValueError(
+                f"`path`: {file.name!r} is not a readable Parquet file: {str(error)[:200]}"
+            ) from error
+        with opened:
             self._metadata = opened.metadata
             names = _numeric_columns(opened.schema_arrow, columns, file.name)
         self._file = file
@@ -282,7 +296,7 @@ class _MappedRows(RowSource):
         return self._apply(self._source.read(first, last))
 
     def _apply(self, rows: np.ndarray) -> np.ndarray:
-        mapped = np.ascontiguousarray(self._function(rows), dtype=np.float64)
+        mapped = np.ascontiguousarray(check_numbers("function", self._function(rows)), dtype=np.float64)
         if mapped.ndim != 2 or len(mapped) != len(rows):
             raise ValueError(
                 f"`function` must return an array with as many rows as it gets; got {mapped.shape} for {rows.shape}."

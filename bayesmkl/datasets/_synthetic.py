@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import Bunch
 
+from bayesmkl._numerics.validation import TOO_MANY, check_flag, generator_of, shown
+
 __all__ = ["WAVEFORM_CLASSES", "check_n_samples", "make_ringnorm", "make_twonorm", "make_waveform"]
 
 _DIMENSION = 20
@@ -53,7 +55,7 @@ def make_twonorm(n_samples: int = 400, *, random_state: int | np.random.Generato
     True
     """
     check_n_samples(n_samples)
-    rng = np.random.default_rng(random_state)
+    rng = generator_of("random_state", random_state)
     target = rng.choice([-1, 1], size=n_samples)
     data = rng.standard_normal((n_samples, _DIMENSION)) + _MEAN * target[:, None]
     return _bunch(
@@ -106,7 +108,7 @@ def make_ringnorm(n_samples: int = 400, *, random_state: int | np.random.Generat
     2.0 1.0
     """
     check_n_samples(n_samples)
-    rng = np.random.default_rng(random_state)
+    rng = generator_of("random_state", random_state)
     target = rng.choice([-1, 1], size=n_samples)
     noise = rng.standard_normal((n_samples, _DIMENSION))
     data = np.where(target[:, None] == 1, 2 * noise, noise + _MEAN)
@@ -161,7 +163,8 @@ def make_waveform(
     True
     """
     check_n_samples(n_samples)
-    rng = np.random.default_rng(random_state)
+    check_flag("binary", binary)
+    rng = generator_of("random_state", random_state)
     classes = rng.integers(1, 4, size=n_samples)
     pairs = np.array([WAVEFORM_CLASSES[c] for c in classes])
     share = rng.uniform(size=(n_samples, 1))
@@ -174,9 +177,10 @@ def make_waveform(
 
 def check_n_samples(n_samples: int) -> None:
     """Refuse a sample size that is not a positive integer."""
-    if isinstance(n_samples, bool) or not isinstance(n_samples, int | np.integer) or n_samples < 1:
+    is_count = isinstance(n_samples, int | np.integer) and not isinstance(n_samples, bool)
+    if not is_count or not 1 <= n_samples < TOO_MANY:
         raise ValueError(
-            f"`n_samples` must be a positive integer; got {n_samples!r}. Pass how many samples to draw."
+            f"`n_samples` must be a positive integer; got {shown(n_samples)}. Pass how many samples to draw."
         )
 
 

@@ -12,6 +12,7 @@ __all__ = ["LONGEST_LIST", "column_hint", "listed", "named", "read_table", "tabl
 
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 LONGEST_LIST = 8  # names shown in a message
+LONGEST_REASON = 300  # characters of what a reader says
 
 
 def table_suffix(path: Path) -> str:
@@ -32,8 +33,11 @@ def read_table(path: Path) -> pd.DataFrame:
             table = pd.read_parquet(path)
         else:
             table = pd.read_csv(path, sep="\t" if "tsv" in suffix else ",")
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read as a {suffix} table: {error}") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the readers stumble over: overflows, unknown types of columns
+        said = " ".join(str(error).split())[:LONGEST_REASON]
+        raise ValueError(f"{str(path)!r} cannot be read as a {suffix} table: {said}") from error
     table.columns = [str(column) for column in table.columns]
     if table.empty:
         raise ValueError(f"{str(path)!r} holds no rows; a header line and at least one row are needed.")

@@ -272,6 +272,8 @@ def _search_weights(
 
 def _at_weights(columns: np.ndarray, machine: BasisMachine) -> BasisMachine:
     """Express the machine in the features of another kernel, given by its basis columns (n_samples, n_basis)."""
+    if not len(machine.basis):  # no sample lowers the objective: an intercept is all there is
+        return machine
     block = columns[machine.basis]
     block = block + RIDGE * float(block.diagonal().max()) * np.eye(len(block))
     lower = np.linalg.cholesky(block)

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.units import unit_of
 
 __all__ = ["SOLVERS", "Descent", "Point", "descend"]
 
@@ -125,12 +126,13 @@ def descend(
 def _quasi_newton(evaluate: Evaluate, start: Any, max_iter: int, accept: Accept) -> Outcome:
     """L-BFGS-B; what it accepts is what it evaluated last, unless that lies above the point before."""
     last, lowest, n_accepted, settled = start, start.objective, 0, False
+    unit = unit_of(max(abs(start.objective), float(np.abs(start.gradient).max(initial=0.0))))
 
     def objective(parameters: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal last
         if not np.array_equal(parameters, last.parameters):
             last = evaluate(parameters.copy())
-        return last.objective, last.gradient
+        return last.objective / unit, last.gradient / unit
 
     def callback(intermediate_result: Any) -> None:
         nonlocal lowest, n_accepted, settled

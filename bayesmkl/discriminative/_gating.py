@@ -18,6 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
+from bayesmkl._numerics.validation import shown
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = [
@@ -90,7 +91,7 @@ def check_gating(gating: Gating, features: np.ndarray, n_kernels: int, rng: np.r
         pullback is not the derivative of the gates, by finite differences along a random direction.
     """
     parameters = np.asarray(gating.init(features, n_kernels, rng))
-    if parameters.ndim != 1 or not np.isfinite(parameters).all():
+    if parameters.ndim != 1 or parameters.dtype.kind not in "iuf" or not np.isfinite(parameters).all():
         raise ValueError(
             f"`gating.init` must return a flat array of finite numbers; got shape {parameters.shape}. Flatten them."
         )
@@ -99,14 +100,15 @@ def check_gating(gating: Gating, features: np.ndarray, n_kernels: int, rng: np.r
         _check_gates(gating.gates(parameters + distance * direction, features), (n_kernels, len(features)))
     slopes = rng.normal(size=(n_kernels, len(features)))
     pulled = np.asarray(gating.pullback(parameters, features, slopes))
-    if pulled.shape != parameters.shape:
+    if pulled.dtype.kind not in "iuf" or pulled.shape != parameters.shape:
         raise ValueError(
-            f"`gating.pullback` must return shape {parameters.shape}, as `gating.init` does; got {pulled.shape}."
+            f"`gating.pullback` must return shape {parameters.shape}, as `gating.init` does, of numbers; got "
+            f"{pulled.shape} of type {pulled.dtype}."
         )
     step = FINITE_STEP * direction
     ahead, behind = (gating.gates(parameters + sign * step, features) for sign in (1.0, -1.0))
     expected, found = float((slopes * (ahead - behind)).sum()) / 2.0, float(pulled @ step)
-    if abs(found - expected) > ALLOWED_ERROR * FINITE_STEP * max(1.0, np.abs(pulled).sum()):
+    if not abs(found - expected) <= ALLOWED_ERROR * FINITE_STEP * max(1.0, np.abs(pulled).sum()):
         raise ValueError(
             f"`gating.pullback` must be the derivative of `gating.gates`; along a random direction it gives "
             f"{found / FINITE_STEP:.6g}, finite differences {expected / FINITE_STEP:.6g}. It takes the slopes by the "
@@ -177,6 +179,8 @@ def gates_of_components(components: np.ndarray) -> np.ndarray:
 
 def _check_gates(gates: np.ndarray, shape: tuple[int, int]) -> None:
     gates = np.asarray(gates)
+    if gates.dtype.kind not in "biuf":
+        raise ValueError(f"`gating.gates` must return numbers between 0 and 1; got {shown(gates)}.")
     if gates.shape != shape or not ((gates >= 0.0) & (gates <= 1.0 + ROUNDING)).all():
         values = f"values from {gates.min():.6g} to {gates.max():.6g}" if gates.size else "no values"
         raise ValueError(

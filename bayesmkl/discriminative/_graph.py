@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse
-from sklearn.neighbors import NearestNeighbors
+from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils.validation import check_array
 
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._numerics.given import check_numbers, naming
+from bayesmkl._numerics.validation import check_choice, check_integer
 
-__all__ = ["check_laplacian", "knn_laplacian", "squared_kernel_distances"]
+__all__ = ["check_distances", "check_laplacian", "knn_laplacian", "squared_kernel_distances"]
 
 # Largest |L - L'| and largest |row sum|, relative to the largest entry; those read from text reach 1e-8.
 EXACT = 1e-8
+METRICS = ("precomputed", *sorted({name for names in VALID_METRICS.values() for name in names}))
 # Share of non-zero entries up to which a sparse product beats a dense one (BLAS is about ten times denser work).
 SPARSE = 0.1
 
@@ -56,12 +58,20 @@ def knn_laplacian(X: Any, n_neighbors: int = 10, metric: Any = "euclidean") -> A
     """
     n_neighbors = check_integer("n_neighbors", n_neighbors, low=1)
     precomputed = isinstance(metric, str) and metric == "precomputed"
-    X = _check_distances(X) if precomputed else check_array(X, dtype=np.float64, ensure_min_samples=2)
+    if not callable(metric):
+        check_choice("metric", metric, METRICS)
+    X = check_distances("X", X) if precomputed else _samples(X)
     n_neighbors = min(n_neighbors, len(X) - 1)
     neighbors = NearestNeighbors(n_neighbors=n_neighbors, metric=metric).fit(X)
     directed = scipy.sparse.csr_array(neighbors.kneighbors_graph())  # no sample is its own neighbor
     weights = directed.maximum(directed.T)
     return _compact(scipy.sparse.csr_array(scipy.sparse.diags_array(weights.sum(axis=1)) - weights))
+
+
+def _samples(X: Any) -> np.ndarray:
+    check_numbers("X", X)
+    with naming("X"):
+        return check_array(X, dtype=np.float64, ensure_min_samples=2)
 
 
 def squared_kernel_distances(kernel: np.ndarray) -> np.ndarray:
@@ -113,12 +123,15 @@ def check_laplacian(laplacian: Any, n_samples: int, name: str = "laplacian") -> 
     ...
     ValueError: `laplacian` must have zero row sums, as D - W has; the largest is 1. A graph given ...
     """
-    graph = laplacian if scipy.sparse.issparse(laplacian) else np.asarray(laplacian, dtype=np.float64)
+    is_sparse = scipy.sparse.issparse(laplacian)
+    graph = laplacian if is_sparse else check_numbers(name, laplacian).astype(np.float64)
     if graph.ndim != 2 or graph.shape != (n_samples, n_samples):
         raise ValueError(
             f"`{name}` must be of shape (n_samples, n_samples) = ({n_samples}, {n_samples}), with labeled and "
             f"unlabeled training samples in the order of `X`; got {graph.shape}."
         )
+    if graph.dtype.kind not in "biuf":
+        raise ValueError(f"`{name}` must hold real numbers; got entries of type {graph.dtype}.")
     graph = scipy.sparse.csr_array(graph, dtype=np.float64)
     if not np.isfinite(graph.data).all():
         raise ValueError(f"`{name}` must be finite; got NaN or infinity.")
@@ -153,17 +166,28 @@ def _check_psd(graph: Any, size: float, name: str) -> None:
         )
 
 
-def _check_distances(distances: Any) -> np.ndarray:
-    distances = np.asarray(distances, dtype=np.float64)
+def check_distances(name: str, distances: Any) -> np.ndarray:
+    """Return distances among samples as float64 if they are some; `name` is what messages blame.
+
+    Examples
+    --------
+    >>> check_distances("distances", [[1.0, 0.0], [0.0, 1.0]])
+    Traceback (most recent call last):
+    ...
+    ValueError: `distances`: Distances must not be negative, and be zero between a sample and itself; ...
+    """
+    distances = check_numbers(name, distances).astype(np.float64)
     if distances.ndim != 2 or distances.shape[0] != distances.shape[1] or len(distances) < 2:
         raise ValueError(
-            "Distances must be those among all samples, of shape (n_samples, n_samples) with at least two samples; "
-            f"got {distances.shape}."
+            f"`{name}`: Distances must be those among all samples, of shape (n_samples, n_samples) with at least two "
+            f"samples; got {distances.shape}."
         )
+    if not np.isfinite(distances).all():
+        raise ValueError(f"`{name}`: Distances must be finite; got NaN or infinity.")
     largest, diagonal = distances.max(), np.abs(distances.diagonal()).max()
-    if not np.isfinite(distances).all() or distances.min() < 0 or diagonal > EXACT * largest:
+    if distances.min() < 0 or diagonal > EXACT * largest:
         raise ValueError(
-            "Distances must be finite, not negative, and zero between a sample and itself; got values from "
+            f"`{name}`: Distances must not be negative, and be zero between a sample and itself; got values from "
             f"{distances.min():g} to {largest:g} and a diagonal of up to {diagonal:g}. Are these similarities?"
         )
     return distances

@@ -1,4 +1,4 @@
-r"""Kernels that LibSVM evaluates itself, from samples: machines on them never form a kernel matrix.
+r"""Kernels that LibSVM evaluates itself, from samples: machines on them form no kernel matrix, or a small one.
 
 Gaussian, polynomial, linear and cosine kernels are native. So are their normalizations, after a map of the features:
 the spherical polynomial kernel is
@@ -19,8 +19,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.svm import SVC, SVR
 
-from bayesmkl.discriminative._machines import Machine, constant_machine, one_class, row_blocks
-from bayesmkl.discriminative._svm import CACHE_MB
+from bayesmkl.discriminative._machines import (
+    Machine,
+    PrecomputedKernel,
+    constant_machine,
+    one_class,
+    row_blocks,
+)
+from bayesmkl.discriminative._svm import (
+    MOST_POLISHED,
+    POLISHED_BELOW,
+    classification_box,
+    libsvm_limits,
+    regression_box,
+    train,
+)
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.functions import Cosine, Gaussian, Linear, Polynomial
@@ -58,7 +71,7 @@ class FeatureMap(NamedTuple):
         if self.constant > 0.0:
             features = np.hstack([features, np.full((len(X), 1), np.sqrt(self.constant))])
         if self.spherical:
-            lengths = np.sqrt(np.einsum("ij,ij->i", features, features))[:, None]
+            lengths = np.sqrt(_finite(np.einsum("ij,ij->i", features, features)))[:, None]
             features = np.divide(features, lengths, out=np.zeros_like(features), where=lengths > 0.0)
         return features * self.factor if self.factor != 1.0 else features
 
@@ -102,14 +115,22 @@ class NativeKernel(NamedTuple):
         index = np.arange(len(target)) if subset is None else np.sort(subset)
         if one_class(target[index]):
             return constant_machine(float(target[index[0]]))
-        return self._train(SVC(C=C, tol=tol, **self._parameters()), target, index, subset)
+        if (dense := self._dense(index, tol)) is not None:
+            return _at(index, dense.classify(target[index], C, tol))
+        machine = SVC(C=C, **self._parameters(), **libsvm_limits(len(index), tol))
+        box = lambda rows: classification_box(self.block(rows, index), target[index], C)
+        return self._train(machine, target, index, subset, box)
 
     def regress(
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: Any = None
     ) -> Machine:
         """Train support vector regression; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
-        return self._train(SVR(C=C, epsilon=epsilon, tol=tol, **self._parameters()), target, index, subset)
+        if (dense := self._dense(index, tol)) is not None:
+            return _at(index, dense.regress(target[index], C, epsilon, tol))
+        machine = SVR(C=C, epsilon=epsilon, **self._parameters(), **libsvm_limits(len(index), tol))
+        box = lambda rows: regression_box(self.block(rows, index), target[index], C, epsilon)
+        return self._train(machine, target, index, subset, box)
 
     def block(self, rows: np.ndarray, columns: Any) -> np.ndarray:
         """Return kernel values of mapped rows against training samples, (n_rows, n_columns)."""
@@ -124,8 +145,9 @@ class NativeKernel(NamedTuple):
             return np.exp(values, out=values)
         if self.kind == "poly":
             values += self.offset
-            return np.power(values, self.degree, out=values)
-        return values
+            with np.errstate(over="ignore"):
+                np.power(values, self.degree, out=values)
+        return _finite(values)
 
     def product(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """Return ``block(rows, columns) @ coef``, block by block."""
@@ -149,15 +171,32 @@ class NativeKernel(NamedTuple):
             "gamma": self.gamma,
             "degree": self.degree,
             "coef0": self.offset,
-            "cache_size": CACHE_MB,
         }
 
-    def _train(self, machine: Any, target: np.ndarray, index: np.ndarray, subset: Any) -> Machine:
+    def _dense(self, index: np.ndarray, tol: float) -> PrecomputedKernel | None:
+        """Return the matrix of a few samples for tolerances that LibSVM's single precision does not reach."""
+        if tol > POLISHED_BELOW or len(index) > MOST_POLISHED:
+            return None
+        return PrecomputedKernel(self.block(self.features[index], index))
+
+    def _train(self, machine: Any, target: np.ndarray, index: np.ndarray, subset: Any, box: Any) -> Machine:
         features = self.features if subset is None else self.features[index]
-        machine.fit(features, target[index])
-        order = np.argsort(machine.support_)  # LibSVM has one class after the other
-        coef = machine.dual_coef_[0][order]
-        return Machine(index[machine.support_[order]], coef, float(machine.intercept_[0]))
+        signed_dual, intercept = train(machine, features, target[index], lambda: box(features))
+        support = np.flatnonzero(signed_dual)
+        return Machine(index[support], signed_dual[support], intercept)
+
+
+def _finite(values: np.ndarray) -> np.ndarray:
+    """Refuse what overflowed."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "`X`: the values of a kernel are not all finite. Scale the features, or lower a polynomial degree."
+        )
+    return values
+
+
+def _at(index: np.ndarray, machine: Machine) -> Machine:
+    return machine._replace(support=index[machine.support])
 
 
 def native_kernel(

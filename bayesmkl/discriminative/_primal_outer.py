@@ -76,6 +76,9 @@ def solve_all(
     return gather(stack, weights, solutions)
 
 
+CERTAIN = 1e-6  # relative duality gap up to which rounding, not an unsolved machine, may be the reason
+
+
 class Trace:
     """Objectives and weights after every update, the largest dual value that was met, and the stopping rule."""
 
@@ -113,7 +116,12 @@ class Trace:
         return max(primal_value(fit) - self.bound, 0.0)
 
     def is_finished(self, fit: WeightedFit) -> bool:
-        return self.gap(fit) <= self.options.tol * abs(fit.objective)
+        """Compare the gap with the primal value: a poor dual one may be far below zero, and large."""
+        return self.gap(fit) <= self.options.tol * abs(primal_value(fit))
+
+    def contradicts(self, fit: WeightedFit) -> bool:
+        """Say whether weights that cannot be improved come from machines that are far from solved."""
+        return self.gap(fit) > max(self.options.tol, CERTAIN) * abs(primal_value(fit))
 
     def result(self, fit: WeightedFit, outcome: Outcome, n_solves: int) -> PrimalMKLResult:
         self.see(fit)

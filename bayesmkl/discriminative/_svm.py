@@ -9,23 +9,41 @@ LibSVM's classifier knows :math:`p = 1` only. Any other :math:`p` goes through i
 :math:`E` and targets :math:`z_i = y_i (p_i + E)`, the linear coefficients of the two duals of sample `i`,
 :math:`(E - z_i, E + z_i)`, are :math:`-p_i` and :math:`2E + p_i`, the first of them on the side of :math:`y_i`. The
 other one is zero as long as :math:`y_i f_i < p_i + 2E`, and then the two problems are the same.
+
+LibSVM keeps the kernel in single precision, so it is given one whose largest entry is of the order of one. Where it
+does not come to an end, an interior point method takes over (`_interior`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.svm import SVC, SVR
 
+from bayesmkl._numerics.units import unit_of
 from bayesmkl.discriminative._inner import InnerSolution
+from bayesmkl.discriminative._interior import BoxProblem, solve_box
 
-__all__ = ["EpsilonInsensitive", "Hinge", "solve_svm", "solve_svr"]
+__all__ = [
+    "EpsilonInsensitive",
+    "Hinge",
+    "classification_box",
+    "libsvm_limits",
+    "regression_box",
+    "solve_svm",
+    "solve_svr",
+    "train",
+]
 
 CACHE_MB = 1000
-# LibSVM has no limit of its own, and on kernels of low rank its steps can shrink without end. A machine that was cut
-# short says so by its duality gap.
+# LibSVM has no limit of its own, and on kernels of low rank its steps can shrink without end. A machine of many
+# samples that was cut short says so by its duality gap.
 MOST_STEPS, MOST_STEPS_PER_SAMPLE = 10**6, 200
+MOST_INTERIOR = 2000  # samples of problems that are then solved otherwise,
+MOST_STEPS_OF_FEW = 10**5  # and their limit
 POLISHED_BELOW = 1e-5  # tolerance from which on LibSVM's single precision matters
 MOST_POLISHED = 1000  # duals in the system that is solved again
 POLISH_ROUNDS = 10
@@ -88,6 +106,8 @@ def solve_svm(
     (array([-0.2222,  0.2222,  0.    ]), 0.3333)
     """
     bounds = np.ascontiguousarray(np.broadcast_to(np.asarray(C, dtype=np.float64), target.shape))
+    if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
+        return _in_units(unit, solve_svm(kernel / unit, target, bounds * unit, tol, linear))
     if linear is None:
         signed_dual, intercept = _classify(kernel, target, bounds, tol)
         linear = np.ones_like(target)
@@ -125,8 +145,37 @@ def solve_svr(
     InnerSolution
         Of :math:`\tfrac12 \|w\|^2 + C \sum_i \max(0, |t_i - f_i| - \epsilon)`.
     """
-    machine = SVR(kernel="precomputed", C=C, epsilon=epsilon, **_limits(len(target), tol))
-    signed_dual, intercept = _fitted(machine.fit(kernel, target), len(target))
+    if (unit := unit_of(float(np.abs(target).max()))) != 1.0:  # which LibSVM's tolerance is compared with
+        signed_dual, intercept, *values = solve_svr(
+            kernel, target / unit, C / unit, epsilon / unit, tol / unit
+        )
+        return InnerSolution(signed_dual * unit, intercept * unit, *(value * unit**2 for value in values))
+    if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
+        return _in_units(unit, solve_svr(kernel / unit, target, C * unit, epsilon, tol))
+    machine = SVR(kernel="precomputed", C=C, epsilon=epsilon, **libsvm_limits(len(target), tol))
+    signed_dual, intercept = train(
+        machine, kernel, target, lambda: regression_box(kernel, target, C, epsilon)
+    )
+    found = _certified_regression(kernel, target, C, epsilon, signed_dual, intercept)
+    if tol > POLISHED_BELOW:
+        return found
+    side = np.where(signed_dual < 0.0, -1.0, 1.0)  # samples with a dual, each on its side of the tube
+    polished = _polish(kernel, side, np.full(len(target), float(C)), side * target - epsilon, signed_dual)
+    if polished is None:
+        return found
+    again = _certified_regression(kernel, target, C, epsilon, *polished)
+    return min(found, again, key=lambda solution: solution.gap)
+
+
+def _certified_regression(
+    kernel: np.ndarray,
+    target: np.ndarray,
+    C: float,
+    epsilon: float,
+    signed_dual: np.ndarray,
+    intercept: float,
+) -> InnerSolution:
+    """Add dual value and gap to a regression."""
     scores = kernel @ signed_dual
     norm = float(signed_dual @ scores)
     loss = C * np.maximum(0.0, np.abs(target - scores - intercept) - epsilon).sum()
@@ -184,8 +233,8 @@ def _classify(kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, tol: f
     """LibSVM's own classifier, for margins of one."""
     C = float(bounds.max())
     weights = None if np.all(bounds == C) else bounds / C
-    machine = SVC(kernel="precomputed", C=C, **_limits(len(target), tol))
-    return _fitted(machine.fit(kernel, target, sample_weight=weights), len(target))
+    machine = SVC(kernel="precomputed", C=C, **libsvm_limits(len(target), tol))
+    return train(machine, kernel, target, lambda: classification_box(kernel, target, bounds), weights)
 
 
 def _through_regression(
@@ -193,21 +242,70 @@ def _through_regression(
 ) -> Any:
     """LibSVM's regression with a tube so wide that only one side of it matters."""
     tube = TUBE * max(1.0, float(np.abs(linear).max()))
+    exactly = partial(classification_box, kernel, target, bounds, linear)
     while True:
-        machine = SVR(kernel="precomputed", C=1.0, epsilon=tube, **_limits(len(target), tol))
-        fitted = _fitted(machine.fit(kernel, target * (linear + tube), sample_weight=bounds), len(target))
+        machine = SVR(kernel="precomputed", C=1.0, epsilon=tube, **libsvm_limits(len(target), tol))
+        fitted = train(machine, kernel, target * (linear + tube), exactly, bounds)
         if np.all(fitted[0] * target >= 0.0) or tube > WIDEST_TUBE:
             return fitted
         tube *= 10.0  # a score left the tube on the far side
 
 
-def _limits(n_samples: int, tol: float) -> dict[str, Any]:
+def classification_box(
+    kernel: np.ndarray, target: np.ndarray, bounds: Any, linear: np.ndarray | None = None
+) -> BoxProblem:
+    """Return the dual of a classifier, with one bound for all samples or one for each."""
+    margins = np.ones_like(target) if linear is None else linear
+    return BoxProblem(kernel, target[None], margins[None], np.broadcast_to(bounds, target.shape))
+
+
+def regression_box(kernel: np.ndarray, target: np.ndarray, C: float, epsilon: float) -> BoxProblem:
+    """Return the dual of support vector regression."""
+    signs = np.stack([np.ones_like(target), -np.ones_like(target)])
+    return BoxProblem(kernel, signs, signs * target - epsilon, np.full(len(target), C))
+
+
+def libsvm_limits(n_samples: int, tol: float) -> dict[str, Any]:
     """Return when LibSVM stops, and what memory it takes."""
-    most = max(MOST_STEPS, MOST_STEPS_PER_SAMPLE * n_samples)
+    few = n_samples <= MOST_INTERIOR
+    most = MOST_STEPS_OF_FEW if few else max(MOST_STEPS, MOST_STEPS_PER_SAMPLE * n_samples)
     return {"tol": tol, "max_iter": most, "cache_size": CACHE_MB}
 
 
-def _fitted(machine: Any, n_samples: int) -> tuple[np.ndarray, float]:
-    signed_dual = np.zeros(n_samples)
+def train(
+    machine: Any, rows: np.ndarray, target: np.ndarray, box: Callable[[], BoxProblem], weights: Any = None
+) -> tuple[np.ndarray, float]:
+    """Fit LibSVM's machine and return signed dual and intercept, or those of `box` where it does not come to an end.
+
+    Parameters
+    ----------
+    machine : SVC or SVR
+        With `libsvm_limits`.
+    rows : ndarray
+        Kernels or features of the samples.
+    target : ndarray of shape (n_samples,)
+    box : callable
+        Returns the same problem as a BoxProblem.
+    weights : ndarray of shape (n_samples,), optional
+        Factors of the bounds.
+    """
+    few = len(target) <= MOST_INTERIOR
+    if few:
+        machine._warn_from_fit_status = _nothing  # what LibSVM leaves is not used
+    machine.random_state = 0  # LibSVM draws nothing; without it scikit-learn takes a seed from np.random
+    machine.fit(rows, target, sample_weight=weights)
+    if few and machine.fit_status_ != 0:
+        return solve_box(box())
+    signed_dual = np.zeros(len(target))
     signed_dual[machine.support_] = machine.dual_coef_[0]
     return signed_dual, float(machine.intercept_[0])
+
+
+def _nothing() -> None:
+    pass
+
+
+def _in_units(unit: float, solution: InnerSolution) -> InnerSolution:
+    """Return the solution for a kernel from that for the kernel over `unit` and bounds times it."""
+    signed_dual, intercept, objective, gap = solution
+    return InnerSolution(signed_dual / unit, intercept, objective / unit, gap / unit)

@@ -6,13 +6,15 @@ are measurements, standardize them first.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import expit
 
-__all__ = ["GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating"]
+from bayesmkl._numerics.validation import check_integer, check_scale
+
+__all__ = ["GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating", "check_gating_parameters"]
 
 NARROWEST = 1e-6  # widths of Gaussian gates below this count as this
 
@@ -223,3 +225,21 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 def _pull_softmax(gates: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Carry slopes by the gates to slopes by the logits."""
     return gates * (slopes - (gates * slopes).sum(axis=0))
+
+
+def check_gating_parameters(gating: Any) -> None:
+    """Refuse wrong parameters of the gatings above; others are their authors' business.
+
+    Examples
+    --------
+    >>> check_gating_parameters(GaussianGating(width=0.0))
+    Traceback (most recent call last):
+    ...
+    ValueError: `width` must be a finite number > 0; got 0.0.
+    """
+    if isinstance(gating, GaussianGating):
+        check_scale("width", gating.width)
+    if isinstance(gating, GroupGating):
+        check_integer("n_groups", gating.n_groups, low=1)
+    if isinstance(gating, SoftmaxGating | SigmoidGating | GroupGating):
+        check_scale("init_scale", gating.init_scale, zero=True)

@@ -29,10 +29,12 @@ import scipy.linalg
 from scipy.sparse.csgraph import connected_components
 
 from bayesmkl._estimator import LabelSplit, split_labels
+from bayesmkl._estimator.targets import check_targets
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.given import as_array
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
-from bayesmkl._numerics.validation import check_integer, check_number
+from bayesmkl._numerics.validation import check_integer, check_label, check_number, check_scale
 from bayesmkl.discriminative._graph import check_laplacian
 from bayesmkl.discriminative._inner import InnerSolution
 from bayesmkl.discriminative._outer import WeightedFit, fit_at, outer_gap
@@ -172,11 +174,13 @@ def glks_transduce(
     True
     """
     options = GLKSOptions(
-        gamma=check_number("gamma", gamma, low=0.0),
+        gamma=check_scale("gamma", gamma),
         tol=check_number("tol", tol, low=0.0, inclusive=True),
         max_iter=check_integer("max_iter", max_iter, low=1),
     )
     constant = check_number("constant", constant, low=0.0, inclusive=True)
+    check_label("unlabeled_label", unlabeled_label)
+    y = check_targets(y, len(as_array("y", y)), "GLKS", mark=unlabeled_label)
     split = split_labels(y, unlabeled_label)
     return fit_glks(_graph_kernels(laplacians, len(split.labels), constant), split, options)
 

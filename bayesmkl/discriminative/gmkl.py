@@ -32,6 +32,7 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
+from bayesmkl._numerics.validation import shown
 from bayesmkl.discriminative._evaluator import Evaluator, Goal, OnStep, descend_spectrally, signed_duals
 from bayesmkl.discriminative._inner import InnerProblem
 from bayesmkl.discriminative._moving import MovingCombination
@@ -158,8 +159,14 @@ def _checked(regularizer: Any) -> Regularizer:
     """Refuse what is not a number and a gradient."""
 
     def regularize(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = regularizer(weights.copy())
-        value, gradient = float(value), np.asarray(gradient, dtype=np.float64)
+        returned = regularizer(weights.copy())
+        try:
+            value, gradient = returned
+            value, gradient = float(value), np.asarray(gradient, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"`regularizer` must return a number and its gradient; got {shown(returned)}."
+            ) from error
         if gradient.shape != weights.shape or not (np.isfinite(value) and np.isfinite(gradient).all()):
             raise ValueError(
                 "`regularizer` must return a finite value and a finite gradient of shape "

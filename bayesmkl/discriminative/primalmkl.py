@@ -127,9 +127,13 @@ def _by_spg(
             on_step=lambda _, __, accepted: trace.add(accepted),
         )
         n_solves += found.n_evaluations * len(targets)
+        outcome = found.outcome
+        if outcome is Outcome.CONVERGED and trace.contradicts(found.payload):
+            outcome = Outcome.NOT_IMPROVING
         blurred = found.payload.inner_gap > INNER_SHARE * options.tol * abs(found.value)
-        if found.outcome is not Outcome.NOT_IMPROVING or not blurred or inner_tol <= FINEST:
-            return trace.result(found.payload, found.outcome, n_solves)
+        if outcome is not Outcome.NOT_IMPROVING or not blurred or inner_tol <= FINEST:
+            trace.finish(found.payload)
+            return trace.result(found.payload, outcome, n_solves)
         inner_tol, weights = TIGHTER * inner_tol, found.point
 
 

@@ -33,7 +33,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_integer, check_number
+from bayesmkl._numerics.validation import check_integer, check_number, check_scale
 from bayesmkl.discriminative._patterns import SAMKLResult, update_margins
 from bayesmkl.discriminative._switched_weights import WeightsOptions, WeightsStep, solve_weights
 from bayesmkl.discriminative._switches import choose_switches
@@ -266,8 +266,8 @@ def check_options(options: SAMKLOptions) -> None:
     ...
     ValueError: `C` must be a finite number > 0; got -1.0.
     """
-    for name in ("C", "gap_tol"):
-        check_number(name, getattr(options, name), low=0.0)
+    check_scale("C", options.C)
+    check_number("gap_tol", options.gap_tol, low=0.0)
     check_number("tol", options.tol, low=0.0, inclusive=True)
     for name, low in (("max_switches", 0), ("max_iter", 1), ("max_iter_weights", 1)):
         check_integer(name, getattr(options, name), low=low)

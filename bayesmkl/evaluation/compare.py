@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer_names
 from sklearn.utils.validation import check_consistent_length
 
+from bayesmkl._numerics.files import as_path
+from bayesmkl._numerics.given import as_array
+from bayesmkl._numerics.validation import (
+    check_folds,
+    check_grid,
+    check_integer,
+    check_jobs,
+    check_verbose,
+    shown,
+)
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.progress import cell_progress
@@ -117,6 +128,14 @@ def compare_models(
     >>> found.scores("accuracy").shape, found.failures.empty
     ((5, 3), True)
     """
+    check_jobs("n_jobs", n_jobs)
+    check_verbose("verbose", verbose)
+    if check_integer("random_state", random_state, low=0) >= 2**32:
+        raise ValueError(f"`random_state` must be below 2**32; got {random_state}.")
+    check_folds("cv", cv)
+    check_folds("inner_cv", inner_cv)
+    _check_inner_scoring(inner_scoring)
+    where = None if folder is None else as_path("folder", folder)
     study = Study(
         _datasets(X, y, groups, datasets, cv),
         _models(models),
@@ -128,7 +147,7 @@ def compare_models(
         unavailable,
     )
     with cell_progress(verbose > 0) as progress:
-        found = run_study(study, None if folder is None else Path(folder), n_jobs, progress)
+        found = run_study(study, where, n_jobs, progress)
     if len(found.failures):
         first = found.failures.iloc[0]
         warn_user(
@@ -139,8 +158,25 @@ def compare_models(
     return found
 
 
+def _check_inner_scoring(scoring: Any) -> None:
+    if scoring is None or callable(scoring):
+        return
+    known = get_scorer_names()
+    if not isinstance(scoring, str) or scoring not in known:
+        close = get_close_matches(str(scoring), known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise ValueError(
+            f"`inner_scoring` must be None, a function or a metric of scikit-learn; got {shown(scoring)}.{hint}"
+        )
+
+
 def _models(models: Any) -> dict[str, ModelSpec]:
-    pairs = list(models.items()) if isinstance(models, Mapping) else list(models)
+    pairs: Any = list(models.items()) if isinstance(models, Mapping) else models
+    is_list = isinstance(pairs, Sequence) and not isinstance(pairs, str)
+    if not is_list or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise ValueError(
+            f"`models` must map names to models, or list pairs (name, model); got {shown(models)}."
+        )
     specs: dict[str, ModelSpec] = {}
     for name, model in pairs:
         if name in specs:
@@ -161,6 +197,14 @@ def _spec(name: str, model: Any) -> ModelSpec:
         raise ValueError(
             f"`models`: {name!r} must be an estimator or a pair (estimator, param_grid); got {estimator!r}."
         )
+    if grid is not None:
+        check_grid(f"models[{name!r}]", grid)
+        grids = [grid] if isinstance(grid, Mapping) else grid
+        unknown = [key for one in grids for key in one if key not in estimator.get_params()]
+        if unknown:
+            raise ValueError(
+                f"`models`: the grid of {name!r} names {unknown[0]!r}, which is none of its parameters."
+            )
     return ModelSpec(estimator, grid)
 
 
@@ -175,6 +219,8 @@ def _datasets(X: Any, y: Any, groups: Any, datasets: Any, cv: Any) -> dict[str, 
         )
     if isinstance(datasets, str):
         datasets = [datasets]
+    if not isinstance(datasets, Mapping | Sequence):
+        raise ValueError(f"`datasets` must be names, or map names to data; got {shown(datasets)}.")
     named = datasets if isinstance(datasets, Mapping) else dict(_once(datasets))
     return {name: _ref(name, value) for name, value in named.items()}
 
@@ -203,11 +249,37 @@ def _held(X: Any, y: Any, groups: Any = None, cv: Any = None) -> DataRef:
         raise ValueError("`y` must be given with `X`.")
     if not isinstance(X, pd.DataFrame):
         X = X.to_pandas() if hasattr(X, "to_pandas") else np.asarray(X)
-    y = np.asarray(y)
-    groups = None if groups is None else np.asarray(groups)
-    check_consistent_length(X, y, groups)
-    splits = [(np.asarray(a), np.asarray(b)) for a, b in cv] if _is_pairs(cv) else None
+    if np.ndim(X) == 0 or isinstance(X, str):
+        raise ValueError(f"`X` must be an array or a DataFrame; got {shown(X)}.")
+    y = as_array("y", y)
+    if any(value is None or value != value for value in y.ravel().tolist()):
+        raise ValueError(
+            "`y` must hold a label or target of every sample; got None or NaN. Leave these samples out."
+        )
+    groups = None if groups is None else as_array("groups", groups)
+    if groups is not None and groups.shape != (len(y),):
+        raise ValueError(
+            f"`groups` must have one entry for each of the {len(y)} samples; got shape {groups.shape}."
+        )
+    check_consistent_length(X, y)
+    splits = _splits(cv, len(y)) if _is_pairs(cv) else None
     return DataRef(in_memory, data=Data(X, y, groups, splits))
+
+
+def _splits(cv: Any, n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return rows of training and validation parts; raise where they are none."""
+    pairs = list(cv)
+    if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise ValueError(
+            f"`cv` must be a number of folds, a splitter or pairs (train, test) of rows; got {shown(cv)}."
+        )
+    splits = [(as_array("cv", train), as_array("cv", test)) for train, test in pairs]
+    for rows in (rows for pair in splits for rows in pair):
+        flags = rows.dtype.kind == "b" and rows.shape == (n_samples,)
+        positions = rows.dtype.kind in "iu" and rows.ndim == 1 and rows.size and -n_samples <= rows.min()
+        if not flags and not (positions and rows.max() < n_samples):
+            raise ValueError(f"`cv` must hold rows from 0 to {n_samples - 1}; got {shown(rows)}.")
+    return splits
 
 
 def _is_pairs(cv: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from bayesmkl._numerics.files import as_path
 from bayesmkl.evaluation.journal import CELLS, RESULTS, Journal, read_results, table_of
 from bayesmkl.evaluation.significance import pairwise, rank_table, wins
 
@@ -116,6 +118,8 @@ class Comparison:
 
     def test_train_ratio(self, dataset: str) -> float:
         """Return the mean number of test rows over that of training rows."""
+        if dataset not in self.datasets:
+            raise ValueError(f"`dataset` must be one of {self.datasets}; got {dataset!r}.")
         cells = self.cells[self.cells["dataset"] == dataset]
         return float(cells["n_test"].mean() / cells["n_train"].mean())
 
@@ -263,11 +267,15 @@ class Comparison:
         ValueError
             If there is something in the folder already; nothing is overwritten.
         """
-        path = Path(folder)
+        path = as_path("folder", folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise ValueError(f"`folder` must be new or empty; {str(path)!r} is not. Choose another one.")
         path.mkdir(parents=True, exist_ok=True)
-        Journal(path).finish(self.cells, self.about)
+        try:
+            Journal(path).finish(self.cells, self.about)
+        except BaseException:  # half of it would be in the way of the next attempt
+            shutil.rmtree(path, ignore_errors=True)
+            raise
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Comparison:
@@ -278,7 +286,7 @@ class Comparison:
         ValueError
             If the folder is not that of a comparison, or damaged.
         """
-        journal = Journal(Path(folder))
+        journal = Journal(as_path("folder", folder))
         about = journal.read_about()
         if not (journal.folder / CELLS).exists():
             return cls(read_results(journal.folder / RESULTS), about)

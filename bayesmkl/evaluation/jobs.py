@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,17 +15,19 @@ import joblib
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import _safe_split
-from threadpoolctl import threadpool_limits
 
+from bayesmkl._numerics.threads import one_thread
+from bayesmkl._numerics.warn import recording_warnings
 from bayesmkl.evaluation._peak import peak_memory
 from bayesmkl.evaluation.journal import Journal
 from bayesmkl.evaluation.scoring import Metric, Predictions, facts, score
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, as_splitter
 from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
-__all__ = ["Job", "cells_of", "rows_of_split", "run_job"]
+__all__ = ["Job", "cells_of", "is_dead", "row_of_dead", "rows_of_split", "run_job"]
 
 LONGEST_NOTE = 400  # characters
+DEAD = "WorkerDied"  # in place of the name of an exception
 
 
 class Part(NamedTuple):
@@ -51,6 +55,8 @@ class Job:
         Whether labels are classes.
     folder : str or None
         Where finished cells are written, if this process sees it.
+    marks : str or None
+        Where marks of begun cells are left, if this process sees it.
     """
 
     __slots__ = (
@@ -61,6 +67,7 @@ class Job:
         "folder",
         "inner_cv",
         "inner_scoring",
+        "marks",
         "metrics",
         "models",
         "random_state",
@@ -81,6 +88,7 @@ class Job:
         random_state: int,
         classifier: bool,
         folder: str | None,
+        marks: str | None = None,
     ) -> None:
         self.dataset, self.data, self.split, self.models, self.metrics = dataset, data, split, models, metrics
         self.cv, self.inner_cv, self.inner_scoring, self.random_state = (
@@ -89,7 +97,17 @@ class Job:
             inner_scoring,
             random_state,
         )
-        self.classifier, self.folder = classifier, folder
+        self.classifier, self.folder, self.marks = classifier, folder, marks
+
+    def cells(self) -> list[tuple[str, str, int]]:
+        """Return (dataset, model, split) of all cells."""
+        return [(self.dataset, model, self.split) for model in self.models]
+
+    def only(self, models: Iterable[str]) -> Job:
+        """Return the same job with some of its models."""
+        part = copy.copy(self)
+        part.models = {name: self.models[name] for name in models}
+        return part
 
 
 def run_job(job: Job) -> list[dict[str, Any]]:
@@ -101,17 +119,34 @@ def run_job(job: Job) -> list[dict[str, Any]]:
 
 def cells_of(job: Job) -> Iterator[dict[str, Any]]:
     """Yield the row of each model; those that the folder's journal holds already are read from it."""
-    journal = Journal(Path(job.folder)) if job.folder is not None and Path(job.folder).is_dir() else None
+    journal, marks = _journal(job.folder), _journal(job.marks)
     data = job.data()
     train, test = rows_of_split(job.cv, data, job.split, job.random_state, job.classifier)
-    with threadpool_limits(1), sharing_kernels(KernelCache()):
+    with one_thread(), sharing_kernels(KernelCache()):
         for model in job.models:
             row = journal.read_cell(job.dataset, model, job.split) if journal else None
             if row is None:
-                row = run_cell(job, model, data, train, test)
+                with marks.begun(job.dataset, model, job.split) if marks else nullcontext():
+                    row = run_cell(job, model, data, train, test)
                 if journal:
                     journal.record(row)
             yield row
+
+
+def _journal(folder: str | None) -> Journal | None:
+    return Journal(Path(folder)) if folder is not None and Path(folder).is_dir() else None
+
+
+def row_of_dead(job: Job, model: str, reason: str) -> dict[str, Any]:
+    """Return the row of a cell whose process died of it."""
+    data = job.data()
+    train, test = rows_of_split(job.cv, data, job.split, job.random_state, job.classifier)
+    return new_row(job, model, data, train, test) | {"error": f"{DEAD}: {reason}", "note": ""}
+
+
+def is_dead(row: dict[str, Any]) -> bool:
+    """Say whether a row is that of a cell whose process died of it."""
+    return str(row.get("error", "")).startswith(DEAD)
 
 
 def rows_of_split(
@@ -122,25 +157,38 @@ def rows_of_split(
     return next(islice(iter(splitter.split(data.X, data.y, data.groups)), split, None))
 
 
-def run_cell(job: Job, model: str, data: Data, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
-    """Fit and score one model; an exception of the model becomes the cell's `error`."""
-    seed = int(np.random.SeedSequence([job.random_state, job.split]).generate_state(1)[0] % 2**31)
-    row: dict[str, Any] = {
+def new_row(job: Job, model: str, data: Data, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
+    """Return what is known of a cell before it is computed."""
+    return {
         "dataset": job.dataset,
         "model": model,
         "split": job.split,
         "n_samples": len(data.y),
         "n_train": len(train),
         "n_test": len(test),
-        "seed": seed,
+        "seed": int(np.random.SeedSequence([job.random_state, job.split]).generate_state(1)[0] % 2**31),
     }
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+
+
+def run_cell(job: Job, model: str, data: Data, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
+    """Fit and score one model; an exception of the model becomes the cell's `error`."""
+    row = new_row(job, model, data, train, test)
+    seed = row["seed"]
+    with recording_warnings() as caught:
         try:
             row |= _measured(job, job.models[model], data, train, test, seed)
-        except Exception as error:  # whatever goes wrong in one model must not stop the others
-            row |= {"error": f"{type(error).__name__}: {error}"}
+        except (Exception, SystemExit) as error:  # whatever goes wrong in one model must not stop the others
+            row |= {"error": _told(error)}
     return row | {"note": _note(caught)}
+
+
+def _told(error: BaseException) -> str:
+    """Say in text what a model raised; of tracebacks that a search puts into its message, the last line."""
+    name, text = type(error).__name__, str(error)
+    before, _, traceback = text.partition("Traceback (most recent call last)")
+    if not traceback:
+        return f"{name}: {text}"
+    return f"{name}: {before.split('.')[0].strip()}. {traceback.strip().splitlines()[-1]}"
 
 
 def _measured(

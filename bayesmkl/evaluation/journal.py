@@ -5,17 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from bayesmkl._numerics.files import written_beside
+from bayesmkl._numerics.described import check_layout, read_json
+from bayesmkl._numerics.files import is_partial, written_beside
+from bayesmkl._numerics.folders import held_folder
 
-__all__ = ["ABOUT", "CELLS", "KEY", "RESULTS", "Journal", "read_results", "table_of"]
+__all__ = ["ABOUT", "CELLS", "KEY", "RESULTS", "Journal", "held_run", "read_results", "table_of"]
 
-FORMAT = "bayesmkl-comparison"
+FORMAT, VERSION = "bayesmkl-comparison", 2
+KNOWN_OF_RUNS: dict[str, Any] = {
+    "metrics": dict,
+    "environment": dict,
+    "random_state": int,
+    "started": str,
+    "seconds": (int, float),
+}
 ABOUT, RESULTS, CELLS = "about.json", "results.csv", "cells"
+BEGUN = ".begun"  # end of the names of marks beside the files of cells
 KEY = ("dataset", "model", "split")
 COLUMNS = (
     *KEY,
@@ -54,17 +66,18 @@ class Journal:
 
     def record(self, row: dict[str, Any]) -> None:
         """Keep a finished cell; one that is there already stays as it is."""
-        path = self._path(row["dataset"], row["model"], row["split"])
-        if path.exists():
+        key = row["dataset"], row["model"], row["split"]
+        if self.read_cell(*key) is not None:
             return
+        path = self._path(*key)
         path.parent.mkdir(exist_ok=True)
         with written_beside(path) as beside:
             beside.write_text(json.dumps(row), encoding="utf-8")
 
     def read_cell(self, dataset: str, model: str, split: int) -> dict[str, Any] | None:
         """Return a finished cell, or None."""
-        path = self._path(dataset, model, split)
-        return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
+        row = _row_in(self._path(dataset, model, split))
+        return row if row is not None and tuple(row[k] for k in KEY) == (dataset, model, split) else None
 
     def read(self) -> list[dict[str, Any]]:
         """Return all finished cells, of this run and of those that it continues."""
@@ -73,10 +86,26 @@ class Journal:
             rows = read_results(self.folder / RESULTS).to_dict("records")
         seen = {tuple(row[k] for k in KEY) for row in rows}
         for path in sorted((self.folder / CELLS).glob("*.json")):
-            row = json.loads(path.read_text(encoding="utf-8"))
-            if tuple(row[k] for k in KEY) not in seen:
+            row = _row_in(path)
+            if row is not None and tuple(row[k] for k in KEY) not in seen:
                 rows.append(row)
         return rows
+
+    @contextmanager
+    def begun(self, dataset: str, model: str, split: int) -> Iterator[None]:
+        """Mark a cell as begun; the mark stays only if the process dies inside."""
+        path = self._path(dataset, model, split).with_suffix(BEGUN)
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+    def was_begun(self, dataset: str, model: str, split: int) -> bool:
+        """Say whether a cell was begun by a process that has died of it, or with it."""
+        path = self._path(dataset, model, split)
+        return path.with_suffix(BEGUN).exists() and _row_in(path) is None
 
     def finish(self, cells: pd.DataFrame, about: dict[str, Any]) -> None:
         """Replace the files of single cells by one table, and write what is known about the run."""
@@ -87,7 +116,8 @@ class Journal:
 
     def write_about(self, about: dict[str, Any]) -> None:
         """Write what is known about the run."""
-        text = json.dumps({"format": FORMAT} | about, indent=2, ensure_ascii=False)
+        kind = {"format": FORMAT, "version": VERSION}  # also of a run that an earlier version began
+        text = json.dumps(kind | about | kind, indent=2, ensure_ascii=False)
         with written_beside(self.folder / ABOUT) as beside:
             beside.write_text(text + "\n", encoding="utf-8")
 
@@ -101,16 +131,62 @@ class Journal:
         """
         path = self.folder / ABOUT
         try:
-            about = json.loads(path.read_text(encoding="utf-8"))
+            about = read_json(path)
         except (OSError, ValueError) as error:
             raise ValueError(f"{str(self.folder)!r} is not the folder of a comparison: {error}.") from error
         if not isinstance(about, dict) or about.get("format") != FORMAT:
             raise ValueError(f"{str(path)!r} is not the {ABOUT} of a comparison.")
+        environment = about.get("environment")
+        by = environment.get("bayesmkl") if isinstance(environment, dict) else None
+        check_layout(about.get("version"), VERSION, repr(str(path)), by)
+        wrong = [key for key, kind in KNOWN_OF_RUNS.items() if not isinstance(about.get(key), kind)]
+        if wrong:
+            raise ValueError(
+                f"{str(path)!r} is damaged: its {wrong[0]!r} is {str(about.get(wrong[0]))[:80]!r}."
+            )
         return about
 
     def _path(self, dataset: str, model: str, split: int) -> Path:
         key = hashlib.blake2s(json.dumps([dataset, model, int(split)]).encode()).hexdigest()[:24]
         return self.folder / CELLS / f"{key}.json"
+
+
+@contextmanager
+def held_run(folder: Path) -> Iterator[None]:
+    """Keep other runs away from the folder of a comparison, which is made if need be and never left empty."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"the folder of a comparison cannot be {str(folder)!r}, which is a file.")
+    folder.mkdir(parents=True, exist_ok=True)
+    with held_folder(folder):
+        for path in folder.iterdir():
+            if is_partial(path):  # of a run that was killed
+                path.unlink()
+        try:
+            yield
+        finally:
+            if folder.is_dir() and not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def _row_in(path: Path) -> dict[str, Any] | None:
+    """Read the file of a cell; one that is absent, or damaged by whatever, holds none."""
+    with suppress(OSError, ValueError):
+        row = read_json(path)
+        if isinstance(row, dict) and _is_row(row):
+            return row
+    return None
+
+
+def _is_row(row: dict[str, Any]) -> bool:
+    """Say whether everything in the row of a cell is of its kind."""
+    if not all(type(row.get(name)) is str for name in ("dataset", "model")):
+        return False
+    if not all(type(row.get(name)) is int for name in COUNTS):
+        return False
+    return all(
+        value is None or isinstance(value, str if name in TEXTS else (int, float))
+        for name, value in row.items()
+    )
 
 
 def table_of(

@@ -18,6 +18,8 @@ from sklearn.metrics import (
 )
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
+from bayesmkl._numerics.given import as_array, finite_numbers, naming
+from bayesmkl._numerics.validation import shown
 from bayesmkl.posterior.reliability import reliability
 
 __all__ = [
@@ -133,7 +135,7 @@ def area_under_curve(y_true: Any, y_score: Any, labels: Any = None) -> float:
 def _mean_over_events(
     measure: Callable[[np.ndarray, np.ndarray], float], y_true: Any, y_score: Any, labels: Any
 ) -> float:
-    events = _events(column_or_1d(y_true), np.asarray(y_score, dtype=np.float64), labels)
+    events = _events(_labels("y_true", y_true), finite_numbers("y_score", y_score), labels)
     if not events:
         raise ValueError(
             f"`y_true` must hold at least two classes; got {np.unique(y_true).tolist()}. There are no misses, or no "
@@ -149,7 +151,16 @@ def _events(
 
     There is one event for scores of two classes, else one for each class against the others.
     """
-    classes = np.unique(y_true) if labels is None else np.asarray(labels)
+    if not len(y_true):
+        raise ValueError("`y_true` must hold at least one label; got none.")
+    classes = np.unique(y_true) if labels is None else as_array("labels", labels)
+    once = classes.ndim == 1 and len(np.unique(classes)) == len(classes)
+    if not once or (labels is not None and (len(classes) < 2 or not np.isin(y_true, classes).any())):
+        raise ValueError(
+            f"`labels` must hold at least two classes, each once, among them those in `y_true`; got "
+            f"{shown(classes.tolist())} with labels "
+            f"{shown(np.unique(y_true).tolist())}. Pass the `classes_` of the model."
+        )
     n_classes = y_score.shape[1] if y_score.ndim == 2 else min(len(classes), 2)
     if y_score.shape[:1] != y_true.shape or y_score.ndim > 2 or len(classes) != n_classes:
         raise ValueError(
@@ -169,6 +180,33 @@ def _equal_error(happened: np.ndarray, scores: np.ndarray) -> float:
     after = int(np.argmax(excess >= 0.0))
     step = -excess[after - 1] / (excess[after] - excess[after - 1])
     return float(false[after - 1] + step * (false[after] - false[after - 1]))
+
+
+def _labels(name: str, y: Any) -> np.ndarray:
+    """Return labels as an array of one dimension, none of them missing."""
+    labels = _column(name, as_array(name, y))
+    if any(label is None or label != label for label in labels.tolist()):
+        raise ValueError(
+            f"`{name}` must hold a label of every sample; got None or NaN. Leave these samples out."
+        )
+    return labels
+
+
+def _column(name: str, values: np.ndarray) -> np.ndarray:
+    with naming(name):
+        return column_or_1d(values)
+
+
+def _require(model: Any, *names: str) -> None:
+    """Refuse a model without the methods or attributes that are needed, before it works."""
+    missing = [name for name in names if not hasattr(model, name)]
+    if isinstance(model, type) or missing:
+        what = (
+            "an estimator, not a class"
+            if isinstance(model, type)
+            else f"a fitted estimator with `{missing[0]}`"
+        )
+        raise TypeError(f"`model` must be {what}; got {shown(model)}.")
 
 
 def brier(y: np.ndarray, probabilities: np.ndarray, classes: np.ndarray) -> float:
@@ -219,7 +257,8 @@ def evaluate_classifier(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[st
     >>> sorted(scores), round(scores["accuracy"], 3)
     (['accuracy', 'brier', 'ece', 'log_loss'], 0.973)
     """
-    y, classes = column_or_1d(y), np.asarray(model.classes_)
+    _require(model, "predict_proba", "classes_")
+    y, classes = _labels("y", y), np.asarray(model.classes_)
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise ValueError(
@@ -266,9 +305,16 @@ def evaluate_regressor(model: Any, X: Any, y: Any) -> dict[str, float]:
     >>> sorted(scores), 0.9 < scores["coverage_95"] < 1.0
     (['coverage_95', 'nll', 'r2', 'rmse'], True)
     """
-    y = column_or_1d(y).astype(np.float64)
+    _require(model, "predict")
+    y = _column("y", finite_numbers("y", y))
     check_consistent_length(X, y)
-    mean, std = model.predict(X, return_std=True)
+    try:
+        mean, std = model.predict(X, return_std=True)
+    except TypeError as error:
+        raise TypeError(
+            "`model` must predict standard deviations, `predict(X, return_std=True)`; "
+            f"{type(model).__name__} does not."
+        ) from error
     return {
         "r2": float(r2_score(y, mean)),
         "rmse": float(root_mean_squared_error(y, mean)),

@@ -79,7 +79,11 @@ def reproduce(
     missing = table.missing(setting)
     studies = [study for study in table.studies(setting) if study.datasets]
     if not studies:
-        raise MissingData(f"nothing of {name} can be run: " + " ".join(missing))
+        why = (
+            " ".join(missing)
+            or f"its fast form has none of {', '.join(setting.sets or ())}; leave --fast out."
+        )
+        raise MissingData(f"nothing of {name} can be run: {why}")
     run = {"table": table.name, "fast": setting.fast, "splits": setting.splits, "sets": setting.sets}
     comparison = _run(studies, run, setting.n_jobs, folder, progress)
     printed = print_tables(table, comparison, setting)

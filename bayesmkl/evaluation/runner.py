@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import platform
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 
 from bayesmkl import __version__
-from bayesmkl._numerics.files import is_partial
+from bayesmkl._numerics.folders import scratch_folder
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.jobs import Job, cells_of, run_job
-from bayesmkl.evaluation.journal import KEY, Journal, table_of
+from bayesmkl.evaluation.jobs import Job
+from bayesmkl.evaluation.journal import KEY, Journal, held_run, table_of
 from bayesmkl.evaluation.scoring import Metric, resolve_scoring, task_of
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, as_splitter, in_memory, spool
+from bayesmkl.evaluation.workers import finished_rows, works_alone
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.cache import hash_or_none
 
@@ -71,7 +72,10 @@ def run_study(
     Raises
     ------
     ValueError
-        For what cannot be compared, and for a folder that another study has written.
+        For what cannot be compared, and for a folder that another study has written, or that another run is writing.
+    ChildProcessError
+        If the processes that should do the work die before they begin, or a cluster has none. A cell that its process
+        does not survive is no error: it becomes a row that says so.
     """
     started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
     plans = [_plan(one) for one in ([study] if isinstance(study, Study) else study)]
@@ -81,21 +85,22 @@ def run_study(
         dataset, model = twice[0]
         raise ValueError(f"`study`: {model!r} on {dataset!r} is in two of the studies; one must give it up.")
     known = _about(plans, started) | (about or {})
-    journal = None if folder is None else _open(folder, known)
-    rows = [] if journal is None else journal.read()
-    done = {tuple(row[k] for k in KEY) for row in rows} & set(order)
-    for found in _compute(plans, done, folder, n_jobs):
-        for row in found:
-            if journal is not None:
-                journal.record(row)
-            rows.append(row)
-            done.add(tuple(row[k] for k in KEY))
-            if progress is not None:
-                progress(row, len(done), len(order))
-    known["seconds"] += time.perf_counter() - start
-    cells = table_of(rows, list(known["metrics"]), order)
-    if journal is not None:
-        journal.finish(cells, known)
+    with nullcontext() if folder is None else held_run(folder):
+        journal = None if folder is None else _open(folder, known)
+        rows = [] if journal is None else journal.read()
+        done = {tuple(row[k] for k in KEY) for row in rows} & set(order)
+        with closing(_compute(plans, done, folder, n_jobs)) as computed:
+            for row in chain.from_iterable(computed):
+                if journal is not None:
+                    journal.record(row)
+                rows.append(row)
+                done.add(tuple(row[k] for k in KEY))
+                if progress is not None:
+                    progress(row, len(done), len(order))
+        known["seconds"] += time.perf_counter() - start
+        cells = table_of(rows, list(known["metrics"]), order)
+        if journal is not None:
+            journal.finish(cells, known)
     return Comparison(cells, known)
 
 
@@ -156,12 +161,9 @@ def _about(plans: list[Plan], started: str) -> dict[str, Any]:
 
 
 def _open(folder: Path, about: dict[str, Any]) -> Journal:
-    """Make the folder of a run, or take up one of the same study."""
+    """Begin a run in an empty folder, or take up one of the same study."""
     journal = Journal(folder)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"the folder of a comparison cannot be {str(folder)!r}, which is a file.")
-    if not folder.exists() or all(is_partial(path) for path in folder.iterdir()):
-        folder.mkdir(parents=True, exist_ok=True)
+    if not any(folder.iterdir()):
         journal.write_about(about)
         return journal
     earlier = journal.read_about()
@@ -186,21 +188,17 @@ def _difference(earlier: Any, now: list[dict[str, Any]]) -> str:
 
 def _compute(
     plans: list[Plan], done: set[tuple[str, str, int]], folder: Path | None, n_jobs: int | None
-) -> Iterator[list[dict[str, Any]]]:
+) -> Generator[list[dict[str, Any]], None, None]:
     """Yield the rows of the cells that are left, as they come."""
-    with tempfile.TemporaryDirectory(prefix="bayesmkl-") as scratch:
-        alone = joblib.effective_n_jobs(n_jobs) == 1
-        jobs = []
+    with scratch_folder() as scratch:
+        alone, jobs = works_alone(n_jobs), []
         for k, plan in enumerate(plans):
             held = plan.study.datasets
-            refs = held if alone else _spooled(held, Path(scratch) / str(k))
+            refs = held if alone else _spooled(held, scratch / str(k))
             jobs += _jobs(plan, refs, done, folder)
-        if alone:
-            for job in jobs:
-                yield from ([row] for row in cells_of(job))
-            return
-        parallel = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size=1)
-        yield from parallel(joblib.delayed(run_job)(job) for job in jobs)
+        for job in jobs:
+            job.marks = job.folder or (None if alone else str(scratch))
+        yield from finished_rows(jobs, n_jobs)
 
 
 def _jobs(plan: Plan, refs: Any, done: set[tuple[str, str, int]], folder: Path | None) -> list[Job]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -15,7 +14,7 @@ from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl._numerics.validation import check_choice
-from bayesmkl._numerics.warn import warn_user
+from bayesmkl._numerics.warn import holding_back, warn_user
 from bayesmkl.evaluation.facts import facts
 from bayesmkl.evaluation.named_metrics import METRICS, NEEDS, Metric
 from bayesmkl.evaluation.predictions import Predictions, final_estimator, gives
@@ -111,7 +110,8 @@ def _check_target(task: str, y: Any) -> int:
     """Refuse targets of another kind; return the number of classes, 2 where it is not known."""
     if y is None:
         return 2
-    kind = type_of_target(y, input_name="y")
+    with holding_back(UserWarning):  # scikit-learn 1.7 warns of numbers that could be classes
+        kind = type_of_target(y, input_name="y")
     good = (
         kind in ("binary", "multiclass") if task == "classification" else np.asarray(y).dtype.kind in "biuf"
     )
@@ -124,7 +124,7 @@ def _check_target(task: str, y: Any) -> int:
 
 
 def _named(scoring: Any) -> dict[str, Metric]:
-    if isinstance(scoring, Mapping):
+    if isinstance(scoring, Mapping) and scoring:
         return {str(name): _metric(value)._replace(name=str(name)) for name, value in scoring.items()}
     alone = isinstance(scoring, (str, Metric)) or not isinstance(scoring, Iterable)
     found = [_metric(value) for value in ([scoring] if alone else scoring)]
@@ -185,8 +185,7 @@ def _check_suits(metric: Metric, task: str, y: Any) -> None:
     guesses = DummyClassifier(strategy="stratified", random_state=0)
     dummy = guesses if task == "classification" else DummyRegressor()
     rows = np.zeros((len(y), 1))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with holding_back(Warning):
         try:
             metric.compute(Predictions(dummy.fit(rows, y), rows), y)
         except Exception as error:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
@@ -143,18 +145,32 @@ def spooled(folder: str) -> Data:
 
 
 def spool(data: Data, folder: Path) -> DataRef:
-    """Write data to an empty folder and return a small reference to them."""
-    folder.mkdir(parents=True)
-    if isinstance(data.X, pd.DataFrame):
-        data.X.to_parquet(folder / "X.parquet")
-    else:
-        np.save(folder / "X.npy", np.asarray(data.X), allow_pickle=False)
-    np.save(folder / "y.npy", _plain(data.y), allow_pickle=False)
+    """Write data to an empty folder and return a small reference to them.
+
+    Raises
+    ------
+    OSError
+        If there is no room for them.
+    """
+    arrays = {"y": _plain(data.y)}
     if data.groups is not None:
-        np.save(folder / "groups.npy", _plain(data.groups), allow_pickle=False)
+        arrays["groups"] = _plain(data.groups)
     for k, (train, test) in enumerate(data.splits or ()):
-        np.save(folder / f"train{k}.npy", train)
-        np.save(folder / f"test{k}.npy", test)
+        arrays |= {f"train{k}": train, f"test{k}": test}
+    try:
+        folder.mkdir(parents=True)
+        if isinstance(data.X, pd.DataFrame):
+            data.X.to_parquet(folder / "X.parquet")
+        else:
+            arrays["X"] = np.asarray(data.X)
+        for name, values in arrays.items():
+            np.save(folder / f"{name}.npy", values, allow_pickle=False)
+    except OSError as error:
+        reason = os.strerror(error.errno or errno.ENOSPC)  # NumPy does not say why it wrote less
+        raise OSError(
+            f"the data of the comparison could not be written to {str(folder)!r}, where its processes read them: "
+            f"{reason}. Free some space, let TMPDIR name a folder on another disk, or use `n_jobs=1`."
+        ) from error
     return DataRef(spooled, folder=str(folder))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from bayesmkl._numerics.given import check_numbers
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import callable_name
 from bayesmkl.kernels.functions import Gaussian, Polynomial
@@ -34,6 +36,11 @@ PSD_NAMES = (
     "rbf",
 )  # at scikit-learn's defaults
 PAIRWISE_NAMES = ("additive_chi2", *PSD_NAMES, "sigmoid")
+_EXPECTED = "the result must have shape (n_rows, n_train) = {}"
+_CALLED = (
+    "It is called as kernel(X, Z) on tables: rows of X are query points, rows of Z samples. "
+    "A function of two vectors becomes one through sklearn.metrics.pairwise.pairwise_kernels."
+)
 DIAGONAL_BLOCK = 16  # rows per call when only k(x, x) is wanted: 16 times the needed work, 1/16 of the calls
 
 
@@ -99,11 +106,27 @@ def _as_kernel(spec: Any, position: int) -> Kernel:
     if isinstance(spec, GaussianProcessKernel):
         return GaussianProcess(clone(spec))
     if callable(spec):
+        _check_signature(spec, position)
         return CallableKernel(spec, position)
     raise TypeError(
         "`kernels` must hold kernel objects, callables (X, Z) -> (n_rows, n_train), names or "
         f"sklearn.gaussian_process kernels; got {spec!r} of type {type(spec).__name__}."
     )
+
+
+def _check_signature(function: Callable[..., Any], position: int) -> None:
+    """Refuse a function that cannot be called with two tables; some of compiled modules do not tell."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as error:
+        raise TypeError(
+            f"`kernels` holds {callable_name(function)} (callable[{position}]), which cannot be called as "
+            f"kernel(X, Z): {error}."
+        ) from error
 
 
 class ForeignKernel(Kernel):
@@ -128,13 +151,13 @@ class ForeignKernel(Kernel):
         return np.concatenate([self._checked_values(block, block).diagonal() for block in blocks])
 
     def _checked_values(self, X: np.ndarray, Z: np.ndarray) -> np.ndarray:
-        values = np.asarray(self.values(X, Z), dtype=np.float64)
-        if values.shape != (len(X), len(Z)):
-            raise ValueError(
-                f"the result must have shape (n_rows, n_train) = {(len(X), len(Z))}; got {values.shape}. "
-                "It is called as kernel(X, Z) on tables: rows of X are query points, rows of Z samples. "
-                "A function of two vectors becomes one through sklearn.metrics.pairwise.pairwise_kernels."
-            )
+        shape, given = (len(X), len(Z)), self.values(X, Z)
+        try:
+            values = check_numbers("result", given).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{_EXPECTED.format(shape)}; {error} {_CALLED}") from error
+        if values.shape != shape:
+            raise ValueError(f"{_EXPECTED.format(shape)}; got {values.shape}. {_CALLED}")
         return values
 
 

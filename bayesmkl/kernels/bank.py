@@ -7,19 +7,22 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayesmkl._numerics.validation import check_choice
+from bayesmkl._numerics.given import naming
+from bayesmkl._numerics.rollback import all_or_nothing
+from bayesmkl._numerics.validation import check_choice, check_integer
 from bayesmkl.kernels.adapters import as_kernels
-from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.base import Kernel, check_range
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.landmarks import choose_landmarks
+from bayesmkl.kernels.landmarks import SELECTIONS, choose_landmarks
 from bayesmkl.kernels.memory import require_memory
 from bayesmkl.kernels.normalize import (
     Normalizer,
@@ -28,7 +31,7 @@ from bayesmkl.kernels.normalize import (
     fit_normalizers_by_rows,
 )
 from bayesmkl.kernels.presence import PresentPairs, positions, present_views
-from bayesmkl.kernels.views import View, refuse_text_columns, resolve_views
+from bayesmkl.kernels.views import View, check_samples, resolve_views
 
 __all__ = ["KernelBank"]
 
@@ -165,6 +168,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         """What rows are compared with, one row each."""
         return self.X_train_ if self.landmarks_ is None else self.landmarks_
 
+    @all_or_nothing
     def fit(self, X: Any, y: Any = None) -> KernelBank:
         """Learn columns, kernel scales and normalizations from training data, without holding a training kernel.
 
@@ -186,6 +190,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         self._learn(X, keep=False)
         return self
 
+    @all_or_nothing
     def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> np.ndarray:
         """Fit and return the training kernels, evaluating each of them once.
 
@@ -236,7 +241,9 @@ class KernelBank(TransformerMixin, BaseEstimator):
         names = getattr(X, "columns", None)
         views = resolve_views(self.views, X.shape[1], None if names is None else np.array(list(names)))
         n_train, landmarks = X.shape[0], self.landmarks
-        n_basis = n_train if landmarks is None else landmarks if np.ndim(landmarks) == 0 else len(landmarks)
+        n_basis = (
+            n_train if landmarks is None else landmarks if isinstance(landmarks, Integral) else len(landmarks)
+        )
         return len(views) * len(as_kernels(self.kernels)), n_train, int(n_basis)
 
     def stack_bytes(self, n_rows: int) -> int:
@@ -277,7 +284,6 @@ class KernelBank(TransformerMixin, BaseEstimator):
             In C order.
         """
         check_is_fitted(self, "normalizers_")
-        refuse_text_columns(X)
         return self.evaluate(self._validate(X, reset=False))
 
     def shared_rows(self, X: np.ndarray, share: float = 1.0) -> np.ndarray | None:
@@ -290,15 +296,21 @@ class KernelBank(TransformerMixin, BaseEstimator):
 
     def _validate(self, X: Any, **options: Any) -> np.ndarray:
         finite = "allow-nan" if self.missing_views == "keep" else True
-        return validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
+        check_samples(X)
+        with naming("X"):
+            return validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
 
     def _learn(self, X: Any, keep: bool) -> np.ndarray:
         normalize = check_normalize(self.normalize)
         check_choice("missing_views", self.missing_views, ("error", "keep"))
+        check_choice("landmark_selection", self.landmark_selection, SELECTIONS)
+        if self.random_state is not None:
+            check_integer("random_state", self.random_state, low=0)
         functions = as_kernels(self.kernels)
-        refuse_text_columns(X)
         X_train = self._validate(X, copy=True)  # the caller may change theirs
         views = resolve_views(self.views, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        for view in views:
+            check_range("X", X_train[:, view.columns])
         landmarks = self._choose_landmarks(X_train, views, functions)
         kernels = [copy.copy(function) for _ in views for function in functions]
         self.kernel_views_ = [view.name for view in views for _ in functions]
@@ -341,7 +353,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
                 '`landmarks` must be None with FromDistance("precomputed"), whose columns are distances to all '
                 "training samples. Name the distance, or give a matrix of all distances and a column of positions."
             )
-        are_samples = self.landmark_selection == "random" or np.ndim(self.landmarks) > 0
+        are_samples = self.landmark_selection == "random" or not isinstance(self.landmarks, Integral)
         if any(function.is_matrix for function in functions) and not are_samples:
             raise ValueError(
                 '`landmark_selection` must be "random" where a matrix holds the distances of samples, which have no '
@@ -407,7 +419,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
             with _naming(self.kernel_names_[m]):
                 _evaluate(kernel, pairs.geometry, values)
                 if self.normalizers_[m]:
-                    diagonal = kernel.diagonal(pairs.geometry.X)
+                    diagonal = _diagonal(kernel, pairs.geometry.X)
                     for normalizer in self.normalizers_[m]:
                         diagonal = normalizer.apply(values, diagonal)
         pairs.put(values, out)
@@ -448,21 +460,28 @@ def _normalize_training(
     normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray, values: np.ndarray
 ) -> list[Normalizer]:
     """Learn the normalizations from the training kernel `values`, (n_train, n_train), and apply them to it."""
-    return fit_normalizers(normalize, values, kernel.diagonal(train)) if normalize else []
+    return fit_normalizers(normalize, values, _diagonal(kernel, train)) if normalize else []
 
 
 def _learn_by_rows(normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> list[Normalizer]:
     """Learn the normalizations without holding the training kernel."""
     if not normalize:
         return []
-    diagonal = kernel.diagonal(train)
-    _check_finite(diagonal)
+    diagonal = _diagonal(kernel, train)
     return fit_normalizers_by_rows(normalize, partial(_rows, kernel, train), diagonal)
 
 
 def _evaluate(kernel: Kernel, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-    kernel.evaluate(geometry, out)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by name
+        kernel.evaluate(geometry, out)
     _check_finite(out)
+
+
+def _diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore", invalid="ignore"):
+        diagonal = kernel.diagonal(X)
+    _check_finite(diagonal)
+    return diagonal
 
 
 def _rows(kernel: Kernel, train: np.ndarray, index: Any) -> np.ndarray:
@@ -476,7 +495,7 @@ def _rows(kernel: Kernel, train: np.ndarray, index: Any) -> np.ndarray:
 def _check_finite(values: np.ndarray) -> None:
     if not np.isfinite(values).all():
         raise ValueError(
-            "its values are not all finite. Scale the features, lower a polynomial degree, "
+            "its values are not all finite. Scale the features of `X`, lower a polynomial degree, "
             "or look for a division by zero in your own kernel."
         )
 

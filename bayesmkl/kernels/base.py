@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
+from bayesmkl._numerics.given import check_numbers, naming
+from bayesmkl._numerics.validation import float_of
 from bayesmkl.kernels.geometry import PairwiseGeometry
 
-__all__ = ["Kernel", "is_positive"]
+__all__ = ["Kernel", "check_range", "is_positive"]
+
+SMALLEST, LARGEST = 1e-150, 1e150  # magnitudes whose squares are in the range of float64
 
 
 class Kernel(BaseEstimator):
@@ -77,8 +80,8 @@ class Kernel(BaseEstimator):
             The kernel's values.
         """
         self.check_parameters()
-        rows = check_array(X, dtype=np.float64, input_name="X")
-        train = rows if X is Z else check_array(Z, dtype=np.float64, input_name="Z")
+        rows = _checked_rows("X", X)
+        train = rows if X is Z else _checked_rows("Z", Z)
         if rows.shape[1] != train.shape[1]:
             raise ValueError(
                 f"`X` and `Z` must have the same columns; got {rows.shape[1]} and {train.shape[1]}. "
@@ -86,10 +89,37 @@ class Kernel(BaseEstimator):
             )
         geometry = PairwiseGeometry(rows, train)
         out = np.empty(geometry.shape)
-        self.evaluate(geometry, out)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.evaluate(geometry, out)
         return out
 
 
+def _checked_rows(name: str, rows: Any) -> np.ndarray:
+    check_numbers(name, rows)
+    with naming(name):
+        array = check_array(rows, dtype=np.float64, input_name=name)
+    check_range(name, array)
+    return array
+
+
+def check_range(name: str, rows: np.ndarray) -> None:
+    """Refuse features whose squares overflow, or vanish in all samples; NaN is not looked at.
+
+    Examples
+    --------
+    >>> check_range("X", np.array([[1e-170], [2e-170]]))
+    Traceback (most recent call last):
+    ...
+    ValueError: `X` must have entries up to a magnitude from 1e-150 to 1e+150, or zeros alone; got 2e-170. ...
+    """
+    size = float(np.nanmax(np.abs(rows), initial=0.0))
+    if size != 0.0 and not SMALLEST <= size <= LARGEST:
+        raise ValueError(
+            f"`{name}` must have entries up to a magnitude from {SMALLEST:g} to {LARGEST:g}, or zeros alone; got "
+            f"{size:.3g}. Scale the features: their squares are out of the range of numbers."
+        )
+
+
 def is_positive(value: Any) -> bool:
-    """Say whether `value` is a finite number above zero."""
-    return isinstance(value, Real) and not isinstance(value, bool) and 0.0 < float(value) < np.inf
+    """Say whether `value` is a number above zero that can be squared."""
+    return SMALLEST <= float_of(value) <= LARGEST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import weakref
 from collections import OrderedDict
@@ -78,6 +79,7 @@ class KernelCache:
         self.max_bytes = max_bytes
         self.tally = Tally()
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._lock = threading.RLock()  # for the books, not while kernels are computed
         self._keys: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # of fitted banks
 
     def training(self, bank: Any, X: Any, learn: Callable[[], np.ndarray]) -> np.ndarray:
@@ -85,15 +87,15 @@ class KernelCache:
         key = hash_or_none((type(bank).__qualname__, bank.get_params(deep=False), X))
         if key is None:
             return learn()
-        kept = self._kept.get(key)
+        kept = self._find(key, 1.0)
         if kept is None:
             stack, seconds = _timed(learn)
             kept = _Kept(stack, seconds, {k: v for k, v in vars(bank).items() if k.endswith("_")})
             self._keep(key, kept)
         else:
             vars(bank).update(kept.fitted)
-            self._found(key, kept, 1.0)
-        self._keys[bank] = key
+        with self._lock:
+            self._keys[bank] = key
         return kept.stack
 
     def rows(self, bank: Any, X: np.ndarray, share: float, evaluate: Callable[[], np.ndarray]) -> Any:
@@ -102,38 +104,46 @@ class KernelCache:
         Who asks for some of the kernels is charged their `share` of the time.
         """
         n_bytes = bank.stack_bytes(len(X))
-        if bank not in self._keys or n_bytes > self.max_bytes // 2:
+        with self._lock:
+            fitted = self._keys.get(bank)
+        if fitted is None or n_bytes > self.max_bytes // 2:
             return None
-        key = f"{self._keys[bank]} {joblib.hash(X)}"
-        kept = self._kept.get(key)
+        key = f"{fitted} {joblib.hash(X)}"
+        kept = self._find(key, share)
         if kept is None:
             stack, seconds = _timed(evaluate)
             kept = _Kept(stack, seconds, {})
             self._keep(key, kept)
-        else:
-            self._found(key, kept, share)
         return kept.stack
 
     def _keep(self, key: str, kept: _Kept) -> None:
         kept.stack.setflags(write=False)
-        tally = self.tally
-        self.tally = tally._replace(n_evaluated=tally.n_evaluated + 1, seconds=tally.seconds + kept.seconds)
-        if kept.stack.nbytes > self.max_bytes:
-            return
-        self._kept[key] = kept
-        while sum(other.stack.nbytes for other in self._kept.values()) > self.max_bytes:
-            self._kept.popitem(last=False)
+        with self._lock:
+            tally = self.tally
+            self.tally = tally._replace(
+                n_evaluated=tally.n_evaluated + 1, seconds=tally.seconds + kept.seconds
+            )
+            if kept.stack.nbytes > self.max_bytes:
+                return
+            self._kept[key] = kept
+            while sum(other.stack.nbytes for other in self._kept.values()) > self.max_bytes:
+                self._kept.popitem(last=False)
 
-    def _found(self, key: str, kept: _Kept, share: float) -> None:
-        self._kept.move_to_end(key)
-        saved, tally = share * kept.seconds, self.tally
-        self.tally = Tally(
-            tally.n_evaluated,
-            tally.n_reused + 1,
-            tally.seconds + saved,
-            tally.reused_seconds + saved,
-            tally.reused_bytes + int(share * kept.stack.nbytes),
-        )
+    def _find(self, key: str, share: float) -> _Kept | None:
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is None:
+                return None
+            self._kept.move_to_end(key)
+            saved, tally = share * kept.seconds, self.tally
+            self.tally = Tally(
+                tally.n_evaluated,
+                tally.n_reused + 1,
+                tally.seconds + saved,
+                tally.reused_seconds + saved,
+                tally.reused_bytes + int(share * kept.stack.nbytes),
+            )
+            return kept
 
 
 _CURRENT: ContextVar[KernelCache | None] = ContextVar("bayesmkl_kernel_cache", default=None)
@@ -146,7 +156,10 @@ def current_cache() -> KernelCache | None:
 
 @contextmanager
 def sharing_kernels(cache: KernelCache) -> Iterator[KernelCache]:
-    """Let all banks that are fitted and evaluated inside, in this thread, share their kernels through `cache`."""
+    """Let all banks that are fitted and evaluated inside, in this thread, share their kernels through `cache`.
+
+    Several threads may share one cache: each enters for itself.
+    """
     token = _CURRENT.set(cache)
     try:
         yield cache

@@ -8,7 +8,12 @@ from typing import Any
 import numpy as np
 
 from bayesmkl.kernels.definiteness import describe_indefinite, indefinite_kernels
-from bayesmkl.kernels.inspector import KernelInspector, KernelQualityWarning
+from bayesmkl.kernels.inspector import (
+    KernelInspector,
+    KernelQualityWarning,
+    check_entries,
+    is_asymmetric,
+)
 
 __all__ = [
     "KernelInspector",
@@ -16,7 +21,11 @@ __all__ = [
     "check_kernel_stack",
     "describe_indefinite",
     "indefinite_kernels",
+    "refuse_unusable",
 ]
+
+# Largest |K - K'| relative to the largest entry that single precision can leave.
+REFUSED_ASYMMETRY = 1e-5
 
 
 def check_kernel_stack(
@@ -77,6 +86,39 @@ def check_kernel_stack(
     for m, kernel in enumerate(kernels):
         inspector.inspect(kernel, None if present is None else present[m])
     inspector.report()
+
+
+def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: Any = None) -> None:
+    """Refuse kernels that machines with a certificate cannot be trained on: not finite, too large, or asymmetric.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train)
+    names : sequence of str of length n_kernels
+    known_psd : array-like of bool of shape (n_kernels,), default=None
+        Kernels that are symmetric by their formula.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.checks import refuse_unusable
+    >>> refuse_unusable(np.array([[[1.0, 0.5], [0.0, 1.0]]]), ["a"])
+    Traceback (most recent call last):
+    ...
+    ValueError: `X`: kernel 'a' is not symmetric. Pass K = (K + K.T) / 2, and check that rows and columns hold ...
+    """
+    for m, (name, kernel) in enumerate(zip(names, kernels, strict=True)):
+        size = check_entries(name, kernel)
+        known = known_psd is not None and np.asarray(known_psd)[m]
+        if not known and is_asymmetric(kernel, REFUSED_ASYMMETRY * size):
+            raise ValueError(
+                f"`X`: kernel {name!r} is not symmetric. Pass K = (K + K.T) / 2, and check that rows and columns "
+                "hold the samples in the same order."
+            )
 
 
 def _check_shape(kernels: np.ndarray, names: Sequence[str], self_similarity: np.ndarray | None) -> None:

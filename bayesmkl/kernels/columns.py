@@ -15,6 +15,7 @@ from bayesmkl.kernels.stack import DenseStack
 __all__ = ["BankColumns", "BankRows", "ColumnCache"]
 
 MEGABYTE = 2**20
+MOST_MB = 1e12  # an exabyte: no limit
 BLOCK = 2**20  # entries of the rows of all kernels that are held at once, 8 MB
 
 
@@ -45,7 +46,7 @@ class ColumnCache:
         self.n_computed = 0
         self._compute = compute
         self._kept: OrderedDict[int, np.ndarray] = OrderedDict()
-        self._capacity = int(cache_mb * MEGABYTE / (8 * column_entries))
+        self._capacity = int(min(cache_mb, MOST_MB) * MEGABYTE / (8 * column_entries))
 
     def columns(self, index: Sequence[int], keep: bool = True) -> np.ndarray:
         """Return columns, (n_kernels, n_train, n_columns); with ``keep=False`` the cache stays as it is."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._numerics.given import check_numbers, naming
+from bayesmkl._numerics.validation import shown
 from bayesmkl.kernels.base import Kernel, is_positive
 from bayesmkl.kernels.geometry import PairwiseGeometry
 
@@ -108,8 +111,8 @@ class FromDistance(Kernel):
         """Raise for an unknown distance, a matrix without distances, or a scale that is not positive."""
         if not (isinstance(self.scale, str) and self.scale == "train-mean") and not is_positive(self.scale):
             raise ValueError(
-                f'`scale` of FromDistance must be "train-mean" or a positive number; got {self.scale!r}. '
-                "It is a distance at which two samples still count as similar."
+                f'`scale` of FromDistance must be "train-mean" or a positive number; got {shown(self.scale)}. '
+                "It is a distance at which two samples still count as similar, between 1e-150 and 1e150."
             )
         if isinstance(self.distance, str):
             if self.distance not in (*METRICS, "precomputed"):
@@ -118,13 +121,14 @@ class FromDistance(Kernel):
                     f'{", ".join(METRICS)} or "precomputed", a callable d(x, z), or a matrix of distances.'
                 )
         elif not callable(self.distance):
-            matrix = np.asarray(self.distance, dtype=np.float64)
+            matrix = check_numbers("distance", self.distance).astype(np.float64)
             if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
                 raise ValueError(
                     "`distance` of FromDistance must be a square matrix of the distances among all samples; "
                     f"got shape {matrix.shape}."
                 )
-            _check_distances(matrix)
+            with naming("distance"):
+                _check_distances(matrix)
 
     def fit(self, X: Any, y: Any = None) -> FromDistance:
         """Learn the scale from pairs of different training samples.
@@ -142,7 +146,7 @@ class FromDistance(Kernel):
             The fitted kernel.
         """
         self.check_parameters()
-        train = np.asarray(X, dtype=np.float64)
+        train = check_numbers("X", X).astype(np.float64)
         n_train = len(train)
         if self.is_precomputed and train.shape != (n_train, n_train):
             raise ValueError(
@@ -166,7 +170,7 @@ class FromDistance(Kernel):
 
     def _distances(self, geometry: PairwiseGeometry) -> np.ndarray:
         if callable(self.distance):
-            return pairwise_distances(geometry.X, geometry.Z, metric=self.distance)
+            return pairwise_distances(geometry.X, geometry.Z, metric=_numbers_of(self.distance))
         if not isinstance(self.distance, str):
             matrix = np.asarray(self.distance, dtype=np.float64)
             rows, columns = (_positions(side, len(matrix)) for side in (geometry.X, geometry.Z))
@@ -189,6 +193,18 @@ def callable_name(function: Callable[..., Any]) -> str:
     """Return the name a reader knows `function` by: its own, that of what a partial wraps, or its class."""
     function = getattr(function, "func", function)
     return getattr(function, "__name__", type(function).__name__)
+
+
+def _numbers_of(distance: Callable[[Any, Any], Any]) -> Callable[[Any, Any], float]:
+    """Return a distance that refuses to give anything but a number."""
+
+    def number(x: Any, z: Any) -> float:
+        value = distance(x, z)
+        if not (isinstance(value, Real) or (isinstance(value, np.ndarray) and value.size == 1)):
+            raise ValueError(f"`distance` of FromDistance must return a number; got {shown(value)}.")
+        return float(value)
+
+    return number
 
 
 def _positions(column: np.ndarray, n_samples: int) -> np.ndarray:

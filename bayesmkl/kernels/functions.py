@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from bayesmkl.kernels.base import Kernel, is_positive
+from bayesmkl._numerics.validation import float_of, shown
+from bayesmkl.kernels.base import LARGEST, Kernel, is_positive
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 
 __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Polynomial", "Tanimoto"]
+
+HIGHEST_DEGREE = 2**31  # of a polynomial; far lower ones overflow
 
 
 class Gaussian(Kernel):
@@ -50,8 +53,8 @@ class Gaussian(Kernel):
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`, shape (n_rows, n_train)."""
-        width = 1.0 if self.width is None else self.width
-        gamma = 0.5 / width**2 if self.gamma is None else self.gamma
+        width = 1.0 if self.width is None else float(self.width)
+        gamma = 0.5 / width**2 if self.gamma is None else float(self.gamma)
         np.multiply(geometry.squared_distances, -gamma, out=out)
         np.exp(out, out=out)
 
@@ -89,8 +92,8 @@ class Laplacian(Kernel):
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`, shape (n_rows, n_train)."""
-        width = 1.0 if self.width is None else self.width
-        gamma = 1.0 / width if self.gamma is None else self.gamma
+        width = 1.0 if self.width is None else float(self.width)
+        gamma = 1.0 / width if self.gamma is None else float(self.gamma)
         np.multiply(geometry.l1_distances, -gamma, out=out)
         np.exp(out, out=out)
 
@@ -130,25 +133,26 @@ class Polynomial(Kernel):
 
     def check_parameters(self) -> None:
         """Raise for a degree that is not a positive integer, or an offset that is not a finite number."""
-        if not isinstance(self.degree, Integral) or isinstance(self.degree, bool) or self.degree < 1:
+        is_count = isinstance(self.degree, Integral) and not isinstance(self.degree, bool)
+        if not is_count or not 1 <= self.degree <= HIGHEST_DEGREE:
             raise ValueError(
-                f"`degree` of Polynomial must be an integer of at least 1; got {self.degree!r}. "
+                f"`degree` of Polynomial must be an integer of at least 1; got {shown(self.degree)}. "
                 "A degree of 1 is the linear kernel plus the offset."
             )
-        if not isinstance(self.offset, Real) or not np.isfinite(self.offset):
+        if not abs(float_of(self.offset)) <= LARGEST:
             raise ValueError(
-                f"`offset` of Polynomial must be a finite number; got {self.offset!r}. 1 is the usual one."
+                f"`offset` of Polynomial must be a finite number; got {shown(self.offset)}. 1 is the usual one."
             )
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`, shape (n_rows, n_train)."""
-        np.add(geometry.inner_products, self.offset, out=out)
-        _power(out, self.degree)
+        np.add(geometry.inner_products, float(self.offset), out=out)
+        _power(out, int(self.degree))
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
         """Return k(x, x) for each row of `X`, shape (n_rows,)."""
-        values = squared_norms(X) + self.offset
-        _power(values, self.degree)
+        values = squared_norms(X) + float(self.offset)
+        _power(values, int(self.degree))
         return values
 
 
@@ -249,8 +253,8 @@ def _check_scale(owner: str, width: Any, gamma: Any) -> None:
     for name, value in (("width", width), ("gamma", gamma)):
         if value is not None and not is_positive(value):
             raise ValueError(
-                f"`{name}` of {owner} must be a positive number; got {value!r}. "
-                "A typical distance between two samples is a good first width."
+                f"`{name}` of {owner} must be a positive number; got {shown(value)}. "
+                "A typical distance between two samples is a good first width; both lie between 1e-150 and 1e150."
             )
 
 

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._numerics.units import LARGEST, SMALLEST
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.kernels.definiteness import CONSTANT, SHOWN, is_semidefinite, join, spectrum
 
-__all__ = ["KernelInspector", "KernelQualityWarning"]
+__all__ = ["KernelInspector", "KernelQualityWarning", "check_entries", "is_asymmetric"]
 
 # With unit diagonal, K = I + E is called near-identity when ||E||_F < 0.1 ||I||_F. The eigenvalues then
 # deviate from one by less than 0.1 in root mean square: no direction stands out that training could find. A
@@ -27,7 +28,6 @@ ASYMMETRIC = 1e-8
 # Ratio of mean self-similarities. All weights share one prior, and a kernel that is 1e4 times larger than
 # another says the same with a weight 1e4 times smaller, a precision 1e8 times larger.
 SCALE_RATIO = 1e4
-SAFE = (1e-100, 1e100)  # entries of kernels whose squares and their sums are in the range of float64
 TILE = 256
 
 
@@ -140,30 +140,25 @@ class KernelInspector:
 
     def _judge(self, m: int, kernel: np.ndarray, probe: np.ndarray) -> _Finding:
         name, known = self._names[m], bool(self._known[m])
-        smallest, largest = kernel.min(), kernel.max()  # NaN passes through both
-        if not (np.isfinite(smallest) and np.isfinite(largest)):
-            raise ValueError(
-                f"kernel {name!r} has NaN or infinite entries. Look for missing values, "
-                "a division by zero in a normalization, or an overflow of a high polynomial degree."
-            )
-        size = max(abs(smallest), abs(largest))
         similarity = None if self._similarity is None else abs(float(self._similarity[m]))
+        size = check_entries(name, kernel, similarity)
+        smallest, largest = kernel.min(), kernel.max()
         finding = _Finding(name, scale=float(size) if similarity is None else similarity)
         if similarity is None and not known and self._definiteness and not is_semidefinite(kernel):
             shown = sum(bool(other.indefinite) for other in self._findings) < SHOWN
             finding = finding._replace(indefinite=f"{name} ({spectrum(kernel)})" if shown else name)
         if largest - smallest <= CONSTANT * size:
             return finding._replace(constant=True)
-        unit = size if not SAFE[0] < size < SAFE[1] else 1.0  # squares shall neither overflow nor vanish
-        scaled = kernel if unit == 1.0 else kernel / unit
-        square = float(np.vdot(scaled, scaled))
-        finding = finding._replace(fingerprint=scaled @ probe / np.sqrt(square))
+        if size < SMALLEST:
+            return finding._replace(remote=True)
+        square = float(np.vdot(kernel, kernel))
+        finding = finding._replace(fingerprint=kernel @ probe / np.sqrt(square))
         if similarity is not None:
-            return finding._replace(remote=unit * _median_length(scaled) < NEAR_IDENTITY * similarity)
+            return finding._replace(remote=_median_length(kernel) < NEAR_IDENTITY * similarity)
         return finding._replace(
-            asymmetric=not known and _is_asymmetric(kernel, ASYMMETRIC * size),
-            near_identity=_is_near_identity(scaled, square),
-            scale=float(unit * np.abs(scaled.diagonal()).mean()),
+            asymmetric=not known and is_asymmetric(kernel, ASYMMETRIC * size),
+            near_identity=_is_near_identity(kernel, square),
+            scale=float(np.abs(kernel.diagonal()).mean()),
         )
 
     def report(self) -> None:
@@ -194,6 +189,26 @@ class KernelInspector:
             warn_user("Some kernels are unlikely to help:\n" + "\n".join(lines), KernelQualityWarning)
 
 
+def check_entries(name: str, kernel: np.ndarray, similarity: float | None = None) -> float:
+    """Return the largest magnitude of the entries, if it is finite and its square neither overflows nor vanishes.
+
+    It may vanish where landmarks are compared with samples far from them; `similarity` is theirs to themselves.
+    """
+    size = max(abs(float(kernel.min())), abs(float(kernel.max())))
+    if not np.isfinite(size):  # NaN passes through both
+        raise ValueError(
+            f"kernel {name!r} has NaN or infinite entries. Look for missing values, "
+            "a division by zero in a normalization, or an overflow of a high polynomial degree."
+        )
+    if size > 0.0 and not SMALLEST <= max(size, similarity or 0.0) <= LARGEST:
+        raise ValueError(
+            f"`X`: kernel {name!r} has entries of up to {size:.3g}, too {'large' if size > 1.0 else 'small'} for "
+            "double precision, which holds their squares from 1e-100 to 1e+100. Scale the kernel, or normalize all "
+            'of them (`KernelBank(normalize="spherical")`).'
+        )
+    return size
+
+
 PROBLEMS = (
     (
         "near-identity (each training sample resembles only itself)",
@@ -221,7 +236,7 @@ PROBLEMS = (
 )
 
 
-def _is_asymmetric(kernel: np.ndarray, tolerance: float) -> bool:
+def is_asymmetric(kernel: np.ndarray, tolerance: float) -> bool:
     """Compare a kernel with its transpose in tiles that fit into the cache."""
     for first in range(0, len(kernel), TILE):
         for second in range(first, len(kernel), TILE):

@@ -6,16 +6,17 @@ centers of clusters of the training samples, samples drawn at random, or points 
 
 from __future__ import annotations
 
-import warnings
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
-from threadpoolctl import threadpool_limits
 
-from bayesmkl._numerics.validation import check_choice, check_integer
+from bayesmkl._numerics.given import check_numbers
+from bayesmkl._numerics.threads import one_thread
+from bayesmkl._numerics.validation import check_choice, check_integer, shown
+from bayesmkl._numerics.warn import holding_back
 
 __all__ = ["SELECTIONS", "choose_landmarks"]
 
@@ -72,16 +73,18 @@ def choose_landmarks(
     check_choice("landmark_selection", selection, SELECTIONS)
     seed = 0 if random_state is None else check_integer("random_state", random_state, low=0)
     is_number = isinstance(landmarks, Integral) and not isinstance(landmarks, bool)
-    if not is_number and np.ndim(landmarks) == 0:
+    if not is_number and (
+        not hasattr(landmarks, "__len__") or isinstance(landmarks, str | bytes | dict | set)
+    ):
         raise ValueError(
             "`landmarks` must be None, a whole number of them, or an array of shape (n_landmarks, n_features); got "
-            f"{landmarks!r}."
+            f"{shown(landmarks)}."
         )
     if not is_number:
         return _given(landmarks, X.shape[1])
     if not 1 <= landmarks <= len(X):
         raise ValueError(
-            f"`landmarks` must be from 1 to the number of training samples, {len(X)}; got {landmarks}. "
+            f"`landmarks` must be from 1 to the number of training samples, {len(X)}; got {shown(landmarks)}. "
             "None compares with all samples."
         )
     used = X if columns is None or len(columns) == X.shape[1] else X[:, columns]
@@ -91,8 +94,9 @@ def choose_landmarks(
 
 def _given(landmarks: Any, n_features: int) -> np.ndarray:
     try:
+        check_numbers("landmarks", landmarks)
         points = check_array(landmarks, dtype=np.float64, order="C", copy=True, input_name="landmarks")
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(
             f"`landmarks` must be an array of finite numbers of shape (n_landmarks, n_features={n_features}): {error}"
         ) from error
@@ -126,8 +130,7 @@ def _centers(X: np.ndarray, used: np.ndarray, n_landmarks: int, rng: np.random.G
     _check_enough(len(_distinct(used[some])), n_landmarks)
     clustering = KMeans(n_landmarks, n_init=1, max_iter=ROUNDS, random_state=int(rng.integers(2**31)))
     # threads add up in any order: one of them, for results that do not change in their last digits
-    with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with one_thread(), holding_back(ConvergenceWarning):
         labels = clustering.fit(used[some]).labels_
     sizes = np.bincount(labels, minlength=n_landmarks)
     _check_enough(int(np.count_nonzero(sizes)), n_landmarks)  # samples may differ by rounding alone

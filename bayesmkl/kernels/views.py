@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["View", "refuse_text_columns", "resolve_views"]
+from bayesmkl._numerics.given import check_numbers
+
+__all__ = ["View", "check_samples", "refuse_text_columns", "resolve_views"]
 
 # How the column types of pandas, polars and Arrow begin where they hold plain numbers.
 NUMERIC_TYPES = ("int", "uint", "float", "double", "bool", "decimal")
@@ -67,6 +69,9 @@ def resolve_views(views: Any, n_features: int, feature_names: np.ndarray | None)
         raise ValueError(
             '`views` must name at least one view; got an empty mapping. Use "all" for all columns.'
         )
+    labels = [str(name) for name in views]
+    if len(set(labels)) < len(labels):
+        raise ValueError(f"`views` must have different names; got {labels}.")
     return [
         View(str(name), _columns(name, wanted, n_features, feature_names)) for name, wanted in views.items()
     ]
@@ -78,7 +83,10 @@ def _columns(view: Any, wanted: Any, n_features: int, feature_names: np.ndarray 
             raise ValueError(
                 f"`views[{view!r}]` must be a slice of positions; got {wanted!r}. List the names instead."
             )
-        columns = np.arange(n_features)[wanted]
+        try:
+            columns = np.arange(n_features)[wanted]
+        except TypeError as error:
+            raise ValueError(f"`views[{view!r}]` must be a slice of positions; got {wanted!r}.") from error
     else:
         items = [wanted] if np.ndim(wanted) == 0 else list(wanted)
         if items and all(isinstance(item, (bool, np.bool_)) for item in items):
@@ -124,13 +132,53 @@ def _position(view: Any, item: Any, n_features: int, feature_names: np.ndarray |
     )
 
 
-def refuse_text_columns(X: Any) -> None:
+def check_samples(X: Any, name: str = "X") -> int:
+    """Refuse what is no table of real numbers, and return how many rows it has.
+
+    Shapes, NaN and infinity are left to scikit-learn.
+
+    Parameters
+    ----------
+    X : object
+        An array, lists of lists, a pandas or polars DataFrame.
+    name : str
+        Of the argument, for messages.
+
+    Raises
+    ------
+    ValueError, TypeError
+        For text, dates, complex numbers, masked entries, sparse matrices, other objects, and columns of one name.
+
+    Examples
+    --------
+    >>> from bayesmkl.kernels.views import check_samples
+    >>> check_samples([["1.5"], ["2.5"]])
+    Traceback (most recent call last):
+    ...
+    ValueError: `X` must hold numbers; got text. Convert or encode it first.
+    """
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+        return len(check_numbers(name, X))
+    names = list(X.columns)
+    twice = [column for column in dict.fromkeys(names) if names.count(column) > 1]
+    if twice:
+        raise ValueError(
+            f"`{name}` must have columns of different names; {str(twice[0])!r} comes {names.count(twice[0])} times. "
+            "Rename them, or pass an array."
+        )
+    refuse_text_columns(X, name)
+    return len(X)
+
+
+def refuse_text_columns(X: Any, name: str = "X") -> None:
     """Raise for columns of a pandas or polars DataFrame that hold no numbers, naming them.
 
     Parameters
     ----------
     X : object
         Anything but a DataFrame passes.
+    name : str
+        Of the argument, for messages.
 
     Raises
     ------
@@ -149,14 +197,14 @@ def refuse_text_columns(X: Any) -> None:
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return
     text = [
-        str(name)
-        for name, dtype in zip(X.columns, X.dtypes, strict=True)
-        if not str(dtype).lower().startswith(NUMERIC_TYPES) and not _holds_numbers(np.asarray(X[name]))
+        str(column)
+        for column, dtype in zip(X.columns, X.dtypes, strict=True)
+        if not str(dtype).lower().startswith(NUMERIC_TYPES) and not _holds_numbers(np.asarray(X[column]))
     ]
     if text:
         which = f"column {text[0]!r} does" if len(text) == 1 else f"columns {', '.join(map(repr, text))} do"
         raise ValueError(
-            f"`X` must hold numbers; {which} not. Encode it first, for example with OneHotEncoder in a "
+            f"`{name}` must hold numbers; {which} not. Encode it first, for example with OneHotEncoder in a "
             "ColumnTransformer, or leave it out."
         )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from bayesmkl._numerics.validation import check_choice, check_integer
+from bayesmkl._numerics.validation import check_choice, check_collection, check_integer
 from bayesmkl.bemkl.agreement import RHAT
 from bayesmkl.posterior.axes import COLORS, LINES, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
@@ -79,6 +79,7 @@ def plot_trace(
     """
     from arviz_plots import plot_trace_dist
 
+    check_collection("plot_collection", plot_collection)
     chains = _chains(model, kind, max_kernels, label, kernels)
     look = {} if plot_collection is not None else _look(8.0, 1.2 + 1.05 * len(chains.names))
     collection = plot_trace_dist(
@@ -154,6 +155,7 @@ def plot_rank(
     from arviz_plots import plot_rank as plot_ranks
 
     probability = check_probability("ci_prob", ci_prob)
+    check_collection("plot_collection", plot_collection)
     chains = _chains(model, kind, max_kernels, label, kernels)
     if chains.tree["posterior"].sizes["chain"] < 2:
         raise ValueError("`model` has one chain only, and ranks compare chains. Fit it with `n_chains=4`.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._numerics.validation import check_collection, check_integer, generator_of
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis
@@ -88,6 +88,7 @@ def plot_posterior_predictive(
 
     ci_prob = check_probability("ci_prob", ci_prob)
     n_draws = check_integer("n_draws", n_draws, low=2)
+    check_collection("plot_collection", plot_collection)
     given = isinstance(model, DataTree)
     tree = model if given else to_datatree(model, n_draws, random_state, kernels=kernels, pointwise=True)
     for group, what in (("posterior_predictive", "replicated"), ("observed_data", "observed")):
@@ -144,6 +145,7 @@ def plot_pareto_k(
     """
     from arviz_plots import plot_khat
 
+    check_collection("plot_collection", plot_collection)
     pareto_k, threshold = _pareto_k(model, n_draws, kernels, random_state)
     collection = plot_khat(
         SimpleNamespace(pareto_k=pareto_k, good_k=threshold),
@@ -177,7 +179,7 @@ def _pareto_k(model: Any, n_draws: int, kernels: Any, random_state: Any) -> tupl
         return DataArray(model["loo"]["pareto_k"], dims=["obs_id"]), model["loo"]["good_k"]
     fitted = fitted_bemkl(model)
     n_draws = check_integer("n_draws", n_draws, low=100)
-    models, log_ratios = evaluate_model(fitted, n_draws, np.random.default_rng(random_state), kernels)
+    models, log_ratios = evaluate_model(fitted, n_draws, generator_of("random_state", random_state), kernels)
     found = leave_one_out(fitted, models, log_ratios)
     return DataArray(found.pareto_k, dims=["obs_id"]), found.good_k
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_choice, check_integer
+from bayesmkl._numerics.validation import check_choice, check_integer, generator_of, shown
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.leave_one_out import LeaveOneOut, leave_one_out
@@ -88,14 +88,20 @@ def compare_loo(
 
     check_choice("method", method, METHODS)
     n_draws = check_integer("n_draws", n_draws, low=100)
-    if len(models) < 2:
-        raise ValueError(f"`models` must hold at least two models by name; got {list(models)}.")
+    if not isinstance(models, Mapping) or len(models) < 2:
+        raise ValueError(
+            f"`models` must be a mapping of names to at least two fitted models; got {shown(models)}."
+        )
     kernels = {} if kernels is None else kernels
+    if not isinstance(kernels, Mapping) or not set(kernels) <= set(models):
+        raise ValueError(
+            f"`kernels` must be a mapping of names in `models` to their training kernels; got {shown(kernels)}."
+        )
     results, targets, bad, inferences = {}, {}, {}, {}
     for name, model in models.items():
         fitted = fitted_bemkl(model)
         evaluated, log_ratios = evaluate_model(
-            fitted, n_draws, np.random.default_rng(random_state), kernels.get(name)
+            fitted, n_draws, generator_of("random_state", random_state), kernels.get(name)
         )
         found = leave_one_out(fitted, evaluated, log_ratios)
         results[name], targets[name] = _elpd_data(evaluated[0], found), fitted.target

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayesmkl._numerics.validation import check_choice, check_integer
+from bayesmkl._numerics.validation import check_axes, check_choice, check_integer, generator_of
 from bayesmkl.bemkl.shares import share_of_each
 from bayesmkl.posterior.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
-from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, evenly, fitted_bemkl
 from bayesmkl.posterior.summary import kernel_table
 
 if TYPE_CHECKING:
@@ -88,13 +88,17 @@ def plot_posteriors(
     ['linear · signal', 'linear · noise']
     """
     value = check_choice("kind", kind, ("shares", "weights"))[:-1]
+    check_axes("ax", ax)
     max_kernels = check_integer("max_kernels", max_kernels, low=1)
     n_draws = check_integer("n_draws", n_draws, low=2)
-    rng = np.random.default_rng(random_state)
+    check_probability("ci_prob", ci_prob)
+    rng = generator_of("random_state", random_state)
     fitted = _same_kernels(models)
     if value == "share" and len(next(iter(fitted.values())).kernel_names) == 1:
         raise ValueError('`kind`: the share of the only kernel is one in every draw. Use kind="weights".')
     k = _class_index(fitted, label)
+    for model in fitted.values() if kernels is not None else ():
+        model.training_stack(kernels)
     marginals = [
         _Marginals(_draws(one, k, value, n_draws, kernels, rng), _table(one, k, value, ci_prob, kernels))
         for one in fitted.values()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._numerics.validation import check_flag, check_integer, generator_of
 from bayesmkl.bemkl.collapsed import log_prior_terms, log_variational
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
@@ -142,8 +142,10 @@ def to_datatree(
 
     fitted = fitted_bemkl(model)
     n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=1)
-    rng = np.random.default_rng(random_state)
-    if pointwise is None:
+    rng = generator_of("random_state", random_state)
+    if pointwise is not None:
+        check_flag("pointwise", pointwise)
+    else:
         pointwise = kernels is not None or fitted.estimator.kernel_bank_ is not None
     coords = _coords(fitted, sample_names)
     groups = _drawn_groups(fitted, n_draws, rng, kernels, pointwise)
@@ -264,6 +266,8 @@ def _coords(fitted: FittedBEMKL, sample_names: Any) -> dict[str, Any]:
         )
     if names.dtype == object:
         names = names.astype(str)
+    if len(np.unique(names)) < n_samples:
+        raise ValueError("`sample_names` must be different; got some of them several times.")
     coords: dict[str, Any] = {"kernel": fitted.kernel_names, "obs_id": names}
     if fitted.has_landmarks:
         coords["landmark"] = np.arange(fitted.n_basis)

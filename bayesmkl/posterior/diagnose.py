@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._numerics.validation import check_integer, generator_of
 from bayesmkl.posterior.calibration import calibration_section, held_out_predictions, left_out_predictions
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
@@ -151,7 +151,7 @@ def diagnose(
     n_draws = check_integer("n_draws", n_draws, low=FEWEST_DRAWS)
     ci_prob = check_probability("ci_prob", ci_prob)
     _check_test(X_test, y_test)
-    rng = np.random.default_rng(random_state)
+    rng = generator_of("random_state", random_state)
     held_out = None if y_test is None else held_out_predictions(fitted, model, X_test, y_test)
     models, log_ratios = evaluate_model(fitted, n_draws, rng, kernels)
     _check_enough(len(models[0].flat.intercept))

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.files import written_beside
+from bayesmkl._numerics.described import check_layout
+from bayesmkl._numerics.files import as_path, written_beside
+from bayesmkl.kernels.memory import available_memory, format_bytes
 from bayesmkl.posterior.convert import to_datatree
 
 if TYPE_CHECKING:
     from xarray import DataTree
 
 __all__ = ["load_posterior", "save_posterior"]
+
+FORMAT, VERSION = "bayesmkl-posterior", 2
 
 
 def save_posterior(
@@ -51,9 +54,13 @@ def save_posterior(
     """
     from xarray import DataTree
 
-    tree = model if isinstance(model, DataTree) else to_datatree(model, n_draws, random_state, **options)
     with written_beside(path) as beside:
-        tree.to_netcdf(beside, engine="h5netcdf")
+        tree = model if isinstance(model, DataTree) else to_datatree(model, n_draws, random_state, **options)
+        layout = {"bayesmkl_format": FORMAT, "bayesmkl_layout": VERSION}
+        kept = tree.copy()
+        kept.attrs = tree.attrs | layout
+        content = kept.to_netcdf(engine="h5netcdf")  # in memory: HDF5 crashes where the disk is full
+        beside.write_bytes(content)
 
 
 def load_posterior(path: str | os.PathLike[str]) -> DataTree:
@@ -73,16 +80,59 @@ def load_posterior(path: str | os.PathLike[str]) -> DataTree:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is no NetCDF file, or only part of one.
+        If the file is no NetCDF file, or only part of one, has links to other files, or comes from a newer version.
+    MemoryError
+        If it holds more than the memory that is left, before that is taken.
     """
     from xarray import open_datatree
 
-    if not Path(path).is_file():
+    if not as_path("path", path).is_file():
         raise FileNotFoundError(f"`path` must be a NetCDF file; there is none at {str(path)!r}.")
     try:
-        with open_datatree(path, engine="h5netcdf") as tree:
-            return tree.load()
-    except (OSError, ValueError, KeyError) as error:
+        _refuse_links(path)
+        with open_datatree(path, engine="h5netcdf", phony_dims="access") as lazy:
+            _require_memory(path, lazy)
+            tree = lazy.load()
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever HDF5 and its readers stumble over
         raise ValueError(
-            f"`path` is not a readable NetCDF file: {str(path)!r} ({error}). Write it again with `save_posterior`."
+            f"`path` is not a readable NetCDF file: {str(path)!r} ({str(error)[:300]}). Write it again with "
+            "`save_posterior`."
         ) from error
+    by = tree.attrs.get("inference_library_version")
+    layout = tree.attrs.pop("bayesmkl_layout", None)
+    tree.attrs.pop("bayesmkl_format", None)
+    check_layout(
+        int(layout) if isinstance(layout, np.integer) else layout, VERSION, f"`path` {str(path)!r}", by
+    )
+    return tree
+
+
+def _refuse_links(path: Any) -> None:
+    """Refuse a file whose numbers are in other files, which HDF5 would follow."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+
+        def fault(name: str, link: Any) -> str | None:
+            if isinstance(link, h5py.ExternalLink):
+                return f"{name!r} is a link to another file, which is not followed"
+            item = None if isinstance(link, h5py.SoftLink) else file[name]
+            if isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
+                return f"the numbers of {name!r} are in another file, which is not read"
+            return None
+
+        found = file.visititems_links(fault)
+    if found is not None:
+        raise ValueError(found)
+
+
+def _require_memory(path: Any, tree: DataTree) -> None:
+    n_bytes = sum(variable.nbytes for node in tree.subtree for variable in node.variables.values())
+    left = available_memory()
+    if left is not None and n_bytes > left:
+        raise MemoryError(
+            f"`path`: {str(path)!r} holds {format_bytes(n_bytes)}, and {format_bytes(left)} are available. "
+            "Open it in parts with xarray.open_datatree."
+        )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._numerics.given import check_numbers
 from bayesmkl._numerics.validation import check_number
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.bemkl.collapsed import NonnegativeGamma
@@ -178,11 +179,16 @@ class FittedBEMKL(NamedTuple):
                 "fitted to precomputed ones and does not keep them. Pass the stack that `fit` got."
             )
         n_train, n_kernels = self.estimator.n_features_in_, self.estimator.n_kernels_in_
-        if np.shape(kernels)[:1] != (n_train,):
+        kernels = check_numbers("kernels", kernels)
+        if kernels.shape != (n_train, n_train, n_kernels) and (
+            n_kernels > 1 or kernels.shape != (n_train, n_train)
+        ):
             raise ValueError(
                 f"`kernels` must be the training kernels of shape ({n_train}, {n_train}, {n_kernels}); got "
-                f"{np.shape(kernels)}. Pass the stack that `fit` got."
+                f"{kernels.shape}. Pass the stack that `fit` got."
             )
+        if self.estimator.present_ is None and not np.isfinite(kernels.astype(np.float64)).all():
+            raise ValueError("`kernels` must be finite; got NaN or infinity. Pass the stack that `fit` got.")
         return self.estimator._row_stack(kernels)
 
     def transform(self, X: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_choice, check_integer
+from bayesmkl._numerics.validation import check_axes, check_choice, check_flag, check_integer
 from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, new_axes, shorten, tidy
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.summary import kernel_table
@@ -81,6 +81,8 @@ def plot_kernel_weights(
     ['linear · signal', 'linear · noise']
     """
     value = check_choice("kind", kind, ("shares", "weights"))[:-1]
+    check_axes("ax", ax)
+    check_flag("by_view", by_view)
     max_kernels = check_integer("max_kernels", max_kernels, low=1)
     table = kernel_table(model, ci_prob, kernels=kernels)
     shown, groups, grouped_by = _shown(table, max_kernels)
@@ -199,6 +201,7 @@ def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
             f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. Use '
             "`plot_trace` or `plot_rank` to see whether its chains agree."
         )
+    check_axes("ax", ax)
     ax = new_axes(6.4, 3.6)[0] if ax is None else ax
     steps = [_steps(fitted, k) for k in range(len(fitted.histories))]
     lines: list[Any] = []

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import norm
 
+from bayesmkl._numerics.given import finite_numbers
+from bayesmkl._numerics.validation import check_axes
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, new_axes, tidy
 from bayesmkl.posterior.fitted import check_probability
 from bayesmkl.posterior.reliability import Reliability, reliability
@@ -48,6 +50,7 @@ def plot_reliability(
     >>> plot_reliability(rng.uniform(size=500) < probability, probability).get_ylabel()
     'observed frequency'
     """
+    check_axes("ax", ax)
     result = reliability(y_true, y_prob, n_bins, labels, ci_prob)
     top_label = np.ndim(y_prob) == 2 and np.shape(y_prob)[1] > 2 and np.ndim(y_true) == 1
     if ax is None:
@@ -109,13 +112,17 @@ def plot_predictions(y_true: Any, mean: Any, std: Any, ci_prob: float = 0.94, ax
     >>> plot_predictions([1.0, 2.0], [1.1, 1.8], [0.2, 0.2]).get_title(loc="left")
     '94 % intervals cover 100 % of 2 samples'
     """
+    check_axes("ax", ax)
     half = norm.ppf(0.5 * (1.0 + check_probability("ci_prob", ci_prob)))
-    y_true, mean, std = (np.asarray(values, dtype=np.float64) for values in (y_true, mean, std))
+    y_true, mean = finite_numbers("y_true", y_true), finite_numbers("mean", mean)
+    std = finite_numbers("std", std)
     if not y_true.ndim == mean.ndim == std.ndim == 1 or not 0 < len(y_true) == len(mean) == len(std):
         raise ValueError(
             "`y_true`, `mean` and `std` must be of one length of at least one; got shapes "
             f"{y_true.shape}, {mean.shape} and {std.shape}. Of several targets, show one column at a time."
         )
+    if (std < 0.0).any():
+        raise ValueError(f"`std` must not be negative; got {std.min():g}. It is a standard deviation.")
     if ax is None:
         (ax,) = new_axes(5.2, 5.2)
     covered = np.abs(y_true - mean) <= half * std

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+
+from bayesmkl._numerics.warn import holding_back
 
 __all__ = ["good_k", "quietly", "smooth_weights"]
 
@@ -67,6 +68,5 @@ def good_k(n_draws: int) -> float:
 @contextmanager
 def quietly() -> Iterator[None]:
     """Keep ArviZ's warnings back: the reports say what they say."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with holding_back(Warning):
         yield

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._numerics.validation import check_integer, generator_of
 from bayesmkl.bemkl.chains import SamplerOptions
 from bayesmkl.bemkl.inference import check_can_sample, gibbs_start, run_gibbs
 from bayesmkl.posterior.fitted import fitted_bemkl
@@ -83,7 +83,7 @@ def refine_posterior(
     reason = why_not_refined(fitted)
     if reason is not None:
         raise ValueError(f"`model` cannot be refined by Gibbs sampling: {reason}")
-    rng = np.random.default_rng(random_state)
+    rng = generator_of("random_state", random_state)
     stack = fitted.training_stack(kernels)
     options = SamplerOptions(n_chains=1, n_warmup=max(1, n_draws // 10), n_draws=n_draws)
     fits = []

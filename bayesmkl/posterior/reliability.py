@@ -7,10 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._numerics.given import as_array, check_numbers
+from bayesmkl._numerics.validation import check_integer, shown
 from bayesmkl.posterior.fitted import check_probability
 
 __all__ = ["Reliability", "reliability"]
+
+SUM_TO_ONE = 1e-3  # what single precision and rounding to four digits leave
 
 
 class Reliability(NamedTuple):
@@ -67,7 +70,9 @@ def reliability(
     """
     n_bins = check_integer("n_bins", n_bins, low=1)
     check_probability("ci_prob", ci_prob)
-    happened, probability = _events(np.asarray(y_true), np.asarray(y_prob, dtype=np.float64), labels)
+    happened, probability = _events(
+        as_array("y_true", y_true), check_numbers("y_prob", y_prob).astype(np.float64), labels
+    )
     edges = np.arange(n_bins + 1) / n_bins  # 6/10 is the double 0.6, which linspace misses by one bit
     bins = np.searchsorted(edges[1:-1], probability, side="right")
     counts = np.bincount(bins, minlength=n_bins)
@@ -97,18 +102,28 @@ def _events(y_true: np.ndarray, y_prob: np.ndarray, labels: Any) -> tuple[np.nda
             "`y_prob` must hold probabilities between 0 and 1; got values from "
             f"{y_prob.min():g} to {y_prob.max():g}. Use `predict_proba`, not `decision_function`."
         )
-    if y_prob.ndim == 1:
+    if any(label is None for label in y_true.tolist()):
+        raise ValueError("`y_true` must hold a label of every sample; got None.")
+    if y_prob.ndim == 1 and labels is None:
         return _positive(y_true), y_prob
-    classes = np.unique(y_true) if labels is None else np.asarray(labels)
-    if len(classes) != y_prob.shape[1]:
+    if y_prob.ndim == 1:
+        y_prob = np.stack([1.0 - y_prob, y_prob], axis=1)
+    classes = np.unique(y_true) if labels is None else as_array("labels", labels)
+    if classes.ndim != 1 or len(classes) != y_prob.shape[1] or len(np.unique(classes)) < len(classes):
         raise ValueError(
-            f"`labels` must name the class of each of the {y_prob.shape[1]} columns of `y_prob`; got "
-            f"{classes.tolist()}. Pass the `classes_` of the model."
+            f"`labels` must name the class of each of the {y_prob.shape[1]} columns of `y_prob`, each once; got "
+            f"{shown(classes.tolist())}. Pass the `classes_` of the model."
         )
     unknown = np.setdiff1d(y_true, classes)
     if len(unknown):
         raise ValueError(
             f"`y_true` holds labels that `labels` does not: {unknown.tolist()} are not in {classes.tolist()}."
+        )
+    sums = y_prob.sum(axis=1)
+    if np.abs(sums - 1.0).max() > SUM_TO_ONE:
+        raise ValueError(
+            f"`y_prob` must have rows that sum to one; got sums from {sums.min():g} to {sums.max():g}. Of "
+            "labels that a sample may have together, pass `y_true` of the same shape."
         )
     if len(classes) == 2:
         return y_true == classes[1], y_prob[:, 1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._numerics.validation import check_integer, generator_of
 from bayesmkl.bemkl.draws import PosteriorDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 
@@ -72,7 +72,9 @@ def sample_posterior(
     fitted = fitted_bemkl(model)
     flat = [
         draws.flat()
-        for draws in fitted.draws(None if fitted.is_drawn else n_draws, np.random.default_rng(random_state))
+        for draws in fitted.draws(
+            None if fitted.is_drawn else n_draws, generator_of("random_state", random_state)
+        )
     ]
     n_total = len(flat[0].intercept)
     if n_draws is not None and n_draws > n_total:

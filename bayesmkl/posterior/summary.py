@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from scipy.stats import beta, norm
 
 from bayesmkl._numerics.quadrant import quadrant_quantiles
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._numerics.validation import check_integer, generator_of
 from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.bemkl.shares import share_of_each
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
@@ -86,8 +86,14 @@ def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> p
     """
     tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
     fitted = fitted_bemkl(model, multitask=True)
-    has_kernels = fitted.estimator.kernel_bank_ is not None or kernels is not None
-    stack = fitted.training_stack(kernels) if fitted.is_drawn and has_kernels else None
+    given = (
+        None if kernels is None else fitted.training_stack(kernels)
+    )  # refused where it is wrong, used or not
+    stack = given
+    if not fitted.is_drawn:
+        stack = None
+    elif given is None and fitted.estimator.kernel_bank_ is not None:
+        stack = fitted.training_stack()
     table = _sorted_by_class(fitted, [_table(fitted, k, tail, stack) for k in range(len(fitted.states))])
     table.attrs.update(_about_intervals(fitted, ci_prob, BETA if stack is None else QUANTILES))
     return table
@@ -148,7 +154,7 @@ def view_table(
         )
     n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=2)
     draws = fitted.draws(
-        n_draws if fitted.is_drawn else n_draws or N_DRAWS, np.random.default_rng(random_state)
+        n_draws if fitted.is_drawn else n_draws or N_DRAWS, generator_of("random_state", random_state)
     )
     stack = fitted.training_stack()
     views, members = np.unique(fitted.kernel_views, return_inverse=True)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.stats import entropy
 
-from bayesmkl._numerics.validation import check_choice, check_integer
+from bayesmkl._numerics.given import as_array, check_numbers, finite_numbers
+from bayesmkl._numerics.validation import check_axes, check_choice, check_integer
 from bayesmkl.posterior.axes import COLORS, MARKERS, SHADES, legend_below, new_axes
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.one_output import OneOutput, one_output
@@ -90,6 +91,7 @@ def plot_uncertainty(
     """
     estimator = one_output(_estimator_of_two(model), label)
     samples = _samples(X)
+    check_axes("ax", ax)
     n_grid = check_integer("n_grid", n_grid, low=2)
     measure = _measure(estimator, measure)
     targets = _targets(estimator, y, len(samples))
@@ -134,7 +136,9 @@ def _is_regression(estimator: Any) -> bool:
 
 def _measure(estimator: Any, measure: str | None) -> str:
     several = not _is_regression(estimator) and len(estimator.classes_) > 2
-    measure = check_choice("measure", measure or ("entropy" if several else "std"), ("std", "entropy"))
+    measure = check_choice(
+        "measure", ("entropy" if several else "std") if measure is None else measure, ("std", "entropy")
+    )
     if measure == "entropy" and _is_regression(estimator):
         raise ValueError(
             '`measure` must be "std" in regression; got "entropy", which is that of class probabilities.'
@@ -150,7 +154,7 @@ def _measure_name(estimator: Any, measure: str) -> str:
 
 
 def _samples(X: Any) -> np.ndarray:
-    samples = np.asarray(X, dtype=np.float64)
+    samples = check_numbers("X", X).astype(np.float64)
     if samples.ndim != 2 or samples.shape[1] != 2 or len(samples) == 0 or not np.isfinite(samples).all():
         raise ValueError(
             f"`X` must hold finite numbers and have the shape (n_samples, 2); got {samples.shape}."
@@ -162,7 +166,7 @@ def _targets(estimator: Any, y: Any, n_samples: int) -> np.ndarray | None:
     """Return labels or numbers to show, or None."""
     if y is None:
         return None
-    targets = np.asarray(y, dtype=np.float64) if _is_regression(estimator) else np.asarray(y)
+    targets = finite_numbers("y", y) if _is_regression(estimator) else as_array("y", y)
     if isinstance(estimator, OneOutput) and targets.ndim == 2 and targets.shape[1] > estimator.number:
         targets = targets[:, estimator.number]
     if targets.shape != (n_samples,):

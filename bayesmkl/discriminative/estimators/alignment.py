@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative import alignment_based, obmkl
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
@@ -28,13 +28,21 @@ __all__ = ["AlignmentMKLClassifier", "AlignmentMKLRegressor", "EasyMKLClassifier
 class _SharedGram(BaseDiscriminative):
     """Compute the Frobenius products once for all classes, where the method needs them."""
 
+    C: float
+    tol: float
     method: str
     METHODS: tuple[str, ...]
     WITH_GRAM: tuple[str, ...]
     CENTERED: tuple[str, ...] = ()
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_scale("C", self.C)
+        check_number("tol", self.tol, low=0.0)
+        check_choice("method", self.method, self.METHODS)
+
     def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
-        method = check_choice("method", self.method, self.METHODS)
+        method = self.method
         self._gram = frobenius_gram(stack, method in self.CENTERED) if method in self.WITH_GRAM else None
         try:
             super()._fit_tasks(stack, targets, start)
@@ -43,13 +51,12 @@ class _SharedGram(BaseDiscriminative):
 
 
 class _Alignment(_SharedGram):
-    tol: float
     METHODS = alignment_based.METHODS
     WITH_GRAM = alignment_based.WITH_GRAM
     CENTERED = alignment_based.CENTERED
 
-    def _align(self, stack: DenseStack, targets: np.ndarray, inner: Any) -> MKLResult:
-        options = AlignmentOptions(self.method, check_number("tol", self.tol, low=0.0))
+    def _align(self, stack: DenseStack, targets: np.ndarray, inner: Any, unit: float = 1.0) -> MKLResult:
+        options = AlignmentOptions(self.method, float(self.tol) * unit)
         return fit_alignment(stack, targets, inner, options, self._gram)
 
 
@@ -178,7 +185,7 @@ class AlignmentMKLClassifier(_Alignment, DiscriminativeClassifier):
         self.kernel_names = kernel_names
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        return self._align(stack, targets, Hinge(check_number("C", self.C, low=0.0)))
+        return self._align(stack, targets, Hinge(float(self.C)))
 
 
 class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
@@ -202,7 +209,7 @@ class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
         to the target matrix [2]_. "align": proportional to the centered alignment of each kernel [3]_. "alignf": the
         conic combination of highest centered alignment [3]_.
     tol : float, default=1e-3
-        Tolerance of LibSVM, the largest violation of its optimality conditions.
+        Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
     indefinite : {"raise", "clip"}, default="raise"
         What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
     kernel_names : sequence of str, default=None
@@ -296,10 +303,13 @@ class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
         self.indefinite = indefinite
         self.kernel_names = kernel_names
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_scale("epsilon", self.epsilon, zero=True)
+
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        C = check_number("C", self.C, low=0.0)
-        epsilon = check_number("epsilon", self.epsilon, low=0.0, inclusive=True)
-        return self._align(stack, targets, EpsilonInsensitive(C, epsilon))
+        inner, unit = EpsilonInsensitive(float(self.C), float(self.epsilon)), float(targets.std()) or 1.0
+        return self._align(stack, targets, inner, unit)
 
 
 class OBMKLClassifier(_SharedGram, DiscriminativeClassifier):
@@ -435,14 +445,13 @@ class OBMKLClassifier(_SharedGram, DiscriminativeClassifier):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_integer("max_iter", self.max_iter, low=1)
+
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        options = OBMKLOptions(
-            self.method,
-            check_number("tol", self.tol, low=0.0),
-            check_integer("max_iter", self.max_iter, low=1),
-        )
-        inner = Hinge(check_number("C", self.C, low=0.0))
-        return fit_obmkl(stack, targets, inner, options, self._gram, on_step)
+        options = OBMKLOptions(self.method, float(self.tol), int(self.max_iter))
+        return fit_obmkl(stack, targets, Hinge(float(self.C)), options, self._gram, on_step)
 
 
 class EasyMKLClassifier(DiscriminativeClassifier):
@@ -575,15 +584,18 @@ class EasyMKLClassifier(DiscriminativeClassifier):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        reg = check_number("reg", self.reg, low=0.0, inclusive=True)
-        if reg > 1.0:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if check_number("reg", self.reg, low=0.0, inclusive=True) > 1.0:
             raise ValueError(
                 f"`reg` must lie between 0 and 1; got {self.reg!r}. 1 compares the means of the classes."
             )
-        max_iter = check_integer("max_iter", self.max_iter, low=1)
-        options = EasyMKLOptions(reg, check_number("tol", self.tol, low=0.0), max_iter)
-        C = check_number("C", self.C, low=0.0)
-        final = check_choice("final", self.final, ("svm", "komd"))
-        inner = Hinge(C) if final == "svm" else KOMD(reg, max_iter)
+        check_scale("C", self.C)
+        check_number("tol", self.tol, low=0.0)
+        check_integer("max_iter", self.max_iter, low=1)
+        check_choice("final", self.final, ("svm", "komd"))
+
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        options = EasyMKLOptions(float(self.reg), float(self.tol), int(self.max_iter))
+        inner = Hinge(float(self.C)) if self.final == "svm" else KOMD(options.reg, options.max_iter)
         return fit_easymkl(stack, targets, inner, options, on_step)

@@ -9,8 +9,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import encode_labels, step_progress
-from bayesmkl._numerics.validation import check_choice, check_number
+from bayesmkl._estimator import encode_labels, is_missing, step_progress
+from bayesmkl._numerics.given import as_array
+from bayesmkl._numerics.threads import blas_threads_for
+from bayesmkl._numerics.validation import check_choice, check_scale, shown
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
 from bayesmkl.discriminative.estimators.path import RegularizationPath
@@ -64,7 +66,10 @@ class BaseDiscriminative(CheckedKernels):
 
     def _run(self, stack: DenseStack, targets: np.ndarray, start: Any) -> MKLResult:
         total = int(getattr(self, "max_iter", 1))
-        with step_progress(getattr(self, "verbose", 0) > 0, type(self).__name__, total, "step") as on_step:
+        with (
+            step_progress(getattr(self, "verbose", 0) > 0, type(self).__name__, total, "step") as on_step,
+            blas_threads_for(targets.shape[-1]),
+        ):
             return self._learn(stack, targets, start, on_step)
 
     def _store(self, results: Sequence[MKLResult], n_tasks: int) -> None:
@@ -170,7 +175,9 @@ class BaseDiscriminative(CheckedKernels):
 
     def _path(self, X: Any, y: Any, values: Sequence[float]) -> RegularizationPath:
         """Fit at every value in turn, each from the kernel weights of the one before."""
-        values = [check_number(f"{self.PATH_PARAMETER}_values", value, low=0.0) for value in values]
+        if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+            raise TypeError(f"`{self.PATH_PARAMETER}_values` must be a list of numbers; got {shown(values)}.")
+        values = [check_scale(f"{self.PATH_PARAMETER}_values", value) for value in values]
         if not values:
             raise ValueError(
                 f"`{self.PATH_PARAMETER}_values` must hold at least one positive number; got none."
@@ -205,8 +212,12 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
     def _shares_weights(self) -> bool:
         return check_choice("multiclass", self.multiclass, MULTICLASS) == "shared"
 
-    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._shares_weights()
+
+    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+        self._check_parameters()  # first: a mistake in them costs no time
         refuse_missing_labels(y, "a label", ALL_LABELED)
         stack, y = self._fit_stack(X, y)
         self.classes_, targets = encode_labels(y)
@@ -278,6 +289,7 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
     """Regressors: one task, the target itself."""
 
     def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+        self._check_parameters()
         stack, y = self._fit_stack(X, y, y_numeric=True)
         return stack, np.asarray(y, dtype=np.float64)[None]
 
@@ -328,9 +340,11 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
 
 def refuse_missing_labels(y: Any, expected: str, remedy: str) -> None:
     """Refuse None and NaN among labels; `expected` is what each sample must have, `remedy` what to do without."""
-    labels = np.asarray([] if y is None else y, dtype=object).ravel()
-    missing = sum(label is None or label != label for label in labels)
-    if missing:
+    if y is None:
+        return  # which is refused with the samples
+    labels = as_array("y", y)
+    n_missing = int(is_missing(labels).sum())
+    if n_missing:
         raise ValueError(
-            f"`y` must give every sample {expected}; {missing} of {len(labels)} are missing (None or NaN). {remedy}"
+            f"`y` must give every sample {expected}; {n_missing} of {labels.size} are missing (None or NaN). {remedy}"
         )

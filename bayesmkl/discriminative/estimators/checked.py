@@ -11,22 +11,40 @@ from sklearn.utils.validation import validate_data
 
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.given import naming
 from bayesmkl._numerics.validation import check_choice
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.checks import check_kernel_stack, describe_indefinite, indefinite_kernels
+from bayesmkl.kernels.checks import (
+    check_kernel_stack,
+    describe_indefinite,
+    indefinite_kernels,
+    refuse_unusable,
+)
 from bayesmkl.kernels.clip import fit_clipping
 from bayesmkl.kernels.columns import BankColumns
 from bayesmkl.kernels.stack import DenseStack
-from bayesmkl.kernels.views import refuse_text_columns
 
-__all__ = ["ACTIVE", "SUPPORT", "CheckedKernels", "OnStep"]
+__all__ = ["ACTIVE", "SUPPORT", "CheckedKernels", "OnStep", "check_above_rounding"]
 
 OnStep = Callable[[int, str], None] | None
 SINGLE_PRECISION = 1e-6  # of the Frobenius norm: what float32 leaves of a zero eigenvalue
 CHECKED_SAMPLES = 200  # whose kernels are checked where whole kernels are never formed
 ACTIVE = 1e-6  # of the largest weight: kernels above it count as active
 SUPPORT = 1e-8  # of the largest coefficient: samples above it count as support
+
+
+ROUNDING = 1e-15  # of the entries of a kernel
+
+
+def check_above_rounding(name: str, value: float, stack: Any) -> None:
+    """Refuse a regularization that rounding errors of the kernels exceed, so that it has no effect."""
+    smallest = ROUNDING * float(np.max(np.mean(stack.diagonal(), axis=-1)))
+    if value < smallest:
+        raise ValueError(
+            f"`{name}` must be at least {smallest:.1e} with these kernels, whose rounding errors are as large; got "
+            f"{value:g}. Raise it, or normalize the kernels."
+        )
 
 
 class CheckedKernels(BaseMKL):
@@ -39,17 +57,22 @@ class CheckedKernels(BaseMKL):
         "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
     )
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("indefinite", self.indefinite, ("raise", "clip"))
+
     def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
         """Refuse or clip indefinite kernels: the problems below are convex without them only."""
-        policy = check_choice("indefinite", self.indefinite, ("raise", "clip"))
+        policy = self.indefinite
         names = list(self.kernel_names_)
-        check_kernel_stack(stack.kernels, names, known_psd=known_psd, definiteness=False)
+        refuse_unusable(stack.kernels, names, known_psd)
         found = indefinite_kernels(stack.kernels, known_psd, SINGLE_PRECISION)
         if found and policy == "raise":
             raise ValueError(
                 f"`X`: not positive semidefinite: {describe_indefinite(stack.kernels, names, found)}. Leave such "
                 'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
             )
+        check_kernel_stack(stack.kernels, names, known_psd=known_psd, definiteness=False)
         self.clipping_ = fit_clipping(stack.kernels, found) if found else None
         return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
 
@@ -65,8 +88,9 @@ class CheckedKernels(BaseMKL):
 
     def _fit_bank(self, X: Any, y: Any, **check_y: Any) -> tuple[KernelBank, np.ndarray]:
         """Validate training data and fit the bank."""
-        refuse_text_columns(X)
-        _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
+        y = self._check_data(X, y, check_y)
+        with naming("X"):
+            _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
         bank = self._new_bank().fit(X)
         self.kernel_bank_, self.n_kernels_in_ = bank, bank.n_kernels_
         self.kernel_names_ = self._names(bank.kernel_names_)

@@ -266,7 +266,7 @@ class CLMKLClassifier(SVMChoice, LocalizedClassifier):
         )
 
     def _check_parameters(self) -> None:
-        self._inner()
+        super()._check_parameters()
         self._options()
         options = self._cluster_options()
         check_choice("multiclass", self.multiclass, MULTICLASS)
@@ -275,10 +275,6 @@ class CLMKLClassifier(SVMChoice, LocalizedClassifier):
             check_integer("n_landmarks", self.n_landmarks, low=options.n_clusters)
 
     # ---------------------------------------------------------------------------------------------- fitting
-
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
-        self._check_parameters()
-        return super()._fit_stack(X, y, **check_y)
 
     def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> None:
         self._cluster(kernels)

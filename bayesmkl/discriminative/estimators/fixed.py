@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.utils import check_random_state
 
-from bayesmkl._numerics.validation import check_integer, check_number
+from bayesmkl._numerics.validation import check_folds, check_integer, check_number, check_scale
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
 from bayesmkl.discriminative.best_kernel import fit_best_kernel
@@ -127,9 +128,13 @@ class UniformMKLClassifier(DiscriminativeClassifier):
     def _shares_weights(self) -> bool:
         return True
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_scale("C", self.C)
+        check_number("tol", self.tol, low=0.0)
+
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        inner = Hinge(check_number("C", self.C, low=0.0))
-        return fit_uniform(stack, targets, inner, check_number("tol", self.tol, low=0.0))
+        return fit_uniform(stack, targets, Hinge(float(self.C)), float(self.tol))
 
 
 class UniformMKLRegressor(DiscriminativeRegressor):
@@ -148,7 +153,7 @@ class UniformMKLRegressor(DiscriminativeRegressor):
     epsilon : float, default=0.1
         Deviations up to this cost nothing, in units of the target.
     tol : float, default=1e-3
-        Tolerance of LibSVM, the largest violation of its optimality conditions.
+        Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
     indefinite : {"raise", "clip"}, default="raise"
         What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
     kernel_names : sequence of str, default=None
@@ -229,11 +234,15 @@ class UniformMKLRegressor(DiscriminativeRegressor):
         self.indefinite = indefinite
         self.kernel_names = kernel_names
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_scale("C", self.C)
+        check_scale("epsilon", self.epsilon, zero=True)
+        check_number("tol", self.tol, low=0.0)
+
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        inner = EpsilonInsensitive(
-            check_number("C", self.C, low=0.0), check_number("epsilon", self.epsilon, low=0.0, inclusive=True)
-        )
-        return fit_uniform(stack, targets, inner, check_number("tol", self.tol, low=0.0))
+        inner = EpsilonInsensitive(float(self.C), float(self.epsilon))
+        return fit_uniform(stack, targets, inner, float(self.tol) * (float(targets.std()) or 1.0))
 
 
 class BestKernelClassifier(DiscriminativeClassifier):
@@ -352,6 +361,12 @@ class BestKernelClassifier(DiscriminativeClassifier):
         self.kernel_names = kernel_names
         self.random_state = random_state
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_scale("C", self.C)
+        check_number("tol", self.tol, low=0.0)
+        check_folds("cv", self.cv)
+
     def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
         self._accuracies: list[np.ndarray] = []
         super()._fit_tasks(stack, targets, start)
@@ -360,9 +375,8 @@ class BestKernelClassifier(DiscriminativeClassifier):
         del self._accuracies
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        inner = Hinge(check_number("C", self.C, low=0.0))
-        tol = check_number("tol", self.tol, low=0.0)
-        result, accuracies = fit_best_kernel(stack, targets, inner, self._folds(targets), tol)
+        inner, folds = Hinge(float(self.C)), self._folds(targets)
+        result, accuracies = fit_best_kernel(stack, targets, inner, folds, float(self.tol))
         self._accuracies.append(accuracies)
         return result
 
@@ -378,7 +392,23 @@ class BestKernelClassifier(DiscriminativeClassifier):
                     f"of at most {most}. Use fewer folds."
                 )
             seed = 0 if self.random_state is None else self.random_state
+            if isinstance(seed, np.random.Generator):  # which scikit-learn does not take
+                seed = int(seed.integers(2**31))
+            if np.bincount(labels).min() < n_folds:
+                return _dealt_folds(labels, n_folds, check_random_state(seed))
             splitter: Any = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
         else:
             splitter = check_cv(self.cv, labels, classifier=True)
         return list(splitter.split(np.zeros((len(labels), 1)), labels))
+
+
+def _dealt_folds(
+    labels: np.ndarray, n_folds: int, rng: np.random.RandomState
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Deal the samples of every class over the folds, also of a class with fewer samples than folds."""
+    fold, dealt = np.empty(len(labels), dtype=np.intp), 0
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        fold[rows] = (dealt + np.arange(len(rows))) % n_folds
+        dealt += len(rows)
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_folds)]

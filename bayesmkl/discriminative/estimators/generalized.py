@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_choice, check_number
+from bayesmkl._numerics.validation import check_choice, check_number, check_scale, shown
 from bayesmkl.discriminative import gmkl
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
@@ -160,10 +161,11 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
 
     def _options(self) -> GMKLOptions:
         regularizer = self.regularizer
-        if not (callable(regularizer) or regularizer in gmkl.REGULARIZERS):
+        is_name = isinstance(regularizer, str) and regularizer in gmkl.REGULARIZERS
+        if not is_name and not _takes_one_argument(regularizer):
             raise ValueError(
                 f"`regularizer` must be one of {', '.join(map(repr, gmkl.REGULARIZERS))}, or a function that takes "
-                f"kernel weights and returns a value and its gradient; got {regularizer!r}."
+                f"kernel weights and returns a value and its gradient; got {shown(regularizer)}."
             )
         return GMKLOptions(
             regularizer,
@@ -352,9 +354,22 @@ class SMOMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
     def _options(self) -> SMOMKLOptions:
         return SMOMKLOptions(
             check_number("p_norm", self.p_norm, low=1.0),
-            check_number("reg_weights", self.reg_weights, low=0.0),
+            check_scale("reg_weights", self.reg_weights),
             **self._stopping(),
         )
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return fit_smomkl(stack, targets, self._inner(), self._options(), start, on_step)
+
+
+def _takes_one_argument(function: Any) -> bool:
+    """Say whether something can be called with kernel weights alone."""
+    if not callable(function) or isinstance(function, type):
+        return False
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # some functions of compiled modules do not tell
+        return True
+    return True

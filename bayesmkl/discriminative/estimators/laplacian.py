@@ -7,10 +7,16 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._estimator import LabelSplit, split_labels
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
-from bayesmkl.discriminative._graph import check_laplacian, knn_laplacian, squared_kernel_distances
+from bayesmkl._numerics.validation import check_choice, check_integer, check_number, check_scale
+from bayesmkl.discriminative._graph import (
+    check_distances,
+    check_laplacian,
+    knn_laplacian,
+    squared_kernel_distances,
+)
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep, refuse_missing_labels
+from bayesmkl.discriminative.estimators.checked import check_above_rounding
 from bayesmkl.discriminative.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.kernels.stack import DenseStack
 
@@ -230,26 +236,36 @@ class LapMKLClassifier(DiscriminativeClassifier):
         KernelQualityWarning
             If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
         """
-        self._options()  # parameters first: a mistake in them costs no time
-        self._shares_weights()
-        gammas = (
-            check_number("gamma_ambient", self.gamma_ambient, low=0.0),
-            check_number("gamma_intrinsic", self.gamma_intrinsic, low=0.0, inclusive=True),
-        )
-        form = deform if check_choice("solver", self.solver, SOLVERS) == "deformed" else share
+        self._check_parameters()  # first: a mistake in them costs no time
+        form = deform if self.solver == "deformed" else share
         refuse_missing_labels(
             y,
             "a label or a mark",
             "Write a mark, such as -1, in their place and pass `unlabeled_label=-1`.",
         )
         stack, y = self._fit_stack(X, y)
+        check_above_rounding("gamma_ambient", self.gamma_ambient, stack)
         split = split_labels(y, self.unlabeled_label)
         self.classes_ = split.classes
         self.laplacian_ = self._laplacian(stack)
-        model: Any = form(stack, Graph(self.laplacian_, split.labeled, *gammas))
+        model: Any = form(stack, Graph(self.laplacian_, split.labeled, *self._gammas()))
         self._fit_tasks(model, split.targets)
         self._store_training(stack, split)
         return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._options(), self._gammas()
+        check_choice("solver", self.solver, SOLVERS)
+        check_integer("n_neighbors", self.n_neighbors, low=1)
+        if self.laplacian is not None and self.distances is not None:
+            raise ValueError("`laplacian` and `distances` both define the graph; give one of them.")
+
+    def _gammas(self) -> tuple[float, float]:
+        return (
+            check_scale("gamma_ambient", self.gamma_ambient),
+            check_scale("gamma_intrinsic", self.gamma_intrinsic, zero=True),
+        )
 
     def _options(self) -> LapMKLOptions:
         return LapMKLOptions(
@@ -264,23 +280,20 @@ class LapMKLClassifier(DiscriminativeClassifier):
 
     def _laplacian(self, stack: DenseStack) -> Any:
         """Return the graph: the given one, or nearest neighbors by given distances, features or kernels."""
-        n_neighbors = check_integer("n_neighbors", self.n_neighbors, low=1)
         if self.laplacian is not None:
-            if self.distances is not None:
-                raise ValueError("`laplacian` and `distances` both define the graph; give one of them.")
             return check_laplacian(self.laplacian, stack.n_train)
         if self.distances is not None:
-            distances = np.asarray(self._distances(), dtype=np.float64)
+            distances = check_distances("distances", self._distances())
             if distances.shape != (stack.n_train, stack.n_train):
                 raise ValueError(
                     f"`distances` must be those among the {stack.n_train} training samples, of shape "
                     f"({stack.n_train}, {stack.n_train}); got {distances.shape}."
                 )
-            return knn_laplacian(distances, n_neighbors, metric="precomputed")
+            return knn_laplacian(distances, int(self.n_neighbors), metric="precomputed")
         if self.kernel_bank_ is not None:
-            return knn_laplacian(self.kernel_bank_.X_train_, n_neighbors)
+            return knn_laplacian(self.kernel_bank_.X_train_, int(self.n_neighbors))
         mean = stack.combine(np.full(stack.n_kernels, 1.0 / stack.n_kernels))
-        return knn_laplacian(squared_kernel_distances(mean), n_neighbors, metric="precomputed")
+        return knn_laplacian(squared_kernel_distances(mean), int(self.n_neighbors), metric="precomputed")
 
     def _distances(self) -> Any:
         if not callable(self.distances):

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.validation import check_choice, check_flag, check_integer, check_number, check_scale
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._gating import Gating, check_gating
 from bayesmkl.discriminative._inner import InnerProblem
@@ -24,12 +24,19 @@ from bayesmkl.discriminative.estimators.localized import (
     Rows,
 )
 from bayesmkl.discriminative.estimators.solvers import SVMChoice
-from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
+from bayesmkl.discriminative.gatings import (
+    GaussianGating,
+    GroupGating,
+    SigmoidGating,
+    SoftmaxGating,
+    check_gating_parameters,
+)
 from bayesmkl.discriminative.lmkl import SOLVERS, LMKLOptions, LMKLResult, fit_lmkl, predict_lmkl
 
 __all__ = ["LMKLClassifier", "LMKLRegressor"]
 
 GATINGS = {"softmax": SoftmaxGating(), "sigmoid": SigmoidGating(), "gaussian": GaussianGating()}
+SMALLEST_TOL = 1e-12  # of the machines, whose rounding errors are larger
 INNER_TOL = 1e-4  # of the machines, or a tenth of the tolerance where that is less
 
 
@@ -54,7 +61,7 @@ class _LMKL(FeatureGates):
             tol=tol,
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             n_init=check_integer("n_init", self.n_init, low=1),
-            inner_tol=min(INNER_TOL, 0.1 * tol),
+            inner_tol=min(INNER_TOL, max(0.1 * tol, SMALLEST_TOL)),
         )
 
     def _gating_object(self) -> Any:
@@ -68,21 +75,24 @@ class _LMKL(FeatureGates):
                 f"`gating` must be one of {', '.join(map(repr, GATINGS))}, or an object with the methods "
                 f"{', '.join(f'`{name}`' for name in methods)}; got {self.gating!r}."
             )
+        check_gating_parameters(self.gating)
         return self.gating
 
     def _standardizes(self) -> bool:
-        if not isinstance(self.standardize, bool | np.bool_):
-            raise ValueError(f"`standardize` must be True or False; got {self.standardize!r}.")
-        if self.standardize and isinstance(self.gating, GroupGating):
+        if check_flag("standardize", self.standardize) and isinstance(self.gating, GroupGating):
             raise ValueError(
                 "`standardize` must be False with GroupGating, whose feature is the number of a group; got True."
             )
         return bool(self.standardize)
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._inner()
         self._options()
         self._standardizes()
+        self._gating_object()
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
         self.gating_ = self._gating_object()
         return super()._fit_stack(X, y, **check_y)
 
@@ -467,5 +477,5 @@ class LMKLRegressor(_LMKL, FeatureGatedRegressor):
         self.verbose = verbose
 
     def _inner(self) -> InnerProblem:
-        epsilon = check_number("epsilon", self.epsilon, low=0.0, inclusive=True)
-        return EpsilonInsensitive(check_number("C", self.C, low=0.0), epsilon)
+        epsilon = check_scale("epsilon", self.epsilon, zero=True)
+        return EpsilonInsensitive(check_scale("C", self.C), epsilon)

@@ -16,9 +16,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from bayesmkl._estimator import encode_labels, step_progress
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.given import naming
+from bayesmkl._numerics.threads import blas_threads_for
 from bayesmkl.discriminative._gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
+from bayesmkl.kernels.views import check_samples
 
 __all__ = [
     "BaseLocalized",
@@ -134,7 +137,10 @@ class BaseLocalized(CheckedKernels):
         total = self._most_steps()
         results = []
         for target in self._groups(targets):
-            with step_progress(self.verbose > 0, type(self).__name__, total, "step") as on_step:
+            with (
+                step_progress(self.verbose > 0, type(self).__name__, total, "step") as on_step,
+                blas_threads_for(targets.shape[1]),
+            ):
                 results.append(self._learn_task(kernels, features, target, on_step))
         self._store_local(results)
 
@@ -274,6 +280,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
     classes_: np.ndarray
 
     def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        self._check_parameters()  # first: a mistake in them costs no time
         refuse_missing_labels(y, "a label", ALL_LABELED)
         kernels, y = self._fit_stack(X, y)
         self.classes_, targets = encode_labels(y)
@@ -381,9 +388,11 @@ class FeatureGates(BaseLocalized):
         return features
 
     def _check_features(self, gate_features: Any, n_rows: int) -> np.ndarray:
+        check_samples(gate_features, "gate_features")
         if np.ndim(gate_features) == 1:
             gate_features = np.asarray(gate_features)[:, None]
-        features = check_array(gate_features, dtype=np.float64, input_name="gate_features")
+        with naming("gate_features"):
+            features = check_array(gate_features, dtype=np.float64, input_name="gate_features")
         if len(features) != n_rows:
             raise ValueError(
                 f"`gate_features` must have one row for each of the {n_rows} rows of `X`; got {len(features)}."
@@ -567,6 +576,7 @@ class FeatureGatedRegressor(RegressorMixin, FeatureGates):
         KernelQualityWarning
             If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
         """
+        self._check_parameters()
         kernels, y = self._fit_stack(X, y, y_numeric=True)
         self._fit_local(kernels, np.asarray(y, dtype=np.float64)[None], gate_features)
         return self

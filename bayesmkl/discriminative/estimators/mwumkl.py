@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
@@ -159,25 +159,28 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         self.verbose = verbose
 
     def _options(self) -> MWUOptions:
-        epsilon = check_number("epsilon", self.epsilon, low=0.0)
+        epsilon = check_scale("epsilon", self.epsilon)
         if epsilon >= 1.0:
             raise ValueError(
                 f"`epsilon` must be below 1, a share of the objective; got {epsilon:g}. Try 0.05."
             )
         return MWUOptions(
-            C=check_number("C", self.C, low=0.0),
+            C=check_scale("C", self.C),
             epsilon=epsilon,
             stopping=check_choice("stopping", self.stopping, ("gap", "paper")),
             max_iter=check_integer("max_iter", self.max_iter, low=1),
         )
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._options()
+        check_number("cache_mb", self.cache_mb, low=0.0, inclusive=True)
+
     def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
         """With a bank, return columns that are evaluated on demand."""
-        self._options()
-        cache_mb = check_number("cache_mb", self.cache_mb, low=0.0, inclusive=True)
         if self._is_precomputed() or self.indefinite == "clip":
             return super()._fit_stack(X, y, **check_y)
-        return self._fit_columns(X, y, cache_mb, **check_y)
+        return self._fit_columns(X, y, float(self.cache_mb), **check_y)
 
     def _fit_tasks(self, stack: Any, targets: np.ndarray, start: Any = None) -> None:
         super()._fit_tasks(stack, targets, start)

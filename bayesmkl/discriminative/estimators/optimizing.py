@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from bayesmkl._numerics.validation import check_integer, check_number
+from bayesmkl._numerics.validation import check_integer, check_number, check_scale
 from bayesmkl.discriminative._inner import InnerProblem
 from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
 from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 from bayesmkl.discriminative.estimators.path import RegularizationPath
-from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["EpsilonInsensitiveMixin", "OptimizingMixin"]
 
@@ -25,7 +22,7 @@ class OptimizingMixin(BaseDiscriminative):
     max_iter: int
 
     def _inner(self) -> InnerProblem:
-        return Hinge(check_number("C", self.C, low=0.0))
+        return Hinge(check_scale("C", self.C))
 
     def _options(self) -> Any:
         raise NotImplementedError
@@ -36,10 +33,10 @@ class OptimizingMixin(BaseDiscriminative):
             "max_iter": check_integer("max_iter", self.max_iter, low=1),
         }
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         self._inner()
         self._options()
-        return super()._fit_stack(X, y, **check_y)
 
     def path(self, X: Any, y: Any, C_values: Sequence[float]) -> RegularizationPath:
         """Fit at several values of `C`, each from the kernel weights of the one before.
@@ -68,5 +65,5 @@ class EpsilonInsensitiveMixin(OptimizingMixin):
     epsilon: float
 
     def _inner(self) -> InnerProblem:
-        epsilon = check_number("epsilon", self.epsilon, low=0.0, inclusive=True)
-        return EpsilonInsensitive(check_number("C", self.C, low=0.0), epsilon)
+        epsilon = check_scale("epsilon", self.epsilon, zero=True)
+        return EpsilonInsensitive(check_scale("C", self.C), epsilon)

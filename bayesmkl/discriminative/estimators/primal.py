@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import OutlierMixin
 
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative._basis import fit_basis_mkl
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative._primal import SOLVERS, Huber, OneClass, Squared, SquaredHinge
@@ -19,9 +19,11 @@ from bayesmkl.discriminative.estimators.base import (
     DiscriminativeRegressor,
     OnStep,
 )
+from bayesmkl.discriminative.estimators.checked import check_above_rounding
 from bayesmkl.discriminative.estimators.path import RegularizationPath
 from bayesmkl.discriminative.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
 from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.views import check_samples
 
 __all__ = ["PrimalMKLClassifier", "PrimalMKLOneClass", "PrimalMKLRegressor"]
 
@@ -51,8 +53,12 @@ class _PrimalMKL(BaseDiscriminative):
             max_iter=check_integer("max_iter", self.max_iter, low=1),
         )
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._machine(), self._options()
+
     def _reg_and_solver(self) -> tuple[float, str]:
-        return check_number("reg", self.reg, low=0.0), check_choice("solver", self.solver, SOLVERS)
+        return check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS)
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         found = fit_primalmkl(stack, targets, self._machine(), self._options(), start, on_step)
@@ -60,6 +66,7 @@ class _PrimalMKL(BaseDiscriminative):
         return found.result
 
     def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
+        check_above_rounding("reg", self.reg, stack)
         self._details: list[Any] = []
         super()._fit_tasks(stack, targets, start)
         details = self.__dict__.pop("_details")
@@ -69,10 +76,6 @@ class _PrimalMKL(BaseDiscriminative):
 
 
 class _SupervisedPrimalMKL(_PrimalMKL):
-    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
-        self._machine(), self._options()  # a mistake in the parameters costs no time
-        return super()._prepare(X, y)
-
     def path(self, X: Any, y: Any, reg_values: Sequence[float]) -> RegularizationPath:
         """Fit at several regularizations, each from the kernel weights of the one before.
 
@@ -243,7 +246,7 @@ class PrimalMKLClassifier(_SupervisedPrimalMKL, DiscriminativeClassifier):
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         if self.max_basis is None:
             return super()._learn(stack, targets, start, on_step)
-        max_basis = min(self.max_basis, stack.n_train)
+        max_basis = min(int(self.max_basis), stack.n_train)
         found = fit_basis_mkl(stack, targets, self._machine(), self._options(), max_basis, start, on_step)
         self._details.append(found)
         return found.result
@@ -389,7 +392,7 @@ class PrimalMKLRegressor(_SupervisedPrimalMKL, DiscriminativeRegressor):
 
     def _machine(self) -> Squared | Huber:
         reg, solver = self._reg_and_solver()
-        delta = check_number("delta", self.delta, low=0.0)
+        delta = check_scale("delta", self.delta)
         if check_choice("loss", self.loss, LOSSES) == "squared":
             return Squared(reg, solver)
         return Huber(reg, delta, solver)
@@ -522,6 +525,13 @@ class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        share = self.contamination
+        is_auto = isinstance(share, str) and share == "auto"
+        if not is_auto and check_number("contamination", share, low=0.0) > 0.5:
+            raise ValueError(f'`contamination` must be "auto" or a share of at most 0.5; got {share!r}.')
+
     def _machine(self) -> OneClass:
         return OneClass(*self._reg_and_solver())
 
@@ -539,12 +549,9 @@ class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
         -------
         self : PrimalMKLOneClass
         """
-        self._machine(), self._options()
+        self._check_parameters()
         share = self.contamination
-        if share != "auto" and check_number("contamination", share, low=0.0) > 0.5:
-            raise ValueError(f'`contamination` must be "auto" or at most 0.5; got {share!r}.')
-        n_samples = X.shape[0] if getattr(X, "shape", ()) else len(np.asarray(X))
-        stack, nothing = self._fit_stack(X, np.zeros(n_samples))
+        stack, nothing = self._fit_stack(X, np.zeros(check_samples(X)))
         self._fit_tasks(stack, nothing[None])
         self.offset_ = -float(self.intercept_)
         if share != "auto":

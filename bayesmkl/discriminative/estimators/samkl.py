@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._numerics.validation import check_choice
+from bayesmkl._numerics.validation import check_choice, check_flag
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._patterns import RULES, Inference, SAMKLResult, infer_switches, switch_gates
 from bayesmkl.discriminative.estimators.checked import OnStep
@@ -194,6 +194,8 @@ class SAMKLClassifier(LocalizedClassifier):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
+    _FLAGS = ("normalize",)
+
     def _options(self) -> SAMKLOptions:
         initial = self.initial_switches
         if isinstance(initial, str):
@@ -203,11 +205,14 @@ class SAMKLClassifier(LocalizedClassifier):
         check_options(options)
         return options
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         check_choice("rule", self.rule, ("auto", *RULES))
-        options = self._options()
+        self._options()
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
         stack, y = super()._fit_stack(X, y, **check_y)
-        check_switch_options(options, stack.n_kernels)
+        check_switch_options(self._options(), stack.n_kernels)
         return stack, y
 
     def _learn_task(
@@ -236,7 +241,7 @@ class SAMKLClassifier(LocalizedClassifier):
         rule = self.rule
         if rule == "auto":
             rule = "surest" if len(self.results_) == 1 else "one-versus-rest"
-        return infer_switches(rows.kernels, result, rule, self.normalize)
+        return infer_switches(rows.kernels, result, rule, check_flag("normalize", self.normalize))
 
     def _components(self, result: SAMKLResult, rows: Rows) -> np.ndarray:
         return switch_gates(result.kernel_weights, self._infer(result, rows).switches)

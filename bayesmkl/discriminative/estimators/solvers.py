@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._numerics.validation import check_choice, check_number
+from bayesmkl._numerics.validation import check_choice, check_scale
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._by_columns import takes_columns
 from bayesmkl.discriminative._inner import InnerProblem
@@ -35,9 +35,9 @@ class SVMChoice(CheckedKernels):
 
     def _inner(self) -> InnerProblem:
         """Validate the parameters and return the machine."""
-        C = check_number("C", self.C, low=0.0)
+        C = check_scale("C", self.C)
         svm = check_choice("svm", self.svm, SVMS)
-        epsilon = check_number("mwu_epsilon", self.mwu_epsilon, low=0.0)
+        epsilon = check_scale("mwu_epsilon", self.mwu_epsilon)
         if epsilon >= 1.0:
             raise ValueError(
                 f"`mwu_epsilon` must be below 1, a share of the objective; got {epsilon:g}. Try 0.05."
@@ -46,6 +46,10 @@ class SVMChoice(CheckedKernels):
             return Hinge(C)
         stopped = getattr(self, "_stopped", None)
         return MultiplicativeWeights(C, epsilon, report=None if stopped is None else stopped.append)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._inner()
 
     def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
         """With a bank and ``svm="mwu"``, return columns that are evaluated on demand."""

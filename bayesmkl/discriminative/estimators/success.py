@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._numerics.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative._by_columns import ByColumns
 from bayesmkl.discriminative._machines import (
     OneKernel,
@@ -65,20 +65,25 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
             raise ValueError(
                 f'`gate_kernel` must be "own" or a kernel such as Gaussian(width=1); got {self.gate_kernel!r}.'
             )
+        if isinstance(self.gate_kernel, Kernel):
+            _check_kernel(self.gate_kernel)
         limit = self.gate_subsample
         return SuccessOptions(
-            C=check_number("C", self.C, low=0.0),
-            gate_C=check_number("gate_C", self.gate_C, low=0.0),
-            gate_epsilon=check_number("gate_epsilon", self.gate_epsilon, low=0.0, inclusive=True),
+            C=check_scale("C", self.C),
+            gate_C=check_scale("gate_C", self.gate_C),
+            gate_epsilon=check_scale("gate_epsilon", self.gate_epsilon, zero=True),
             gate_subsample=None if limit is None else check_integer("gate_subsample", limit, low=2),
             tol=check_number("tol", self.tol, low=0.0),
         )
 
     # ---------------------------------------------------------------------------------------------- fitting
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._options()
+
     def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Return kernels one by one, as objects on which machines can be trained."""
-        self._options()
         if self._is_precomputed():
             stack, y = super()._fit_stack(X, y, **check_y)
             return precomputed_kernels(stack), y
@@ -182,6 +187,14 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
         else:
             kernel, of_rows = native[0], native[0].rows(rows.features)
         return [kernel] * self.n_kernels_in_, result, [of_rows] * self.n_kernels_in_
+
+
+def _check_kernel(kernel: Kernel) -> None:
+    """Refuse a kernel whose own parameters are wrong."""
+    try:
+        kernel.check_parameters()
+    except ValueError as error:
+        raise ValueError(f"`gate_kernel`: {error}") from error
 
 
 def native_of(bank: KernelBank | None) -> Sequence[NativeKernel] | None:

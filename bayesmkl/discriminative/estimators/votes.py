@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_choice, check_number
+from bayesmkl._numerics.validation import check_choice, check_number, check_scale
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._machines import GatedKernel
 from bayesmkl.discriminative.estimators.checked import OnStep
@@ -237,8 +237,8 @@ class LDMKLClassifier(SuccessGated):
         return LDMKLOptions(
             sv_gate=check_choice("sv_gate", self.sv_gate, SV_GATE),
             bias=check_choice("bias", self.bias, BIAS),
-            temperature=check_number("temperature", self.temperature, low=0.0),
-            threshold=threshold,
+            temperature=check_scale("temperature", self.temperature),
+            threshold=None if threshold is None else float(threshold),
             success=self._success_options(),
             squared_hinge=self.svm == "mwu",
         )
@@ -280,7 +280,7 @@ class LDMKLClassifier(SuccessGated):
             )
 
     def _components(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        return ldmkl_gates(*self._gate_arguments(result, rows), self.temperature)[None]
+        return ldmkl_gates(*self._gate_arguments(result, rows), self._options().temperature)[None]
 
     def _scores_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
         return ldmkl_scores(self._voting(), result, rows.kernels, self._components(result, rows)[0])
@@ -482,7 +482,7 @@ class SwMKLClassifier(SuccessGated):
         options, inner = self._options(), self._inner()
 
         def solve(gated: GatedKernel, labels: np.ndarray) -> Any:
-            return inner.solve(gated, labels, self.tol)
+            return inner.solve(gated, labels, options.success.tol)
 
         return fit_swmkl(
             self._trainable(kernels),

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._numerics.given import as_array, finite_numbers
+from bayesmkl._numerics.validation import check_axes, check_integer, shown
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.discriminative.plots.axes import (
     CLASS_COLORS,
@@ -112,6 +113,7 @@ def plot_decision(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['left', 'right', 'support point', 'boundary', 'margins, at scores -1 and +1']
     """
+    check_axes("ax", ax)
     resolution = check_integer("resolution", resolution, low=2)
     seen = read_classifier(model, label)
     samples, names = _training_samples(seen, X, y)
@@ -145,9 +147,15 @@ def _training_samples(seen: Classifier, X: Any, y: Any) -> tuple[np.ndarray, lis
             "`model` must have been fitted to features, with `kernels=KernelBank(...)`; it was fitted to precomputed "
             "kernels, which cannot be evaluated between the samples."
         )
-    samples = np.asarray(X, dtype=np.float64)
+    samples = finite_numbers("X", X)
     if samples.ndim != 2 or samples.shape[1] != 2:
         raise ValueError(f"`X` must hold two features, shape (n_samples, 2); got {samples.shape}.")
+    y = as_array("y", y)
+    known = np.isin(y, seen.estimator.classes_).any()  # others are samples without a class
+    if y.ndim != 1 or not known:
+        raise ValueError(
+            f"`y` must hold labels from {seen.estimator.classes_.tolist()}; got {shown(y.tolist())}."
+        )
     if len(y) != len(samples):
         raise ValueError(f"`y` must have one label for each of the {len(samples)} rows of `X`; got {len(y)}.")
     rows = np.asarray(seen.transform(X), dtype=np.float64)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._numerics.given import as_array
+from bayesmkl._numerics.validation import check_axes
 from bayesmkl.discriminative.plots.axes import (
     KERNEL_COLORS,
     KERNEL_MARKERS,
@@ -79,6 +81,7 @@ def plot_gates(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['linear · signal (largest at 100 %)', 'linear · noise (largest at 0 %)']
     """
+    check_axes("ax", ax)
     seen = read_classifier(model, label)
     features = {} if gate_features is None else {"gate_features": gate_features}
     gates = seen.gates(X, **features)
@@ -107,11 +110,13 @@ def _order(gates: np.ndarray, order_by: Any) -> tuple[np.ndarray, np.ndarray]:
     if order_by is None:
         order = np.lexsort((center, leading))
         return order, np.array([])
-    values = np.asarray(order_by)
+    values = as_array("order_by", order_by)
     if values.shape != leading.shape:
         raise ValueError(
             f"`order_by` must have one value for each of the {len(gates)} samples; got shape {values.shape}."
         )
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise ValueError("`order_by` must have a value for every sample; got NaN.")
     if len(np.unique(values)) <= MANY_VALUES:
         order = np.lexsort((center, leading, np.unique(values, return_inverse=True)[1]))
     else:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._numerics.given import finite_numbers
+from bayesmkl._numerics.validation import check_axes
 from bayesmkl.discriminative.plots.axes import new_axes, percent
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ def plot_switches(switches: Any, active: Any, ax: Axes | None = None) -> Axes:
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['on (67 %)', 'off, the kernel has no weight (0 %)', 'off, the kernel has a weight (33 %)']
     """
+    check_axes("ax", ax)
     on, has_weight = _check_switches(switches, active)
     state = np.where(on, 0, np.where(has_weight, 2, 1))
     if ax is None:
@@ -86,7 +89,10 @@ def _draw(ax: Axes, state: np.ndarray) -> None:
 
 
 def _check_switches(switches: Any, active: Any) -> tuple[np.ndarray, np.ndarray]:
-    on, has_weight = np.asarray(switches).astype(bool), np.asarray(active).astype(bool)
+    on, weights = finite_numbers("switches", switches), finite_numbers("active", active)
+    if not np.isin(on, (0.0, 1.0)).all():
+        raise ValueError("`switches` must be True or False, or 1 or 0; got other numbers.")
+    on, has_weight = on.astype(bool), weights.astype(bool)
     if on.ndim != 2 or not on.size:
         raise ValueError(
             f"`switches` must have shape (n_samples, n_kernels); got {on.shape}. "

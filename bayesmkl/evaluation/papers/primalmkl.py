@@ -9,7 +9,6 @@ authors does, and their sum as well.
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MinMaxScaler
 from sklearn.svm import SVC
 
+from bayesmkl._numerics.warn import recording_warnings
 from bayesmkl.discriminative import (
     GMKLClassifier,
     PrimalMKLClassifier,
@@ -90,12 +90,11 @@ PUBLISHED_1 = {  # accuracy (%) and its standard deviation
 
 def undamaged(name: str, **options: Any) -> Data:
     """Load a set; a copy that its loader warns of is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", UserWarning)
-        try:
-            return fetched(name, **options)
-        except UserWarning as damage:
-            raise ValueError(re.sub(r" as read from \S+", "", str(damage))) from None
+    with recording_warnings() as damages:
+        data = fetched(name, **options)
+    if damages:
+        raise ValueError(re.sub(r" as read from \S+", "", str(damages[0].message)))
+    return data
 
 
 FLARE = UserData(

@@ -230,7 +230,7 @@ def _splits(path: Path, held: dict[str, Any], n_samples: int) -> list[tuple[np.n
         unknown = sorted(set(np.unique(table.to_numpy(dtype=str))) - {*_PARTS, ""})
         if unknown:
             raise ValueError(f"{str(file)!r} must hold `train`, `test` or nothing; got {str(unknown[0])!r}.")
-        parts = table.replace({**_PARTS, "": 0}).to_numpy(dtype=int)
+        parts = table.map({**_PARTS, "": 0}.get).to_numpy(dtype=int)
     elif "splits" in held:
         parts = np.asarray(held["splits"], dtype=int)
     else:

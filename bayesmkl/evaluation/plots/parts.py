@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from bayesmkl._numerics.validation import check_axes
 from bayesmkl.evaluation.scoring import METRICS
 from bayesmkl.evaluation.significance.ranks import rank_table
 from bayesmkl.posterior.axes import NEUTRAL, new_axes, shorten
@@ -83,6 +84,7 @@ def width_of(names: Any) -> float:
 
 def own_axes(ax: Axes | None, width: float, height: float) -> Axes:
     """Return `ax`, or axes on a new figure of that size in inches."""
+    check_axes("ax", ax)
     return new_axes(width, height)[0] if ax is None else ax
 
 

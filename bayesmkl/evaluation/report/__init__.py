@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmkl import __version__
-from bayesmkl._numerics.files import written_beside
+from bayesmkl._numerics.files import as_path, written_beside
+from bayesmkl._numerics.validation import shown
 from bayesmkl.evaluation.report.analysis import difference_parts, picture_parts, rank_parts
 from bayesmkl.evaluation.report.markup import Cell, Column, Markup, counted, join, number, table, tag
 from bayesmkl.evaluation.report.tables import cost_table, failure_tables, score_table, split_table, title_of
@@ -61,15 +62,18 @@ def write_report(
     ValueError
         If the comparison has no metric of that name.
     """
-    path = Path(path)
+    path = as_path("path", path)
+    if not isinstance(title, str):
+        raise TypeError(f"`title` must be a str; got {shown(title)}.")
+    if metrics is not None and (isinstance(metrics, str) or not isinstance(metrics, Sequence) or not metrics):
+        raise ValueError(f"`metrics` must be None or a list of metrics; got {shown(metrics)}.")
     chosen = list(comparison.metrics[:1] if metrics is None else metrics)
     unknown = [name for name in chosen if name not in comparison.metrics]
     if unknown:
         known = ", ".join(map(repr, comparison.metrics))
         raise ValueError(f"`metrics` must name metrics of the comparison, {known}; got {unknown[0]!r}.")
-    page = render(comparison, title, chosen)
-    with written_beside(path) as beside:
-        beside.write_text(page, encoding="utf-8")
+    with written_beside(path) as beside:  # which refuses a place that cannot be written to
+        beside.write_text(render(comparison, title, chosen), encoding="utf-8")
     return path
 
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special, stats
 
+from bayesmkl._numerics.given import check_numbers
 from bayesmkl._numerics.validation import check_number
 from bayesmkl.evaluation.significance.optional import require
 
@@ -245,7 +246,8 @@ def bayesian_correlated_t(
 
 def paired_differences(first: Any, second: Any) -> Differences:
     """Return first - second of two lists of finite scores."""
-    first, second = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    first = check_numbers("first", first).astype(float)
+    second = check_numbers("second", second).astype(float)
     if first.ndim != 1 or first.shape != second.shape:
         raise ValueError(
             "`first` and `second` must be lists of scores of the same length, one per split; got shapes "
@@ -259,8 +261,8 @@ def paired_differences(first: Any, second: Any) -> Differences:
         )
     if len(first) < 2:
         raise ValueError(
-            f"A paired test needs at least two pairs of scores; got {len(first)}. Compare on more splits (or "
-            "data sets), such as cv=10."
+            f"`first` and `second`: A paired test needs at least two pairs of scores; got {len(first)}. Compare on "
+            "more splits (or data sets), such as cv=10."
         )
     return Differences(first - second, SAME * max(np.abs(first).max(), np.abs(second).max()))
 

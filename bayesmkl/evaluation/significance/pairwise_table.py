@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayesmkl._numerics.validation import check_choice
+from bayesmkl._numerics.given import check_numbers
+from bayesmkl._numerics.validation import check_choice, check_flag, check_number, shown
 from bayesmkl.evaluation.significance.pairs import bayesian_correlated_t, corrected_t, paired_t, wilcoxon
 from bayesmkl.evaluation.significance.ranks import (
     blocks_of,
     check_level,
+    check_table,
     critical_difference,
     friedman,
     nemenyi,
@@ -107,6 +109,9 @@ def pairwise(
     1     A      C       0.000       1.000
     2     B      C      -0.062       0.026      C
     """
+    check_table(scores)
+    check_flag("greater_is_better", greater_is_better)
+    check_number("rope", rope, low=0.0, inclusive=True)
     options = Options(
         check_choice("test", test, tuple(TESTS)), check_level(alpha), correction, greater_is_better, rope
     )
@@ -139,7 +144,9 @@ def holm(p_values: Any) -> np.ndarray:
     >>> holm([0.01, 0.04, 0.03])
     array([0.03, 0.06, 0.06])
     """
-    p_values = np.asarray(p_values, dtype=float)
+    p_values = check_numbers("p_values", p_values).astype(float)
+    if p_values.ndim != 1 or ((p_values < 0.0) | (p_values > 1.0)).any():
+        raise ValueError(f"`p_values` must be a list of numbers from 0 to 1; got {shown(p_values)}.")
     adjusted = np.full(p_values.shape, np.nan)
     tested = np.flatnonzero(np.isfinite(p_values))
     ordered = tested[np.argsort(p_values[tested], kind="stable")]

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from bayesmkl._numerics.validation import check_integer, check_number
+from bayesmkl._numerics.validation import check_flag, check_integer, check_number, shown
 from bayesmkl.evaluation.significance.optional import require
 
 __all__ = ["Blocks", "FriedmanTest", "blocks_of", "critical_difference", "friedman", "nemenyi", "rank_table"]
@@ -196,6 +196,9 @@ def rank_table(scores: pd.DataFrame, greater_is_better: bool = True) -> pd.DataF
     B   1.833333           1
     C        NaN           0  no result in 1 of 3
     """
+    check_table(scores)
+    if scores.empty or not np.isfinite(scores.to_numpy(dtype=float)).any():
+        raise ValueError("`scores` must hold at least one finite score; got none.")
     blocks = blocks_of(scores)
     ranks = ranks_of(blocks.scores, greater_is_better)
     table = pd.DataFrame(
@@ -213,6 +216,7 @@ def rank_table(scores: pd.DataFrame, greater_is_better: bool = True) -> pd.DataF
 
 def blocks_of(scores: pd.DataFrame) -> Blocks:
     """Return one row per data set (or per split of the only data set), and the models that have them all."""
+    check_table(scores)
     several = scores.index.nlevels > 1 and scores.index.get_level_values(0).nunique() > 1
     scores = scores.where(np.isfinite(scores)).dropna(how="all")
     if several:
@@ -225,8 +229,23 @@ def blocks_of(scores: pd.DataFrame) -> Blocks:
     return Blocks(scores.loc[:, n_missing == 0], left_out)
 
 
+def check_table(scores: Any) -> None:
+    """Refuse what is no table of numbers with a column of its own for every model."""
+    if not isinstance(scores, pd.DataFrame):
+        raise TypeError(f"`scores` must be a DataFrame with a column per model; got {shown(scores)}.")
+    if not scores.columns.is_unique:
+        raise ValueError(f"`scores` must have columns of different names; got {list(scores.columns)}.")
+    if not all(kind.kind in "biuf" for kind in map(np.dtype, map(_plain, scores.dtypes))):
+        raise ValueError("`scores` must hold numbers, NaN where a model failed; got other columns.")
+
+
+def _plain(dtype: Any) -> Any:
+    return dtype if isinstance(dtype, np.dtype) else object
+
+
 def ranks_of(scores: pd.DataFrame, greater_is_better: bool) -> pd.DataFrame:
     """Rank the models in each row, 1 for the best; scores that agree to twelve digits share their mean rank."""
+    check_flag("greater_is_better", greater_is_better)
     scale = scores.abs().max(axis=1)
     scaled = scores.div(scale.where(scale > 0.0, 1.0), axis=0).round(SAME)
     return scaled.rank(axis=1, ascending=not greater_is_better)
@@ -245,13 +264,13 @@ def _ranked_blocks(scores: pd.DataFrame, greater_is_better: bool, test: str) -> 
     n_datasets = blocks.scores.index.get_level_values(0).nunique()
     if n_datasets < 2:
         raise ValueError(
-            f"{test} compares models over at least 2 data sets; got {n_datasets}. Splits of one data set overlap and "
-            'do not count as data sets: use test="corrected_t" there, or compare on more data sets.'
+            f"`scores`: {test} compares models over at least 2 data sets; got {n_datasets}. Splits of one data set "
+            'overlap and do not count as data sets: use test="corrected_t" there, or compare on more data sets.'
         )
     if blocks.scores.shape[1] < 3:
         out = "".join(f"; left out: {model} ({why})" for model, why in blocks.left_out.items())
         raise ValueError(
-            f"{test} compares at least 3 models; got {blocks.scores.shape[1]} with all results{out}. Use "
+            f"`scores`: {test} compares at least 3 models; got {blocks.scores.shape[1]} with all results{out}. Use "
             'test="wilcoxon" for two.'
         )
     return Blocks(ranks_of(blocks.scores, greater_is_better), blocks.left_out)

@@ -1,0 +1,196 @@
+"""Labels and targets as users pass them: what cannot be learned from is refused, naming `y`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import column_or_1d
+
+from bayesmkl._numerics.given import as_array, check_magnitude, check_numbers
+from bayesmkl._numerics.validation import shown
+
+__all__ = ["UNITS", "check_labels", "check_targets", "is_missing", "plain_labels"]
+
+WHOLE = 2.0**53  # whole numbers beyond it are not all floats
+UNITS = "Standardize it, or express it in other units."
+
+
+def check_targets(
+    y: Any,
+    n_samples: int,
+    estimator: str,
+    *,
+    numeric: bool = False,
+    several: bool = False,
+    mark: Any = None,
+) -> np.ndarray:
+    """Return targets as an array, one for each sample.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,), or (n_samples, n_outputs) if `several`
+    n_samples : int
+        Rows of `X`.
+    estimator : str
+        Its name.
+    numeric : bool
+        Whether real numbers are wanted, not labels.
+    several : bool
+        Whether a target may have columns.
+    mark : label or None
+        Stands for "no label".
+
+    Raises
+    ------
+    ValueError, TypeError
+        Naming `y`.
+
+    Examples
+    --------
+    >>> check_targets(["a", None, "b"], 3, "SVC")
+    Traceback (most recent call last):
+    ...
+    ValueError: `y` must give every sample a label; 1 of 3 are missing (None or NaN). ...
+    """
+    if y is None:
+        raise ValueError(
+            f"`y` must hold one {'number' if numeric else 'label'} per sample. This {estimator} estimator requires y "
+            "to be passed, but the target y is None."
+        )
+    values = _numbers(y) if numeric else check_labels(y, mark)
+    if values.ndim > (2 if several else 1) and values.shape[1:] != (1,):
+        wanted = "(n_samples,) or (n_samples, n_columns)" if several else "(n_samples,)"
+        raise ValueError(
+            f"`y` must be of shape {wanted} for {estimator}: y should be a 1d array; got {values.shape}."
+        )
+    if len(values) != n_samples:
+        raise ValueError(
+            f"`X` and `y` have inconsistent numbers of samples: {[n_samples, len(values)]}. Each row of `X` needs "
+            "one entry of `y`."
+        )
+    return values if several else column_or_1d(values, warn=True)
+
+
+def _numbers(y: Any) -> np.ndarray:
+    """Return real targets that are finite and neither huge nor tiny."""
+    array = check_numbers("y", y)
+    if is_missing(array).any():
+        raise ValueError(
+            f"`y` must be finite: y contains NaN; {int(is_missing(array).sum())} of {array.size} values are missing. "
+            "Leave these samples out."
+        )
+    with np.errstate(over="ignore"):  # what is too large for a float64 is infinite
+        values = array.astype(np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("`y` must be finite: y contains infinity. Leave these samples out.")
+    check_magnitude("y", values, UNITS)
+    return values
+
+
+def is_missing(values: np.ndarray) -> np.ndarray:
+    """Say which entries are None, NaN, NaT or pandas' NA.
+
+    Examples
+    --------
+    >>> is_missing(np.array(["a", None, float("nan")], dtype=object))
+    array([False,  True,  True])
+    """
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind != "O":
+        return np.zeros(values.shape, dtype=bool)
+    import pandas as pd
+
+    return np.asarray(pd.isna(values))
+
+
+def check_labels(y: Any, mark: Any = None, remedy: str = "") -> np.ndarray:
+    """Return labels as an array: text, whole numbers or booleans, all of one kind and none missing.
+
+    `mark`, which stands for "no label", may be of another kind; `remedy` is what to do about missing ones.
+
+    Examples
+    --------
+    >>> check_labels(np.array([True, False], dtype=object))
+    array([ True, False])
+    """
+    array = as_array("y", y)
+    absent = is_missing(array)
+    if absent.any():
+        raise ValueError(
+            f"`y` must give every sample a label; {int(absent.sum())} of {array.size} are missing (None or NaN). "
+            + (
+                remedy
+                or "Leave these samples out, or mark them where the estimator has an `unlabeled_label`."
+            )
+        )
+    if array.dtype.kind == "O":
+        marked = np.array([mark is not None and value == mark for value in array.ravel().tolist()])
+        plain_labels(array.ravel()[~marked])
+        return array if marked.any() else plain_labels(array)
+    return plain_labels(array)
+
+
+def plain_labels(labels: np.ndarray) -> np.ndarray:
+    """Return labels of objects as an array of their own kind; refuse what is no label.
+
+    Examples
+    --------
+    >>> plain_labels(np.array([1, "a"], dtype=object))
+    Traceback (most recent call last):
+    ...
+    ValueError: `y` must hold labels of one kind (Unknown label type); got 1 and 'a'. Make all of them text, or ...
+    """
+    if labels.dtype.kind == "O":
+        labels = _of_one_kind(labels)
+    kind = labels.dtype.kind
+    if kind == "c":
+        raise ValueError("`y` must hold labels. Complex data not supported: recode them as text or numbers.")
+    if kind not in "biufU":
+        raise TypeError(
+            f"`y` must hold labels that are text, whole numbers or booleans; got {shown(labels.flat[0])} of type "
+            f"{labels.dtype}. Recode them."
+        )
+    if kind == "f":
+        if np.isinf(labels).any():
+            raise ValueError(
+                "`y` must hold labels: y contains infinity. Leave these samples out, or recode them."
+            )
+        wide = labels.astype(np.float64)
+        whole = (wide == np.floor(wide)) & (np.abs(wide) <= WHOLE)
+        if not whole.all():
+            raise ValueError(
+                f"`y` must hold class labels; got {labels[~whole].flat[0]:g} (Unknown label type: continuous). Use a "
+                "regressor for real targets, or recode them as whole numbers or text."
+            )
+    return labels
+
+
+def _of_one_kind(labels: np.ndarray) -> np.ndarray:
+    """Turn objects that are all text, all booleans or all numbers into an array of that type."""
+    values = labels.ravel().tolist()
+    kinds = [_kind(value) for value in values]
+    different = dict(zip(kinds, values, strict=True))
+    if len(different) > 1:
+        one, other = list(different.values())[:2]
+        raise ValueError(
+            f"`y` must hold labels of one kind (Unknown label type); got {shown(one)} and {shown(other)}. Make all "
+            "of them text, or all of them numbers."
+        )
+    array = np.array(values).reshape(labels.shape) if different else labels.astype(float)
+    if "other" in different or array.dtype.kind == "O":
+        raise ValueError(
+            "`y` must hold labels that are text, whole numbers or booleans (Unknown label type); got "
+            f"{shown(values[0])} of type {type(values[0]).__name__}. Recode them."
+        )
+    return array
+
+
+def _kind(label: Any) -> str:
+    """Name what a label is; whole numbers and others are of one kind."""
+    if isinstance(label, bool | np.bool_):
+        return "boolean"
+    if isinstance(label, int | float | np.integer | np.floating):
+        return "number"
+    return "text" if isinstance(label, str) else "other"
