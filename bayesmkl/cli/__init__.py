@@ -15,6 +15,7 @@ import typer
 
 from bayesmkl import __version__
 from bayesmkl.cli.choices import Inference, KernelPrior, KernelsOn, MissingViews, Multiclass, Task
+from bayesmkl.cli.stops import STOPS, stops_raise, told
 
 __all__ = ["app", "main"]
 
@@ -29,17 +30,31 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name="bayesmkl")
+    try:
+        with stops_raise():
+            app(prog_name="bayesmkl")
+    except STOPS as stop:  # before a command has begun
+        line, code = told(stop)
+        typer.echo(line, err=True)
+        raise SystemExit(code) from None
 
 
 @contextmanager
 def _bad_input_reported() -> Iterator[None]:
-    """Turn what is wrong with the user's data or files into one message on stderr and exit code 2."""
+    """Turn what is wrong with the user's data or files into one message on stderr and exit code 2.
+
+    After Ctrl-C there is one line too, and the exit code is 130; 143 after SIGTERM.
+    """
     try:
-        yield
+        with stops_raise():
+            yield
     except (ValueError, OSError, MemoryError) as error:
         typer.secho(f"error: {error or 'not enough memory; use fewer rows or kernels'}", fg="red", err=True)
         raise typer.Exit(2) from error
+    except STOPS as stop:
+        line, code = told(stop)
+        typer.echo(line, err=True)
+        raise typer.Exit(code) from None
 
 
 def _show_version(wanted: bool) -> None:
@@ -248,10 +263,7 @@ def compare(
     with _bad_input_reported():
         from bayesmkl.cli.compare_command import run_compare
 
-        try:
-            any_result = run_compare(config, out, jobs)
-        except KeyboardInterrupt as error:
-            raise typer.Exit(130) from error
+        any_result = run_compare(config, out, jobs)
     if not any_result:
         raise typer.Exit(3)
 

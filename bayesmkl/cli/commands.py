@@ -18,9 +18,10 @@ from sklearn.pipeline import Pipeline
 
 from bayesmkl import __version__
 from bayesmkl.bemkl import BEMKLClassifier
-from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, check_free, folder_beside, load_run
+from bayesmkl.cli.folders import CONFIG, MODEL, check_free, folder_beside, load_run
 from bayesmkl.cli.options import FitOptions, check_options, may_be_empty, new_model
 from bayesmkl.cli.report import notes_of_warnings, print_metrics, print_shares, say
+from bayesmkl.cli.run_config import RUN_FORMAT, RUN_VERSION
 from bayesmkl.cli.tables import (
     check_constant,
     check_features,
@@ -110,15 +111,28 @@ def run_predict(run: Path, data: Path, out: Path) -> None:
     ignored = [name for name in others if name not in (config["target"], *config["drop"])]
     if ignored:
         say(f"Not used, because the model was not fitted to them: {', '.join(ignored)}.")
-    if config["task"] == "classification":
+    with notes_of_warnings():
+        columns = _predictions(model, features, config["task"])
+    write_table(pd.DataFrame(columns), out)
+    say(f"{len(features)} predictions written to {out}.")
+
+
+def _predictions(model: Any, features: pd.DataFrame, task: str) -> dict[str, np.ndarray]:
+    """Return the columns of the table of predictions, which are all finite."""
+    if task == "classification":
         probabilities = model.predict_proba(features)
-        columns = {"prediction": model.predict(features)}
-        columns |= {f"probability_{c}": probabilities[:, k] for k, c in enumerate(model.classes_)}
+        columns = {f"probability_{c}": probabilities[:, k] for k, c in enumerate(model.classes_)}
     else:
         mean, std = model.predict(features, return_std=True)
         columns = {"mean": mean, "sd": std}
-    write_table(pd.DataFrame(columns), out)
-    say(f"{len(features)} predictions written to {out}.")
+    unusable = ~np.isfinite(list(columns.values())).all(axis=0)
+    if unusable.any():
+        raise ValueError(
+            f"{unusable.sum()} of {len(features)} predictions are not finite, the first one of row "
+            f"{np.flatnonzero(unusable)[0] + 1}. Its values are far from those that the model was fitted to, or the "
+            "model is damaged: fit it again."
+        )
+    return columns if task == "regression" else {"prediction": model.predict(features)} | columns
 
 
 def _fit_and_write(
@@ -126,8 +140,9 @@ def _fit_and_write(
 ) -> None:
     is_class = options.task == "classification"
     known, unlabeled = labeled_rows(y, options.unlabeled_label)
+    classes = np.unique(y[known], return_inverse=True)[1] if is_class else None
     train, test = train_test_split(
-        known, test_size=options.test_size, random_state=options.seed, stratify=y[known] if is_class else None
+        known, test_size=options.test_size, random_state=options.seed, stratify=classes
     )
     train = np.concatenate([train, unlabeled])
     X_train, X_test, y_train, y_test = features.iloc[train], features.iloc[test], y[train], y[test]
@@ -240,6 +255,7 @@ def _save_plot(axes: Any, path: Path) -> None:
 def _write_config(path: Path, options: FitOptions, about: dict[str, Any]) -> None:
     config = {
         "format": RUN_FORMAT,
+        "version": RUN_VERSION,
         "bayesmkl": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,

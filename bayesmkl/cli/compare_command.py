@@ -7,8 +7,6 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -22,8 +20,9 @@ from bayesmkl import __version__
 from bayesmkl._numerics.files import written_beside
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.cli.report import console, notes_of_warnings, say
+from bayesmkl.cli.stops import STOPS
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.journal import ABOUT, RESULTS, Journal
+from bayesmkl.evaluation.journal import ABOUT, Journal, held_run
 from bayesmkl.evaluation.progress import cell_progress
 from bayesmkl.evaluation.report import write_report
 from bayesmkl.evaluation.runner import run_study
@@ -45,15 +44,17 @@ def run_compare(config_file: Path, out: Path, n_jobs: int | None = None) -> bool
 
     Raises
     ------
-    KeyboardInterrupt
-        After it has been said what is kept.
+    KeyboardInterrupt, Terminated
+        With a note on what is kept.
     """
     study, jobs_of_config = read_config(config_file)
     jobs = n_jobs if n_jobs is not None else jobs_of_config
     if jobs == 0:
         raise ValueError("n_jobs, or --jobs, must be a number of processes, or -1 for one per core; got 0.")
     text = config_file.read_text(encoding="utf-8")
-    with _held(out):
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"--out must be in a folder that exists; {str(out.absolute().parent)!r} does not.")
+    with held_run(out):
         files = _digests(study)
         _check_same(out, files)
         earlier = _finished_cells(out)
@@ -64,12 +65,10 @@ def run_compare(config_file: Path, out: Path, n_jobs: int | None = None) -> bool
             with notes_of_warnings(), cell_progress(True) as bar:
                 lines = Lines(earlier, list(study.datasets))
                 comparison = run_study(study, out, jobs, progress=bar or lines, about=about)
-        except KeyboardInterrupt:
-            kept = len(_finished_cells(out))
-            console(stderr=True).print(
-                f"interrupted: {kept} finished cells are kept in {escape(str(out))}{os.sep}. "
-                "The same command continues there.",
-                soft_wrap=True,
+        except STOPS as stop:
+            stop.add_note(
+                f"{len(_finished_cells(out))} finished cells are kept in {out}{os.sep}. The same command continues "
+                "there."
             )
             raise
         write_report(comparison, out / REPORT)
@@ -202,41 +201,3 @@ def _check_same(out: Path, files: dict[str, str]) -> None:
 
 def _versions() -> dict[str, str]:
     return {"bayesmkl": __version__} | {name: metadata.version(name) for name in VERSIONS[1:]}
-
-
-@contextmanager
-def _held(out: Path) -> Iterator[None]:
-    """Keep other runs away from a folder, which is made if need be, as long as this process lives."""
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"--out must be a folder; {str(out)!r} is a file.")
-    if not out.absolute().parent.is_dir():
-        raise ValueError(f"--out must be in a folder that exists; {str(out.absolute().parent)!r} does not.")
-    out.mkdir(exist_ok=True)
-    with _locked(out):
-        for name in (ABOUT, RESULTS, CONFIG, REPORT):
-            for half_written in out.glob(f".{name}.*.part"):  # by a run that was killed
-                half_written.unlink()
-        try:
-            yield
-        finally:
-            if not any(out.iterdir()):
-                out.rmdir()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    try:
-        import fcntl
-    except ImportError:  # there are no such locks on Windows
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise ValueError(
-            f"another run is writing to {str(folder)!r}. Wait for it, or choose another folder."
-        ) from error
-    finally:
-        os.close(descriptor)

@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
-import json
+import errno
+import glob
+import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from bayesmkl._numerics.files import NO_SPACE, not_written
+from bayesmkl._numerics.folders import lock, lock_if_possible
+from bayesmkl.cli.run_config import check_described, is_run_config, read_run_config
 from bayesmkl.persistence import load_model
 
-__all__ = ["CONFIG", "MODEL", "RUN_FORMAT", "check_free", "folder_beside", "load_run"]
+__all__ = ["CONFIG", "MODEL", "check_free", "folder_beside", "load_run"]
 
 CONFIG = "config.json"
 MODEL = "model.skops"
-RUN_FORMAT = "bayesmkl-run"
+# ends of the names of the folder that is written, of the one that it replaces, and of one that is being removed
+NEW, OLD, GONE = ".part", ".old", ".gone"
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # somebody else's folder is where one should go
 
 
 def check_free(path: Path, force: bool) -> None:
     """Raise unless `path` can become the folder of a run: new, empty, or (with `force`) an earlier run."""
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"--out must be a folder; {str(path)!r} is a file.")
+    if path.is_symlink():
+        raise ValueError(
+            f"--out must be a folder; {str(path)!r} is a symbolic link. Name the folder that it points to."
+        )
     if not path.absolute().parent.is_dir():
         raise ValueError(f"--out must be in a folder that exists; {str(path.absolute().parent)!r} does not.")
-    if not path.is_dir() or not any(path.iterdir()):
+    try:
+        if not os.listdir(path):
+            return
+    except FileNotFoundError:  # also for the moment in which another run replaces it
         return
+    except NotADirectoryError:
+        raise ValueError(f"--out must be a folder; {str(path)!r} is a file.") from None
     if not force:
         raise ValueError(
             f"--out {str(path)!r} is not empty. Choose another folder, or replace an earlier run with --force."
         )
-    if not _is_run(path):
+    # another run may be replacing it just now
+    if not any(is_run_config(path / CONFIG) or not path.exists() for _ in range(3)):
         raise ValueError(
             f"--out {str(path)!r} holds files that no run of bayesmkl wrote (it has no {CONFIG} of one), so it "
             "is not replaced. Choose another folder."
@@ -40,26 +56,87 @@ def check_free(path: Path, force: bool) -> None:
 
 @contextmanager
 def folder_beside(path: Path, force: bool) -> Iterator[Path]:
-    """Give a new folder to write to, which becomes `path` once all is well and vanishes otherwise."""
+    """Give a new folder to write to, which becomes `path` once all is well and vanishes otherwise.
+
+    What an earlier run has written stays until then, and comes back if the last step fails.
+    """
+    _tidy(path.absolute())
     check_free(path, force)
     target = path.absolute()
-    beside, old = (
-        target.with_name(f".{target.name}.{secrets.token_hex(4)}.{kind}") for kind in ("part", "old")
-    )
-    beside.mkdir()
+    begun = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    beside, old = begun.with_name(begun.name + NEW), begun.with_name(begun.name + OLD)
+    with ExitStack() as locks, ExitStack() as last:
+        last.callback(_clear, target, begun, beside, old)
+        begun.mkdir()
+        _hold(begun, locks)  # says that somebody is at work
+        begun.rename(beside)  # now others see it
+        try:
+            yield beside
+            check_free(path, force)  # somebody else may have been faster
+            with suppress(FileNotFoundError):  # there is none, or somebody else was faster again
+                target.rename(old)
+                _hold(old, locks)  # it is still ours once `beside` has gone to its place
+            _move(beside, target)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise
+            raise not_written(f"--out {str(path)!r}", error) from error
+
+
+def _hold(folder: Path, locks: ExitStack) -> None:
+    """Lock a folder until `locks` is closed."""
+    unlock = lock_if_possible(folder)
+    if unlock is not None:
+        locks.callback(unlock)
+
+
+def _clear(target: Path, begun: Path, beside: Path, old: Path) -> None:
+    """Put back what was there before, unless it has been replaced, and remove the rest."""
+    if old.is_dir() and not target.exists():
+        try:
+            old.rename(target)
+        except OSError as error:
+            if error.errno not in TAKEN:  # nobody else was faster: `old` is all there is
+                raise
+    with suppress(OSError):  # half of it must never look like a run that is to be put back
+        old.rename(old.with_suffix(GONE))
+    for folder in (begun, beside, old.with_suffix(GONE)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _move(beside: Path, target: Path) -> None:
     try:
-        yield beside
-        check_free(path, force)  # somebody else may have been faster
-        if target.exists():
-            target.rename(old)
         beside.rename(target)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        if error.errno not in TAKEN:
+            raise
+        raise ValueError(
+            f"--out {str(target)!r} was written by another run meanwhile, which is kept. Choose another folder, or "
+            "replace it with --force."
+        ) from error
+
+
+def _tidy(target: Path) -> None:
+    """Clear up what killed processes left beside `target`: half a run, or the earlier one, which is good."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*"):
+        if re.fullmatch(rf"[0-9a-f]{{8}}({NEW}|{OLD}|{GONE})", left.name[len(target.name) + 2 :]) is None:
+            continue
+        new = left.with_suffix(NEW)
+        with suppress(OSError):  # there are no locks, somebody else was faster, or it is not ours
+            unlock = lock(new if new.exists() else left)
+            if unlock is None:  # somebody is at work
+                continue
+            if left.suffix == OLD and not target.exists():
+                left.rename(target)
+            else:
+                shutil.rmtree(left)
+            unlock()
 
 
 def load_run(path: Path) -> tuple[Any, dict[str, Any]]:
     """Read the model of a run and what is known about it."""
+    if not path.exists():
+        _tidy(path.absolute())
     if not path.is_dir():
         raise FileNotFoundError(f"there is no folder {str(path)!r}; `bayesmkl fit` makes one.")
     absent = [name for name in (CONFIG, MODEL) if not (path / name).is_file()]
@@ -68,18 +145,12 @@ def load_run(path: Path) -> tuple[Any, dict[str, Any]]:
             f"{str(path)!r} is not the complete folder of a run: it has no {' and no '.join(absent)}. Copy it "
             "again, or run `bayesmkl fit` again."
         )
-    try:
-        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{str(path / CONFIG)!r} is damaged ({error}). Run `bayesmkl fit` again.") from error
-    if not isinstance(config, dict) or config.get("format") != RUN_FORMAT:
-        raise ValueError(f"{str(path / CONFIG)!r} is not the {CONFIG} of a run. Run `bayesmkl fit` again.")
-    return load_model(path / MODEL), config
-
-
-def _is_run(path: Path) -> bool:
-    try:
-        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(config, dict) and config.get("format") == RUN_FORMAT
+    for name in (CONFIG, MODEL):
+        if (path / name).resolve().parent != path.resolve():
+            raise ValueError(
+                f"{str(path / name)!r} is a link out of the folder of the run, which is not followed. Copy the file."
+            )
+    config = read_run_config(path / CONFIG)
+    model = load_model(path / MODEL)
+    check_described(model, config, path)
+    return model, config

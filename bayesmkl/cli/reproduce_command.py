@@ -16,9 +16,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from bayesmkl._numerics.files import written_beside
 from bayesmkl._numerics.validation import check_integer
 from bayesmkl.cli.compare_command import duration
 from bayesmkl.cli.report import notes_of_warnings, say
+from bayesmkl.cli.stops import STOPS
+from bayesmkl.evaluation.journal import held_run
 from bayesmkl.evaluation.papers import paper_tables
 from bayesmkl.evaluation.papers.printing import as_text, markdown
 from bayesmkl.evaluation.papers.tables import Setting
@@ -51,17 +54,16 @@ def run_reproduce(name: str, setting: Setting, out: Path | None) -> None:
         check_integer("splits", setting.splits, low=1)
     folder = out or Path("reproduce") / (name + ("-fast" if setting.fast else ""))
     say(f"{table.title}\n{table.paper}\n\n{table.protocol}\n")
-    try:
-        with notes_of_warnings(), _progress() as progress:
-            result = reproduce(name, setting, folder, progress)
-    except KeyboardInterrupt:
-        typer.secho(
-            f"Stopped. What is finished is in {folder}; the same command goes on from there.", err=True
-        )
-        raise typer.Exit(130) from None
-    for printed in result.printed:
-        _print(printed.title, as_text(printed.frame))
-    _write(result, folder)
+    with held_run(folder):
+        try:
+            with notes_of_warnings(), _progress() as progress:
+                result = reproduce(name, setting, folder, progress)
+        except STOPS as stop:
+            stop.add_note(f"what is finished is kept in {folder}; the same command goes on from there.")
+            raise
+        for printed in result.printed:
+            _print(printed.title, as_text(printed.frame))
+        _write(result, folder)
     say(f"Results, report and this table: {folder}")
     for message in result.missing:
         typer.secho(f"left out: {message}", fg="yellow", err=True)
@@ -94,7 +96,8 @@ def _write(result: Reproduction, folder: Path) -> None:
     text = [f"# {result.table.title}", result.table.paper, result.table.protocol]
     for printed in result.printed:
         text += [f"## {printed.title}", markdown(as_text(printed.frame))]
-    (folder / TABLES).write_text("\n\n".join(text) + "\n", encoding="utf-8")
+    with written_beside(folder / TABLES) as beside:
+        beside.write_text("\n\n".join(text) + "\n", encoding="utf-8")
     write_report(result.comparison, folder / REPORT, title=result.table.title)
 
 

@@ -1,0 +1,130 @@
+"""Whether the parts of a model that was read fit together, so that a damaged one fails at once and by name.
+
+Types are known by then. What is left are absent attributes and arrays of the wrong lengths: lengths of fitted
+attributes are compared, and the model is asked for one prediction.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_regressor
+
+from bayesmkl._estimator import BaseMKL
+from bayesmkl._numerics.warn import holding_back
+from bayesmkl.kernels import KernelBank
+from bayesmkl.persistence.parts import every_part
+
+__all__ = ["check_consistent"]
+
+OF_FITTED_BANK = (
+    "X_train_", "kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "landmarks_", "n_features_in_",
+    "n_kernels_", "normalizers_", "present_", "views_",
+)  # fmt: skip
+OF_FITTED_MODEL = ("dual_coef_", "kernel_bank_", "n_features_in_", "n_kernels_in_")
+
+
+def check_consistent(model: Any) -> None:
+    """Raise ValueError with what does not fit together."""
+    for part in every_part(model):
+        if isinstance(part, (BaseMKL, KernelBank)):
+            fault = next(_faults(part), None)
+            if fault is not None:
+                raise ValueError(f"its {type(part).__name__} {fault}")
+    for part in every_part(model):
+        if isinstance(part, BaseMKL) and hasattr(part, "kernel_names_"):
+            _predict_once(part)
+
+
+def _faults(part: Any) -> Iterator[str]:
+    """Yield what is wrong with an estimator or a bank."""
+    parameters = inspect.signature(type(part)).parameters
+    yield from _absent(part, list(parameters))
+    if isinstance(part, KernelBank):
+        if "normalizers_" in vars(part):
+            yield from _faults_of_bank(part)
+    elif "kernel_names_" in vars(part):
+        yield from _absent(part, OF_FITTED_MODEL)
+        yield from _faults_of_model(part)
+
+
+def _absent(part: Any, names: Any) -> Iterator[str]:
+    yield from (f"has no `{name}`" for name in names if name not in vars(part))
+
+
+def _faults_of_bank(bank: KernelBank) -> Iterator[str]:
+    yield from _absent(bank, OF_FITTED_BANK)
+    n_kernels, n_features = bank.n_kernels_, bank.n_features_in_
+    for name in ("kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "normalizers_"):
+        yield from _wrong(name, len(getattr(bank, name)), n_kernels)
+    for name in ("X_train_", "landmarks_"):
+        points = getattr(bank, name)
+        if points is not None:
+            yield from _wrong(name, np.shape(points)[1:], (n_features,))
+            if np.asarray(points).dtype != np.float64:
+                yield f"has `{name}` of the type {np.asarray(points).dtype}"
+    if not bank.views_ or n_kernels % len(bank.views_):
+        yield f"has {n_kernels} kernels on {len(bank.views_)} views"
+    for view in bank.views_:
+        columns = np.asarray(view.columns)
+        if columns.size and not 0 <= columns.min() <= columns.max() < n_features:
+            yield f"has the view {view.name!r} of columns that are not there"
+
+
+def _faults_of_model(model: Any) -> Iterator[str]:
+    n_kernels, bank = model.n_kernels_in_, model.kernel_bank_
+    yield from _wrong("kernel_names_", len(model.kernel_names_), n_kernels)
+    if bank is not None:
+        yield from _wrong("kernel_bank_", bank.n_kernels_, n_kernels)
+        yield from _wrong("dual_coef_", np.shape(model.dual_coef_)[-1:], (len(bank.basis_),))
+    for name in ("kernel_weights_", "kernel_shares_"):
+        if name in vars(model):
+            yield from _wrong(name, np.shape(getattr(model, name))[-1:], (n_kernels,))
+    for name in ("dual_coef_", "intercept_", "kernel_weights_", "posterior_"):
+        for values in every_part(vars(model).get(name)):
+            if not _is_usable(values):
+                yield f"has `{name}` that are not all finite numbers"
+
+
+def _is_usable(part: Any) -> bool:
+    """Say whether an array of a posterior holds finite numbers; what is no array may be anything."""
+    if not isinstance(part, np.ndarray) or part.dtype.kind == "O":
+        return True
+    return part.dtype.kind in "fiub" and bool(np.isfinite(part).all())
+
+
+def _wrong(name: str, found: Any, expected: Any) -> Iterator[str]:
+    if found != expected:
+        yield f"has `{name}` of length {found}, where {expected} is needed"
+
+
+def _predict_once(model: Any) -> None:
+    """Ask for the prediction of one training sample, or of kernels that are zero."""
+    bank = model.kernel_bank_
+    row = (
+        np.zeros((1, np.shape(model.dual_coef_)[-1], model.n_kernels_in_))
+        if bank is None
+        else bank.X_train_[:1]
+    )
+    names = getattr(model, "feature_names_in_", None)
+    if bank is not None and names is not None:
+        import pandas as pd
+
+        row = pd.DataFrame(row, columns=names)
+    options = {"tasks": model.tasks_[:1]} if hasattr(model, "tasks_") else {}
+    n_gate_features = getattr(model, "n_gate_features_", None)
+    if n_gate_features is not None and (bank is None or n_gate_features != row.shape[1]):
+        options["gate_features"] = np.zeros((1, n_gate_features))  # those of `fit` were passed beside `X`
+    says = model.predict if is_regressor(model) else model.decision_function
+    with holding_back(Warning), np.errstate(all="ignore"):
+        try:
+            labels, scores = model.predict(row, **options), says(row, **options)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"its {type(model).__name__} cannot predict ({type(error).__name__}: {error})"
+            ) from error
+    if np.shape(labels)[:1] != (1,) or not np.isfinite(scores).all():
+        raise ValueError(f"its {type(model).__name__} predicts {scores!r} for one sample")

@@ -1,0 +1,241 @@
+"""Write and read model files."""
+
+from __future__ import annotations
+
+import copy
+import os
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import skops.io
+from sklearn.exceptions import InconsistentVersionWarning
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.described import check_layout
+from bayesmkl._numerics.files import written_beside
+from bayesmkl._numerics.warn import recording_warnings, warn_user
+from bayesmkl.kernels.memory import available_memory, format_bytes
+from bayesmkl.persistence.archive import Contents, check_archive, untrusted_parts
+from bayesmkl.persistence.consistency import check_consistent
+from bayesmkl.persistence.known_types import TRUSTED, SavedOutcome
+from bayesmkl.persistence.layouts import VERSION, migrate
+from bayesmkl.persistence.parts import faults
+
+__all__ = ["load_model", "save_model"]
+
+FORMAT = "bayesmkl-model"
+MOST_NAMES = 8  # in a message
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a model to a file that :func:`load_model` reads.
+
+    Parameters
+    ----------
+    model : estimator
+        An estimator of this package, or a Pipeline that holds one (of a search, ``best_estimator_``).
+    path : path-like
+        File to write, usually with the ending ``.skops``. It appears, or replaces an older one, only when it is
+        complete and has been read back. A symbolic link of this name is replaced itself; the file that it points to
+        is left alone.
+
+    Raises
+    ------
+    ValueError
+        If `model` holds something that no file can keep: a lambda, a function or class that is defined inside a
+        function or in a script, a pandas object as a parameter. The message says where it is.
+
+    Notes
+    -----
+    The format is that of skops: a zip archive with arrays in NumPy's format and a description in JSON. It holds no
+    code. Functions and classes are kept by name and must be importable where the file is read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLClassifier, load_model, save_model
+    >>> X = np.random.default_rng(0).normal(size=(30, 2))
+    >>> model = BEMKLClassifier(tol=1e-3).fit(X, X[:, 0] > 0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(model, f"{folder}/model.skops")
+    ...     again = load_model(f"{folder}/model.skops")
+    >>> bool(np.all(again.predict_proba(X) == model.predict_proba(X)))
+    True
+    """
+    from bayesmkl import __version__
+
+    for place, fault in faults(model, "model"):
+        raise ValueError(f"`model` cannot be saved: {place} is {fault}")
+    outcomes = {id(outcome): SavedOutcome.of(outcome) for outcome in Outcome}
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "package": __version__,
+        "model": copy.deepcopy(model, outcomes),
+    }
+    try:
+        data = skops.io.dumps(content)
+        skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"`model` cannot be saved: skops fails with {type(error).__name__}: {error}. Pass parameters as numbers, "
+            "strings, NumPy arrays and scikit-learn objects."
+        ) from error
+    with written_beside(path) as beside:
+        beside.write_bytes(data)
+
+
+def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ()) -> Any:
+    """Read a model that :func:`save_model` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    trusted : iterable of str or type, default=()
+        Types and functions from elsewhere that may be built from the file, such as ``"my_package.my_kernel"``.
+        This package's own types and what skops trusts (NumPy and scikit-learn) need no mention.
+
+    Returns
+    -------
+    estimator
+        The model; its predictions are the same to the last bit.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file is damaged, is no model file, comes from a newer version, or holds types that are not trusted;
+        then nothing is built from it. Also if the parts of the model do not fit together.
+    MemoryError
+        If the file takes more memory than there is, before that is taken.
+
+    Warns
+    -----
+    InconsistentVersionWarning
+        If another version of scikit-learn wrote parts of it.
+
+    Notes
+    -----
+    A file is judged before anything is built: the archive (nothing compressed, no paths, nothing twice), its arrays
+    (as large as they say, numbers and text only) and every type and function that its description names. A name in
+    `trusted` means that the file may build this type from any values, or call this function: list what you know.
+
+    Files of earlier layouts are brought to the present one.
+
+    See Also
+    --------
+    save_model : Writes the file; has an example.
+    """
+    if isinstance(trusted, (str, type)) or not isinstance(trusted, Iterable):
+        raise ValueError(
+            f"`trusted` must be a list of types or their names; got {trusted!r}. Put it in a list."
+        )
+    allowed = set(TRUSTED) | {_name_of(item) for item in trusted}
+    data = _read(path)
+    try:
+        contents = check_archive(data)
+        _require_memory(path, contents)
+        unknown = untrusted_parts(contents.schema, allowed)
+        unknown.update(set(skops.io.get_untrusted_types(data=data)) - allowed)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever the parser of a damaged file stumbles over
+        raise _unreadable(path, error) from error
+    if unknown:
+        raise _not_trusted(path, sorted(unknown))
+    return _checked(path, _build(path, data, allowed))
+
+
+def _name_of(item: Any) -> str:
+    if isinstance(item, str):
+        return item
+    module, name = getattr(item, "__module__", None), getattr(item, "__name__", None)
+    if not isinstance(module, str) or not isinstance(name, str):
+        raise ValueError(
+            f'`trusted` must be a list of types, functions or their names, such as "my_package.my_kernel"; it holds '
+            f"{item!r}."
+        )
+    return f"{module}.{name}"
+
+
+def _read(path: Any) -> bytes:
+    file = Path(path)
+    if not file.is_file():  # nor a device or a pipe, which might never end
+        raise FileNotFoundError(f"`path` must be a model file; there is none at {str(path)!r}.")
+    _require(path, 2 * file.stat().st_size)
+    return file.read_bytes()
+
+
+def _require_memory(path: Any, contents: Contents) -> None:
+    _require(path, contents.n_bytes)
+
+
+def _require(path: Any, n_bytes: int) -> None:
+    left = available_memory()
+    if left is not None and n_bytes > left:
+        raise MemoryError(
+            f"`path`: reading {str(path)!r} takes {format_bytes(n_bytes)}, and {format_bytes(left)} are available. "
+            "If it is your model, read it where there is more memory."
+        )
+
+
+def _build(path: Any, data: bytes, allowed: set[str]) -> Any:
+    """Build everything in a file whose types were judged, and warn once if another scikit-learn wrote it."""
+    with recording_warnings() as caught:
+        try:
+            content = skops.io.loads(data, trusted=sorted(allowed))
+        except Exception as error:
+            raise _unreadable(path, error) from error
+    versions = [w.message for w in caught if isinstance(w.message, InconsistentVersionWarning)]
+    if versions:
+        first = versions[0]
+        warn_user(
+            f"{str(path)!r} holds parts of scikit-learn {first.original_sklearn_version}, and this is "
+            f"{first.current_sklearn_version}: their results may differ. Fit the model again to be sure.",
+            InconsistentVersionWarning,
+        )
+    return content
+
+
+def _checked(path: Any, content: Any) -> Any:
+    """Return the model of a file, in the present layout, once its parts fit together."""
+    if not isinstance(content, dict) or content.get("format") != FORMAT or "model" not in content:
+        raise ValueError(
+            f"`path` must be a file that `save_model` wrote; {str(path)!r} holds something else. "
+            "Other skops files are read by skops.io.load."
+        )
+    name = f"`path` {str(path)!r}"
+    version = check_layout(content.get("version"), VERSION, name, content.get("package"))
+    try:
+        migrate(content["model"], version)
+        check_consistent(content["model"])
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    return content["model"]
+
+
+def _not_trusted(path: Any, names: list[str]) -> ValueError:
+    more = len(names) - MOST_NAMES
+    listed = ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+    remedy = f"load_model(path, trusted={names!r})" if more <= 0 else "name them in `trusted`"
+    return ValueError(
+        f"`path` holds types that are not trusted, so nothing was loaded: {listed} in {str(path)!r}. "
+        f"If you know them and where the file comes from: {remedy}."
+    )
+
+
+def _unreadable(path: Any, error: Exception) -> ValueError:
+    reason = " ".join(str(error).split())[:300]
+    if not isinstance(error, (ValueError, zipfile.BadZipFile)) or not reason:
+        reason = f"{type(error).__name__}: {reason}"
+    return ValueError(
+        f"`path` is not a readable model file: {str(path)!r} ({reason}). It is damaged, incomplete or something "
+        "else; save the model again with `save_model`."
+    )

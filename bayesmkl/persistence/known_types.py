@@ -1,0 +1,136 @@
+"""What may be built from a model file: the types of this package, by name, and a few of its dependencies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scipy import sparse
+from sklearn.gaussian_process import kernels as gp
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.truncated_normal import TruncatedMoments
+from bayesmkl.bemkl import (
+    BEMKLClassifier,
+    BEMKLMultitaskClassifier,
+    BEMKLMultitaskRegressor,
+    BEMKLRegressor,
+    _moments,
+)
+from bayesmkl.bemkl._absent_views import AbsentViews, CompletedOutputs, ViewMoments
+from bayesmkl.bemkl._task_parts import LabelState, MultitaskState, TargetState
+from bayesmkl.bemkl._tasks import TaskReadouts
+from bayesmkl.bemkl.binary import BinaryState
+from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.multiclass import MulticlassState
+from bayesmkl.bemkl.multinomial import MultinomialState
+from bayesmkl.bemkl.multioutput import MultioutputState
+from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
+from bayesmkl.bemkl.regression import RegressionState
+from bayesmkl.discriminative import (
+    AlignmentMKLClassifier,
+    AlignmentMKLRegressor,
+    BestKernelClassifier,
+    CLMKLClassifier,
+    EasyMKLClassifier,
+    GaussianGating,
+    GMKLClassifier,
+    GroupGating,
+    LapMKLClassifier,
+    LDMKLClassifier,
+    LMKLClassifier,
+    LMKLRegressor,
+    LpMKLClassifier,
+    LpMKLRegressor,
+    MWUMKLClassifier,
+    OBMKLClassifier,
+    PrimalMKLClassifier,
+    PrimalMKLOneClass,
+    PrimalMKLRegressor,
+    SAMKLClassifier,
+    SigmoidGating,
+    SimpleMKLClassifier,
+    SimpleMKLRegressor,
+    SMOMKLClassifier,
+    SoftmaxGating,
+    SwMKLClassifier,
+    UniformMKLClassifier,
+    UniformMKLRegressor,
+)
+from bayesmkl.discriminative._clustering import Clusters
+from bayesmkl.discriminative._machines import Machine
+from bayesmkl.discriminative._outer import MKLResult
+from bayesmkl.discriminative._patterns import SAMKLResult
+from bayesmkl.discriminative._success import Success
+from bayesmkl.discriminative.ldmkl import LDMKLResult
+from bayesmkl.discriminative.lmkl import LMKLResult
+from bayesmkl.discriminative.swmkl import SwMKLResult
+from bayesmkl.kernels import (
+    Cosine,
+    FromDistance,
+    Gaussian,
+    KernelBank,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Tanimoto,
+)
+from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
+from bayesmkl.kernels.clip import Clipping
+from bayesmkl.kernels.lowrank import LowRankStack
+from bayesmkl.kernels.normalize import Center, Spherical, Trace
+from bayesmkl.kernels.views import View
+
+__all__ = ["GP_TYPES", "OWN_TYPES", "SPARSE_TYPES", "TRUSTED", "SavedOutcome"]
+
+
+class SavedOutcome:
+    """An `Outcome` on its way into a file, by name: skops keeps no enumerations.
+
+    Loading calls the class with the name, which gives the member itself.
+    """
+
+    __module__ = "bayesmkl.persistence"  # as files call it
+    name: str
+
+    def __new__(cls, name: str) -> Any:
+        """Return the outcome itself."""
+        return Outcome[name]
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> SavedOutcome:
+        """Stand in for `outcome`."""
+        saved = object.__new__(cls)
+        saved.name = outcome.name
+        return saved
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return type(self), (self.name,)
+
+
+# All that this package's fitted models are made of, beside what skops itself knows (NumPy, scikit-learn's
+# estimators). Nothing else is built from a file unless the user trusts it by name.
+OWN_TYPES: tuple[type, ...] = (
+    BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, MulticlassState, MultinomialState,
+    MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
+    BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
+    PosteriorDraws, Dirichlet, SpikeSlab,
+    _moments.Gamma, _moments.Gaussian, _moments.PrecisionMoments, _moments.IntermediateOutputs, TruncatedMoments,
+    SavedOutcome, KernelBank,
+    View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
+    Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, UniformMKLClassifier, UniformMKLRegressor,
+    BestKernelClassifier, AlignmentMKLClassifier, AlignmentMKLRegressor, OBMKLClassifier, EasyMKLClassifier,
+    SimpleMKLClassifier, SimpleMKLRegressor, LpMKLClassifier, LpMKLRegressor, GMKLClassifier, SMOMKLClassifier,
+    MWUMKLClassifier, PrimalMKLClassifier, PrimalMKLRegressor, PrimalMKLOneClass, LapMKLClassifier, LMKLClassifier,
+    LMKLRegressor, CLMKLClassifier, SwMKLClassifier, LDMKLClassifier, SAMKLClassifier, LMKLResult, SoftmaxGating,
+    SigmoidGating, GaussianGating, GroupGating, MKLResult, Clusters, SwMKLResult, LDMKLResult, Machine, Success,
+    SAMKLResult, LowRankStack,
+)  # fmt: skip
+# scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
+GP_TYPES: tuple[type, ...] = (
+    gp.CompoundKernel, gp.ConstantKernel, gp.DotProduct, gp.Exponentiation, gp.ExpSineSquared, gp.Matern,
+    gp.PairwiseKernel, gp.Product, gp.RationalQuadratic, gp.RBF, gp.Sum, gp.WhiteKernel,
+)  # fmt: skip
+# Graphs of semi-supervised models. skops keeps them in SciPy's own format, which holds arrays only.
+SPARSE_TYPES: tuple[type, ...] = (sparse.csr_array, sparse.csr_matrix)
+TRUSTED = tuple(f"{known.__module__}.{known.__name__}" for known in OWN_TYPES + GP_TYPES + SPARSE_TYPES)

@@ -1,0 +1,48 @@
+"""Models of earlier layouts, brought to the present one after they were read.
+
+A layout is what a file says about a model: which attributes the objects in it have. Raise `VERSION` when an attribute
+is added that the code reads, and say in `STEPS` what it is for models that do not have it. Older code cannot read
+newer files, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.kernels import KernelBank
+from bayesmkl.persistence.parts import every_part
+
+__all__ = ["VERSION", "migrate"]
+
+VERSION = 2
+
+
+def migrate(model: Any, version: int) -> None:
+    """Bring everything in a model from the layout `version` to the present one, in place."""
+    for step in range(version, VERSION):
+        for part in every_part(model):
+            STEPS[step](part)
+
+
+def _from_1(part: Any) -> None:
+    """Before there were landmarks and forms of training kernels: all samples are compared, in one dense array."""
+    if isinstance(part, KernelBank):
+        _add(part, landmarks=None, landmark_selection="kmeans", random_state=None)
+        if hasattr(part, "normalizers_"):
+            _add(part, landmarks_=None)
+    elif isinstance(part, (BEMKLClassifier, BEMKLRegressor)):
+        _add(part, storage="auto", devices=None)
+        if hasattr(part, "target_"):
+            n_bytes = 8 * part.n_kernels_in_ * part.dual_coef_.shape[-1] ** 2
+            _add(part, storage_="dense", kernel_bytes_=n_bytes, training_factors_=None)
+
+
+def _add(part: Any, **attributes: Any) -> None:
+    for name, value in attributes.items():
+        if not hasattr(part, name):
+            setattr(part, name, value)
+
+
+STEPS: dict[int, Callable[[Any], None]] = {1: _from_1}

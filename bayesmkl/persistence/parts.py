@@ -1,0 +1,84 @@
+"""What a model consists of, down to the last attribute."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+__all__ = ["every_part", "faults"]
+
+_PLAIN = (str, bytes, int, float, np.generic)
+
+
+def every_part(value: Any) -> Iterator[Any]:
+    """Yield every object in a model once, the outer ones first."""
+    yield from (part for _, part in _walk(value, ""))
+
+
+def faults(model: Any, name: str) -> Iterator[tuple[str, str]]:
+    """Find what a file could name but nobody find again: (where it is, what it is and what to do)."""
+    for place, part in _walk(model, name):
+        if (fault := _fault(part)) is not None:
+            yield place, fault
+
+
+def _fault(part: Any) -> str | None:
+    if isinstance(part, (types.FunctionType, type)):
+        return _not_importable(part)
+    if type(part).__module__.partition(".")[0] == "pandas":
+        return f"a pandas {type(part).__name__}, which skops cannot keep. Pass a NumPy array or a list."
+    fault = _not_importable(type(part))
+    return None if fault is None else f"an object of {fault}"
+
+
+def _walk(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    """Yield all parts and where they are, each once."""
+    seen: set[int] = set()
+    left = [(place, value)]
+    while left:
+        place, value = left.pop()
+        if id(value) in seen or value is None or isinstance(value, _PLAIN):
+            continue
+        seen.add(id(value))
+        yield place, value
+        left.extend(reversed(list(_parts(value, place))))
+
+
+def _parts(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, (types.FunctionType, type)) or type(value).__module__.partition(".")[0] == "pandas":
+        return
+    if isinstance(value, Mapping):
+        yield from ((f"{place}[{key!r}]", part) for key, part in value.items())
+    elif isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":
+            yield from ((f"{place}[{i}]", part) for i, part in enumerate(value.ravel()))
+    elif isinstance(value, (list, tuple, set)):
+        names = getattr(value, "_fields", None)
+        for i, part in enumerate(value):
+            yield f"{place}.{names[i]}" if names else f"{place}[{i}]", part
+    elif isinstance(value, functools.partial):
+        yield from (
+            (f"{place}.func", value.func),
+            (f"{place}.args", value.args),
+            (f"{place}.keywords", value.keywords),
+        )
+    elif isinstance(value, types.MethodType):
+        yield f"{place}.__self__", value.__self__
+    elif hasattr(value, "__dict__"):
+        yield from ((f"{place}.{name}", part) for name, part in vars(value).items())
+
+
+def _not_importable(named: Any) -> str | None:
+    kind, name = "class" if isinstance(named, type) else "function", named.__qualname__
+    remedy = "Define it at the top level of a module that can be imported where the model is loaded."
+    if named.__name__ == "<lambda>":
+        return f"a lambda, which has no name to be found by. Give it one with `def`. {remedy}"
+    if "." in name:
+        return f"the {kind} {name!r}, which is defined inside another one. {remedy}"
+    if named.__module__ in ("__main__", "__mp_main__"):
+        return f"the {kind} {name!r} of a script or notebook. {remedy}"
+    return None
