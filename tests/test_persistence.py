@@ -34,7 +34,7 @@ from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, 
 from bayesmkl.kernels.adapters import PAIRWISE_NAMES, ForeignKernel
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.normalize import NORMALIZATIONS
-from bayesmkl.persistence import GP_TYPES, OWN_TYPES
+from bayesmkl.persistence.known_types import GP_TYPES, OWN_TYPES
 
 GP_KERNELS = [
     gp.RBF(2.0) + gp.WhiteKernel(),
@@ -57,6 +57,8 @@ OWN_KERNELS = [
 SEARCH_TYPES = [
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.utils._metadata_requests.MetadataRequest",  # of scikit-learn 1.7
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
 ]
 
 

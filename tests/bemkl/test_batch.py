@@ -28,6 +28,8 @@ from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.nonnegative import nonnegative
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 N_SAMPLES, N_KERNELS, N_MODELS = 20, 3, 5
 AGREEMENT = 1e-9  # asked of JAX; measured below 1e-12
 PLAIN = LoopOptions(max_iter=25, tol=0.0, accelerate=False)

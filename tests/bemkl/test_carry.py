@@ -224,3 +224,25 @@ def test_acceleration_reaches_the_bound_of_200_sweeps_in_a_quarter_of_them(bank,
     assert plain[-1] > plain[-2] > plain[0] + 10.0
     assert fast[-1] > plain[-1]
     assert (np.diff(fast) >= 0.0).all()
+
+
+def test_a_start_keeps_single_precision(rng):
+    problem, _ = problem_of("binary", rng, FEW)
+    single = problem._replace(
+        stack=DenseStack(problem.stack.kernels.astype(np.float32)), y=problem.y.astype(np.float32)
+    )
+    start = binary.init(single, np.ones(FEW, dtype=np.float32))
+    assert {field.dtype for field in start} == {np.dtype(np.float32)}
+
+
+def test_scales_are_about_the_reciprocal_posterior_deviations(rng):
+    problem, start = problem_of("binary", rng, FEW)
+    state, _ = binary.sweep(problem, start)
+    scales = binary.scales(state)
+    assert_same(scales.readout, 1.0 / np.sqrt(np.diag(state.readout.cov)), SAME_FORMULA)
+    # the logarithm of the square of a normal variable around zero, whatever its deviation is
+    spread = np.log(rng.normal(scale=3.0, size=10_000) ** 2).std()
+    np.testing.assert_allclose(scales.dual_square * spread, np.ones(FEW), rtol=0.2)
+    # of the cut-off normals that scores are, at most that of the whole one
+    assert (scales.latent * np.sqrt(state.latent.variance) <= 1.0).all()
+    np.testing.assert_array_equal(scales.latent, np.ones(FEW))

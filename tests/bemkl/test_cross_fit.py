@@ -20,6 +20,8 @@ from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.fold import FoldStack
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 X, LABELS = make_classification(44, 4, random_state=3)
 TARGET = X[:, 0] - 0.5 * X[:, 1] ** 2
 SHORT = {"max_iter": 12, "tol": 0.0, "accelerate": False}

@@ -27,6 +27,8 @@ from bayesmkl.bemkl import binary, regression
 from bayesmkl.bemkl.binary import BinaryState
 from bayesmkl.bemkl.regression import RegressionState
 
+pytestmark = pytest.mark.heavy
+
 N_SAMPLES, N_KERNELS, N_DRAWS = 7, 3, 40_000
 
 

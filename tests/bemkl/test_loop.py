@@ -24,6 +24,8 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl import binary, regression
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
 
+pytestmark = pytest.mark.heavy
+
 KINDS = ["smooth", "rank deficient", "duplicated", "near identity", "badly scaled"]
 N_PROBLEMS = 200
 PLAIN = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
@@ -51,6 +53,7 @@ def random_problem(rng, index):
     return binary, problem, binary.init(problem, np.abs(rng.normal(size=n_samples)))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
 def test_monotone_bound_on_random_problems(rng, accelerate):
     n_gains = 0

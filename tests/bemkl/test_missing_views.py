@@ -52,6 +52,8 @@ from bayesmkl.bemkl.predict import log_probabilities, predict_scores
 from bayesmkl.bemkl.shares import share_draws
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 N_OUTPUTS, N_KERNELS, N_SAMPLES = 3, 3, 9
 MODELS = pytest.mark.parametrize("model", ["labels", "classes", "targets"])
 PLAIN = LoopOptions(max_iter=20, tol=0.0, accelerate=False)

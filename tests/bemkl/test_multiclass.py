@@ -45,6 +45,8 @@ from bayesmkl.bemkl.predict import log_probabilities, predict_score, predict_sco
 from bayesmkl.bemkl.shares import kernel_shares, share_draws
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 N_OUTPUTS, N_KERNELS, N_SAMPLES = 3, 4, 9
 PLAIN = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
 MODELS = pytest.mark.parametrize("model", ["classes", "targets"])

@@ -44,6 +44,8 @@ from bayesmkl.bemkl.predict import predict_scores
 from bayesmkl.bemkl.shares import kernel_shares
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 N_CLASSES, N_KERNELS, N_SAMPLES = 3, 4, 9
 PLAIN = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
 

@@ -31,6 +31,8 @@ from bayesmkl.bemkl.regression import RegressionPriors
 from bayesmkl.bemkl.shares import kernel_shares
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 N_KERNELS, N_SAMPLES = 3, 8
 PLAIN = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
 KINDS = pytest.mark.parametrize("kind", ["labels", "targets"])

@@ -319,8 +319,8 @@ def test_other_library_cross_validation_of_pooled_samples(rng):
         ({"intermediate_prior": "one"}, "`intermediate_prior` must be \"unit\".*got 'one'"),
         ({"predictive": "half"}, "`predictive` must be one of"),
         ({"max_iter": 0}, "`max_iter` must be a whole number >= 1"),
-        ({"init": "zeros"}, '`init` must be "mean", "random" or a MultitaskState'),
-        ({"init": ("mean",), "relation": "separate"}, r"one posterior per task \(3\); got 1"),
+        ({"init": "zeros"}, '`init` must be "mean", "random" or a `posterior_`'),
+        ({"init": ("mean",), "relation": "separate"}, '`init` must be "mean", "random" or a `posterior_`'),
     ],
 )
 def test_bad_parameters_are_named(rng, parameters, message):

@@ -37,6 +37,7 @@ from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeRea
 from bayesmkl.bemkl.predict import predict_score
 from bayesmkl.bemkl.shares import kernel_shares
 
+pytestmark = pytest.mark.heavy
 N_SAMPLES, N_DRAWS = 7, 40_000
 BINARY, REGRESSION = (nonnegative.nonnegative(module) for module in (binary, regression))
 

@@ -33,6 +33,8 @@ from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.predict import predict_score
 from bayesmkl.bemkl.semisupervised import labeled_part, positive_probability, start_from_labeled
 
+pytestmark = pytest.mark.heavy
+
 N_SAMPLES, N_KERNELS = 7, 3
 AGREEMENT = 1e-9
 

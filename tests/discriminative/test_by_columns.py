@@ -30,6 +30,8 @@ from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.columns import BankColumns
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 HARD = 1e5  # LibSVM's C for a hard margin
 ESTIMATORS = pytest.mark.parametrize(
     "estimator", [LMKLClassifier, CLMKLClassifier, SwMKLClassifier, LDMKLClassifier]

@@ -15,6 +15,8 @@ from bayesmkl.discriminative.simplemkl import SimpleMKLOptions, fit_simplemkl
 from bayesmkl.discriminative.smomkl import SMOMKLOptions, fit_smomkl
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 TOL = 1e-4
 SOLVER = 1e-5  # of the objective, between two solvers
 NORMS = [1.1, 4.0 / 3.0, 2.0, 4.0, 8.0]

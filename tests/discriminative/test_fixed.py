@@ -280,7 +280,7 @@ def test_shares_of_tiny_and_huge_scores():
         (UniformMKLClassifier(tol=0.0), "`tol` must be a finite number > 0"),
         (UniformMKLRegressor(epsilon=-0.1), "`epsilon` must be a finite number >= 0; got -0.1"),
         (UniformMKLRegressor(C=np.nan), "`C` must be a finite number > 0; got nan"),
-        (BestKernelClassifier(cv=1), "`cv` must be a whole number >= 2; got 1"),
+        (BestKernelClassifier(cv=1), "`cv` must be at least 2 folds; got 1"),
         (BestKernelClassifier(cv=120), "`cv` must not exceed .* cv=120 with classes of at most 100"),
         (BestKernelClassifier(multiclass="pairs"), "`multiclass` must be one of"),
     ],

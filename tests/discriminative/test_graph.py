@@ -87,7 +87,7 @@ def test_kernel_distances_are_those_of_the_features(rng):
     [
         (np.zeros((3, 2)), {"n_neighbors": 0}, "`n_neighbors` must be a whole number >= 1"),
         (np.zeros((3, 2)), {"metric": "precomputed"}, r"Distances .* of shape \(n_samples, n_samples\)"),
-        (-np.ones((3, 3)), {"metric": "precomputed"}, "not negative"),
+        (-np.ones((3, 3)), {"metric": "precomputed"}, "not be negative"),
         (np.eye(3), {"metric": "precomputed"}, "Are these similarities"),
         (np.full((3, 3), np.nan), {"metric": "precomputed"}, "Distances must be finite"),
     ],

@@ -254,7 +254,7 @@ def test_a_search_that_ends_early_warns_once():
         ({"laplacian": np.eye(80)}, "`laplacian` must have zero row sums"),
         ({"laplacian": np.zeros((3, 3))}, r"`laplacian` must be of shape .*\(80, 80\).*got \(3, 3\)"),
         ({"distances": np.zeros((3, 3))}, r"`distances` must be those among the 80 .*got \(3, 3\)"),
-        ({"distances": -np.ones((80, 80))}, "Distances must be finite, not negative"),
+        ({"distances": -np.ones((80, 80))}, "`distances`: Distances must not be negative"),
         ({"laplacian": np.zeros((80, 80)), "distances": np.zeros((80, 80))}, "give one of them"),
         ({"unlabeled_label": 0}, r"two labels besides `unlabeled_label`=0; got \[1\]"),
     ],

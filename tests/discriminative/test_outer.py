@@ -13,6 +13,7 @@ from bayesmkl.discriminative._outer import (
     fit_at,
     lp_weights,
     outer_gap,
+    projection_for,
     result_of,
 )
 from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
@@ -146,10 +147,54 @@ def test_degenerate_closed_form_weights():
 def test_result_collects_all_tasks(rng):
     stack, targets = problem(rng, n_tasks=2)
     fit = fit_at(stack, targets, Hinge(1.0), np.ones(3) / 3.0, EXACT)
-    result = result_of(fit, [3.0, 2.0], Outcome.CONVERGED, 7, outer_gap(fit, 1.0))
+    result = result_of(fit, [3, 2], Outcome.CONVERGED, 7, outer_gap(fit, 1.0))
+    np.testing.assert_array_equal(result.kernel_weights, fit.kernel_weights)
+    assert result.outcome is Outcome.CONVERGED
+    assert result.objective_history.dtype == np.float64
     assert result.signed_dual.shape == (2, 30)
     np.testing.assert_array_equal(result.signed_dual[1], fit.solutions[1].signed_dual)
     np.testing.assert_array_equal(result.intercept, [solution.intercept for solution in fit.solutions])
     np.testing.assert_array_equal(result.objective_history, [3.0, 2.0])
     assert (result.n_solves, result.duality_gap) == (7, outer_gap(fit, 1.0))
     assert np.isnan(result_of(fit, [3.0], Outcome.CONVERGED, 1).duality_gap)
+
+
+@pytest.mark.parametrize("p_norm", [*NORMS, np.inf])
+def test_projection_for_a_norm_is_on_its_weights(rng, p_norm):
+    """Nothing of the set is nearer; on the simplex the sum is one even from inside."""
+    project = projection_for(p_norm)
+    inside = np.array([0.1, 0.3, 0.2])
+    expected = inside + 0.4 / 3 if p_norm == 1.0 else inside
+    np.testing.assert_allclose(project(inside), expected, rtol=1e-12)
+    outside = np.array([3.0, -1.0, 2.0])
+    found = project(outside)
+    assert np.linalg.norm(found, p_norm) == pytest.approx(1.0, rel=1e-9)
+    for _ in range(50):
+        other = rng.random(3)
+        other /= np.linalg.norm(other, p_norm)
+        assert (outside - found) @ (other - found) <= 1e-8
+
+
+@pytest.mark.parametrize("p_norm", [1.1, 2.0, 4.0, np.inf])
+@pytest.mark.parametrize("size", [1e-9, 1e-3, 0.5, 1e9])
+def test_dual_norm_of_any_size(rng, p_norm, size):
+    values = size * np.array([1.0, 0.3, 0.7])
+    order = 1.0 if p_norm == np.inf else p_norm / (p_norm - 1.0)
+    assert dual_norm(values, p_norm) == pytest.approx(np.linalg.norm(values, order), rel=1e-12)
+    assert dual_norm(-values, p_norm) == -0.3 * size  # the largest, where none is positive
+
+
+@pytest.mark.parametrize("p_norm", [1.0, 2.0])
+def test_gap_is_the_difference_of_primal_and_dual_values(rng, p_norm):
+    """Half the largest weighted sum of quadratic forms, minus half that at the weights, plus the inner gaps."""
+    stack, targets = problem(rng, n_tasks=2)
+    weights = projection_for(p_norm)(rng.random(3))
+    fit = fit_at(stack, targets, Hinge(2.0), weights, 1e-2)
+    points = rng.dirichlet(np.full(3, 0.3), size=20_000)
+    points /= np.linalg.norm(points, p_norm, axis=1, keepdims=True)
+    largest = (points @ fit.quadratics).max()
+    inner = sum(solution.gap for solution in fit.solutions)
+    assert inner > 0.0
+    assert outer_gap(fit, p_norm) == pytest.approx(
+        0.5 * (largest - weights @ fit.quadratics) + inner, rel=1e-3
+    )

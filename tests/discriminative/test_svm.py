@@ -139,6 +139,30 @@ def test_equivariance_margins_and_bounds_times_s(rng, size):
     assert_optimal(kernel, y, size * bounds, size * linear, large, 1e-5 * max(size, 1.0))
 
 
+@pytest.mark.parametrize("factor", [2.0**60, 2.0**-60])
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
+def test_equivariance_unusual_units_change_no_digit(rng, factor, tol):
+    """Powers of two are exact: what is solved is the same problem, of a kernel and targets below two."""
+    kernel, y = problem(rng)
+    kernel *= 1.5 / kernel.diagonal().max()
+    target = rng.normal(size=25)
+    target *= 1.5 / np.abs(target).max()
+    plain = solve_svr(kernel, target, 3.0, 0.1, tol)
+    scaled = solve_svr(kernel, factor * target, factor * 3.0, factor * 0.1, factor * tol)
+    np.testing.assert_array_equal(scaled.signed_dual, factor * plain.signed_dual)
+    assert scaled.intercept == factor * plain.intercept
+    assert (scaled.objective, scaled.gap) == (factor**2 * plain.objective, factor**2 * plain.gap)
+    other = solve_svr(factor * kernel, target, 3.0 / factor, 0.1, tol)
+    np.testing.assert_array_equal(other.signed_dual, plain.signed_dual / factor)
+    assert other[1:] == (plain.intercept, plain.objective / factor, plain.gap / factor)
+    bounds, margins = rng.uniform(0.5, 2.0, size=25), rng.uniform(-0.5, 1.5, size=25)
+    for linear in (None, margins):
+        plain = solve_svm(kernel, y, bounds, tol, linear)
+        other = solve_svm(factor * kernel, y, bounds / factor, tol, linear)
+        np.testing.assert_array_equal(other.signed_dual, plain.signed_dual / factor)
+        assert other[1:] == (plain.intercept, plain.objective / factor, plain.gap / factor)
+
+
 def test_equivariance_flipped_labels_flip_dual_and_intercept(rng):
     kernel, y = problem(rng)
     linear = rng.uniform(-1.0, 3.0, size=25)

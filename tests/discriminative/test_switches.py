@@ -157,8 +157,9 @@ def test_without_budget_the_initial_switches_stay_or_the_previous_ones_are_kept(
     np.testing.assert_array_equal(switches, [[1, 1], [0, 1], [1, 1]])
 
 
-def test_previous_switches_are_feasible_in_spite_of_rounding(rng):
-    contributions = rng.normal(0.3, 1.0, size=(30, 400))
+@pytest.mark.parametrize("scale", [1.0, 1e9])
+def test_previous_switches_are_feasible_in_spite_of_rounding(rng, scale):
+    contributions = scale * rng.normal(0.3, 1.0, size=(30, 400))
     only_feasible = contributions > 0.0
     # the same sums in another order: some come out larger by a unit in the last place
     requirements = np.array([sum(c[c > 0.0][::-1]) for c in contributions.T])
@@ -166,6 +167,30 @@ def test_previous_switches_are_feasible_in_spite_of_rounding(rng):
     refused = np.zeros_like(only_feasible)
     switches = choose_switches(contributions, requirements, np.ones(30, dtype=bool), 30, refused)
     np.testing.assert_array_equal(switches, only_feasible)
+
+
+def test_of_equally_good_choices_the_one_with_the_fewest_changes_is_taken():
+    contributions = np.array([[1.0, 1.0], [1.0, 2.0]])
+    initial = np.array([True, False])
+    switches = choose_switches(contributions, np.array([0.5, 0.5]), initial, 2, np.ones((2, 2), dtype=bool))
+    np.testing.assert_array_equal(switches, [[1, 0], [0, 1]])  # no exchange of equals
+
+
+@pytest.mark.parametrize("requirement", [25.0, 10.0, 1.0])
+def test_of_equal_kernels_those_that_come_first_are_switched(requirement):
+    n_kernels, n_samples = 60, 3  # more than any sort takes in the order in which they come by itself
+    contributions, budget = np.ones((n_kernels, n_samples)), n_kernels
+    previous = np.zeros((n_kernels, n_samples), dtype=bool)
+    required = np.full(n_samples, requirement)
+    leaving = choose_switches(contributions, required, np.ones(n_kernels, dtype=bool), budget, previous)
+    expected = np.arange(n_kernels) >= n_kernels - requirement  # the first ones left
+    np.testing.assert_array_equal(leaving, np.repeat(expected[:, None], n_samples, axis=1))
+    first = np.arange(n_kernels) == n_kernels - 1
+    contributions[-1] = 0.0  # on at first, and of no use
+    entering = choose_switches(contributions, required, first, budget, previous)
+    np.testing.assert_array_equal(
+        entering, np.repeat(np.arange(n_kernels)[:, None] < requirement, n_samples, 1)
+    )
 
 
 @pytest.mark.parametrize("kind", ["smooth", "ties"])

@@ -367,7 +367,7 @@ def test_saving_and_loading_keep_every_digit(two_classes, tmp_path):
     found.save(tmp_path / "run")
     again = Comparison.load(tmp_path / "run")
     pd.testing.assert_frame_equal(again.cells, found.cells, check_exact=True)
-    assert again.about == {"format": "bayesmkl-comparison"} | found.about
+    assert again.about == {"format": "bayesmkl-comparison", "version": 2} | found.about
     with pytest.raises(ValueError, match="must be new or empty"):
         found.save(tmp_path / "run")
     shutil.copytree(tmp_path / "run", tmp_path / "broken")

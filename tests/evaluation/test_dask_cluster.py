@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier
-from bayesmkl.evaluation import Comparison, compare_models, runner
+from bayesmkl.evaluation import Comparison, compare_models, workers
 from bayesmkl.evaluation.jobs import run_job
 from bayesmkl.evaluation.study import DataRef, from_file
 from bayesmkl.kernels import Gaussian, KernelBank
@@ -146,7 +146,7 @@ def test_jobs_are_small_whatever_the_data(monkeypatch):
         return run_job(job)
 
     sizeof = pytest.importorskip("dask.sizeof").sizeof
-    monkeypatch.setattr(runner, "run_job", measured)
+    monkeypatch.setattr(workers, "run_job", measured)
     X, y = make_classification(2000, 50, random_state=0)  # 800 kB
     with joblib.parallel_config("threading", n_jobs=2):
         found = compare_models({"svm": SVC(C=0.01)}, X, y, cv=[(np.arange(100), np.arange(100, 200))] * 2)

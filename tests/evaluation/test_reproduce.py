@@ -98,6 +98,7 @@ def test_tables_of_the_papers_are_all_there():
     assert tuple(paper_tables()) == TABLES
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", TABLES)
 def test_fast_run_has_every_model_and_no_empty_cell(name):
     start = time.process_time()

@@ -13,6 +13,7 @@ from bayesmkl.evaluation.papers import paper_tables
 from bayesmkl.evaluation.papers.tables import Setting
 from bayesmkl.evaluation.reproduce import reproduce
 
+pytestmark = pytest.mark.heavy
 SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "make_reproduction.py"
 
 

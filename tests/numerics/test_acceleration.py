@@ -79,6 +79,19 @@ def test_extrapolation_ignores_the_units_of_a_block_when_scaled_by_it(rng):
     assert_same(rescaled / units, plain, 1e-7)
 
 
+@pytest.mark.parametrize("unit", [1e-8, 1e8])
+def test_extrapolation_follows_a_change_of_all_units(rng, unit):
+    points, images = rng.normal(size=(2, 4, 6))
+    scales = rng.uniform(0.5, 2.0, size=6)
+    plain = extrapolate(history_of(points, images), scales)
+    assert_same(extrapolate(history_of(unit * points, unit * images), scales), unit * plain, 1e-7)
+
+
+def test_a_point_that_does_not_move_stays(xp):
+    point = xp.asarray(frozen([1.0, -2.0]))
+    assert_same(extrapolate(history_of([point] * 3, [point] * 3), xp.ones(2)), point, 1e-15)
+
+
 def test_history_keeps_depth_differences_newest_last():
     history = EMPTY
     for k in range(6):
@@ -89,10 +102,10 @@ def test_history_keeps_depth_differences_newest_last():
 
 
 def test_forgetting_keeps_the_last_sweep_alone():
-    history = History((np.zeros(2), np.ones(2)), (np.zeros(1), np.ones(1)))
+    history = History(tuple(np.full((3, 2), [[0], [1], [2]])), tuple(np.full((3, 1), [[0], [3], [4]])))
     kept = forget(history)
-    np.testing.assert_array_equal(kept.outputs, [[1.0, 1.0]])
-    np.testing.assert_array_equal(kept.residuals, [[1.0]])
+    np.testing.assert_array_equal(kept.outputs, [[2.0, 2.0]])
+    np.testing.assert_array_equal(kept.residuals, [[4.0]])
     assert forget(EMPTY) == EMPTY
 
 
@@ -109,6 +122,30 @@ def test_flatten_and_restore_are_inverse_for_every_coordinate(xp, rng):
     back = restore(vector, given, COORDINATES)
     for found, expected in zip(back, carry, strict=True):
         np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-13)
+
+
+def test_every_field_has_a_coordinate(rng):
+    carry = Carry(np.ones(3), np.ones((2, 2)), random_covariance(rng, 2), np.array(1.0))
+    vector = flatten(carry, COORDINATES)
+    for call in (
+        lambda: flatten(carry, COORDINATES[:3]),
+        lambda: restore(vector, carry, COORDINATES[:3]),
+        lambda: measure(vector, carry, (*COORDINATES, Coordinate)),
+    ):
+        with pytest.raises(ValueError, match=r"shorter|longer"):
+            call()
+
+
+def test_single_precision_is_kept(rng):
+    carry = Carry(np.ones(3), rng.normal(size=(2, 2)), random_covariance(rng, 3), np.array(1.0))
+    carry = Carry(*(field.astype(np.float32) for field in carry))
+    vector = flatten(carry, COORDINATES)
+    assert vector.dtype == np.float32
+    assert measure(vector, carry, COORDINATES).dtype == np.float32
+    back = restore(vector, carry, COORDINATES)
+    assert {field.dtype for field in back} == {np.dtype(np.float32)}
+    for found, expected in zip(back, carry, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_coordinates_are_logs_values_and_correlations(rng):

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from helpers import STANDARD_ERRORS, assert_same
 from scipy import integrate, stats
+from scipy.special import log_ndtr
 
-from bayesmkl._numerics.quadrant import draw_quadrant, quadrant_moments
+from bayesmkl._numerics.quadrant import draw_quadrant, quadrant_moments, quadrant_quantiles
 from bayesmkl._numerics.truncated_normal import truncated_moments
 
 # linear term, diagonal of the precision, its correlation: mild, both deep in the tail, one there, nearly collinear
@@ -77,7 +78,7 @@ def test_moments_against_20_digits(index):
     np.testing.assert_allclose(found.mean, exact[:2], rtol=1e-12)
     np.testing.assert_allclose(np.diag(found.cov), exact[2:4], rtol=1e-11)
     deviations = np.sqrt(exact[2] * exact[3])
-    assert found.cov[0, 1] == found.cov[1, 0]
+    np.testing.assert_allclose(found.cov, found.cov.T, rtol=1e-15)
     np.testing.assert_allclose(found.cov[0, 1], exact[4], atol=1e-12 * deviations)
     np.testing.assert_allclose(found.entropy, exact[5], rtol=1e-12)
 
@@ -161,6 +162,30 @@ def test_moments_and_entropy_against_rejection_sampling(rng, linear):
     minus_log = np.log(share) - law.logpdf(kept)
     error = np.hypot(minus_log.std() / np.sqrt(len(kept)), np.sqrt((1 - share) / share / 1e6))
     assert abs(minus_log.mean() - found.entropy) < STANDARD_ERRORS * error
+
+
+@pytest.mark.parametrize("case_", CASES[:3])
+@pytest.mark.parametrize("probability", [0.01, 0.3, 0.975])
+def test_quantiles_against_integration_of_each_variable(case_, probability):
+    linear, precision = case(*case_)
+    quantiles = quadrant_quantiles(linear, precision, probability)
+    moments = quadrant_moments(linear, precision)
+    for i, j in ((0, 1), (1, 0)):
+        center, deviation = moments.mean[i], np.sqrt(moments.cov[i, i])
+
+        def height(x, i=i, j=j):
+            z = (linear[j] - precision[0, 1] * x) / np.sqrt(precision[j, j])
+            return linear[i] * x - 0.5 * precision[i, i] * x**2 + 0.5 * z**2 + log_ndtr(z)
+
+        top = height(center)
+        density = lambda x, height=height, top=top: np.exp(height(x) - top)
+        high = center + 15.0 * deviation
+        knots = [quantiles[i], *np.clip(center + deviation * np.array([-2.0, 0.0, 2.0]), 0.0, high)]
+        total = integrate.quad(density, 0.0, high, points=knots, limit=500)[0]
+        below = integrate.quad(
+            density, 0.0, quantiles[i], points=[k for k in knots if k < quantiles[i]], limit=500
+        )[0]
+        assert below / total == pytest.approx(probability, abs=3e-4)  # between nodes
 
 
 def test_mean_slope_is_the_covariance_by_finite_difference():

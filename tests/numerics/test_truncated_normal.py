@@ -232,3 +232,22 @@ def test_draws_of_positive_numbers_against_the_moments(rng, loc):
     assert abs(draws.mean() - exact.mean[0]) < STANDARD_ERRORS * draws.std() / np.sqrt(draws.size)
     squares = (draws - exact.mean[0]) ** 2
     assert abs(squares.mean() - exact.variance[0]) < STANDARD_ERRORS * squares.std() / np.sqrt(draws.size)
+
+
+@pytest.mark.parametrize("distance", [-2.0, 0.5, 40.0, 0.999e5, 1.001e5, 1e8])
+def test_draws_are_the_quantiles_of_a_random_share_to_both_sides_of_the_change_of_formula(distance):
+    """P(f > x) / P(f > 0) is the share, whose minus logarithm the generator gives, with 40 digits."""
+
+    class Shares:
+        def standard_exponential(self, shape):
+            return np.array([1e-3, 0.1, 1.0, 30.0]).reshape(shape)
+
+    shares = Shares().standard_exponential(4)
+    draws = draw_positive(np.full(4, -distance), Shares())
+    with mpmath.workdps(40):
+        log_above = lambda z: mpmath.log(mpmath.erfc(z / mpmath.sqrt(2)))
+        start = mpmath.mpf(distance)
+        found = [float(log_above(start) - log_above(start + mpmath.mpf(float(draw)))) for draw in draws]
+    np.testing.assert_allclose(
+        found, shares, rtol=1e-6, atol=1e-15 * max(1.0, distance) ** 2 * (distance < 1e5)
+    )

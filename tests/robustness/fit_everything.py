@@ -1,0 +1,89 @@
+"""Fit a model of every family in a process of its own and write what each predicts, and which hosts it asked for.
+
+Usage: ``fit_everything.py OUT N_SAMPLES everything|some``, OUT a file ``.npz``. With "everything" every module is
+imported first, with a look at what that changes; with "some" no model has three classes.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+# What others do when they are imported is theirs: scikit-learn's progress bars draw one number from Python's
+# generator, and what the parts of the package that draw from posteriors import adds filters of warnings.
+OTHERS = ("sklearn.preprocessing", "arviz_plots", "numpyro", "xarray")
+ASKED: list[str] = []  # every attempt to reach a network, by its audit event
+
+
+def note_network(event: str, arguments: tuple[Any, ...]) -> None:
+    """Write down names to look up and addresses to connect to; sockets inside the machine have paths, not pairs."""
+    if event in ("socket.getaddrinfo", "socket.gethostbyname", "urllib.Request", "http.client.connect"):
+        ASKED.append(f"{event} {arguments}")
+    elif event in ("socket.connect", "socket.sendto") and isinstance(arguments[1], tuple):
+        ASKED.append(f"{event} {arguments[1]}")
+
+
+def import_everything() -> list[str]:
+    """Import every module of the package; return their names."""
+    import importlib
+    import pkgutil
+
+    import bayesmkl
+
+    names = [module.name for module in pkgutil.walk_packages(bayesmkl.__path__, "bayesmkl.")]
+    names.remove("bayesmkl.__main__")  # runs the command line
+    for name in names:
+        importlib.import_module(name)
+    return names
+
+
+def predictions_of(name: str, n_samples: int) -> dict[str, Any]:
+    """Return what a family predicts when it is fitted to `n_samples`, by method."""
+    import families
+
+    usual = {key: vars(families)[key] for key in ("data", "N_TRAIN")}
+
+    def data(n: int = n_samples, seed: int = 5) -> Any:
+        return usual["data"](n, seed)
+
+    vars(families).update(data=data, N_TRAIN=n_samples)
+    try:
+        return families.predictions(families.fitted(families.families()[name]))
+    finally:
+        vars(families).update(usual)
+
+
+if __name__ == "__main__":
+    import importlib
+
+    out, n_samples, everything = sys.argv[1], int(sys.argv[2]), sys.argv[3] == "everything"
+    changed: list[str] = []
+    sys.addaudithook(note_network)
+    if everything:
+        for name in OTHERS:
+            importlib.import_module(name)
+        import global_state
+
+        before = global_state.snapshot()
+        assert len(import_everything()) > 100
+        changed = global_state.changes(before, global_state.snapshot())
+    after_import = len(ASKED)
+    import families
+    import numpy as np
+    from threadpoolctl import threadpool_info
+
+    found = {
+        (name, method): values
+        for name in families.families()
+        if everything or "three classes" not in name
+        for method, values in predictions_of(name, n_samples).items()
+    }
+    np.savez(
+        out,
+        names=np.array(list(found)),
+        changed_by_import=np.array(changed, dtype=str),
+        asked_by_import=np.array(ASKED[:after_import], dtype=str),
+        asked_by_fits=np.array(ASKED[after_import:], dtype=str),
+        blas_threads=[pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"],
+        **{str(k): values for k, values in enumerate(found.values())},
+    )

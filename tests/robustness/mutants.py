@@ -1,0 +1,258 @@
+"""Mutation testing: do the tests of the numerical core notice a changed operator, number or argument?
+
+    python tests/robustness/mutants.py [MODULE ...] [--children N] [--sample N] [--again] [--show] [--docs]
+
+mutmut 3 writes all mutants of a module into a copy of the tree; each runs the tests that reach its function, in a
+process of its own, and is killed if one of them fails. A mutant that runs three times as long as the tests do, and
+four seconds more, counts as killed too. Needs the extra `mutants`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+TABLE = ROOT / "docs" / "_generated" / "mutants.inc"
+COPIED = ("bayesmkl", "tests", "conftest.py", "pyproject.toml")
+# What mutmut writes for the exit status of pytest, or the signal that ended it.
+KILLED, SURVIVED, UNTESTED, TIMED_OUT = (1, 3), (0,), (5, 33), (-24, 24, 36, 152, 255)
+SETTINGS = """
+[tool.mutmut]
+source_paths = ["bayesmkl"]
+only_mutate = ["{module}"]
+pytest_add_cli_args = {switches}
+pytest_add_cli_args_test_selection = {tests}
+also_copy = ["conftest.py"]
+process_isolation = "forkserver"
+timeout_constant = 4.0
+timeout_multiplier = 3.0
+"""
+# The collections of garbage that look for what was not closed take most of the time of a quick test.
+UNUSED = ("cacheprovider", "unraisableexception", "threadexception")
+SWITCHES = ["-o", "addopts=", *(word for name in UNUSED for word in ("-p", f"no:{name}"))]
+LIST = """
+import pathlib, sys
+from mutmut.mutation.file_mutation import mutate_file_contents
+from mutmut.utils.format_utils import get_mutant_name
+path = pathlib.Path(sys.argv[1])
+for name in mutate_file_contents(str(path), path.read_text()).mutant_names:
+    print(get_mutant_name(path, name))
+"""
+
+
+class Target(NamedTuple):
+    """A module and the quick tests of it."""
+
+    group: str
+    module: str
+    tests: tuple[str, ...]
+    functions: tuple[str, ...] = ()  # all
+    keywords: str = ""  # of the tests
+
+
+NUMPY = "not jax"  # the same formulas run on JAX, where each test compiles first
+
+
+def _numerics(name: str, keywords: str = "", tests: tuple[str, ...] = ()) -> Target:
+    tests = tests or (f"tests/numerics/test_{name}.py",)
+    return Target("numerics", f"bayesmkl/_numerics/{name}.py", tests, keywords=keywords)
+
+
+def _discriminative(group: str, name: str, tests: tuple[str, ...], functions: tuple[str, ...] = ()) -> Target:
+    tests = tuple(f"tests/{test}.py" for test in tests)
+    return Target(group, f"bayesmkl/discriminative/{name}.py", tests, functions)
+
+
+BEMKL = ("sweeps", "elbo", "carry", "padding")
+SVM = ("discriminative/test_svm", "robustness/test_stress_svm")
+SAMKL = ("discriminative/test_samkl",)
+TARGETS = (
+    Target(
+        "binary BEMKL",
+        "bayesmkl/bemkl/binary.py",
+        tuple(f"tests/bemkl/test_{name}.py" for name in BEMKL),
+        keywords=NUMPY,
+    ),
+    _discriminative("support vector machine", "_svm", SVM),
+    _discriminative("support vector machine", "_interior", SVM),
+    _discriminative("support vector machine", "_outer", ("discriminative/test_outer",)),
+    _discriminative("integer step of SAMKL", "_switches", ("discriminative/test_switches",)),
+    _discriminative("integer step of SAMKL", "_patterns", SAMKL),
+    _discriminative("integer step of SAMKL", "samkl", SAMKL, ("update_switches", "_hold_one")),
+    _numerics("acceleration", f"{NUMPY} or least_squares"),
+    _numerics("arrays"),
+    _numerics("devices"),
+    _numerics("files", tests=("tests/robustness/test_interruptions.py",)),
+    _numerics("gamma_divergence", tests=("tests/robustness/test_stress_numbers.py",)),
+    _numerics("largest_normal", NUMPY),
+    _numerics("linalg"),
+    _numerics("quadrant", NUMPY),
+    _numerics("simplex"),
+    _numerics("slice_sampling"),
+    _numerics("spectral_gradient"),
+    _numerics(
+        "threads", tests=("tests/numerics/test_threads.py", "tests/robustness/test_threads_together.py")
+    ),
+    _numerics("truncated_normal", NUMPY),
+    _numerics("units"),
+    _numerics("validation"),
+    _numerics("warn", tests=("tests/numerics/test_warn.py", "tests/robustness/test_threads_together.py")),
+)
+
+
+def main() -> None:
+    options = _options()
+    chosen = [t for t in TARGETS if not options.modules or any(fnmatch(t.module, m) for m in options.modules)]
+    if not chosen:
+        sys.exit("no such module; choose from\n" + "\n".join(target.module for target in TARGETS))
+    if not (options.show or options.docs):
+        for target in chosen:
+            _run(target, options)
+    for target in chosen if options.show else []:
+        _show(target, options.folder)
+    text = _table(chosen, options.folder)
+    sys.stdout.write(text + "\n")
+    if options.docs:
+        TABLE.write_text(text + "\n", encoding="utf-8")
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("modules", nargs="*", metavar="MODULE", help="path or pattern, such as '*/_svm.py'")
+    options.add_argument(
+        "--folder", type=Path, default=ROOT / "build" / "mutants", help="of copies and results"
+    )
+    options.add_argument("--children", type=int, default=os.cpu_count(), help="mutants at a time")
+    options.add_argument(
+        "--sample", type=int, metavar="N", help="at most so many mutants of a module (seed 0)"
+    )
+    options.add_argument(
+        "--again", action="store_true", help="run those that survived once more, with today's tests"
+    )
+    options.add_argument(
+        "--show", action="store_true", help="run nothing, print the survivors of the last run"
+    )
+    options.add_argument(
+        "--docs", action="store_true", help="run nothing, write the table of the last runs into docs/"
+    )
+    return options.parse_args()
+
+
+def _place(target: Target, folder: Path) -> Path:
+    return folder / target.module.removesuffix(".py").replace("/", ".")
+
+
+def _run(target: Target, options: argparse.Namespace) -> None:
+    place = _place(target, options.folder)
+    if not options.again:
+        shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True, exist_ok=True)
+    for name in COPIED if not options.again else ("tests",):
+        shutil.rmtree(place / name, ignore_errors=True)
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+        copy(ROOT / name, place / name)
+    if not options.again:  # other settings would make mutmut forget what it found
+        switches = [*SWITCHES, "-m", "not slow", "-k", target.keywords]
+        settings = SETTINGS.format(
+            module=target.module, tests=json.dumps(target.tests), switches=json.dumps(switches)
+        )
+        with (place / "pyproject.toml").open("w") as file:
+            file.write((ROOT / "pyproject.toml").read_text() + settings)
+    names = []
+    if options.again:
+        statuses = _statuses(target, options.folder)
+        names = [name for name, status in statuses.items() if status in SURVIVED + UNTESTED]
+        if not names:
+            return
+    else:
+        names = [name for name in _names(target, place) if _is_meant(name, target.functions)]
+        if options.sample and options.sample < len(names):
+            names = random.Random(0).sample(names, options.sample)
+    _mutmut(place, [str(options.children), *names])
+
+
+def _names(target: Target, place: Path) -> list[str]:
+    """Names of all mutants, without running any."""
+    arguments = [sys.executable, "-c", LIST, target.module]
+    listed = subprocess.run(arguments, cwd=place, check=True, capture_output=True, text=True)
+    return sorted(listed.stdout.split())
+
+
+def _is_meant(name: str, functions: tuple[str, ...]) -> bool:
+    function = name.rpartition(".x_")[2].partition("__mutmut_")[0]
+    return not functions or function in functions
+
+
+def _mutmut(place: Path, arguments: list[str], check: bool = True) -> None:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", *arguments]
+    with (place / "mutmut.log").open("w") as log:  # its animation of progress fills screens
+        done = subprocess.run(
+            command, cwd=place, env=environment, stdout=log, stderr=subprocess.STDOUT, check=False
+        )
+    if check and done.returncode:
+        sys.exit(f"mutmut failed; see {log.name}")
+
+
+def _statuses(target: Target, folder: Path) -> dict[str, int | None]:
+    """Exit status of the tests of every mutant, by its name."""
+    meta = _place(target, folder) / "mutants" / f"{target.module}.meta"
+    return json.loads(meta.read_text())["exit_code_by_key"] if meta.exists() else {}
+
+
+def _show(target: Target, folder: Path) -> None:
+    for name, status in _statuses(target, folder).items():
+        if status is not None and status not in KILLED + TIMED_OUT:
+            command = [str(Path(sys.executable).with_name("mutmut")), "show", name]
+            subprocess.run(command, cwd=_place(target, folder), check=False)
+
+
+def _table(targets: list[Target], folder: Path) -> str:
+    lines = [
+        "| module | mutants | tried | killed | out of time | survived | share |",
+        "| --- | --: | --: | --: | --: | --: | --: |",
+    ]
+    for group in dict.fromkeys(target.group for target in targets):
+        total: Counter[str] = Counter()
+        for target in (t for t in targets if t.group == group):
+            counts = _counts(target, folder)
+            if counts["tried"]:
+                functions = f": {', '.join(target.functions)}" if target.functions else ""
+                lines.append(_line(f"`{target.module.removeprefix('bayesmkl/')}`{functions}", counts))
+                total += counts
+        lines.append(_line(f"**{group}**", total))
+    return "\n".join(lines)
+
+
+def _counts(target: Target, folder: Path) -> Counter[str]:
+    found = [code for name, code in _statuses(target, folder).items() if _is_meant(name, target.functions)]
+    tried = [code for code in found if code is not None]
+    return Counter(
+        mutants=len(found),
+        tried=len(tried),
+        killed=sum(code not in SURVIVED + UNTESTED + TIMED_OUT for code in tried),
+        late=sum(code in TIMED_OUT for code in tried),
+        survived=sum(code in SURVIVED + UNTESTED for code in tried),
+    )
+
+
+def _line(name: str, counts: Counter[str]) -> str:
+    share = (counts["killed"] + counts["late"]) / counts["tried"] if counts["tried"] else 0.0
+    numbers = [str(counts[key]) for key in ("mutants", "tried", "killed", "late", "survived")]
+    return "| " + " | ".join([name, *numbers, f"{share:.1%}"]) + " |"
+
+
+if __name__ == "__main__":
+    main()

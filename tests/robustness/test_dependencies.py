@@ -1,0 +1,97 @@
+"""Everything that the package imports is declared, fits what is declared, and has a license that asks nothing."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import dependencies
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+pytestmark = pytest.mark.family("supply chain")
+
+RUNTIME = {canonicalize_name(one.name): one for one in dependencies.declared()}
+NEEDED = dependencies.needed(dependencies.declared())
+OPTIONAL = {"dask", "distributed", "scikit-posthocs", "baycomp"}  # asked for where they are used
+
+
+def imported():
+    """Return the packages of others that the modules of this one import, with one module each."""
+    found = {}
+    for path in sorted((dependencies.ROOT / "bayesmkl").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+            for name in names:
+                top = name.split(".")[0]
+                if top not in sys.stdlib_module_names and top != "bayesmkl":
+                    found[top] = path.relative_to(dependencies.ROOT)
+    return found
+
+
+@pytest.mark.parametrize(("module", "where"), imported().items())
+def test_what_is_imported_is_declared(module, where):
+    names = {canonicalize_name(name) for name in packages_distributions().get(module, ())}
+    if not names:
+        pytest.skip(f"{module}, for {where}, is not installed")
+    assert names & (RUNTIME.keys() | OPTIONAL), f"{where} imports {module}"
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_versions_fit_and_licenses_are_permissive(name):
+    held = NEEDED[name]
+    assert held.fits, f"{held.asked_by} asks for {held.name}{held.specifier}, installed is {held.version}"
+    assert dependencies.is_permissive(held.license), held.license
+
+
+@pytest.mark.parametrize("name", RUNTIME)
+def test_lowest_versions_are_declared_or_resolved(name):
+    (constraint,) = dependencies.lowest([RUNTIME[name]])
+    low = {bound.version for bound in RUNTIME[name].specifier if bound.operator == ">="}
+    assert low == {bound.version for bound in Requirement(constraint).specifier if bound.operator == "=="}
+    assert all(RUNTIME[name].specifier.contains(version) for version in low)
+
+
+@pytest.mark.parametrize(
+    ("text", "permissive"),
+    [
+        ("BSD-3-Clause", True),
+        ("Apache-2.0 or GPL-3.0-only", True),
+        ("GPL-3.0-or-later", False),
+        ("GNU Affero General Public License v3", False),
+        ("AGPL-3.0 AND MIT", False),
+        ("", False),
+        ("Proprietary", False),
+    ],
+)
+def test_licenses_are_told_apart(text, permissive):
+    assert dependencies.is_permissive(text) is permissive
+
+
+def test_an_audit_that_looked_nothing_up_says_so(tmp_path, capsys):
+    path = tmp_path / "audit.json"
+    path.write_text(json.dumps({"dependencies": [{"name": "numpy", "skip_reason": "not found"}]}))
+    assert dependencies.audit(path) == 0
+    assert "NOT CHECKED" in capsys.readouterr().out
+    known = {"name": "numpy", "version": "1", "vulns": [{"id": "CVE-1"}]}
+    path.write_text(json.dumps({"dependencies": [known, {"name": "scipy", "version": "1", "vulns": []}]}))
+    assert dependencies.audit(path) == 1
+    assert (
+        "VULNERABLE numpy 1: CVE-1\nknown vulnerabilities: 1 (2 packages looked up)"
+        in capsys.readouterr().out
+    )
+
+
+def test_the_script_prints_constraints_for_pip():
+    done = subprocess.run(
+        [sys.executable, Path(dependencies.__file__), "lowest"], capture_output=True, text=True, check=True
+    )
+    names = {Requirement(line).name for line in done.stdout.splitlines()}
+    assert {one.name for one in RUNTIME.values()} | {"pytest", "dask", "baycomp"} <= names
+    assert "bayesmkl" not in names

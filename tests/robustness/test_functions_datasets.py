@@ -1,0 +1,194 @@
+"""Loaders and generators of data: wrong names, sizes and options."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from parameters import thinned
+from verdicts import THING, assert_refused
+
+from bayesmkl import datasets
+
+pytestmark = pytest.mark.family("functions")
+
+MAKERS = {
+    name: getattr(datasets, name)
+    for name in ("make_corrupted", "make_multiview", "make_ringnorm", "make_twonorm", "make_waveform")
+}
+LOADERS = ["load_diabetes", "load_digits_views", "load_iris", "load_wdbc", "load_wine"]
+COUNTS = ["20", None, True, np.nan, np.inf, 0, -1, 20.0, 1j, [20], 10**400]
+SEEDS = ["0", -1, 1.5, True, np.nan, {}, [1.5], object]
+FLAGS = ["yes", None, 1, 0, np.nan, [True]]
+WRONG = {
+    "make_corrupted": {
+        "corruption": ["", "labels", None, 1, True, ["features"]],
+        "fraction": ["0.2", None, True, np.nan, np.inf, -0.1, 1.1, [0.2], 1j],
+        "separations": [None, 1.0, "1", [], ["a"], [np.nan], [-1.0], [[1.0]], [1j], {}, [1e200]],
+    },
+    "make_multiview": {
+        "kernel_weights": [None, 1.0, "1", [], ["a"], [np.nan], [0.0, 0.0], [[1.0]], [1j], {}, [1e200]],
+        "n_features": [
+            None,
+            "2",
+            True,
+            0,
+            -1,
+            1.5,
+            np.nan,
+            [1, 2],
+            [1, 1, 1, 0],
+            ["a"] * 4,
+            [1.5] * 4,
+            [],
+            {},
+        ],
+        "task": ["", "Classification", None, 1, True],
+        "noise": ["0.1", None, True, np.nan, np.inf, -0.1, [0.1], 1j],
+        "intercept": ["0", True, np.nan, np.inf, [0.0], 1j],
+    },
+    "make_waveform": {"binary": FLAGS},
+    "make_ringnorm": {},
+    "make_twonorm": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("maker", "argument", "value"),
+    thinned(
+        pytest.param(maker, argument, value, id=f"{maker}-{argument}-{str(value)[:20]!r}")
+        for maker, own in WRONG.items()
+        for argument, values in (own | {"n_samples": COUNTS, "random_state": SEEDS}).items()
+        for value in values
+    ),
+)
+def test_wrong_arguments_of_generators_are_refused_by_name(maker, argument, value):
+    assert_refused(lambda: MAKERS[maker](**{argument: value}), f"`{argument}`")
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_equal_arguments_of_other_types_draw_equal_data(maker):
+    plain = MAKERS[maker](30, random_state=7)
+    for n_samples, seed in ((np.int16(30), np.uint8(7)), (30, np.random.default_rng(7))):
+        other = MAKERS[maker](n_samples, random_state=seed)
+        np.testing.assert_array_equal(other.data, plain.data)
+        np.testing.assert_array_equal(other.target, plain.target)
+
+
+@pytest.mark.parametrize("loader", LOADERS)
+@pytest.mark.parametrize("argument", ["return_X_y", "as_frame"])
+@pytest.mark.parametrize("value", FLAGS, ids=str)
+def test_flags_of_loaders_are_true_or_false(loader, argument, value):
+    assert_refused(lambda: getattr(datasets, loader)(**{argument: value}), f"`{argument}`")
+
+
+FETCHED = [
+    ({"name": None}, "`name`"),
+    ({"name": 1}, "`name`"),
+    ({"name": ""}, "`name`"),
+    ({"name": ["iris"]}, "`name`"),
+    ({"name": {"iris"}}, "`name`"),
+    ({"name": "../iris"}, "`name`"),
+    ({"name": "Iris!"}, "`name`"),
+    ({"subset": None}, "`subset`"),
+    ({"subset": "valid"}, "`subset`"),
+    ({"subset": "train"}, "`subset`"),
+    ({"subset": 1}, "`subset`"),
+    ({"one_hot": True}, "`one_hot`"),
+    ({"one_hot": "no"}, "`one_hot`"),
+    ({"one_hot": 0}, "`one_hot`"),
+    ({"path": "iris.csv"}, "`path`"),
+    ({"path": 1}, "`path`"),
+    ({"name": "wpbc", "path": "none.data"}, "`path`"),
+    ({"name": "wpbc", "path": 1.5}, "`path`"),
+    ({"name": "wpbc", "path": "."}, "`path`"),
+    ({"name": "pima", "data_home": 1.5}, "`data_home`"),
+    ({"return_X_y": 1}, "`return_X_y`"),
+    ({"as_frame": "yes"}, "`as_frame`"),
+    ({"name": "pima", "as_frame": "yes"}, "`as_frame`"),
+]
+
+
+@pytest.mark.parametrize(("given", "name"), FETCHED, ids=str)
+def test_wrong_arguments_of_fetch_are_refused_by_name(given, name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("BAYESMKL_DATA", raising=False)
+    assert_refused(
+        lambda: datasets.fetch(**({"name": "iris"} | given)), name, kinds=(ValueError, TypeError, OSError)
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+# --------------------------------------------------------------------------------------------- rows in blocks
+
+TABLE = np.arange(24.0).reshape(8, 3)
+OPENED = [
+    ({"path": None}, "`path`"),
+    ({"path": 1.5}, "`path`"),
+    ({"path": b"x.npy"}, "`path`"),
+    ({"path": ""}, "`path`"),
+    ({"path": "."}, "`path`"),
+    ({"path": "none.npy"}, "`path`"),
+    ({"path": "none.parquet"}, "`path`"),
+    ({"path": "table.csv"}, "`path`"),
+    ({"path": "damaged.npy"}, "damaged.npy"),
+    ({"path": "damaged.parquet"}, "damaged.parquet"),
+    ({"path": [[1.0]]}, "`path`"),
+    ({"path": np.ones(3)}, "shape"),
+    ({"path": np.ones((2, 2, 2))}, "shape"),
+    ({"path": np.full((2, 2), "a")}, "numbers"),
+    ({"path": np.ones((2, 2)) * 1j}, "numbers"),
+    ({"path": np.full((2, 2), THING)}, "numbers"),
+    ({"columns": []}, "`columns`"),
+    ({"columns": [3]}, "`columns`"),
+    ({"columns": [-4]}, "`columns`"),
+    ({"columns": "a"}, "`columns`"),
+    ({"columns": [0.5]}, "`columns`"),
+    ({"columns": [True]}, "`columns`"),
+    ({"columns": 1.5}, "`columns`"),
+    ({"columns": {}}, "`columns`"),
+    ({"columns": [None]}, "`columns`"),
+    ({"columns": [[0]]}, "`columns`"),
+]
+
+
+@pytest.mark.parametrize(("given", "name"), OPENED, ids=str)
+def test_wrong_arguments_of_open_rows_are_refused_by_name(given, name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for file in ("damaged.npy", "damaged.parquet", "table.csv"):
+        (tmp_path / file).write_bytes(b"PAR1 and what is no table")
+    call = {"path": TABLE} | given
+    assert_refused(lambda: datasets.open_rows(**call)[:], name, kinds=(ValueError, TypeError, OSError))
+
+
+@pytest.mark.parametrize(
+    "index", [1.5, "a", None, [0.5], [[0, 1]], [8], [-9], [True, False], (0, 1, "a")], ids=str
+)
+def test_rows_that_are_not_there_are_refused(index):
+    rows = datasets.open_rows(TABLE)
+    assert_refused(lambda: rows[index], "", kinds=(TypeError, IndexError, ValueError))
+
+
+@pytest.mark.parametrize("value", COUNTS, ids=str)
+def test_sizes_of_blocks_and_samples_are_whole_numbers(value):
+    rows = datasets.open_rows(TABLE)
+    assert_refused(lambda: list(rows.blocks(value)), "`size`")
+    assert_refused(lambda: rows.sample(value), "`n_rows`")
+
+
+STRANGE = {
+    "fewer rows": lambda block: block[:1],
+    "one axis": lambda block: block[:, 0],
+    "text": lambda block: block.astype(str),
+    "nothing": lambda block: None,
+    "complex": lambda block: block * 1j,
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_transformed_rows_that_are_none_are_blamed_on_the_function(what):
+    rows = datasets.open_rows(TABLE)
+    assert_refused(lambda: rows.map(STRANGE[what])[:], "function")
+
+
+def test_what_is_no_function_does_not_transform_rows():
+    assert_refused(lambda: datasets.open_rows(TABLE).map("mean")[:], "function")

@@ -1,0 +1,417 @@
+"""Stopped at any moment: files are complete or as they were, fitted models too, and nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import families
+import numpy as np
+import pandas as pd
+import pytest
+from interrupting import at_every_line, stopped_at_call
+from sklearn.base import clone, is_outlier_detector, is_regressor
+from sklearn.exceptions import NotFittedError
+from sklearn.svm import SVC
+from xarray import Dataset, DataTree
+
+from bayesmkl import (
+    BEMKLClassifier,
+    BEMKLMultitaskClassifier,
+    BEMKLMultitaskRegressor,
+    BEMKLRegressor,
+    KernelBank,
+    load_model,
+    save_model,
+)
+from bayesmkl._numerics import threads
+from bayesmkl._numerics.files import ABANDONED, is_partial, written_beside
+from bayesmkl._numerics.folders import scratch_folder
+from bayesmkl.cli import folders
+from bayesmkl.cli.folders import CONFIG, MODEL, folder_beside, load_run
+from bayesmkl.cli.run_config import RUN_FORMAT, RUN_VERSION
+from bayesmkl.cli.stops import Terminated
+from bayesmkl.evaluation import Comparison, compare_models
+from bayesmkl.evaluation.journal import Journal
+from bayesmkl.kernels import Gaussian
+from bayesmkl.posterior import load_posterior, save_posterior
+
+pytestmark = [
+    pytest.mark.heavy,
+    pytest.mark.family("interruptions"),
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning"
+    ),  # files closed a moment late
+]
+HERE = Path(__file__).parent
+FILES = ("_numerics/files.py",)
+KINDS = [KeyboardInterrupt, MemoryError]
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_of_limits():
+    """Where a test stops a fit in the very line that gives threads back, later tests shall not see that."""
+    yield
+    threads._INSIDE.clear()
+
+
+def partial(folder):
+    return [path for path in folder.rglob("*") if is_partial(path)]
+
+
+# -------------------------------------------------------------------------------------------------- single files
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("old", ["old", None])
+def test_a_file_is_old_or_new_wherever_writing_stops(kind, old, tmp_path):
+    target = tmp_path / "table.csv"
+    n_left = 0
+
+    def work():
+        with written_beside(target) as beside:
+            beside.write_text("new")
+
+    def check(finished):
+        nonlocal n_left
+        found = target.read_text() if target.exists() else None
+        assert found in (("new",) if finished else (old, "new"))
+        n_left += len(partial(tmp_path))
+        for path in tmp_path.iterdir():
+            path.unlink()
+        if old is not None:
+            target.write_text(old)
+
+    assert at_every_line(work, FILES, kind, check) > 10
+    assert n_left <= 1  # where the line that removes it is the one that is stopped
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_is_old_or_new_wherever_saving_stops(kind, tmp_path):
+    target = tmp_path / "model.skops"
+    old, new = KernelBank("linear"), KernelBank(["linear", "rbf"])
+    save_model(old, target)
+    before = target.read_bytes()
+
+    def check(finished):
+        found = load_model(target).kernels
+        assert found == (new.kernels if finished else found)
+        assert found in (old.kernels, new.kernels)
+        target.write_bytes(before)
+
+    files = (*FILES, "persistence/files.py")
+    assert at_every_line(lambda: save_model(new, target), files, kind, check) > 15
+
+
+def test_a_posterior_is_old_or_new_wherever_saving_stops(tmp_path):
+    trees = [DataTree.from_dict({"posterior": Dataset({"weights": ("draw", [k, 2.0])})}) for k in (0.0, 1.0)]
+    target = tmp_path / "posterior.nc"
+    save_posterior(trees[0], target)
+    before = target.read_bytes()
+
+    def check(finished):
+        if finished or target.read_bytes() != before:
+            assert load_posterior(target)["posterior/weights"].values.tolist() == [1.0, 2.0]
+        target.write_bytes(before)
+
+    files = (*FILES, "posterior/files.py")
+    assert at_every_line(lambda: save_posterior(trees[1], target), files, KeyboardInterrupt, check) > 15
+
+
+def test_what_a_killed_writer_left_goes_with_the_next_one(tmp_path):
+    target, other = tmp_path / "a.csv", tmp_path / "b.csv"
+    old, fresh, foreign, mine = (
+        tmp_path / name
+        for name in (
+            ".a.csv.0123abcd.part",
+            ".a.csv.89abcdef.part",
+            ".b.csv.0123abcd.part",
+            ".a.csv.mine.part",
+        )
+    )
+    for path in (old, fresh, foreign, mine):
+        path.write_text("half")
+    for path in (old, foreign, mine):
+        os.utime(path, (0, os.stat(path).st_mtime - 2 * ABANDONED))
+    with written_beside(target) as beside:
+        beside.write_text("whole")
+    assert sorted(tmp_path.iterdir()) == sorted(
+        (fresh, foreign, mine, target)
+    )  # somebody may write the fresh one
+    with written_beside(other) as beside:
+        beside.write_text("whole")
+    assert sorted(tmp_path.iterdir()) == sorted((fresh, mine, target, other))
+
+
+# ------------------------------------------------------------------------------------------------------- folders
+
+
+@pytest.mark.parametrize("kind", [*KINDS, Terminated])
+def test_the_folder_of_a_run_is_old_or_new_wherever_replacing_it_stops(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(folders, "load_model", lambda path: path.read_text())
+    monkeypatch.setattr(folders, "check_described", lambda *_: None)
+    target = tmp_path / "run"
+
+    def write(name):
+        with folder_beside(target, force=True) as folder:
+            config = {"format": RUN_FORMAT, "version": RUN_VERSION, "features": ["a"], "target": "b"}
+            (folder / CONFIG).write_text(json.dumps(config | {"task": "regression", "name": name}))
+            (folder / MODEL).write_text(name)
+
+    def check(finished):
+        model, config = load_run(target)
+        assert model == config["name"]
+        assert model in (("new",) if finished else ("old", "new"))
+        write("old")  # which tidies too
+        assert list(tmp_path.glob(".run.*.*")) == []
+
+    write("old")
+    assert at_every_line(lambda: write("new"), ("cli/folders.py", *FILES), kind, check) > 25
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_the_journal_of_a_comparison_never_loses_or_invents_a_cell(tmp_path):
+    X = families.data(18)
+    found = compare_models({"svm": SVC()}, X, families.labels(X, 2), cv=3, scoring="accuracy")
+    rows = found.cells.to_dict("records")
+    folder = tmp_path / "run"
+
+    def work():
+        folder.mkdir()
+        journal = Journal(folder)
+        journal.write_about(found.about)
+        for row in rows:
+            with journal.begun("data", "svm", row["split"]):
+                pass
+            journal.record(row)
+        journal.finish(found.cells, found.about)
+
+    def check(finished):
+        if folder.is_dir():
+            splits = sorted(row["split"] for row in Journal(folder).read())
+            assert splits in ([[0, 1, 2]] if finished else [[], [0], [0, 1], [0, 1, 2]])
+        if (folder / "results.csv").exists():
+            pd.testing.assert_frame_equal(Comparison.load(folder).cells, found.cells, check_exact=True)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    assert at_every_line(work, ("evaluation/journal.py", *FILES), KeyboardInterrupt, check) > 60
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_temporary_folders_vanish_wherever_work_stops(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    def work():
+        with scratch_folder() as folder:
+            (folder / "X.npy").write_bytes(b"data")
+
+    def check(finished):
+        assert len(list(tmp_path.glob("*/X.npy"))) <= 1
+        with scratch_folder():
+            pass
+        assert not list(tmp_path.glob("*/X.npy"))  # the next one removes what the last line left
+        assert not (finished and any(tmp_path.iterdir()))
+        for path in tmp_path.iterdir():
+            assert not [
+                inside.name for inside in path.iterdir() if not inside.name.startswith(".bayesmkl-owner")
+            ]
+            for inside in path.iterdir():
+                inside.unlink()
+            path.rmdir()
+
+    assert at_every_line(work, ("_numerics/folders.py",), kind, check) > 15
+
+
+# --------------------------------------------------------------------------------------------------------- models
+
+
+SHORT = {"max_iter": 3, "tol": 0.0}
+CHAINS = {"inference": "gibbs", "n_chains": 1, "n_warmup": 4, "n_draws": 10}
+BAYESIAN = {
+    "binary": BEMKLClassifier(**SHORT),
+    "one-versus-all": BEMKLClassifier(multiclass="one-versus-all", **SHORT),
+    "multinomial": BEMKLClassifier(multiclass="multinomial", **SHORT),
+    "nonnegative": BEMKLClassifier(nonnegative=True, **SHORT),
+    "missing views": BEMKLClassifier(missing_views="integrate", **SHORT),
+    "regression": BEMKLRegressor(**SHORT),
+    "compressed": BEMKLRegressor(storage="compressed", **SHORT),
+    "Gibbs": BEMKLRegressor(**SHORT, **CHAINS),
+    "classes of tasks": BEMKLMultitaskClassifier(**SHORT),
+    "tasks": BEMKLMultitaskRegressor(**SHORT),
+}
+
+
+def estimators():
+    quick = {"max_iter": 4, "tol": 0.05, "cv": 2}
+    found = dict(BAYESIAN)
+    for name, cls in families.discriminative_classes().items():
+        found[name] = cls().set_params(**{k: v for k, v in quick.items() if k in cls().get_params()})
+    return found
+
+
+def problem(model, n, seed, n_classes):
+    """Return what `fit` and `predict` take: samples, their targets, and further arguments of both."""
+    X = families.data(n, seed)
+    tasks = {"tasks": np.arange(n) % 2} if "Multitask" in type(model).__name__ else {}
+    if is_outlier_detector(model):
+        return X, None, tasks
+    return X, families.target(X) if is_regressor(model) else families.labels(X, n_classes), tasks
+
+
+def fit(model, X, y, tasks):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y, **tasks)
+
+
+@pytest.mark.parametrize("name", list(estimators()))
+def test_an_interrupted_fit_leaves_the_earlier_model(name):
+    """Whatever call a second fit is stopped at, the first model answers as before; without one, there is none."""
+    model = estimators()[name].set_params(kernels=KernelBank([Gaussian(width=1), "linear"], views="each"))
+    one, other = (
+        problem(model, 16, 5, 2),
+        problem(model, 18, 6, 2 if "Multitask" in type(model).__name__ else 3),
+    )
+    X, tasks = families.data(6, seed=9), {key: value[:6] for key, value in one[2].items()}
+    before, fresh = fit(clone(model), *one).predict(X, **tasks), clone(model)
+    fit(model, *one)
+    with stopped_at_call(0, None) as count:
+        fit(clone(model), *other)
+    for share in (0.05, 0.6, 0.97):
+        number = max(1, round(share * count[0]))
+        for refitted in (model, fresh):
+            with pytest.raises(KeyboardInterrupt), stopped_at_call(number, KeyboardInterrupt()):
+                fit(refitted, *other)
+        np.testing.assert_array_equal(model.predict(X, **tasks), before, err_msg=f"stopped at {share}")
+        with pytest.raises(NotFittedError):
+            fresh.predict(X, **tasks)
+
+
+@pytest.mark.parametrize("name", ["vb", "gibbs"])
+def test_an_interrupted_sampler_keeps_draws_and_a_terminated_one_does_not(name):
+    """Ctrl-C after draws is an answer; a signal to end is none, and no Exception that a model's error could be."""
+    X = families.data(20)
+    model = BEMKLRegressor("precomputed", inference=name, n_chains=2, n_warmup=100, n_draws=300, n_init=1)
+    stack = KernelBank("linear").fit_transform(X)
+    with stopped_at_call(0, None) as count:
+        fit(clone(model), stack, X[:, 0], {})
+    number = round(0.7 * count[0])
+    with pytest.raises(Terminated), stopped_at_call(number, Terminated(15)):
+        fit(model, stack, X[:, 0], {})
+    with pytest.raises(NotFittedError):
+        model.predict(stack)
+    assert not issubclass(Terminated, Exception | KeyboardInterrupt)
+
+
+# ------------------------------------------------------------------------------------------------------ commands
+
+
+STUDY = """
+[study]
+cv = {kind = "repeated-stratified", n_splits = 2, n_repeats = 12}
+scoring = "accuracy"
+[datasets.table]
+file = "table.csv"
+target = "kind"
+[models.BEMKL]
+estimator = "BEMKLClassifier"
+max_iter = 30
+[models.uniform]
+estimator = "UniformMKLClassifier"
+"""
+ENDS = {"SIGINT": (130, "interrupted"), "SIGTERM": (143, "terminated"), "SIGHUP": (129, "terminated")}
+BOTH = ("SIGINT", "SIGTERM")
+FEW = [
+    ("fit", ("SIGTERM",), 1),
+    ("replace", ("SIGINT",), 1),
+    ("predict", ("SIGTERM",), 1),
+    ("compare", BOTH, 1),
+    ("reproduce", ("SIGINT",), 1),
+    ("compare in two processes", ("SIGTERM",), 1),
+]
+MANY = [(name, tuple(ENDS), 2) for name, _, _ in FEW]
+
+
+def stopped(folder, plan, kills=()):
+    """Return what commands say and leave that got a signal at one moment or another."""
+    X = np.random.default_rng(5).normal(size=(60, 3))
+    table = pd.DataFrame(X, columns=list("abc")).assign(kind=np.where(X[:, 0] > 0, "yes", "no"))
+    table.to_csv(folder / "table.csv", index=False)
+    (folder / "study.toml").write_text(STUDY, encoding="utf-8")
+    command = [
+        sys.executable,
+        str(HERE / "stopping_driver.py"),
+        str(folder),
+        json.dumps(plan),
+        json.dumps(kills),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    return stopped(tmp_path_factory.mktemp("few"), FEW)
+
+
+def check_end(end):
+    """Check that a command said one line, and left nothing half done."""
+    code, word = ENDS[end["signal"]]
+    assert "Traceback" not in end["stderr"], end["stderr"]
+    assert end["left"] == [], end
+    assert end["temporary"] == [], end
+    if end["code"] == 0:  # it was done before the signal came
+        return
+    assert end["whole"], end
+    if end["code"] == 128 - code:  # it had not begun
+        assert end["stderr"] == ""
+        return
+    assert end["code"] == code, end
+    of_joblib = ("resource_tracker", "warnings.warn(")  # its tracker of semaphores speaks for itself, later
+    lines = [line for line in end["stderr"].splitlines() if not any(word in line for word in of_joblib)]
+    assert [line for line in lines if line.startswith(f"{word}: ")] == lines[-1:], lines
+
+
+@pytest.mark.parametrize(
+    ("command", "name"), [(command, name) for command, names, _ in FEW for name in names]
+)
+def test_a_stopped_command_says_one_line_and_leaves_nothing_half_done(few, command, name):
+    ends = [end for end in few if end["command"] == command and end["signal"] == name]
+    for end in ends:
+        check_end(end)
+    assert any(end["code"] in (ENDS[name][0], 128 - ENDS[name][0]) for end in ends)
+
+
+@pytest.mark.slow
+def test_many_stopped_commands_leave_nothing_half_done(tmp_path):
+    ends = stopped(tmp_path, MANY)
+    assert len(ends) >= 2 * 3 * len(MANY)
+    for end in ends:
+        check_end(end)
+
+
+@pytest.mark.slow
+def test_many_kills_in_one_and_in_two_processes_change_no_digit(tmp_path):
+    whole, *killed = stopped(tmp_path, [], [(0, 1), (40, 1), (15, 2)])
+    expected = scores(whole["out"])
+    assert len(expected) == 48
+    for end in killed:
+        assert len(end["codes"]) >= 10
+        assert set(end["codes"]) == {-9}
+        assert end["kept"] == sorted(end["kept"])
+        assert end["code"] == 0
+        assert end["temporary"] == []
+        pd.testing.assert_frame_equal(scores(end["out"]), expected, check_exact=True)
+
+
+def scores(folder):
+    """Return everything but what it cost."""
+    cells = Comparison.load(folder).cells
+    return cells[[name for name in cells if not name.endswith(("_seconds", "_mb", "_stacks"))]]

@@ -1,0 +1,110 @@
+"""Importing, fitting and predicting reach for no network, and what needs one says so where there is none."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import families
+import pandas as pd
+import pytest
+from fresh import fresh_process
+
+from bayesmkl.datasets import fetch
+
+pytestmark = [pytest.mark.family("network"), pytest.mark.heavy]
+
+COMMANDS = """
+import sys
+sys.path.insert(0, {here!r})
+import fit_everything
+sys.addaudithook(fit_everything.note_network)
+from bayesmkl.cli import main
+for command in {commands}:
+    sys.argv = ["bayesmkl", *command]
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, (command, end.code)
+assert not fit_everything.ASKED, fit_everything.ASKED
+"""
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    return fresh_process(tmp_path_factory, threads=1, hash_seed=1)
+
+
+def test_what_is_asked_for_is_seen():
+    """By the hook that the processes below have; blocked names raise, so nothing leaves the machine here either."""
+    script = f"""
+import sys, urllib.request
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import fit_everything, socket
+sys.addaudithook(fit_everything.note_network)
+try:
+    urllib.request.urlopen("http://localhost:9/", timeout=1)
+except OSError:
+    pass
+print([asked.split()[0] for asked in fit_everything.ASKED])
+pair = socket.socketpair()  # inside the machine
+pair[0].send(b"x")
+print(len(fit_everything.ASKED))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    asked, n_asked = map(eval, done.stdout.splitlines())
+    assert {"urllib.Request", "http.client.connect", "socket.getaddrinfo", "socket.connect"} >= set(asked)
+    assert "socket.connect" in asked
+    assert n_asked == len(asked)
+
+
+def test_imports_ask_no_host(fresh):
+    assert fresh.asked_by_import == []
+
+
+def test_fits_and_predictions_ask_no_host(fresh):
+    assert set(fresh.predictions) == set(families.families())
+    assert fresh.asked_by_fits == []
+
+
+@pytest.fixture
+def _offline(monkeypatch):
+    def refuse(*_arguments, **_options):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.delenv("BAYESMKL_DATA", raising=False)
+
+
+@pytest.mark.usefixtures("_offline")
+def test_every_set_that_comes_with_the_package_needs_no_network(tmp_path):
+    for name in ("iris", "wdbc", "wine", "digits", "diabetes"):
+        X, y = fetch(name, return_X_y=True, data_home=tmp_path)
+        assert len(X) == len(y)
+
+
+@pytest.mark.usefixtures("_offline")
+def test_a_download_without_network_says_what_to_do(tmp_path):
+    with pytest.raises(OSError, match=r'"sonar" \(OpenML data set \d+\).*network.*BAYESMKL_DATA'):
+        fetch("sonar", data_home=tmp_path)
+
+
+@pytest.mark.slow
+def test_the_command_line_asks_no_host(tmp_path):
+    X = families.data(40)
+    pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=families.labels(X, 2)).to_csv(
+        tmp_path / "t.csv", index=False
+    )
+    commands = [
+        ["demo", "--fast", "--out", "demo"],
+        ["fit", "t.csv", "--target", "y", "--out", "run"],
+        ["predict", "run", "t.csv", "--out", "predictions.csv"],
+        ["reproduce", "--list"],
+    ]
+    script = COMMANDS.format(here=str(Path(__file__).parent), commands=commands)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(pd.read_csv(tmp_path / "predictions.csv")) == 40

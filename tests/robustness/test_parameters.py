@@ -1,0 +1,143 @@
+"""Every constructor parameter of every estimator refuses wrong values by name, before any work."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+
+import numpy as np
+import pytest
+from parameters import ESTIMATORS, LABELS, WITH_DATA, WRONG, X, bank, estimator, fitted, target, wrong
+from sklearn.exceptions import ConvergenceWarning
+from verdicts import assert_refused, quietly
+
+from bayesmkl import KernelBank
+
+pytestmark = [pytest.mark.family("parameters"), pytest.mark.heavy]
+
+PARAMETERS = [(name, key) for name, cls in ESTIMATORS.items() for key in cls().get_params(deep=False)]
+
+
+class Worked(Exception):
+    """Kernels were evaluated, which costs time, before parameters were checked."""
+
+
+def costly(left, right):
+    raise Worked
+
+
+def refused_values():
+    """Half of the values for the first estimator that has a parameter, some for others, whose checks are the same."""
+    seen = Counter()
+    for name, parameter in PARAMETERS:
+        for i, value in enumerate(wrong(name, parameter).values):
+            quick = (i + seen[parameter]) % (12 if seen[parameter] else 2) == 0
+            marks = [] if quick else [pytest.mark.slow]
+            yield pytest.param(
+                name, parameter, value, id=f"{name}-{parameter}-{str(value)[:24]!r}", marks=marks
+            )
+        seen[parameter] += 1
+
+
+@pytest.mark.parametrize(("name", "parameter", "value"), list(refused_values()))
+def test_wrong_values_are_refused_by_name_before_any_work(name, parameter, value):
+    kernels = bank() if parameter in WITH_DATA else KernelBank([costly])
+    model = estimator(name, **{"kernels": kernels, parameter: value})
+    assert_refused(lambda: model.fit(X, target(name)), f"`{parameter}")
+    assert not [key for key in vars(model) if key.endswith("weights_")]
+
+
+def equal_values():
+    """All of them for the first estimator that has a parameter; those of others are slow together."""
+    seen = set()
+    for name, parameter in PARAMETERS:
+        marks = [pytest.mark.slow] if parameter in seen else []
+        for plain, other in wrong(name, parameter).equal:
+            label = f"{name}-{parameter}-{type(other).__name__}-{other}"
+            yield pytest.param(name, parameter, plain, other, id=label, marks=marks)
+        seen.add(parameter)
+
+
+@pytest.mark.parametrize(("name", "parameter", "plain", "other"), list(equal_values()))
+def test_equal_values_of_other_types_give_equal_models(name, parameter, plain, other):
+    results = []
+    for value in (plain, other):
+        model = estimator(name, **{parameter: value})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X, target(name))
+        results.append((model.predict(X), model.kernel_names_))
+    np.testing.assert_array_equal(results[0][0], results[1][0])
+
+
+def test_the_table_knows_every_parameter():
+    assert {key for _, key in PARAMETERS} == set(WRONG)
+    assert len(ESTIMATORS) == 28
+    assert set(LABELS) == {0, 1}
+
+
+# ------------------------------------------------------------------------------------ parameters of predictions
+
+READ_BY_PREDICTIONS = [
+    ("BEMKLClassifier", "predictive", "half"),
+    ("BEMKLClassifier", "margin", np.nan),
+    ("BEMKLRegressor", "predictive", 1),
+    ("BEMKLMultitaskClassifier", "predictive", "half"),
+    ("BEMKLMultitaskClassifier", "margin", "1"),
+    ("BEMKLMultitaskClassifier", "intermediate_scale", -1.0),
+    ("BEMKLMultitaskRegressor", "predictive", None),
+    ("SAMKLClassifier", "rule", "first"),
+    ("SAMKLClassifier", "normalize", "yes"),
+    ("LDMKLClassifier", "temperature", 0.0),
+    ("SwMKLClassifier", "psd", "none"),
+    ("SwMKLClassifier", "lowest_gate", 2.0),
+]
+
+
+@pytest.mark.parametrize(("name", "parameter", "value"), READ_BY_PREDICTIONS)
+def test_wrong_values_that_are_set_after_a_fit_are_refused_by_predictions(name, parameter, value):
+    model = fitted(name).set_params(**{parameter: value})
+    predict = "predict_proba" if name.startswith("BEMKL") and name.endswith("Classifier") else "predict"
+    assert_refused(lambda: getattr(model, predict)(X), f"`{parameter}")
+
+
+# ------------------------------------------------------------------------------------------------ extreme values
+
+EXTREME = [5e-324, 1e-200, 1e-30, 1e30, 1e200, 1.7e308]
+
+
+def numbers_of(values):
+    return [value for value in values.values if type(value) is float]
+
+
+FLOATS = [
+    (name, key)
+    for name, key in PARAMETERS
+    if np.inf in numbers_of(wrong(name, key)) and 2.5 not in numbers_of(wrong(name, key))
+]
+
+
+def extreme_values():
+    """Two of them for the first estimator that has a parameter, one for others."""
+    seen = Counter()
+    for name, parameter in FLOATS:
+        for i, value in enumerate(EXTREME):
+            quick = (i + seen[parameter]) % (6 if seen[parameter] else 3) == 0
+            marks = [] if quick else [pytest.mark.slow]
+            yield pytest.param(name, parameter, value, id=f"{name}-{parameter}-{value}", marks=marks)
+        seen[parameter] += 1
+
+
+@pytest.mark.parametrize(("name", "parameter", "value"), list(extreme_values()))
+def test_extreme_values_are_refused_by_name_or_give_finite_numbers(name, parameter, value):
+    """A warning about convergence may come, once; nothing else."""
+    model = estimator(name, **{parameter: value})
+    try:
+        quietly(lambda: model.fit(X, target(name)), ConvergenceWarning)
+    except ValueError:
+        assert_refused(lambda: model.fit(X, target(name)), f"`{parameter}")
+        return
+    scores = getattr(model, "predict" if name.endswith("Regressor") else "decision_function")(X)
+    assert np.isfinite(scores).all()
+    if hasattr(model, "predict_proba"):
+        np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
