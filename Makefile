@@ -4,9 +4,12 @@
 #   COVERAGE empty: tests without measuring their coverage make test COVERAGE=
 #   JOBS     processes that share the tests                make test JOBS=1
 #   TESTS    which of them, by their marks                  make test TESTS="not slow and not heavy"
+#   MIN_VENV environment of the lowest declared versions    make test-min MIN_VENV=.venv-min PYTHON=python3.11
+#   MUTATE   modules whose tests are tested                make mutants MUTATE=bayesmkl/bemkl/binary.py
 
 PYTHON ?= python3
 VENV ?= .venv
+MIN_VENV ?= .venv-min
 COVERAGE ?= --cov --cov-report=term
 JOBS ?= auto
 TESTS ?= not slow
@@ -17,10 +20,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow lint types layers docs reproduction performance bench track clean
+.PHONY: help demo test slow robustness mutants test-min audit lint types layers docs reproduction performance bench track clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 demo: $(VENV)/.base  ## fit BEMKL to real data, print what it found, save the plots to demo/
 	$(BIN)/bayesmkl demo --out demo/
@@ -30,6 +33,25 @@ test: $(VENV)/.test  ## unit tests, docstring examples and coverage
 
 slow: $(VENV)/.test  ## the longer studies that `make test` leaves out
 	$(BIN)/python -m pytest -m slow
+
+robustness: $(VENV)/.test  ## bad input, faults, stress: the cases tried and failed, by family
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -q tests/robustness
+
+mutants: $(VENV)/.mutants  ## do the tests notice changes of the numerical core? (an hour and more)
+	$(BIN)/python tests/robustness/mutants.py $(MUTATE)
+
+# Old releases warn of what newer ones that they build on, and that only they ask for, will drop.
+test-min: $(MIN_VENV)/.test  ## the tests with the lowest versions of everything that pyproject.toml declares
+	OPENBLAS_NUM_THREADS=1 $(MIN_VENV)/bin/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "$(TESTS)" \
+	    -W ignore::DeprecationWarning
+
+# pip-audit lives apart. Where it reaches no database it finds nothing and ends well: the table says what was looked up.
+audit: $(VENV)/.test $(VENV)/audit/.installed  ## dependencies: versions, licenses, known vulnerabilities
+	$(BIN)/python -m pip check
+	rm -f $(VENV)/audit/found.json
+	-$(VENV)/audit/bin/pip-audit --path $$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	    --skip-editable --progress-spinner off --format json --output $(VENV)/audit/found.json 2>&1 | tail -n 1
+	$(BIN)/python tests/robustness/dependencies.py audit $(VENV)/audit/found.json
 
 lint: $(VENV)/.test  ## formatting and lint rules
 	$(BIN)/ruff format --check .
@@ -65,7 +87,7 @@ track: $(VENV)/.bench  ## time a few small things, keep the times by commit, com
 	    --benchmark-group-by=name --benchmark-columns=min,median,rounds $(if $(wildcard .benchmarks/*/*),--benchmark-compare)
 
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) build dist demo docs/_build docs/api/generated .coverage .mypy_cache .pytest_cache .ruff_cache \
+	rm -rf $(VENV) $(MIN_VENV) build dist demo docs/_build docs/api/generated .coverage .mypy_cache .pytest_cache .ruff_cache \
 	    .hypothesis .import_linter_cache
 	find bayesmkl tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -86,6 +108,22 @@ $(VENV)/.test: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
 
 $(VENV)/.bench: $(VENV)/.test
 	$(PIP_INSTALL) -e '.[bench]'
+	@touch $@
+
+$(VENV)/.mutants: $(VENV)/.test
+	$(PIP_INSTALL) -e '.[mutants]'
+	@touch $@
+
+$(VENV)/audit/.installed: $(VENV)/.created
+	$(PYTHON) -m venv $(VENV)/audit
+	$(VENV)/audit/bin/python -m pip install -qq pip-audit
+	@touch $@
+
+$(MIN_VENV)/.test: pyproject.toml tests/robustness/dependencies.py
+	$(PYTHON) -m venv $(MIN_VENV)
+	$(MIN_VENV)/bin/python -m pip install -qq packaging
+	$(MIN_VENV)/bin/python tests/robustness/dependencies.py lowest >$(MIN_VENV)/lowest.txt
+	$(MIN_VENV)/bin/python -m pip install -qq -c $(MIN_VENV)/lowest.txt -e '.[test]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml bayesmkl/__init__.py

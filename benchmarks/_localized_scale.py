@@ -74,9 +74,9 @@ class LibSVMClock:
         times = self.seconds[name]
 
         class Timed(machine):  # type: ignore[misc, valid-type]
-            def fit(self, *arguments: Any) -> Any:
+            def fit(self, *arguments: Any, **options: Any) -> Any:
                 start = time.process_time()
-                super().fit(*arguments)
+                super().fit(*arguments, **options)
                 times.append(time.process_time() - start)
                 return self
 

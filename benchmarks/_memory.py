@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["MB", "Peak", "alone", "peak_of"]
+__all__ = ["MB", "Peak", "alone", "peak_of", "resident"]
 
 MB = 1e6
 STATUS = Path("/proc/self/status")
@@ -33,6 +33,11 @@ def peak_of(function: Callable[[], Any]) -> tuple[Any, Peak]:
     result = function()
     most = _status("VmHWM:")
     return result, Peak(most - before, most)
+
+
+def resident() -> int | None:
+    """Return the memory of this process now, in bytes; None where the operating system does not say."""
+    return _status("VmRSS:") if STATUS.exists() else None
 
 
 def alone(function: Callable[..., Any], *arguments: Any) -> Any:
