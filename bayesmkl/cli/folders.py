@@ -8,7 +8,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ CONFIG = "config.json"
 MODEL = "model.skops"
 # ends of the names of the folder that is written, of the one that it replaces, and of one that is being removed
 NEW, OLD, GONE = ".part", ".old", ".gone"
+PATIENCE = 1000  # milliseconds
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # somebody else's folder is where one should go
 
 
@@ -68,7 +70,7 @@ def folder_beside(path: Path, force: bool) -> Iterator[Path]:
     with ExitStack() as locks, ExitStack() as last:
         last.callback(_clear, target, begun, beside, old)
         begun.mkdir()
-        _hold(begun, locks)  # says that somebody is at work
+        unlock = _hold(begun, locks)  # says that somebody is at work
         begun.rename(beside)  # now others see it
         try:
             yield beside
@@ -77,31 +79,44 @@ def folder_beside(path: Path, force: bool) -> Iterator[Path]:
                 target.rename(old)
                 _hold(old, locks)  # it is still ours once `beside` has gone to its place
             _move(beside, target)
+            unlock()  # whoever replaces it next may have it
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
             raise not_written(f"--out {str(path)!r}", error) from error
 
 
-def _hold(folder: Path, locks: ExitStack) -> None:
-    """Lock a folder until `locks` is closed."""
-    unlock = lock_if_possible(folder)
-    if unlock is not None:
-        locks.callback(unlock)
+def _hold(folder: Path, locks: ExitStack) -> Callable[[], None]:
+    """Lock a folder until `locks` is closed or the result is called; waits for the run that has just written it."""
+    for _ in range(PATIENCE):
+        unlock = lock_if_possible(folder)
+        if unlock is not None:
+            locks.callback(unlock)
+            return unlock
+        time.sleep(0.001)
+    return lambda: None
 
 
 def _clear(target: Path, begun: Path, beside: Path, old: Path) -> None:
-    """Put back what was there before, unless it has been replaced, and remove the rest."""
-    if old.is_dir() and not target.exists():
+    """Put back what was there before, if `beside` has not come to its place, and remove the rest."""
+    if beside.is_dir() and old.is_dir() and not target.exists():
         try:
             old.rename(target)
         except OSError as error:
             if error.errno not in TAKEN:  # nobody else was faster: `old` is all there is
                 raise
-    with suppress(OSError):  # half of it must never look like a run that is to be put back
-        old.rename(old.with_suffix(GONE))
-    for folder in (begun, beside, old.with_suffix(GONE)):
-        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(begun, ignore_errors=True)
+    for folder in (beside, old):
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder if it is there; half of it never looks like a run that is to be put back."""
+    gone = folder.with_suffix(GONE)
+    with suppress(OSError):
+        if folder != gone:
+            folder.rename(gone)
+        shutil.rmtree(gone)
 
 
 def _move(beside: Path, target: Path) -> None:
@@ -129,7 +144,7 @@ def _tidy(target: Path) -> None:
             if left.suffix == OLD and not target.exists():
                 left.rename(target)
             else:
-                shutil.rmtree(left)
+                _remove(left)
             unlock()
 
 

@@ -55,13 +55,14 @@ def test_one_of_several_runs_becomes_a_new_folder(found):
     assert found["new"]["left"] == ["run"]
 
 
-def test_runs_that_replace_each_other_leave_one_that_is_whole(found):
-    assert all(one.startswith("done ") for one in found["replaced"]["said"]), found["replaced"]["said"]
-    assert sum(int(one.split()[1]) for one in found["replaced"]["said"]) > 0
-    writers = {json.loads(text)["writer"] for text in found["replaced"]["texts"]}
-    assert len(writers) == 1
-    assert len(found["replaced"]["texts"]) == 2
-    assert found["replaced"]["left"] == ["run"]
+@pytest.mark.parametrize("how", ["replaced", "slowly replaced"])
+def test_runs_that_replace_each_other_leave_one_that_is_whole(found, how):
+    said, texts = found[how]["said"], found[how]["texts"]
+    assert all(one.startswith("done ") for one in said), said
+    assert sum(int(one.split()[1]) for one in said) > 0
+    assert len({json.loads(text)["writer"] for text in texts}) == 1
+    assert len(texts) == 2
+    assert found[how]["left"] == ["run"]
 
 
 def test_a_folder_takes_one_comparison_at_a_time(found):

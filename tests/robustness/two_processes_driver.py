@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import shutil
 import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 N_WRITES = 25
 
@@ -70,13 +74,15 @@ def models(folder: Path) -> dict:
     return {"said": said, "left": sorted(p.name for p in folder.iterdir()), "last": reader_of_models(path)}
 
 
-def runs(folder: Path, force: bool) -> dict:
+def runs(folder: Path, force: bool, slowly: bool = False) -> dict:
     """Several processes that become the same folder, one of them a moment later than it had checked."""
     from bayesmkl.cli.folders import CONFIG, folder_beside
 
     def writer(k: int) -> Callable[[], object]:
         def write() -> str:
             done = 0
+            if slowly:
+                slow_motion(k)
             for _ in range(N_WRITES if force else 1):
                 try:
                     with folder_beside(folder / "run", force) as beside:
@@ -98,6 +104,32 @@ def runs(folder: Path, force: bool) -> dict:
     said = together([writer(k) for k in range(3)])
     texts = [path.read_text() for path in sorted((folder / "run").iterdir())]
     return {"said": said, "left": sorted(p.name for p in folder.iterdir()), "texts": texts}
+
+
+def slow_motion(seed: int) -> None:
+    """In this process, let others come between any two steps in which a run takes the place of another."""
+    from bayesmkl.cli import folders
+
+    rng = random.Random(seed)
+    rename, rmtree = Path.rename, shutil.rmtree
+
+    def pause() -> None:
+        time.sleep(rng.choice([0.0, 0.004 * rng.random()]))
+
+    def rename_slowly(self: Path, target: Path) -> Path:
+        found = rename(self, target)
+        pause()
+        return found
+
+    def remove_slowly(folder: Path, ignore_errors: bool = False) -> None:
+        with suppress(OSError):
+            for path in sorted(folder.iterdir()):
+                path.unlink()
+                pause()
+        rmtree(folder, ignore_errors)
+
+    Path.rename = rename_slowly
+    folders.shutil = SimpleNamespace(rmtree=remove_slowly)
 
 
 def comparisons(folder: Path) -> dict:
@@ -127,6 +159,7 @@ def main(folder: Path) -> None:
         "models": models(folder),
         "new": runs(folder / "new", force=False),
         "replaced": runs(folder / "replaced", force=True),
+        "slowly replaced": runs(folder / "slowly", force=True, slowly=True),
         "comparisons": comparisons(folder / "comparison"),
     }
     sys.stdout.write(json.dumps(found))
