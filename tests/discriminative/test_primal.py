@@ -265,7 +265,7 @@ def test_dual_value_equals_a_general_solver(kernel, labels, target, name, reg):
 def test_solutions_are_canonical(kernel, labels, target, name, solver):
     problem = problem_of(name, labels, target, 0.05)
     v, b, dual, gap = solve_primal(kernel, problem, solver, 1e-9).solution
-    tolerance = 1e-10 if solver == "newton" else 1e-6
+    tolerance = 1e-10 if solver == "newton" else 5e-6  # a gap of 1e-9 allows its root
     np.testing.assert_allclose(
         v, -problem.loss.slopes(kernel @ v + b) / problem.reg, rtol=0.0, atol=tolerance * np.abs(v).max()
     )

@@ -482,7 +482,7 @@ def test_more_kernels_than_samples(name):
     found = [scores(models[0], features), scores(models[1], features[:, order])]
     assert np.isfinite(found[0]).all()
     if name not in ORDER_MATTERS:
-        assert_close(found[1], found[0], 2e-2)  # iterations in another order, stopped early
+        assert_close(found[1], found[0], 5e-2)  # iterations in another order, stopped early
 
 
 # Gates over features start at random values; of kernels that are equally good the first is taken.
