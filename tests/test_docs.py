@@ -88,7 +88,7 @@ def test_every_public_name_is_in_the_api_reference(module):
 
 MODULES_IN_EQUATION_TABLES |= {
     module.name: f"bayesmkl.discriminative.{module.name}"
-    for module in pkgutil.iter_modules([str(DOCS.parent / "bayesmkl" / "discriminative")])
+    for module in pkgutil.iter_modules([str(Path(bayesmkl.__file__).parent / "discriminative")])
 }
 
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 ROOT = Path(__file__).resolve().parents[1]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DECIMAL = re.compile(r"(-?\d+\.\d+)")

@@ -23,6 +23,8 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl import binary, regression
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
 
+pytestmark = pytest.mark.heavy
+
 N_SAMPLES, N_KERNELS = 40, 10
 AGREEMENT = 1e-9
 FIFTY = LoopOptions(max_iter=50, tol=0.0, accelerate=False)

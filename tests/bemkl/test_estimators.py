@@ -22,6 +22,8 @@ from bayesmkl.bemkl import Gamma
 from bayesmkl.datasets import load_diabetes, load_iris, load_wdbc, make_multiview
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 
+pytestmark = pytest.mark.heavy
+
 BANK = KernelBank(
     [Gaussian(width=2), Linear(), Polynomial(degree=2)], views={"left": [0, 1], "right": [2, 3]}
 )

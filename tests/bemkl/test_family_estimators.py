@@ -22,6 +22,8 @@ from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 BANK = KernelBank(
     [Gaussian(width=2), Linear(), Polynomial(degree=2)], views={"left": [0, 1], "right": [2, 3]}
 )

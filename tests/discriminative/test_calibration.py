@@ -18,6 +18,7 @@ from bayesmkl.kernels import Gaussian, Linear
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),
+    pytest.mark.heavy,
 ]
 BANK = KernelBank([Gaussian(width=1), Linear()], normalize=None)  # no statistics: folds of a stack are exact
 FOLDS = StratifiedKFold(3, shuffle=True, random_state=0)

@@ -26,6 +26,8 @@ from bayesmkl.discriminative.uniform import fit_uniform
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 TIGHT = 1e-9
 MACHINE = 1e-6  # two solutions of LibSVM at tolerance TIGHT, relative to the scores
 

@@ -13,6 +13,7 @@ pytestmark = [
         "ignore::bayesmkl.kernels.KernelQualityWarning"
     ),  # duplicates and zeros on purpose
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.heavy,
 ]
 ALL = CASES + REGRESSION_CASES
 N_TRAIN = 44

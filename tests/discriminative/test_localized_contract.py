@@ -22,6 +22,7 @@ from bayesmkl.kernels.stack import DenseStack
 pytestmark = [
     pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.heavy,
 ]
 BANK = KernelBank([Gaussian(width=2), Polynomial(degree=2), Linear()], normalize="spherical")
 N_TRAIN = 70

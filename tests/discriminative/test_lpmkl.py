@@ -16,6 +16,8 @@ from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
 from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 NORMS = [1.0, 1.1, 4.0 / 3.0, 2.0, 4.0, 8.0]
 TIGHT = 1e-6
 MACHINE = 2e-3  # scores of two solutions at a gap of TIGHT

@@ -23,6 +23,8 @@ from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.columns import BankColumns
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 HARD = 1e5  # LibSVM's C for a hard margin
 
 

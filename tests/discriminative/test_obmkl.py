@@ -31,6 +31,8 @@ from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.alignment import empirical_optimal_kernel, frobenius_gram
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 TIGHT = 1e-9
 FIXED = 1e-7  # of the alternation: LibSVM's rounding moves weights by 1e-8
 MACHINE = 1e-6

@@ -20,6 +20,8 @@ from bayesmkl.discriminative.primalmkl import _update_weights, fit_primalmkl
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 N = 60
 WIDTHS = (0.3, 1.0, 3.0, 9.0)
 SOLVERS = ("newton", "truncated", "pcg")

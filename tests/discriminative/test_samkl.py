@@ -27,6 +27,8 @@ from bayesmkl.discriminative.samkl import (
 )
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 TIGHT = 1e-6  # duality gap, relative, of the fits that are compared to numbers
 
 

@@ -15,6 +15,8 @@ from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
 from bayesmkl.discriminative.simplemkl import SOLVERS, SimpleMKLOptions, fit_simplemkl, reduced_gradient
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 TIGHT = 1e-6
 MACHINE = 2e-3  # scores of two solutions at a gap of TIGHT
 

@@ -9,6 +9,8 @@ from helpers import SAME_FORMULA, assert_same, frozen
 
 from bayesmkl.kernels.stack import DenseStack
 
+pytestmark = pytest.mark.heavy
+
 SHAPES = [(1, 4, 4), (3, 6, 6), (4, 7, 5), (4, 3, 8), (2, 1, 5)]
 RECTANGLES = pytest.mark.parametrize("shape", SHAPES, ids=str)
 SQUARES = pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape[1] == shape[2]], ids=str)

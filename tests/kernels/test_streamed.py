@@ -29,6 +29,8 @@ from bayesmkl.kernels.stack import DenseStack
 from bayesmkl.kernels.streamed import streamed_stack
 from bayesmkl.kernels.tiles import KernelTiles, Room
 
+pytestmark = pytest.mark.heavy
+
 N, B = 103, 12
 
 

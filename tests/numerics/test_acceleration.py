@@ -25,6 +25,8 @@ from bayesmkl._numerics.acceleration import (
 )
 from bayesmkl._numerics.convergence import Outcome
 
+pytestmark = pytest.mark.heavy
+
 
 class Carry(NamedTuple):
     precision: Any

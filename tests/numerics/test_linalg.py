@@ -9,6 +9,8 @@ from helpers import SAME_FORMULA, assert_same, frozen, random_covariance
 
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.mark.parametrize("size", [1, 2, 5, 40])
 def test_spd_inverse_against_numpy(xp, rng, size):

@@ -13,6 +13,8 @@ from scipy.special import log_ndtr
 from bayesmkl._numerics.quadrant import draw_quadrant, quadrant_moments, quadrant_quantiles
 from bayesmkl._numerics.truncated_normal import truncated_moments
 
+pytestmark = pytest.mark.heavy
+
 # linear term, diagonal of the precision, its correlation: mild, both deep in the tail, one there, nearly collinear
 CASES = [
     ((0.0, 0.0), (1.0, 1.0), 0.5),

@@ -18,6 +18,8 @@ from bayesmkl._numerics.truncated_normal import (
     truncated_moments,
 )
 
+pytestmark = pytest.mark.heavy
+
 # Dense around the switch between the formulas, around zero, and out to both extremes.
 Z = np.concatenate(
     [

@@ -19,6 +19,8 @@ from bayesmkl.posterior.importance import _advice, _log_ray, _Marginal, importan
 from bayesmkl.posterior.marginal import first_sites, log_marginal, target_of
 from bayesmkl.posterior.psis import good_k, smooth_weights
 
+pytestmark = pytest.mark.heavy
+
 
 def normal_log_ratios(rng, ratio, n_draws=4000, size=3):
     """Draws from q = N(0, 1) against p = N(0, ratio²), in `size` dimensions."""

@@ -34,6 +34,8 @@ from bayesmkl.posterior import (
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 
+pytestmark = pytest.mark.heavy
+
 MODELS = {
     "shared_model": ("class", 3),
     "multinomial_model": ("class", 3),

@@ -14,30 +14,34 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import bayesmkl
+
 pytestmark = pytest.mark.family("supply chain")
 
 RUNTIME = {canonicalize_name(one.name): one for one in dependencies.declared()}
 NEEDED = dependencies.needed(dependencies.declared())
+INSTALLED = packages_distributions()
 OPTIONAL = {"dask", "distributed", "scikit-posthocs", "baycomp"}  # asked for where they are used
 
 
 def imported():
     """Return the packages of others that the modules of this one import, with one module each."""
     found = {}
-    for path in sorted((dependencies.ROOT / "bayesmkl").rglob("*.py")):
+    package = Path(bayesmkl.__file__).parent
+    for path in sorted(package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
             for name in names:
                 top = name.split(".")[0]
                 if top not in sys.stdlib_module_names and top != "bayesmkl":
-                    found[top] = path.relative_to(dependencies.ROOT)
+                    found[top] = path.relative_to(package)
     return found
 
 
 @pytest.mark.parametrize(("module", "where"), imported().items())
 def test_what_is_imported_is_declared(module, where):
-    names = {canonicalize_name(name) for name in packages_distributions().get(module, ())}
+    names = {canonicalize_name(name) for name in INSTALLED.get(module, ())}
     if not names:
         pytest.skip(f"{module}, for {where}, is not installed")
     assert names & (RUNTIME.keys() | OPTIONAL), f"{where} imports {module}"
