@@ -21,6 +21,7 @@ STORAGES = ("auto", "dense", "compressed", "float32", "streamed")
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
 SHARE = 0.5  # of the available memory, beyond which kernels are evaluated anew rather than held
 INSPECTED_ROWS = 500  # of kernels that are never held
+ROWS_AT_ONCE = 16
 REMEDY = "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer kernels or samples."
 
 
@@ -165,9 +166,15 @@ def _inspect_sample(request: _Request) -> None:
     """Judge the kernels on some rows, where all of them are never in one place."""
     n_rows = len(request.X)
     chosen = np.unique(np.linspace(0, n_rows - 1, min(n_rows, INSPECTED_ROWS)).astype(int))
-    kernels = request.bank.evaluate(request.X[chosen])
+    if request.bank.landmarks_ is not None:
+        kernels = request.bank.evaluate(request.X[chosen])
+    else:  # a few rows against all samples at a time: those of all would be as large as a matrix of all pairs
+        blocks = np.array_split(chosen, -(-len(chosen) // ROWS_AT_ONCE))
+        kernels = np.concatenate(
+            [request.bank.evaluate(request.X[rows])[:, :, chosen] for rows in blocks], axis=1
+        )
     inspector = request.inspector()
-    for kernel in kernels if request.bank.landmarks_ is not None else kernels[:, :, chosen]:
+    for kernel in kernels:
         inspector.inspect(kernel)
     inspector.report()
 

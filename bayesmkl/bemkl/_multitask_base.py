@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import Storage
 from bayesmkl._numerics.validation import check_choice
@@ -287,6 +288,7 @@ class BaseMultitask(BaseBEMKL):
         self, X: Any, y: Any, tasks: Any, table: TaskTable, metric: Callable[..., float], weight: Any = None
     ) -> float:
         """Average `metric` over the tasks that `table`, made of `y`, has at least two values of."""
+        check_is_fitted(self, "tasks_")
         names = getattr(y, "columns", table.names if tasks is not None else self.tasks_)
         if tasks is None and (len(table.names) != len(self.tasks_) or list(names) != self.tasks_.tolist()):
             raise ValueError(

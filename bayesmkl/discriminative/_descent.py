@@ -18,7 +18,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.units import unit_of
+from bayesmkl._numerics.units import SMALLEST, unit_of
 
 __all__ = ["SOLVERS", "Descent", "Point", "descend"]
 
@@ -132,7 +132,9 @@ def _quasi_newton(evaluate: Evaluate, start: Any, max_iter: int, accept: Accept)
         nonlocal last
         if not np.array_equal(parameters, last.parameters):
             last = evaluate(parameters.copy())
-        return last.objective / unit, last.gradient / unit
+        gradient = last.gradient / unit
+        gradient[np.abs(gradient) < SMALLEST] = 0.0  # their squares are, and steps would be divided by them
+        return last.objective / unit, gradient
 
     def callback(intermediate_result: Any) -> None:
         nonlocal lowest, n_accepted, settled

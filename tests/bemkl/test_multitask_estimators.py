@@ -390,6 +390,8 @@ def test_bad_use_of_a_fitted_model(rng):
     model = BEMKLMultitaskRegressor(BANK, **PAPER)
     with pytest.raises(NotFittedError):
         model.predict(X, tasks=[0] * 30)
+    with pytest.raises(NotFittedError):
+        model.score(X, y)
     model.fit(X, y)
     with pytest.raises(ValueError, match="must name tasks of the training samples, 0, 1, 2; got 3, 5"):
         model.predict(X, tasks=[0] * 28 + [5, 3])

@@ -11,14 +11,14 @@ from helpers import assert_same
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.svm import SVC
 
 import bayesmkl._estimator.base
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris
-from bayesmkl.discriminative import CLMKLClassifier, LpMKLClassifier
+from bayesmkl.discriminative import CLMKLClassifier, LpMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative._primal import SquaredHinge
 from bayesmkl.discriminative.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
 from bayesmkl.discriminative.estimators import clmkl
@@ -367,3 +367,9 @@ def test_too_few_steps_warn_with_the_gap(sides):
     X, y, *_ = sides
     with pytest.warns(ConvergenceWarning, match=r"max_iter=1 .*relative duality gap"):
         CLMKLClassifier(EACH, p_norm=1.1, tol=1e-5, max_iter=1).fit(X, y)
+
+
+def test_gating_matrices_need_a_fit():
+    for model in (CLMKLClassifier(), UniformMKLClassifier()):
+        with pytest.raises(NotFittedError):
+            model.gating_matrix(None, None, 0)

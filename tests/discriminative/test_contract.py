@@ -47,7 +47,7 @@ quietly = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
     pytest.mark.filterwarnings("ignore:The least populated class"),
 ]
-pytestmark = [quietly, pytest.mark.heavy]
+pytestmark = [*quietly, pytest.mark.heavy]
 
 
 def cases_of_scikit_learn():

@@ -91,6 +91,20 @@ def test_a_flat_start_is_the_end(solver):
 
 
 @EVERY
+def test_a_plain_whose_slope_cannot_be_squared_is_the_end(solver):
+    """Gradients of 1e-201, as sharp gates have them, are no direction: a step divided by their square is NaN."""
+
+    def value(at):
+        return 5.0 + float(np.where(at > 2.0, at - 2.0, 1e-201 * at).sum())
+
+    evaluate, asked = counted(value, lambda at: np.where(at > 2.0, 1.0, 1e-201))
+    found = descend(evaluate, evaluate(np.full(2, 2.5)), solver, 1e-3, 10)
+    assert all(np.isfinite(at).all() for at in asked)
+    assert found.end.objective == pytest.approx(5.0)
+    assert found.outcome is Outcome.CONVERGED
+
+
+@EVERY
 def test_a_gradient_of_the_wrong_sign_is_not_taken_for_convergence(rng, solver):
     value, gradient, center = quadratic(rng)
     evaluate, _ = counted(value, lambda at: -gradient(at))

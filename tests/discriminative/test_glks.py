@@ -28,7 +28,7 @@ def problem(rng):
 
 def objective(weights, laplacians, y, gamma, constant):
     """Minimize the printed objective over scores, through the inverse of the combined kernel."""
-    kernels = [np.linalg.pinv(laplacian) + constant for laplacian in laplacians]
+    kernels = [np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True) + constant for laplacian in laplacians]
     penalty = gamma * np.linalg.inv(np.tensordot(weights, kernels, axes=1))
     labeled = y != -1
     target = np.where(labeled, 2.0 * y - 1.0, 0.0)

@@ -375,3 +375,15 @@ def test_bad_width_of_the_tube_is_named(rng):
     X, _ = classes(rng, 20)
     with pytest.raises(ValueError, match=r"`epsilon` must be a finite number >= 0; got -1"):
         LMKLRegressor(BANK, epsilon=-1).fit(X, X[:, 0])
+
+
+def test_gates_may_become_as_sharp_as_steps():
+    """An island in waves: from this start a gate shrinks until its derivative cannot be squared."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3.0, 3.0, size=(300, 2))
+    inside = np.hypot(*X.T) < 1.95
+    y = np.where(inside, np.sin(np.pi * X[:, 0] / 1.5), np.sin(np.pi * X[:, 1] / 1.5)) > 0.0
+    bank = KernelBank(Gaussian(width=0.5), views={"across": [0], "up": [1]})
+    model = LMKLClassifier(bank, gating="gaussian", random_state=8).fit(X, y)
+    assert np.isfinite(model.gating_parameters_).all()
+    assert (np.diff(model.objective_history_) <= 0.0).all()

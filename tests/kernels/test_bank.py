@@ -530,7 +530,11 @@ def test_missing_values(bad):
 
 
 def test_use_before_fit_and_other_columns():
-    for use in (lambda bank: bank.transform(ROWS), lambda bank: bank.train_stack()):
+    for use in (
+        lambda bank: bank.transform(ROWS),
+        lambda bank: bank.train_stack(),
+        lambda bank: bank.landmark_similarity(),
+    ):
         with pytest.raises(NotFittedError):
             use(KernelBank())
     with pytest.raises(ValueError, match="X has 3 features, but KernelBank is expecting 4 features"):

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayesmkl._estimator.storage import Storage, hold_bank
 from bayesmkl.bemkl import binary, regression
 from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
 from bayesmkl.datasets import open_rows
@@ -313,6 +314,17 @@ def test_memory_is_that_of_tiles(rng, monkeypatch):
     tracemalloc.stop()
     assert stack.dense_nbytes == 8 * 6000 * 131 * 8
     assert 0.5 * stack.nbytes < peak < 1.3 * stack.nbytes < stack.dense_nbytes / 12
+
+
+def test_a_bank_without_landmarks_is_judged_on_a_sample_in_the_memory_of_a_sample(rng):
+    X = rng.normal(size=(4000, 3))
+    bank = KernelBank([Gaussian(width=width) for width in (0.5, 1.0, 2.0)]).fit(X)
+    sample = 8 * 3 * 500**2  # bytes of the kernels of 500 samples
+    tracemalloc.start()
+    hold_bank(bank, X, bank.kernel_names_, Storage("streamed"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sample < peak < 4 * sample
 
 
 def test_nbytes_of_files_counts_the_blocks_that_are_read(X):
