@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import polars as pl
 import pytest
 from cases import EVERY, quick
 from matplotlib import pyplot
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb, to_rgba
 from matplotlib.contour import QuadContourSet
 from matplotlib.figure import Figure
 from sklearn.model_selection import GridSearchCV
@@ -31,7 +32,13 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
     UniformMKLRegressor,
 )
-from bayesmkl.discriminative.plots.axes import CLASS_COLORS, KERNEL_COLORS, NEUTRAL, kernel_colors
+from bayesmkl.discriminative.plots.axes import (
+    CLASS_COLORS,
+    KERNEL_COLORS,
+    KERNEL_TINTS,
+    NEUTRAL,
+    kernel_colors,
+)
 from bayesmkl.discriminative.plots.decision import BOUNDARY, plot_decision
 from bayesmkl.discriminative.plots.gates import _order, plot_gates
 from bayesmkl.discriminative.plots.models import leading_kernels, read_classifier
@@ -96,6 +103,12 @@ def regions(ax):
 def scatter(ax, label):
     (points,) = [c for c in ax.collections if c.get_label() == label]
     return points
+
+
+def greys(colors):
+    """Luminance of colors with an opacity, on white."""
+    colors = np.array([to_rgba(color) for color in colors])
+    return 1.0 - colors[:, 3] * (1.0 - colors[:, :3] @ [0.2126, 0.7152, 0.0722])
 
 
 def legend(ax):
@@ -402,6 +415,39 @@ def test_the_most_important_of_many_kernels_have_colors():
     assert [colors[m] for m in (1, 4)] == [NEUTRAL, NEUTRAL]
     assert len(set(colors)) == 7
     assert kernel_colors(importance[:3]) == list(KERNEL_COLORS[:3])
+
+
+def test_two_classes_and_two_kernels_differ_in_grey(fitted):
+    ax = plot_decision(fitted["lmkl"], X, Y, resolution=30)
+    tints = [c.get_facecolor()[0] for c in ax.collections if isinstance(c, QuadContourSet) and c.filled]
+    classes = [scatter(ax, name).get_facecolor()[0] for name in ("blue", "red")]
+    gates = [points.get_facecolor()[0] for points in plot_gates(fitted["lmkl"]).collections]
+    for pair in (tints, classes, gates):
+        assert len(pair) == 2
+        assert np.ptp(greys(pair)) > 0.15
+    assert np.ptp([*greys(tints), 1.0]) > np.ptp(greys(tints))  # and both from what is not tinted
+    patches = ax.get_legend().legend_handles[-2:]
+    np.testing.assert_allclose([patch.get_facecolor() for patch in patches], tints)
+
+
+def test_neighbors_among_kernels_differ_in_grey_and_all_tints_in_grey_or_hatching():
+    assert np.abs(np.diff(greys(KERNEL_COLORS))).min() > 0.15
+    drawn = greys(
+        [to_rgba(color, tint) for color, (tint, _) in zip(KERNEL_COLORS, KERNEL_TINTS, strict=True)]
+    )
+    for a, b in itertools.combinations(range(len(KERNEL_COLORS)), 2):
+        assert KERNEL_TINTS[a][1] != KERNEL_TINTS[b][1] or abs(drawn[a] - drawn[b]) > 0.15
+
+
+def test_regions_of_a_third_kernel_are_hatched():
+    bank = KernelBank([Polynomial(degree=2), Gaussian(width=0.5), Gaussian(width=1.5)], normalize=None)
+    model = LMKLClassifier(bank).fit(X, Y)
+    ax = plot_decision(model, X, Y, resolution=40)
+    drawn = [c for c in ax.collections if isinstance(c, QuadContourSet) and c.filled]
+    hatched = {to_hex(c.get_facecolor()[0]).upper(): tuple(c.hatches) for c in drawn}
+    assert set(hatched) <= set(KERNEL_COLORS[:3])
+    for color, hatch in hatched.items():
+        assert hatch == (KERNEL_TINTS[KERNEL_COLORS.index(color)][1],)
 
 
 def test_no_color_means_a_class_and_a_kernel():

@@ -149,6 +149,8 @@ class TestScores:
         figure = Figure()
         ax = figure.subplots()
         assert plot_scores(few, dataset="set 2", ax=ax) is ax
+        with pytest.raises(ValueError, match="`ax` must be"):
+            plot_scores(few, dataset="set 2", ax=3)
         with pytest.raises(
             ValueError, match=r"`ax` holds one data set; choose one of \['set 0', 'set 1', 'set 2'\]"
         ):
@@ -284,6 +286,20 @@ class TestPairwise:
         for row in table.to_dict("records"):
             assert shown.loc[row["first"], row["second"]] == f"{100 * row['p_first']:.0f}"
             assert shown.loc[row["second"], row["first"]] == f"{100 * row['p_second']:.0f}"
+
+    def test_better_and_worse_differ_in_grey(self, rng):
+        ax = plot_pairwise(comparison_of(list("ABCDEF"), 1, 10, rng), test="paired_t")
+        (image,) = ax.images
+        values = image.get_array()
+        greys = image.to_rgba(values)[..., :3] @ [0.2126, 0.7152, 0.0722]
+        better, worse = (values > 0).filled(fill_value=False), (values < 0).filled(fill_value=False)
+        assert better.any()
+        assert (better == worse.T).all()
+        assert greys[worse].min() - greys[better].max() > 0.15
+        for text in ax.texts:
+            x, y = text.get_position()
+            assert text.get_color() == ("white" if greys[int(y), int(x)] < 0.5 else "black")
+        assert "dark blue: row better, pale orange: row worse" in " ".join(ax.get_xlabel().split())
 
     def test_untested_pairs_are_empty(self, few):
         shown = square(plot_pairwise(few, dataset="set 0"))

@@ -14,6 +14,7 @@ __all__ = [
     "CLASS_MARKERS",
     "KERNEL_COLORS",
     "KERNEL_MARKERS",
+    "KERNEL_TINTS",
     "NEUTRAL",
     "kernel_colors",
     "legend_below",
@@ -22,12 +23,15 @@ __all__ = [
     "shorten",
 ]
 
-# Mostly Okabe and Ito's colors, which color-blind readers tell apart: some for classes, others for kernels, so that
-# no color means two things in one plot. Shapes say the same.
-CLASS_COLORS = ("#0072B2", "#D55E00", "#7B2D8B", "#56B4E9")
+# Okabe and Ito's colors, which color-blind readers tell apart, some of them darker, so that neighbors also differ in
+# grey: some for classes, others for kernels, so that no color means two things in one plot. Shapes say the same.
+CLASS_COLORS = ("#004A7C", "#D55E00", "#7B2D8B", "#56B4E9")
 CLASS_MARKERS = ("o", "s", "^", "D", "v", "P")
-KERNEL_COLORS = ("#009E73", "#CC79A7", "#E69F00", "#5F5FC4", "#8A6E4B", "#3F9FA8")
+KERNEL_COLORS = ("#006B4E", "#CC79A7", "#EDB233", "#3D3D9E", "#6FBBC3", "#6B5135")
 KERNEL_MARKERS = ("o", "D", "^", "s", "v", "P")
+KERNEL_OPACITIES = (0.42, 0.16, 0.4, 0.2, 0.4, 0.2)  # of regions: dark and light in turn
+KERNEL_HATCHES = ("", "", "///", "\\\\\\", "...", "xx")
+KERNEL_TINTS = tuple(zip(KERNEL_OPACITIES, KERNEL_HATCHES, strict=True))
 NEUTRAL = "#777777"
 LONGEST = 30  # characters of a name that are shown
 
@@ -42,13 +46,16 @@ def new_axes(width: float, height: float) -> Axes:
     return figure.subplots()
 
 
-def legend_below(ax: Axes, handles: list[Any], inches: float, n_columns: int = 2) -> None:
+def legend_below(
+    ax: Axes, handles: list[Any], inches: float, n_columns: int = 2, marker_scale: float = 1.0
+) -> None:
     """Put a legend of labeled handles below the axes, at a distance that leaves room for their labels."""
     from matplotlib.transforms import ScaledTranslation
 
     lower = ax.transAxes + ScaledTranslation(0.0, -inches, ax.figure.dpi_scale_trans)
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0.0, 0.0), "bbox_transform": lower}
-    ax.legend(handles=handles, frameon=False, ncols=n_columns, borderaxespad=0.0, fontsize="small", **place)
+    look: dict[str, Any] = {"frameon": False, "borderaxespad": 0.0, "fontsize": "small"}
+    ax.legend(handles=handles, ncols=n_columns, markerscale=marker_scale, **look, **place)
 
 
 def kernel_colors(importance: np.ndarray) -> list[str]:

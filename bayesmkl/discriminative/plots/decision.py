@@ -12,6 +12,8 @@ from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.discriminative.plots.axes import (
     CLASS_COLORS,
     CLASS_MARKERS,
+    KERNEL_COLORS,
+    KERNEL_TINTS,
     NEUTRAL,
     kernel_colors,
     legend_below,
@@ -28,8 +30,9 @@ __all__ = ["plot_decision"]
 
 ROOM = 0.06  # around the samples, of their range
 BOUNDARY, SUPPORT_EDGE = "#111111", "#111111"
-TINT = 0.20  # opacity of a region
+OTHER_TINT = (0.20, "")  # opacity and hatching of the regions of kernels that share a grey
 LEGEND_INCHES = 0.5  # below the axes: tick labels and the label of the first feature
+MANY_ENTRIES = 8  # of the legend: up to here its first column has short ones only, and two columns fit
 
 
 class Plane(NamedTuple):
@@ -85,8 +88,12 @@ def plot_decision(
 
     Raises
     ------
+    NotFittedError
+        If `model` is not fitted.
     ValueError
         If `X` does not hold two features of the training samples, or `model` has no bank.
+    TypeError
+        If an array is a sparse matrix, or holds other objects than numbers.
 
     Notes
     -----
@@ -132,7 +139,7 @@ def plot_decision(
     ax.set(xlim=plane.first[[0, -1]], ylim=plane.second[[0, -1]], xlabel=names[0], ylabel=names[1])
     title = f"{seen.name}: {len(support)} support points of {len(samples)}"
     ax.set_title(title, loc="left", fontsize="medium")
-    legend_below(ax, handles, LEGEND_INCHES)
+    legend_below(ax, handles, LEGEND_INCHES, n_columns=2 if len(handles) <= MANY_ENTRIES else 1)
     return ax
 
 
@@ -216,7 +223,7 @@ def _draw_samples(ax: Axes, samples: np.ndarray, y: np.ndarray, classes: np.ndar
     size = float(np.clip(7000 / len(samples), 6.0, 28.0))
     handles = []
     for k, name in enumerate(classes):
-        style: dict[str, Any] = {"alpha": 0.65, "linewidths": 0, "zorder": 3, **_class_style(k)}
+        style: dict[str, Any] = {"alpha": 0.8, "linewidths": 0, "zorder": 3, **_class_style(k)}
         first, second = samples[y == name].T
         handles.append(ax.scatter(first, second, size, label=str(name), **style))
     rest = samples[~np.isin(y, classes)]
@@ -284,10 +291,22 @@ def _draw_regions(
         if lead.max() <= TIED * largest:
             continue
         levels = [TIED * largest, 2.0 * largest]
-        ax.contourf(plane.first, plane.second, lead, levels=levels, colors=[colors[m]], alpha=TINT, zorder=1)
+        tint, hatch = _tint(colors[m])
+        style: dict[str, Any] = {"colors": [tint], "hatches": [hatch], "zorder": 1}
+        region = ax.contourf(plane.first, plane.second, lead, levels=levels, **style)
+        region.set(edgecolor=colors[m], linewidth=0.0)  # the edge's color is that of the hatching
         text = f"{shorten(name)} (largest gate at {percent((at_samples == m).mean())})"
-        handles.append(Patch(facecolor=colors[m], alpha=2 * TINT, label=text))
+        handles.append(Patch(facecolor=tint, edgecolor=colors[m], hatch=hatch, linewidth=0.5, label=text))
     return handles
+
+
+def _tint(color: str) -> tuple[Any, str]:
+    """Return the tint of a kernel's regions and their hatching."""
+    from matplotlib.colors import to_rgba
+
+    tints = dict(zip(KERNEL_COLORS, KERNEL_TINTS, strict=True))
+    opacity, hatch = tints.get(color, OTHER_TINT)
+    return to_rgba(color, opacity), hatch
 
 
 def _colors(gates: np.ndarray) -> list[str]:

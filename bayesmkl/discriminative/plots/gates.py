@@ -28,7 +28,7 @@ MANY_VALUES = 12  # of `order_by`: up to here samples with one value are a group
 MANY_NAMES = 40  # kernels: up to here every one is named
 N_TICKS = 6  # on the axis of samples
 LONGEST_NAME, INCHES_PER_CHARACTER = 46, 0.07  # of a kernel
-LEGEND_INCHES = 0.5
+LEGEND_INCHES, LEGEND_SIZE = 0.5, 24.0  # below the axes; of its markers
 
 
 def plot_gates(
@@ -67,8 +67,12 @@ def plot_gates(
 
     Raises
     ------
+    NotFittedError
+        If `model` is not fitted.
     ValueError
         If `order_by` does not fit the samples, or `label` is missing.
+    TypeError
+        If an array is a sparse matrix, or holds other objects than numbers.
 
     Examples
     --------
@@ -138,7 +142,7 @@ def _draw_points(ax: Axes, gates: np.ndarray, names: list[str], shares: list[flo
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="y", color="#DDDDDD", linewidth=0.7)
     ax.set_axisbelow(True)
-    legend_below(ax, handles, LEGEND_INCHES, n_columns=1)
+    legend_below(ax, handles, LEGEND_INCHES, n_columns=1, marker_scale=(LEGEND_SIZE / size) ** 0.5)
 
 
 def _picture_size(names: list[str]) -> tuple[float, float]:

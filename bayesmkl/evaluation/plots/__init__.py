@@ -53,6 +53,22 @@ def plot(comparison: Comparison, kind: str = "scores", metric: str | None = None
     -------
     matplotlib.axes.Axes
         Its figure is ``ax.figure``: ``ax.figure.savefig("scores.png")``.
+
+    Raises
+    ------
+    ValueError
+        If `kind` or `metric` is not known, or `ax` no Axes; and as the function raises.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from bayesmkl.evaluation import compare_models
+    >>> from bayesmkl.evaluation.plots import plot
+    >>> models = {"logistic": LogisticRegression(max_iter=1000), "normal": GaussianNB()}
+    >>> found = compare_models(models, datasets=["iris"], scoring="accuracy")
+    >>> [label.get_text() for label in plot(found, "ranks").get_yticklabels()]
+    ['logistic', 'normal']
     """
     check_axes("ax", options.get("ax"))
     return PLOTS[check_choice("kind", kind, tuple(PLOTS))](comparison, metric, **options)

@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["plot_pairwise"]
 
 CELL, LEAST = 0.4, 3.0  # inches: width of a cell, and of all at least
-ENDS = (
-    "#E9A06B",
-    "#FFFFFF",
-    "#86B8DC",
-)  # row worse, no difference, row better; black text is readable on all
+ENDS = ("#F6C79F", "#FFFFFF", "#1F5F99")  # row worse, no difference, row better: pale and dark, also in grey
+LUMINANCE, DARK = (0.2126, 0.7152, 0.0722), 0.5  # of red, green and blue; texts on what is below are white
 UNTESTED = "#E4E4E4"
 
 
@@ -71,6 +68,26 @@ def plot_pairwise(
     matplotlib.axes.Axes
         Blue: the model of the row is better than that of the column; orange: worse. Texts are p-values, with a sign
         where they are below `alpha`; with "bayesian", the probability in percent that the model of the row is better.
+
+    Raises
+    ------
+    ValueError
+        If `metric` or `dataset` is not one of the comparison, or `ax` no Axes; and as
+        :func:`~bayesmkl.evaluation.significance.pairwise` raises.
+    ImportError
+        For "nemenyi" and "bayesian", if ``bayesmkl[compare]`` is not installed.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from bayesmkl.evaluation import compare_models
+    >>> from bayesmkl.evaluation.plots import plot_pairwise
+    >>> models = {"logistic": LogisticRegression(max_iter=1000), "normal": GaussianNB()}
+    >>> found = compare_models(models, datasets=["iris"], scoring="accuracy")
+    >>> ax = plot_pairwise(found, test="paired_t")
+    >>> ax.get_title(loc="left"), [label.get_text() for label in ax.get_yticklabels()]
+    ('accuracy, iris', ['logistic', 'normal'])
     """
     what = shown(comparison, metric, dataset)
     options: dict[str, Any] = {"greater_is_better": what.greater_is_better, "rope": rope, "alpha": alpha}
@@ -87,7 +104,8 @@ def plot_pairwise(
     _draw(ax, square, list(names.values()))
     where = what.datasets[0] if len(what.datasets) == 1 else f"{len(what.datasets)} data sets"
     ax.set_title(f"{what.title}, {where}", loc="left")
-    explain(ax, f"{square.explained}\n{TESTS[test]}", square_width if given is None else None)
+    text = f"{square.explained}\ndark blue: row better, pale orange: row worse\n{TESTS[test]}"
+    explain(ax, text, square_width if given is None else None)
     return ax
 
 
@@ -135,10 +153,13 @@ def _draw(ax: Axes, square: Square, names: list[str]) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
     colors = LinearSegmentedColormap.from_list("pairs", ENDS).with_extremes(bad=UNTESTED)
-    ax.imshow(np.ma.masked_invalid(square.values), cmap=colors, vmin=-1.0, vmax=1.0, aspect="equal")
+    values = np.ma.masked_invalid(square.values)
+    image = ax.imshow(values, cmap=colors, vmin=-1.0, vmax=1.0, aspect="equal")
     size = 6.0 if len(names) > 8 else 8.0
+    greys = image.to_rgba(values)[..., :3] @ LUMINANCE
     for (i, j), text in np.ndenumerate(square.texts):
-        ax.text(j, i, text, ha="center", va="center", fontsize=size)
+        color = "white" if greys[i, j] < DARK else "black"
+        ax.text(j, i, text, ha="center", va="center", fontsize=size, color=color)
     ax.set_xticks(range(len(names)), names, rotation=90)
     ax.set_yticks(range(len(names)), names)
     ax.xaxis.tick_top()

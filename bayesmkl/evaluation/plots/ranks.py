@@ -51,6 +51,23 @@ def plot_ranks(
     -------
     matplotlib.axes.Axes
         Circles as large as a rank is frequent, diamonds at the mean ranks.
+
+    Raises
+    ------
+    ValueError
+        If `metric` is not one of the comparison, or `ax` no Axes, or `alpha` not strictly between
+        0 and 1.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from bayesmkl.evaluation import compare_models
+    >>> from bayesmkl.evaluation.plots import plot_ranks
+    >>> models = {"logistic": LogisticRegression(max_iter=1000), "normal": GaussianNB()}
+    >>> found = compare_models(models, datasets=["iris"], scoring="accuracy")
+    >>> [label.get_text() for label in plot_ranks(found).get_yticklabels()]
+    ['logistic', 'normal']
     """
     alpha = check_level(alpha)
     what = shown(comparison, metric)
@@ -106,18 +123,32 @@ def plot_critical_difference(
     Returns
     -------
     matplotlib.axes.Axes
+        With the axis of mean ranks on top, 1 at the left.
 
     Raises
     ------
     ImportError
         If scikit-posthocs, which draws it, is not installed; it is part of ``bayesmkl[compare]``.
     ValueError
-        If there are fewer than three models with all results or two data sets.
+        If there are fewer than three models with all results or two data sets, `metric` is not one of the comparison,
+        `ax` no Axes, or `alpha` not strictly between 0 and 1.
 
     References
     ----------
     .. [1] J. Demšar, "Statistical comparisons of classifiers over multiple data sets", Journal of Machine Learning
        Research 7, 2006.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from bayesmkl.evaluation import compare_models
+    >>> from bayesmkl.evaluation.plots import plot_critical_difference
+    >>> models = {"logistic": LogisticRegression(max_iter=1000), "normal": GaussianNB(), "none": DummyClassifier()}
+    >>> found = compare_models(models, datasets=["iris", "wdbc"], scoring="accuracy")
+    >>> plot_critical_difference(found).get_title(loc="left").partition(";")[0]
+    'accuracy: mean ranks over 2 data sets'
     """
     alpha = check_level(alpha)
     what = shown(comparison, metric)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from bayesmkl._numerics.validation import check_number
+from bayesmkl._numerics.validation import check_axes, check_number
 from bayesmkl.evaluation.plots.parts import (
     Shown,
     explain,
@@ -70,6 +70,12 @@ def plot_scores(
         The first panel; all are in ``ax.figure.axes``. Models are sorted by mean rank, the best on top; the best mean
         of a panel is a diamond, the others are circles.
 
+    Raises
+    ------
+    ValueError
+        If `metric` or `dataset` is not one of the comparison, or `ax` no Axes or for one data set while several are
+        shown; if `confidence` is not positive.
+
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
@@ -81,6 +87,7 @@ def plot_scores(
     >>> plot_scores(found).get_xlabel().splitlines()[0]
     'accuracy (higher is better)'
     """
+    check_axes("ax", ax)
     confidence = check_number("confidence", confidence, low=0.0)
     what = shown(comparison, metric, dataset)
     names = _names(what)
@@ -167,7 +174,19 @@ def plot_time(
     Raises
     ------
     ValueError
-        If no model has a score on every split.
+        If no model has a score on every split, `metric` or `dataset` is not one of the comparison, or `ax` no Axes.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from bayesmkl.evaluation import compare_models
+    >>> from bayesmkl.evaluation.plots import plot_time
+    >>> models = {"logistic": LogisticRegression(max_iter=1000), "normal": GaussianNB()}
+    >>> found = compare_models(models, datasets=["iris"], scoring="accuracy")
+    >>> ax = plot_time(found)
+    >>> ax.get_ylabel(), ax.get_xscale()
+    ('accuracy (higher is better)', 'log')
     """
     what = shown(comparison, metric, dataset)
     table = _costs(comparison, what)
