@@ -66,6 +66,13 @@ ReadoutUpdate = Callable[[Any, Any, Any, Any], Any]
 class Gamma(NamedTuple):
     """Gamma distribution by concentration (shape) and rate (1 / scale).
 
+    Parameters
+    ----------
+    concentration : float or ndarray of any shape
+        Shape of the distribution, positive.
+    rate : float or ndarray of the shape of `concentration`
+        The reciprocal of the scale, positive.
+
     Examples
     --------
     >>> Gamma(2.0, 4.0).mean
@@ -91,7 +98,18 @@ class Gamma(NamedTuple):
         return self.rate / (self.concentration - 1.0)
 
     def bound(self, prior: Gamma) -> Any:
-        """Return ``E[log prior] + entropy``, summed: this factor's own share of the ELBO."""
+        """Return ``E[log prior] + entropy``, summed: this factor's own share of the ELBO.
+
+        Parameters
+        ----------
+        prior : Gamma
+            Concentration and rate of the prior, one for all entries of this factor or one for each.
+
+        Returns
+        -------
+        float
+            In nats; minus the Kullback-Leibler divergence from the prior, at most 0.
+        """
         return -gamma_divergence(self.concentration, self.rate, prior.concentration, prior.rate).sum()
 
 

@@ -171,6 +171,14 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         "svi"); not set by "vb".
     target_ : ndarray of shape (n_samples,) **
         Training labels as the model sees them, -1 and +1, and 0 for unlabeled samples.
+    storage_ : str
+        How training kernels were held: "dense", "compressed", "float32" or "streamed".
+    kernel_bytes_ : int
+        Bytes that they took.
+    present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
+        Which training samples have the view of each kernel, with ``missing_views="integrate"``; else None.
+    training_factors_ : object or None
+        The factors of "compressed" kernels of a bank, where predictions go through them.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -302,11 +310,14 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         Returns
         -------
         self : BEMKLClassifier
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
 
         Warns
         -----
@@ -456,6 +467,17 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             Predictive mean.
         std : ndarray of the same shape
             Predictive standard deviation, if `return_std`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+            known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         model, scores = self._scores(X)
         mean, std = (_squeeze(moment) for moment in model.moments(scores))
@@ -473,6 +495,17 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         -------
         ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes and for labels
             Positive for ``classes_[1]`` in the binary case. Finite where probabilities round to 0 and 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+            known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         model, scores = self._scores(X)
         return _squeeze(model.log_odds(scores, self._margin()))
@@ -491,6 +524,17 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             In the order of `classes_`. Of labels, the probability that a sample has each of them. For more than two
             classes, the probabilities of each class against the rest normalized to sum to one, or under "multinomial"
             those of the model.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+            known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         model, scores = self._scores(X)
         if self.is_multilabel_:
@@ -511,6 +555,17 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         -------
         ndarray of shape (n_rows,), or (n_rows, n_labels) of 0 and 1
             Labels from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+            known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         odds = self.decision_function(X)
         if self.is_multilabel_:

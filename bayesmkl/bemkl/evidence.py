@@ -37,7 +37,7 @@ RESULTS = ["elbo", "difference", "converged", "n_iter", "n_kernels", "seconds", 
 class EvidenceSearch:
     """What `select_by_elbo` found; printing it shows the table.
 
-    Attributes
+    Parameters
     ----------
     best_estimator_ : estimator
         The candidate with the highest bound, fitted.
@@ -50,6 +50,18 @@ class EvidenceSearch:
         ``elbo`` in nats, ``difference`` to the highest, ``converged``, ``n_iter`` (sweeps, of all models of a
         candidate together), ``n_kernels``, ``seconds`` and ``error`` (empty, or why the fit failed). The index is
         the candidate's position in the grid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank, select_by_elbo
+    >>> from bayesmkl.kernels import Gaussian
+    >>> X = np.linspace(-3, 3, 40)[:, None]
+    >>> y = np.sin(2 * X[:, 0])
+    >>> grid = {"kernels": [KernelBank(Gaussian(width=width)) for width in (1, 10)]}
+    >>> found = select_by_elbo(BEMKLRegressor(), grid, X, y)
+    >>> found.table["kernels"].iloc[0].kernels.width, bool(found.best_elbo_ == found.table["elbo"].max())
+    (1, True)
     """
 
     best_estimator_: Any
@@ -119,7 +131,7 @@ def select_by_elbo(
         reached with two underscores, ``bemkl__kernels__views``.
     X : array-like or DataFrame of shape (n_samples, n_features), or kernels
         Training samples.
-    y : array-like
+    y : array-like of shape (n_samples,), or (n_samples, n_outputs) where `estimator` takes several
         Labels or targets.
     n_jobs : int, default=None
         Fits that run at the same time, in processes of their own; None is one, -1 as many as there are cores.
@@ -136,7 +148,10 @@ def select_by_elbo(
     Raises
     ------
     ValueError
-        If the bounds of the candidates would not compare, see Notes, or all fits fail.
+        If the bounds of the candidates would not compare, see Notes; for a `param_grid`, `n_jobs` or `verbose` that
+        cannot be read; or if all fits fail.
+    TypeError
+        If `estimator` is none.
 
     Warns
     -----

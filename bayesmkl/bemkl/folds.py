@@ -46,7 +46,29 @@ DEVICE_SHARE = 0.25  # of the memory of an accelerator, for kernels of folds tha
 
 
 class CrossFit(NamedTuple):
-    """One fit of `cross_fit`."""
+    """One fit of `cross_fit`.
+
+    Parameters
+    ----------
+    estimator : BEMKLClassifier or BEMKLRegressor
+        Fitted to the samples of `train`.
+    parameters : dict
+        Its entry of the grid.
+    train : ndarray of int, of shape (n_train,)
+        Positions of the samples that it was fitted to.
+    test : ndarray of int, of shape (n_test,)
+        Positions of the samples that its fold leaves out.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bayesmkl import BEMKLClassifier, KernelBank
+    >>> from bayesmkl.bemkl import cross_fit
+    >>> X, y = load_iris(return_X_y=True)
+    >>> fit = cross_fit(BEMKLClassifier(KernelBank("rbf")), X[50::2], y[50::2], cv=2)[0]
+    >>> fit.train.shape, fit.test.shape, fit.parameters
+    ((25,), (25,), {})
+    """
 
     estimator: Any
     """Fitted."""

@@ -112,7 +112,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         Posterior mean of every task's intercept.
     dual_coef_ : ndarray of shape (n_tasks, n_samples)
         Posterior mean of every task's sample weights; 0 for samples that lack the task.
-    task_samples_ : tuple of ndarray
+    task_samples_ : tuple of ndarray of shape (n_samples_of_task,)
         Positions of the training samples of every task.
     y_mean_, y_scale_ : ndarray of shape (n_tasks,)
         Mean and standard deviation by which each task's targets were standardized.
@@ -233,12 +233,15 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         Returns
         -------
         self : BEMKLMultitaskRegressor
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             For invalid parameters or data, such as a task without samples; the message names the argument and the
             remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers.
 
         Warns
         -----
@@ -309,6 +312,17 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
             Predictive mean, in the units of each task's targets.
         std : ndarray of the same shape
             Predictive standard deviation, if `return_std`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity; if `tasks` does not name a task of the training samples for every row; or for a `predictive`
+            that is not known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
 
         def moments(t: int, one: Any, score: Any) -> np.ndarray:
@@ -338,6 +352,16 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         -------
         float
             Mean :math:`R^2`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `y` does not have a column per task of the model, or `tasks` the task of every row, or no task has two
+            values; and for an `X` that `predict` refuses.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds what cannot be read.
         """
         return self._mean_score(X, y, tasks, target_table(y, tasks), r2_score, sample_weight)
 
@@ -371,13 +395,29 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     margin : float, default=1.0
         :math:`\nu \ge 0`, the same in every task.
     intermediate_scale : float, default=1.0
-        Standard deviation of the intermediate outputs, the same in every task.
+        :math:`\sigma_g`, standard deviation of the intermediate outputs, the same in every task.
     missing_label : label or None, default=None
         What marks, in a `y` with a column per task, that a sample lacks the task. NaN and None do so always.
     predictive : {"full", "paper"}, default="full"
         Whether predictions carry the variance of the intermediate outputs.
-    init, n_init, max_iter, tol, accelerate, backend, kernel_names, random_state, verbose
-        As in `BEMKLMultitaskRegressor`.
+    init : {"mean", "random"} or posterior, default="mean"
+        Where the updates start; a posterior is a `posterior_` of the same kernels, tasks and samples.
+    n_init : int, default=1
+        Starts of the updates, the first at `init` and the others random; the highest ELBO is kept.
+    max_iter : int, default=1000
+        Most sweeps over all factors.
+    tol : float, default=1e-6
+        Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
+    accelerate : bool, default=True
+        Anderson acceleration between sweeps; the ELBO still never falls.
+    backend : {"auto", "numpy", "jax"}, default="auto"
+        Of the updates. "auto" is JAX where it finds an accelerator, else NumPy.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    random_state : int, default=None
+        Seed of the random starts and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
 
     Attributes
     ----------
@@ -406,7 +446,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         Posterior mean of every task's intercept.
     dual_coef_ : ndarray of shape (n_tasks, n_samples)
         Posterior mean of every task's sample weights; 0 for samples that lack the task.
-    task_samples_ : tuple of ndarray
+    task_samples_ : tuple of ndarray of shape (n_samples_of_task,)
         Positions of the training samples of every task.
     target_ : ndarray of shape (n_tasks, n_samples)
         Training labels as the model sees them, -1 and +1; NaN for samples that lack the task.
@@ -533,12 +573,15 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         Returns
         -------
         self : BEMKLMultitaskClassifier
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             For invalid parameters or data, such as a task without samples or with one class; the message names the
             argument and the remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
 
         Warns
         -----
@@ -599,6 +642,17 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
             Predictive mean.
         std : ndarray of the same shape
             Predictive standard deviation, if `return_std`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity; if `tasks` does not name a task of the training samples for every row; or for a `predictive`
+            that is not known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         both = self._by_column(
             X, tasks, lambda t, one, score: np.stack([score.mean, np.sqrt(1.0 + score.variance)], axis=1)
@@ -619,6 +673,17 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         -------
         ndarray of shape (n_rows, n_tasks), or (n_rows,) with `tasks` or after a fit of one vector `y` alone
             Finite where probabilities round to 0 and 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity; if `tasks` does not name a task of the training samples for every row; or for a `predictive`
+            that is not known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._by_column(X, tasks, lambda t, one, score: binary_log_odds(score, self._limits()[0]))
 
@@ -637,6 +702,17 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         list of ndarray of shape (n_rows, 2)
             One per task, its columns in the order of the task's `classes_`. With `tasks`, or after a fit of one
             vector `y` alone, one such array: a row's columns are the classes of its task.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity; if `tasks` does not name a task of the training samples for every row; or for a `predictive`
+            that is not known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._by_row(
             X, tasks, lambda t, one, score: np.exp(log_probabilities(score, self._limits()[0]))
@@ -656,6 +732,17 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         -------
         ndarray of shape (n_rows, n_tasks), or (n_rows,) with `tasks` or after a fit of one vector `y` alone
             Labels from the `classes_` of each task.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity; if `tasks` does not name a task of the training samples for every row; or for a `predictive`
+            that is not known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
 
         def labels(t: int, one: Any, score: Any) -> np.ndarray:
@@ -682,6 +769,16 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         -------
         float
             Mean accuracy.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `y` does not have a column per task of the model, or `tasks` the task of every row, or no task has two
+            values; and for an `X` that `predict` refuses.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds what cannot be read.
         """
         table = label_table(y, tasks, self.missing_label)
         return self._mean_score(X, y, tasks, table, accuracy_score, sample_weight)

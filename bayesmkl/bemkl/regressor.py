@@ -45,10 +45,12 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into the predictive standard deviation; "paper" leaves the variance of
         the intermediate outputs out, and its intervals are too narrow. Of the closed form only.
-    inference, n_init, n_chains, n_warmup, n_draws, target_accept, chain_method, n_steps
+    inference : {"vb", "nuts", "gibbs", "svi"}, default="vb"
         How the posterior is found, as in `BEMKLClassifier`.
     init : {"mean", "random"} or posterior, default="mean"
         Where the closed-form updates start.
+    n_init : int, default=1
+        Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept.
     max_iter : int, default=1000
         Most sweeps over all factors.
     tol : float, default=1e-6
@@ -68,6 +70,15 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     devices : None, "all" or int, default=None
         JAX devices over which the rows of the kernels are split, all of them or the first so many, for closed-form
         fits with ``backend="jax"`` and storage "dense" or "streamed".
+    n_chains, n_warmup, n_draws : int, default=4, 1000, 1000
+        For "nuts" and "gibbs": chains, their steps before the first draw that counts, and draws of each. "svi" takes
+        `n_draws` draws from its result.
+    target_accept : float, default=0.99
+        For "nuts": acceptance rate that the step size aims at, between 0 and 1.
+    chain_method : {"sequential", "vectorized"}, default="sequential"
+        For "nuts": one chain after the other, or all in one batch.
+    n_steps : int, default=10000
+        For "svi": steps of the optimizer.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, default=None
@@ -107,6 +118,14 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         The sampler's own statistics; not set by "vb".
     target_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
         The standardized training target.
+    storage_ : str
+        How training kernels were held: "dense", "compressed", "float32" or "streamed".
+    kernel_bytes_ : int
+        Bytes that they took.
+    present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
+        Which training samples have the view of each kernel, with ``missing_views="integrate"``; else None.
+    training_factors_ : object or None
+        The factors of "compressed" kernels of a bank, where predictions go through them.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -220,11 +239,14 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         Returns
         -------
         self : BEMKLRegressor
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers.
 
         Warns
         -----
@@ -301,6 +323,17 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
             Predictive mean, in the units of the target.
         std : ndarray of the same shape
             Predictive standard deviation, if `return_std`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+            known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         scores, noise = self._scores(self._row_stack(X))
         mean = self.y_mean_ + self.y_scale_ * self._shaped([score.mean for score in scores])

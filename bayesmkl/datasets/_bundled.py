@@ -28,6 +28,11 @@ def load_wdbc(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
         ``data`` (569, 30), ``target`` in {-1, +1}: +1 = malignant (212), -1 = benign (357); ``target_names``
         (``target_names[i]`` names the i-th of ``np.unique(target)``), ``feature_names``, ``DESCR``, ``name``.
 
+    Raises
+    ------
+    ValueError
+        If `return_X_y` or `as_frame` is neither True nor False.
+
     Notes
     -----
     scikit-learn codes malignant as 0 and benign as 1; here the disease is the positive class, as in the
@@ -69,6 +74,11 @@ def load_iris(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
         ``data`` (150, 4) in cm, ``target`` in {0, 1, 2}, ``target_names``, ``feature_names``, ``DESCR``,
         ``name``.
 
+    Raises
+    ------
+    ValueError
+        If `return_X_y` or `as_frame` is neither True nor False.
+
     Examples
     --------
     >>> from bayesmkl.datasets import load_iris
@@ -102,6 +112,11 @@ def load_wine(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     Bunch
         ``data`` (178, 13), ``target`` in {0, 1, 2}, ``target_names``, ``feature_names``, ``DESCR``, ``name``.
 
+    Raises
+    ------
+    ValueError
+        If `return_X_y` or `as_frame` is neither True nor False.
+
     Examples
     --------
     >>> from bayesmkl.datasets import load_wine
@@ -134,6 +149,11 @@ def load_diabetes(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch 
     Bunch
         ``data`` (442, 10), ``target`` (442,) disease progression after a year (25 to 346), ``feature_names``,
         ``DESCR``, ``name``.
+
+    Raises
+    ------
+    ValueError
+        If `return_X_y` or `as_frame` is neither True nor False.
 
     Notes
     -----
@@ -174,6 +194,11 @@ def load_digits_views(*, return_X_y: bool = False, as_frame: bool = False) -> Bu
     Bunch
         ``data`` (1797, 156), ``target`` (digits 0 to 9), ``views`` (view name -> list of columns, usable as
         ``KernelBank(views=digits.views)``), ``target_names``, ``feature_names``, ``DESCR``, ``name``.
+
+    Raises
+    ------
+    ValueError
+        If `return_X_y` or `as_frame` is neither True nor False.
 
     Notes
     -----

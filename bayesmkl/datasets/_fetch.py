@@ -80,7 +80,11 @@ def fetch(
         If ``name`` is unknown or could mean several sets, an option does not apply to the set, or the data
         differ in shape or class counts from the published set.
     OSError
-        If the download fails, or a file is missing (``FileNotFoundError``).
+        If the download fails.
+    FileNotFoundError
+        If `path`, or the folder that the environment variable ``BAYESMKL_DATA`` names, does not have the file.
+    TypeError
+        If `path` or `data_home` is no path.
 
     Notes
     -----

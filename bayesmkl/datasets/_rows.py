@@ -45,6 +45,8 @@ def open_rows(path: Any, columns: Sequence[Any] | str | int | None = None) -> Ro
         For files of text, columns that are not there, and columns that do not hold numbers.
     FileNotFoundError
         If there is no such file.
+    TypeError
+        If `path` is neither a path nor an array.
 
     Notes
     -----
@@ -87,12 +89,36 @@ def open_rows(path: Any, columns: Sequence[Any] | str | int | None = None) -> Ro
 class RowSource(ABC):
     """Rows of numbers that are read when needed; `open_rows` makes them.
 
+    Parameters
+    ----------
+    shape : tuple of int
+        Number of rows and of columns.
+    columns : list of str or None
+        Names of the columns, where there are names.
+    origin : str
+        What the rows are of, for messages.
+
     Attributes
     ----------
     shape : tuple of int
         Number of rows and of columns.
     columns : list of str or None
         Names of the columns, where there are names.
+    ndim : int
+        2.
+    dtype : numpy.dtype
+        Of the rows that are read, float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.datasets import open_rows
+    >>> rows = open_rows(np.arange(12.0).reshape(6, 2), columns=[1])
+    >>> rows
+    <6 rows of 1 columns of an array of shape (6, 2)>
+    >>> rows.map(np.sqrt)[-2:]
+    array([[3.        ],
+           [3.31662479]])
     """
 
     ndim = 2
@@ -104,7 +130,20 @@ class RowSource(ABC):
 
     @abstractmethod
     def read(self, first: int, last: int) -> np.ndarray:
-        """Return the rows from `first` to before `last`, (n_rows, n_columns) float64, C order."""
+        """Return some rows as an array.
+
+        Parameters
+        ----------
+        first : int
+            Position of the first row.
+        last : int
+            Position after the last row.
+
+        Returns
+        -------
+        ndarray of shape (last - first, n_columns)
+            In float64 and C order.
+        """
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -136,13 +175,47 @@ class RowSource(ABC):
         )
 
     def blocks(self, size: int = BLOCK_ROWS) -> Iterator[np.ndarray]:
-        """Yield all rows in order, `size` of them at a time."""
+        """Yield all rows in order, `size` of them at a time.
+
+        Parameters
+        ----------
+        size : int, default=16384
+            Most rows of a block.
+
+        Yields
+        ------
+        ndarray of shape (n_rows, n_columns)
+            The next rows.
+
+        Raises
+        ------
+        ValueError
+            If `size` is not a whole number of at least 1.
+        """
         size = check_integer("size", size, low=1)
         for first in range(0, len(self), size):
             yield self.read(first, min(first + size, len(self)))
 
     def sample(self, n_rows: int, random_state: int = 0) -> np.ndarray:
-        """Return `n_rows` different rows drawn at random, in their order in the table."""
+        """Return different rows drawn at random, in their order in the table.
+
+        Parameters
+        ----------
+        n_rows : int
+            How many, at most all.
+        random_state : int, default=0
+            Seed of the draw, or a generator.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+            The rows.
+
+        Raises
+        ------
+        ValueError
+            If `n_rows` is not a whole number from 1 to the number of rows, or `random_state` no seed.
+        """
         if not 1 <= check_integer("n_rows", n_rows, low=1) <= len(self):
             raise ValueError(f"`n_rows` must be at most the number of rows, {len(self)}; got {n_rows}.")
         drawn = generator_of("random_state", random_state).choice(len(self), n_rows, replace=False)
@@ -156,6 +229,18 @@ class RowSource(ABC):
         function : callable
             From an array (n_rows, n_columns) to one with as many rows, each a function of its own row alone: for
             example the `transform` of a scaler that saw all blocks by its `partial_fit`.
+
+        Returns
+        -------
+        RowSource
+            With as many rows, and the names of the columns where their number stays the same.
+
+        Raises
+        ------
+        TypeError
+            If `function` is not callable.
+        ValueError
+            If it does not give an array of numbers with as many rows as it gets.
         """
         if not callable(function):
             raise TypeError(f"`function` must be a function of an array of rows; got {shown(function)}.")

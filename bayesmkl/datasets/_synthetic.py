@@ -36,6 +36,11 @@ def make_twonorm(n_samples: int = 400, *, random_state: int | np.random.Generato
         ``data`` (n_samples, 20), ``target`` in {-1, +1}, ``bayes_error``, ``feature_names``,
         ``target_names``, ``DESCR``, ``name``.
 
+    Raises
+    ------
+    ValueError
+        If `n_samples` is not a positive whole number or `random_state` no seed.
+
     Notes
     -----
     The class means are 4 apart, so the best classifier, the sign of the sum of the features, errs with
@@ -87,6 +92,11 @@ def make_ringnorm(n_samples: int = 400, *, random_state: int | np.random.Generat
     Bunch
         ``data`` (n_samples, 20), ``target`` in {-1, +1} (+1 = wide, -1 = inner), ``bayes_error``,
         ``feature_names``, ``target_names``, ``DESCR``, ``name``.
+
+    Raises
+    ------
+    ValueError
+        If `n_samples` is not a positive whole number or `random_state` no seed.
 
     Notes
     -----
@@ -144,6 +154,11 @@ def make_waveform(
     Bunch
         ``data`` (n_samples, 21), ``target``, ``target_multiclass`` (1, 2, 3), ``feature_names``,
         ``target_names``, ``DESCR``, ``name``.
+
+    Raises
+    ------
+    ValueError
+        If `n_samples` is not a positive whole number, `binary` neither True nor False, or `random_state` no seed.
 
     Notes
     -----

@@ -58,18 +58,57 @@ class Gating(Protocol):
     """
 
     def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw parameters to start from, shape (n_parameters,), for features (n_samples, n_features)."""
+        """Draw parameters to start from.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features)
+            Gating features of the training samples.
+        n_kernels : int
+            Number of kernels.
+        rng : numpy.random.Generator
+            What draws.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            The parameters.
+        """
         ...
 
     def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """Return the gates at the rows of `features`, shape (n_kernels, n_rows), between 0 and 1."""
+        """Return the gates at the rows of `features`.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_parameters,)
+            What `init` draws and learning changes.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Between 0 and 1.
+        """
         ...
 
     def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Carry slopes along the gates, shape (n_kernels, n_rows), to the parameters, shape (n_parameters,).
+        """Carry slopes along the gates to the parameters, by the chain rule.
 
-        This is the chain rule: with ``slopes[m, i]`` the derivative of a number by gate `m` at row `i`, the result
-        is its gradient by the parameters.
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_parameters,)
+            Where the slopes were taken.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+        slopes : ndarray of shape (n_kernels, n_rows)
+            Derivatives of a number by the gates.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            Derivatives of that number by the parameters.
         """
         ...
 
@@ -80,15 +119,33 @@ def check_gating(gating: Gating, features: np.ndarray, n_kernels: int, rng: np.r
     Parameters
     ----------
     gating : Gating
+        An object with the methods `init`, `gates` and `pullback`.
     features : ndarray of shape (n_samples, n_features)
+        Features to try the gates at.
     n_kernels : int
-    rng : Generator
+        Number of kernels.
+    rng : numpy.random.Generator
+        Draws the start and the directions of the checks.
 
     Raises
     ------
     ValueError
         If gates are of the wrong shape or leave the interval from 0 to 1, at the start or far from it, or if the
         pullback is not the derivative of the gates, by finite differences along a random direction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative import SigmoidGating, check_gating
+    >>> features = np.array([[0.0, 1.0], [2.0, 0.5]])
+    >>> check_gating(SigmoidGating(), features, 3, np.random.default_rng(0))
+    >>> class Halved(SigmoidGating):
+    ...     def pullback(self, parameters, features, slopes):
+    ...         return 0.5 * super().pullback(parameters, features, slopes)
+    >>> check_gating(Halved(), features, 3, np.random.default_rng(0))
+    Traceback (most recent call last):
+    ...
+    ValueError: `gating.pullback` must be the derivative of `gating.gates`; ...
     """
     parameters = np.asarray(gating.init(features, n_kernels, rng))
     if parameters.ndim != 1 or parameters.dtype.kind not in "iuf" or not np.isfinite(parameters).all():

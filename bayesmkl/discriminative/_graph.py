@@ -47,6 +47,19 @@ def knn_laplacian(X: Any, n_neighbors: int = 10, metric: Any = "euclidean") -> A
     csr_array or ndarray of shape (n_samples, n_samples)
         Sparse where at most a tenth of the entries differ from zero.
 
+    Raises
+    ------
+    ValueError
+        If `n_neighbors` is not a whole number of at least 1, `metric` is not known, or `X` does not hold finite
+        numbers of at least two samples (or distances, which are zero on the diagonal, with ``metric="precomputed"``).
+    TypeError
+        If `X` is a sparse matrix, or holds other objects than numbers.
+
+    References
+    ----------
+    M. Belkin, P. Niyogi and V. Sindhwani (2006), Manifold regularization: a geometric framework for learning from
+    labeled and unlabeled examples, Journal of Machine Learning Research 7.
+
     Examples
     --------
     >>> import numpy as np

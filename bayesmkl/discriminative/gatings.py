@@ -30,7 +30,12 @@ class SoftmaxGating(NamedTuple):
     Parameters
     ----------
     init_scale : float, default=0.01
-        Parameters start uniformly between minus and plus this; small values start from equal gates.
+        Half width of the uniform distribution around zero that parameters start from; small values start from equal
+        gates.
+
+    References
+    ----------
+    M. Gönen and E. Alpaydın (2008), Localized multiple kernel learning, ICML.
 
     Examples
     --------
@@ -43,15 +48,58 @@ class SoftmaxGating(NamedTuple):
     init_scale: float = 0.01
 
     def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw an intercept and coefficients for every kernel."""
+        """Draw an intercept and coefficients for every kernel.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features)
+            Gating features of the training samples.
+        n_kernels : int
+            Number of kernels.
+        rng : numpy.random.Generator
+            What draws.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            The parameters.
+        """
         return _draw_affine(features, n_kernels, self.init_scale, rng)
 
     def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """Return gates that sum to one at every row."""
+        """Return gates that sum to one at every row.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            What `init` draws and learning changes.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Between 0 and 1; they sum to one at every row.
+        """
         return _softmax(_affine(parameters, features))
 
     def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Apply the chain rule through softmax and affine functions."""
+        """Apply the chain rule through softmax and affine functions.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            Where the slopes were taken.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+        slopes : ndarray of shape (n_kernels, n_rows)
+            Derivatives of a number by the gates.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            Derivatives of that number by the parameters.
+        """
         return _pull_affine(_pull_softmax(self.gates(parameters, features), slopes), features)
 
 
@@ -65,7 +113,12 @@ class SigmoidGating(NamedTuple):
     Parameters
     ----------
     init_scale : float, default=0.01
-        Parameters start uniformly between minus and plus this; small values start from gates of one half.
+        Half width of the uniform distribution around zero that parameters start from; small values start from gates
+        of one half.
+
+    References
+    ----------
+    M. Gönen and E. Alpaydın (2013), Localized algorithms for multiple kernel learning, Pattern Recognition 46(3).
 
     Examples
     --------
@@ -78,15 +131,58 @@ class SigmoidGating(NamedTuple):
     init_scale: float = 0.01
 
     def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw an intercept and coefficients for every kernel."""
+        """Draw an intercept and coefficients for every kernel.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features)
+            Gating features of the training samples.
+        n_kernels : int
+            Number of kernels.
+        rng : numpy.random.Generator
+            What draws.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            The parameters.
+        """
         return _draw_affine(features, n_kernels, self.init_scale, rng)
 
     def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """Return gates between zero and one."""
+        """Return gates between zero and one.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            What `init` draws and learning changes.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Between 0 and 1.
+        """
         return expit(_affine(parameters, features))
 
     def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Apply the chain rule through sigmoid and affine functions."""
+        """Apply the chain rule through sigmoid and affine functions.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            Where the slopes were taken.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+        slopes : ndarray of shape (n_kernels, n_rows)
+            Derivatives of a number by the gates.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            Derivatives of that number by the parameters.
+        """
         gates = self.gates(parameters, features)
         return _pull_affine(slopes * gates * (1.0 - gates), features)
 
@@ -102,7 +198,11 @@ class GaussianGating(NamedTuple):
     Parameters
     ----------
     width : float, default=1.0
-        First :math:`s_m`, in units of the features.
+        Width :math:`s_m` to start from, in units of the features: the standard deviation times :math:`\sqrt 2`.
+
+    References
+    ----------
+    M. Gönen and E. Alpaydın (2013), Localized algorithms for multiple kernel learning, Pattern Recognition 46(3).
 
     Examples
     --------
@@ -115,17 +215,60 @@ class GaussianGating(NamedTuple):
     width: float = 1.0
 
     def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
-        """Choose samples as centers; with fewer samples than kernels some are chosen again."""
+        """Choose samples as centers; with fewer samples than kernels some are chosen again.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features)
+            Gating features of the training samples.
+        n_kernels : int
+            Number of kernels.
+        rng : numpy.random.Generator
+            What draws.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            The parameters.
+        """
         chosen = rng.choice(len(features), size=n_kernels, replace=n_kernels > len(features))
         return np.column_stack([np.full(n_kernels, self.width), features[chosen]]).ravel()
 
     def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """Return gates that sum to one at every row."""
+        """Return gates that sum to one at every row.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            What `init` draws and learning changes.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Between 0 and 1; they sum to one at every row.
+        """
         widths, _, distances = self._places(parameters, features)
         return _softmax(-distances / widths**2)
 
     def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Apply the chain rule through softmax, widths and centers."""
+        """Apply the chain rule through softmax, widths and centers.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            Where the slopes were taken.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+        slopes : ndarray of shape (n_kernels, n_rows)
+            Derivatives of a number by the gates.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            Derivatives of that number by the parameters.
+        """
         widths, centers, distances = self._places(parameters, features)
         pulled = _pull_softmax(_softmax(-distances / widths**2), slopes)
         by_width = 2.0 * (pulled * distances).sum(axis=1) / widths[:, 0] ** 3
@@ -153,8 +296,9 @@ class GroupGating(NamedTuple):
     Parameters
     ----------
     n_groups : int
+        How many groups there are; they are numbered from zero.
     init_scale : float, default=0.01
-        Parameters start uniformly between minus and plus this.
+        Half width of the uniform distribution around zero that parameters start from.
 
     References
     ----------
@@ -174,15 +318,68 @@ class GroupGating(NamedTuple):
     init_scale: float = 0.01
 
     def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw a number for every group and kernel."""
+        """Draw a number for every group and kernel.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, 1)
+            Group numbers of the training samples.
+        n_kernels : int
+            Number of kernels.
+        rng : numpy.random.Generator
+            What draws.
+
+        Returns
+        -------
+        ndarray of shape (n_groups * n_kernels,)
+            The parameters.
+        """
         return rng.uniform(-self.init_scale, self.init_scale, size=self.n_groups * n_kernels)
 
     def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
-        """Return gates that sum to one at every row."""
+        """Return gates that sum to one at every row.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_groups * n_kernels,)
+            What `init` draws and learning changes.
+        features : ndarray of shape (n_rows, 1)
+            Group numbers of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Between 0 and 1; they sum to one at every row.
+
+        Raises
+        ------
+        ValueError
+            If `features` is not one column of group numbers below `n_groups`.
+        """
         return self._group_gates(parameters)[:, self._groups(features)]
 
     def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
-        """Add up the slopes of every group, then apply the chain rule through the softmax."""
+        """Add up the slopes of every group, then apply the chain rule through the softmax.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_groups * n_kernels,)
+            Where the slopes were taken.
+        features : ndarray of shape (n_rows, 1)
+            Group numbers of the rows.
+        slopes : ndarray of shape (n_kernels, n_rows)
+            Derivatives of a number by the gates.
+
+        Returns
+        -------
+        ndarray of shape (n_groups * n_kernels,)
+            Derivatives of that number by the parameters.
+
+        Raises
+        ------
+        ValueError
+            If `features` is not one column of group numbers below `n_groups`.
+        """
         groups = self._groups(features)
         added = np.stack([np.bincount(groups, weights=row, minlength=self.n_groups) for row in slopes])
         return _pull_softmax(self._group_gates(parameters), added).T.ravel()

@@ -53,11 +53,26 @@ class GLKSResult(NamedTuple):
     scores : ndarray of shape (n_samples,), or (n_samples, n_classes) for more than two classes
         Positive for ``classes[1]`` in the binary case.
     kernel_weights : ndarray of shape (n_graphs,)
+        Weights of the graphs, at least zero and of sum one.
     classes : ndarray of shape (n_classes,)
+        The labels, sorted.
     objective : float
+        Minimum that was reached, summed over classes where there are more than two.
     duality_gap : float
+        At least the distance of `objective` to the optimum.
     objective_history : ndarray of shape (n_iter,)
+        The objective at the start and after every step of the weights.
     outcome : Outcome
+        How the search for the weights ended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative import glks_transduce, knn_laplacian
+    >>> x = np.array([[0.0], [0.1], [1.0], [1.1]])
+    >>> result = glks_transduce([knn_laplacian(x, 1)], [0, -1, -1, 1], constant=1.0)
+    >>> result.classes, result.transduction, result.kernel_weights
+    (array([0, 1]), array([0, 0, 1, 1]), array([1.]))
     """
 
     transduction: np.ndarray
@@ -71,14 +86,21 @@ class GLKSResult(NamedTuple):
 
 
 class GLKSOptions(NamedTuple):
-    """Regularization, and how the weights are found.
+    r"""Regularization, and how the weights are found.
 
     Parameters
     ----------
-    gamma : float
-    tol : float
+    gamma : float, default=1e-3
+        Regularization :math:`\gamma > 0`.
+    tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective.
-    max_iter : int
+    max_iter : int, default=200
+        Most steps of the weights.
+
+    Examples
+    --------
+    >>> GLKSOptions(gamma=0.1)
+    GLKSOptions(gamma=0.1, tol=0.001, max_iter=200)
     """
 
     gamma: float = 1e-3
@@ -143,6 +165,8 @@ def glks_transduce(
     ------
     ValueError
         For invalid parameters, matrices that are no Laplacians, or fewer than two labels.
+    TypeError
+        If `y` is a sparse matrix, or a Laplacian holds other objects than numbers.
 
     See Also
     --------

@@ -100,8 +100,10 @@ def compare_models(
     Raises
     ------
     ValueError
-        For two models of one name, an unknown metric or data set, a metric that a model cannot give, or a folder that
-        holds another comparison.
+        For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
+        metric that a model cannot give, or a folder that holds another comparison.
+    TypeError
+        If `folder` is no path.
 
     Examples
     --------

@@ -105,7 +105,12 @@ class Comparison:
         Returns
         -------
         DataFrame
-            Indexed by (dataset, split); NaN where a model failed.
+            A column per model, a row per (dataset, split); NaN where a model failed.
+
+        Raises
+        ------
+        ValueError
+            If `metric` or `dataset` is not one of the comparison.
         """
         cells = self.cells
         if dataset is not None:
@@ -117,7 +122,23 @@ class Comparison:
         return table.reindex(columns=self.models).reindex(order, level="dataset").rename_axis(columns=None)
 
     def test_train_ratio(self, dataset: str) -> float:
-        """Return the mean number of test rows over that of training rows."""
+        """Return the mean number of test rows over that of training rows.
+
+        Parameters
+        ----------
+        dataset : str
+            One of `datasets`.
+
+        Returns
+        -------
+        float
+            1/4 for five folds.
+
+        Raises
+        ------
+        ValueError
+            If there is no such data set.
+        """
         if dataset not in self.datasets:
             raise ValueError(f"`dataset` must be one of {self.datasets}; got {dataset!r}.")
         cells = self.cells[self.cells["dataset"] == dataset]
@@ -137,6 +158,11 @@ class Comparison:
             One row per data set and model: ``mean``, ``std`` (over splits, n - 1), ``n`` (splits with a score),
             ``failed``, ``best`` (the best mean of the data set among models with all scores), and means of
             ``fit_seconds``, ``predict_seconds``, ``support_fraction`` and ``n_active_kernels``.
+
+        Raises
+        ------
+        ValueError
+            If `metric` is not one of the comparison.
         """
         name = self._metric(metric)
         groups = self.cells.groupby(["dataset", "model"], sort=False)
@@ -163,6 +189,11 @@ class Comparison:
         -------
         DataFrame
             One row per model, the best first; see :func:`~bayesmkl.evaluation.significance.rank_table`.
+
+        Raises
+        ------
+        ValueError
+            If `metric` is not one of the comparison, or no score is finite.
         """
         name = self._metric(metric)
         return rank_table(self.scores(name), self.about["metrics"][name])
@@ -186,7 +217,16 @@ class Comparison:
         Returns
         -------
         DataFrame
-            One row per data set and pair of models.
+            One row per data set and pair of models; the columns are those of
+            :func:`~bayesmkl.evaluation.significance.pairwise`.
+
+        Raises
+        ------
+        ValueError
+            If `metric` is not one of the comparison, or the options do not fit `test`; if models or data sets are too
+            few.
+        ImportError
+            For "nemenyi" and "bayesian", if ``bayesmkl[compare]`` is not installed.
         """
         return pairwise(self.scores(metric), test, **self._as_tested(metric), **options)
 
@@ -198,6 +238,7 @@ class Comparison:
         metric : str, default=None
             One of `metrics`; None is the first.
         test : {"corrected_t", "paired_t", "wilcoxon", "bayesian"}, default="corrected_t"
+            Test over the splits of each data set.
         **options
             Of :func:`~bayesmkl.evaluation.significance.wins`.
 
@@ -206,6 +247,13 @@ class Comparison:
         DataFrame
             One row per ordered pair of models; ``win_matrix`` and ``win_totals`` of
             ``bayesmkl.evaluation.significance`` make it shorter.
+
+        Raises
+        ------
+        ValueError
+            If `metric` is not one of the comparison, or the options do not fit `test`.
+        ImportError
+            For "bayesian", if ``bayesmkl[compare]`` is not installed.
         """
         return wins(self.scores(metric), test, **self._as_tested(metric), **options)
 
@@ -215,6 +263,7 @@ class Comparison:
         Parameters
         ----------
         kind : {"scores", "ranks", "critical_difference", "pairwise", "time"}, default="scores"
+            What to show; one function of ``bayesmkl.evaluation.plots`` each.
         metric : str, default=None
             One of `metrics`; None is the first.
         **options
@@ -223,6 +272,12 @@ class Comparison:
         Returns
         -------
         matplotlib.axes.Axes
+            Its figure is ``ax.figure``.
+
+        Raises
+        ------
+        ValueError
+            If `kind` or `metric` is not known, and as the function raises.
         """
         from bayesmkl.evaluation.plots import plot
 
@@ -241,12 +296,23 @@ class Comparison:
         path : path-like
             A page that is there is replaced.
         title : str, default="Comparison of models"
+            Head of the page.
         metrics : sequence of str, default=None
             Those that get ranks, tests and plots, about a second each; None is the first.
 
         Returns
         -------
         pathlib.Path
+            `path`.
+
+        Raises
+        ------
+        TypeError
+            If `path` is no path, or `title` no text.
+        ValueError
+            If `metrics` are not among those of the comparison, or `path` cannot be a file.
+        OSError
+            If the page cannot be written; one that is there stays.
         """
         from bayesmkl.evaluation.report import write_report
 
@@ -262,10 +328,19 @@ class Comparison:
     def save(self, folder: str | PathLike[str]) -> None:
         """Write ``results.csv`` and ``about.json`` to a new or empty folder.
 
+        Parameters
+        ----------
+        folder : path-like
+            Where to; it is made where it does not exist.
+
         Raises
         ------
         ValueError
             If there is something in the folder already; nothing is overwritten.
+        TypeError
+            If `folder` is no path.
+        OSError
+            If the files cannot be written; none is left behind then.
         """
         path = as_path("folder", folder)
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
@@ -281,10 +356,22 @@ class Comparison:
     def load(cls, folder: str | PathLike[str]) -> Comparison:
         """Read the folder of a comparison; of one that was interrupted, the cells that are finished.
 
+        Parameters
+        ----------
+        folder : path-like
+            What `save` wrote, or the `folder` of :func:`compare_models`.
+
+        Returns
+        -------
+        Comparison
+            With the same cells.
+
         Raises
         ------
         ValueError
             If the folder is not that of a comparison, or damaged.
+        TypeError
+            If `folder` is no path.
         """
         journal = Journal(as_path("folder", folder))
         about = journal.read_about()

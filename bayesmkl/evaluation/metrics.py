@@ -62,6 +62,13 @@ def expected_calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10, label
     float
         Between 0 (calibrated) and 1.
 
+    Raises
+    ------
+    ValueError
+        For probabilities outside [0, 1], unequal lengths, labels that do not fit, or `n_bins` below 1.
+    TypeError
+        If an argument is a sparse matrix, or `y_prob` holds other objects than numbers.
+
     Notes
     -----
     With few samples per bin the error of a perfectly calibrated model is above zero: it is of the order of
@@ -110,7 +117,10 @@ def equal_error_rate(y_true: Any, y_score: Any, labels: Any = None) -> float:
     Raises
     ------
     ValueError
-        If `y_true` holds a single class.
+        If `y_true` holds a single class or lacks labels, `y_score` is not finite or of another length, or `labels`
+        are not the classes.
+    TypeError
+        If an argument is a sparse matrix, or `y_score` holds other objects than numbers.
 
     Notes
     -----
@@ -233,8 +243,8 @@ def evaluate_classifier(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[st
     ----------
     model : estimator
         Fitted, with `predict_proba` and `classes_`; a Pipeline will do.
-    X : array-like
-        Samples, as `model` takes them.
+    X : array-like of shape (n_samples, n_features), or what else `model` takes
+        Samples.
     y : array-like of shape (n_samples,)
         True labels, all of them known to `model`.
     n_bins : int, default=10
@@ -246,6 +256,14 @@ def evaluate_classifier(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[st
         ``accuracy``; ``log_loss`` (nats per sample); ``brier`` (mean squared error of the probabilities: of the
         second class with two classes, summed over classes with more); ``ece``
         (:func:`expected_calibration_error`).
+
+    Raises
+    ------
+    TypeError
+        If `model` is no fitted estimator with `predict_proba` and `classes_`.
+    ValueError
+        If `y` lacks labels, holds classes that `model` does not know, or is not as long as `X`; if `n_bins` is below
+        1.
 
     Examples
     --------
@@ -282,8 +300,8 @@ def evaluate_regressor(model: Any, X: Any, y: Any) -> dict[str, float]:
     ----------
     model : estimator
         Fitted, with ``predict(X, return_std=True)``; a Pipeline will do.
-    X : array-like
-        Samples, as `model` takes them.
+    X : array-like of shape (n_samples, n_features), or what else `model` takes
+        Samples.
     y : array-like of shape (n_samples,)
         True targets.
 
@@ -292,6 +310,13 @@ def evaluate_regressor(model: Any, X: Any, y: Any) -> dict[str, float]:
     dict of str to float
         ``r2``; ``rmse`` (units of `y`); ``nll`` (mean negative log density of the predicted normal distributions,
         nats per sample); ``coverage_95`` (share of targets inside their central 95 % interval).
+
+    Raises
+    ------
+    TypeError
+        If `model` does not predict standard deviations, or `y` holds other objects than numbers.
+    ValueError
+        If `y` is not finite, or not as long as `X`.
 
     Examples
     --------

@@ -50,6 +50,13 @@ def kernel_polarization(kernels: Any, target: Any) -> Any:
     Returns
     -------
     float, or ndarray of shape (n_kernels,)
+        Of one kernel, or of each of the last axis.
+
+    Raises
+    ------
+    ValueError
+        If `kernels` does not have one of these shapes or is not finite, or `target` does not belong to the same
+        samples or is not finite.
 
     References
     ----------
@@ -86,6 +93,12 @@ def kernel_alignment(kernels: Any, target: Any, center: bool = False) -> Any:
     -------
     float, or ndarray of shape (n_kernels,)
         Between -1 and 1, from 0 up for positive semidefinite kernels; 0 for a kernel or a target of zeros.
+
+    Raises
+    ------
+    ValueError
+        If `kernels` does not have one of these shapes or is not finite, or `target` does not belong to the same
+        samples or is not finite.
 
     References
     ----------
@@ -127,6 +140,13 @@ def centered_alignment(kernels: Any, target: Any) -> Any:
     Returns
     -------
     float, or ndarray of shape (n_kernels,)
+        Between -1 and 1; from 0 up for positive semidefinite kernels and a vector `target`.
+
+    Raises
+    ------
+    ValueError
+        If `kernels` does not have one of these shapes or is not finite, or `target` does not belong to the same
+        samples or is not finite.
 
     Notes
     -----
@@ -163,6 +183,12 @@ def empirical_optimal_kernel(kernels: Any, y: Any) -> np.ndarray:
     Returns
     -------
     ndarray of shape (n_samples, n_samples)
+        Symmetric where the kernels are.
+
+    Raises
+    ------
+    ValueError
+        If `kernels` does not have one of these shapes or is not finite, or `y` does not belong to the same samples.
 
     Notes
     -----

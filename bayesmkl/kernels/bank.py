@@ -186,6 +186,15 @@ class KernelBank(TransformerMixin, BaseEstimator):
         -------
         self : KernelBank
             The fitted bank.
+
+        Raises
+        ------
+        ValueError
+            For a parameter that is not of those above, `X` that holds no real numbers (NaN where `missing_views` does
+            not allow it) or a view that no sample has, and for a kernel with values that are not finite; the message
+            names it.
+        TypeError
+            If `kernels` holds what is no kernel, or `X` is a sparse matrix or holds other objects than numbers.
         """
         self._learn(X, keep=False)
         return self
@@ -208,6 +217,16 @@ class KernelBank(TransformerMixin, BaseEstimator):
         stack : ndarray of shape (n_train, n_basis, n_kernels)
             `n_basis` is the number of landmarks, or of training samples without landmarks. A view of an array that
             is contiguous with kernels first: ``np.moveaxis(stack, -1, 0)`` copies nothing.
+
+        Raises
+        ------
+        ValueError
+            For a parameter that is not of those above, `X` that holds no real numbers (NaN where `missing_views` does
+            not allow it) or a view that no sample has, and for a kernel with values that are not finite; the message
+            names it.
+        TypeError
+            If `kernels` holds what is no kernel, or `X` is a sparse matrix or holds other objects than numbers; for
+            any `fit_params`.
         """
         if fit_params:
             raise TypeError(f"KernelBank takes no fit parameters; got {sorted(fit_params)}.")
@@ -228,15 +247,38 @@ class KernelBank(TransformerMixin, BaseEstimator):
         -------
         stack : ndarray of shape (n_rows, n_basis, n_kernels)
             A view of an array that is contiguous with kernels first.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, holds no real numbers, or NaN or infinity where
+            none may be; or if a kernel has values that are not finite.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return np.moveaxis(self.row_stack(X), 0, -1)
 
     def training_shape(self, X: Any) -> tuple[int, int, int]:
-        """Return the shape (n_kernels, n_train, n_basis) of the training kernels of `X`, before anything is computed.
+        """Return the shape of the training kernels of `X`, before anything is computed.
 
         Parameters
         ----------
         X : array, DataFrame or row source of shape (n_train, n_features)
+            Training samples; only their number and columns are looked at.
+
+        Returns
+        -------
+        tuple of int
+            (n_kernels, n_train, n_basis).
+
+        Raises
+        ------
+        ValueError
+            If `kernels` or `views` is not of those above, or `views` names columns that `X` does not have.
+        TypeError
+            If `kernels` holds what is no kernel.
         """
         names = getattr(X, "columns", None)
         views = resolve_views(self.views, X.shape[1], None if names is None else np.array(list(names)))
@@ -247,20 +289,67 @@ class KernelBank(TransformerMixin, BaseEstimator):
         return len(views) * len(as_kernels(self.kernels)), n_train, int(n_basis)
 
     def stack_bytes(self, n_rows: int) -> int:
-        """Return the bytes of all kernels between so many rows and the basis points."""
+        """Return the bytes of all kernels between so many rows and the basis points.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+
+        Returns
+        -------
+        int
+            8 for every entry.
+        """
         return 8 * self.n_kernels_ * n_rows * len(self.basis_)
 
     def landmark_similarity(self) -> np.ndarray | None:
-        """Return the mean self-similarity of the landmarks, shape (n_kernels,); None without landmarks."""
+        """Return the mean self-similarity of the landmarks.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels,) or None
+            After normalization; None without landmarks.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "normalizers_")
         return None if self.landmarks_ is None else self.train_diagonal().mean(axis=1)
 
     def train_stack(self) -> np.ndarray:
-        """Return the training kernels, evaluated anew, shape (n_kernels, n_train, n_basis), C order."""
+        """Return the training kernels, evaluated anew.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_train, n_basis)
+            In C order.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If a kernel has values that are not finite.
+        """
         check_is_fitted(self, "normalizers_")
         return self.evaluate(self.X_train_)
 
     def train_diagonal(self) -> np.ndarray:
-        """Return the self-similarities of the basis points, shape (n_kernels, n_basis); NaN where absent."""
+        """Return the self-similarities of the basis points.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_basis)
+            After normalization; NaN where a view is absent.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
         check_is_fitted(self, "normalizers_")
         diagonals = np.full((self.n_kernels_, len(self.basis_)), np.nan)
         for m, kernel, pairs in self._evaluations(self.basis_):
@@ -282,14 +371,39 @@ class KernelBank(TransformerMixin, BaseEstimator):
         -------
         stack : ndarray of shape (n_kernels, n_rows, n_basis)
             In C order.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, holds no real numbers, or NaN or infinity where
+            none may be; or if a kernel has values that are not finite.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         check_is_fitted(self, "normalizers_")
         return self.evaluate(self._validate(X, reset=False))
 
     def shared_rows(self, X: np.ndarray, share: float = 1.0) -> np.ndarray | None:
-        """Return all kernels of validated rows through the cache that is in use, read-only; None without one.
+        """Return all kernels of validated rows through the cache that is in use.
 
-        `share` is the part of the kernels that is wanted.
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+        share : float, default=1.0
+            The part of the kernels that is wanted, from 0 to 1.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows, n_basis) or None
+            Read-only; None where no cache is in use.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
         """
         cache = current_cache()
         return None if cache is None else cache.rows(self, X, share, lambda: self.evaluate(X))
@@ -388,9 +502,24 @@ class KernelBank(TransformerMixin, BaseEstimator):
             )
 
     def evaluate(self, X: np.ndarray, kernels: np.ndarray | None = None) -> np.ndarray:
-        """Do what `row_stack` does for rows that were validated before (float64, the columns of training).
+        """Do what `row_stack` does for rows that were validated before.
 
-        `kernels` holds the positions of the kernels that are wanted, in ascending order; all of them by default.
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+        kernels : ndarray of int, of shape (n_wanted,), optional
+            Positions of the kernels that are wanted, in ascending order; all of them by default.
+
+        Returns
+        -------
+        ndarray of shape (n_wanted, n_rows, n_basis)
+            In C order.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
         """
         wanted = range(self.n_kernels_) if kernels is None else [int(m) for m in kernels]
         places = {m: place for place, m in enumerate(wanted)}
@@ -402,9 +531,21 @@ class KernelBank(TransformerMixin, BaseEstimator):
         return stack
 
     def train_kernels(self) -> Iterator[np.ndarray]:
-        """Yield the training kernels one by one, evaluated anew, each of shape (n_train, n_basis).
+        """Yield the training kernels one by one, evaluated anew.
 
         All of them come in the same array: what is to be kept has to be copied before the next one is asked for.
+
+        Yields
+        ------
+        ndarray of shape (n_train, n_basis)
+            Kernel after kernel, normalized.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If a kernel has values that are not finite.
         """
         check_is_fitted(self, "normalizers_")
         out = np.empty((len(self.X_train_), len(self.basis_)))

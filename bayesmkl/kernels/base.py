@@ -52,16 +52,40 @@ class Kernel(BaseEstimator):
         -------
         self : Kernel
             The fitted kernel.
+
+        Raises
+        ------
+        ValueError
+            For a parameter of the constructor that is out of range.
         """
         self.check_parameters()
         return self
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-        """Write the kernel between the two sides of `geometry` into `out`, shape (n_rows, n_train)."""
+        """Write the kernel between the two sides of `geometry` into `out`.
+
+        Parameters
+        ----------
+        geometry : PairwiseGeometry
+            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
+        out : ndarray of shape (n_rows, n_train)
+            Overwritten.
+        """
         raise NotImplementedError
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
-        """Return k(x, x) for each row of `X`, shape (n_rows,)."""
+        """Return k(x, x) for each row of `X`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Rows of finite numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Ones.
+        """
         return np.ones(len(X))
 
     def __call__(self, X: Any, Z: Any) -> np.ndarray:

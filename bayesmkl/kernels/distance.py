@@ -48,13 +48,13 @@ class FromDistance(Kernel):
         * A matrix of the distances among all samples. The view is then one column with the position of each
           sample in that matrix; this is how several distance matrices go through cross-validation together.
     scale : "train-mean" or float, default="train-mean"
-        The scale :math:`s`. "train-mean" is the mean distance over pairs of different training samples (1
-        where all those distances are zero).
+        The scale :math:`s`, in units of the distance. "train-mean" is the mean distance over pairs of different
+        training samples (1 where all those distances are zero).
 
     Attributes
     ----------
     scale_ : float
-        The scale in use.
+        The scale :math:`s` in use, in units of the distance.
 
     Notes
     -----
@@ -63,7 +63,7 @@ class FromDistance(Kernel):
 
     References
     ----------
-    .. [1] M. Gönen, "Bayesian efficient multiple kernel learning", ICML 2012.
+    .. [1] M. Gönen (2012), Bayesian efficient multiple kernel learning, ICML.
 
     Examples
     --------
@@ -108,7 +108,16 @@ class FromDistance(Kernel):
         return isinstance(self.distance, str) and self.distance in OWN_METRICS
 
     def check_parameters(self) -> None:
-        """Raise for an unknown distance, a matrix without distances, or a scale that is not positive."""
+        """Raise for an unknown distance, a matrix without distances, or a scale that is not positive.
+
+        Raises
+        ------
+        ValueError
+            If `distance` is a word that is not known or no square matrix of distances (finite, none negative, zeros
+            on the diagonal), or `scale` not positive.
+        TypeError
+            If `distance` holds other objects than numbers.
+        """
         if not (isinstance(self.scale, str) and self.scale == "train-mean") and not is_positive(self.scale):
             raise ValueError(
                 f'`scale` of FromDistance must be "train-mean" or a positive number; got {shown(self.scale)}. '
@@ -144,6 +153,14 @@ class FromDistance(Kernel):
         -------
         self : FromDistance
             The fitted kernel.
+
+        Raises
+        ------
+        ValueError
+            For parameters that `check_parameters` refuses; if `X` does not hold distances, or positions, where it
+            must; or if the distances are not finite, negative, or not zero between a sample and itself.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         self.check_parameters()
         train = check_numbers("X", X).astype(np.float64)
@@ -163,7 +180,22 @@ class FromDistance(Kernel):
         return self
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        """Write the kernel into `out`.
+
+        Parameters
+        ----------
+        geometry : PairwiseGeometry
+            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
+        out : ndarray of shape (n_rows, n_train)
+            Overwritten.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If a callable distance gives no number, or the rows are no positions in the matrix of distances.
+        """
         check_is_fitted(self, "scale_")
         np.multiply(self._distances(geometry), -1.0 / self.scale_, out=out)
         np.exp(out, out=out)

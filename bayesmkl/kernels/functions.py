@@ -48,11 +48,25 @@ class Gaussian(Kernel):
         return f"gaussian({_scale_label(self.width, self.gamma)})"
 
     def check_parameters(self) -> None:
-        """Raise for a width or gamma that is not positive, or for both at once."""
+        """Raise for a width or gamma that is not positive, or for both at once.
+
+        Raises
+        ------
+        ValueError
+            If `width` or `gamma` is not a positive number, or both are given.
+        """
         _check_scale("Gaussian", self.width, self.gamma)
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        """Write the kernel into `out`.
+
+        Parameters
+        ----------
+        geometry : PairwiseGeometry
+            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
+        out : ndarray of shape (n_rows, n_train)
+            Overwritten.
+        """
         width = 1.0 if self.width is None else float(self.width)
         gamma = 0.5 / width**2 if self.gamma is None else float(self.gamma)
         np.multiply(geometry.squared_distances, -gamma, out=out)
@@ -87,11 +101,25 @@ class Laplacian(Kernel):
         return f"laplacian({_scale_label(self.width, self.gamma)})"
 
     def check_parameters(self) -> None:
-        """Raise for a width or gamma that is not positive, or for both at once."""
+        """Raise for a width or gamma that is not positive, or for both at once.
+
+        Raises
+        ------
+        ValueError
+            If `width` or `gamma` is not a positive number, or both are given.
+        """
         _check_scale("Laplacian", self.width, self.gamma)
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        """Write the kernel into `out`.
+
+        Parameters
+        ----------
+        geometry : PairwiseGeometry
+            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
+        out : ndarray of shape (n_rows, n_train)
+            Overwritten.
+        """
         width = 1.0 if self.width is None else float(self.width)
         gamma = 1.0 / width if self.gamma is None else float(self.gamma)
         np.multiply(geometry.l1_distances, -gamma, out=out)
@@ -132,7 +160,13 @@ class Polynomial(Kernel):
         return self.offset >= 0
 
     def check_parameters(self) -> None:
-        """Raise for a degree that is not a positive integer, or an offset that is not a finite number."""
+        """Raise for a degree that is not a positive integer, or an offset that is not a finite number.
+
+        Raises
+        ------
+        ValueError
+            If `degree` is not a whole number of at least 1, or `offset` not a finite number.
+        """
         is_count = isinstance(self.degree, Integral) and not isinstance(self.degree, bool)
         if not is_count or not 1 <= self.degree <= HIGHEST_DEGREE:
             raise ValueError(
@@ -145,12 +179,31 @@ class Polynomial(Kernel):
             )
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        """Write the kernel into `out`.
+
+        Parameters
+        ----------
+        geometry : PairwiseGeometry
+            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
+        out : ndarray of shape (n_rows, n_train)
+            Overwritten.
+        """
         np.add(geometry.inner_products, float(self.offset), out=out)
         _power(out, int(self.degree))
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
-        """Return k(x, x) for each row of `X`, shape (n_rows,)."""
+        r"""Return k(x, x) for each row of `X`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Rows of finite numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            :math:`(\|x\|^2 + c)^q`.
+        """
         values = squared_norms(X) + float(self.offset)
         _power(values, int(self.degree))
         return values
@@ -173,11 +226,30 @@ class Linear(Kernel):
         return "linear"
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        """Write the kernel into `out`.
+
+        Parameters
+        ----------
+        geometry : PairwiseGeometry
+            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
+        out : ndarray of shape (n_rows, n_train)
+            Overwritten.
+        """
         out[...] = geometry.inner_products
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
-        """Return k(x, x) for each row of `X`, shape (n_rows,)."""
+        """Return k(x, x) for each row of `X`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Rows of finite numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The squared lengths of the rows.
+        """
         return squared_norms(X)
 
 
@@ -200,14 +272,33 @@ class Cosine(Kernel):
         return "cosine"
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        """Write the kernel into `out`.
+
+        Parameters
+        ----------
+        geometry : PairwiseGeometry
+            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
+        out : ndarray of shape (n_rows, n_train)
+            Overwritten.
+        """
         of_x, of_z = geometry.squared_norms
         lengths = np.multiply.outer(np.sqrt(of_x), np.sqrt(of_z))
         out[...] = 0.0
         np.divide(geometry.inner_products, lengths, out=out, where=lengths > 0)
 
     def diagonal(self, X: np.ndarray) -> np.ndarray:
-        """Return k(x, x) for each row of `X`: 1, or 0 for a row of zeros. Shape (n_rows,)."""
+        """Return k(x, x) for each row of `X`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Rows of finite numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            1, or 0 for a row of zeros.
+        """
         return (squared_norms(X) > 0).astype(np.float64)
 
 
@@ -224,6 +315,13 @@ class Tanimoto(Kernel):
     :math:`|s| \le n / 2`; both :math:`s` and :math:`1/n` are positive semidefinite, and so are sums of their
     products.
 
+    References
+    ----------
+    T. T. Tanimoto (1958), An elementary mathematical theory of classification and prediction, IBM report.
+
+    L. Ralaivola, S. J. Swamidass, H. Saigo and P. Baldi (2005), Graph kernels for chemical informatics, Neural
+    Networks 18(8).
+
     Examples
     --------
     >>> import numpy as np
@@ -238,7 +336,15 @@ class Tanimoto(Kernel):
         return "tanimoto"
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        """Write the kernel into `out`.
+
+        Parameters
+        ----------
+        geometry : PairwiseGeometry
+            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
+        out : ndarray of shape (n_rows, n_train)
+            Overwritten.
+        """
         of_x, of_z = geometry.squared_norms
         union = np.add.outer(of_x, of_z) - geometry.inner_products
         out[...] = 1.0

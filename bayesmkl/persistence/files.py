@@ -46,6 +46,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     ValueError
         If `model` holds something that no file can keep: a lambda, a function or class that is defined inside a
         function or in a script, a pandas object as a parameter. The message says where it is.
+    TypeError
+        If `path` is no path.
+    OSError
+        If the file cannot be written; what was there before stays.
 
     Notes
     -----
@@ -111,8 +115,9 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is damaged, is no model file, comes from a newer version, or holds types that are not trusted;
-        then nothing is built from it. Also if the parts of the model do not fit together.
+        If `trusted` is no list of types and names; if the file is damaged, is no model file, comes from a newer
+        version, or holds types that are not trusted; then nothing is built from it. Also if the parts of the model do
+        not fit together.
     MemoryError
         If the file takes more memory than there is, before that is taken.
 
@@ -120,6 +125,10 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     -----
     InconsistentVersionWarning
         If another version of scikit-learn wrote parts of it.
+
+    See Also
+    --------
+    save_model : Writes the file.
 
     Notes
     -----
@@ -129,9 +138,17 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
 
     Files of earlier layouts are brought to the present one.
 
-    See Also
+    Examples
     --------
-    save_model : Writes the file; has an example.
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank, load_model, save_model
+    >>> X = np.linspace(-1, 1, 12)[:, None]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(BEMKLRegressor(KernelBank("linear")).fit(X, X[:, 0]), f"{folder}/model.skops")
+    ...     model = load_model(f"{folder}/model.skops")
+    >>> type(model).__name__, list(model.kernel_names_)
+    ('BEMKLRegressor', ['linear · all'])
     """
     if isinstance(trusted, (str, type)) or not isinstance(trusted, Iterable):
         raise ValueError(

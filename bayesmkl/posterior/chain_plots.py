@@ -63,6 +63,10 @@ def plot_trace(
 
     Raises
     ------
+    TypeError
+        For anything else than a BEMKL model or a DataTree; for a multitask model too.
+    NotFittedError
+        Before `fit`.
     ValueError
         For a model without chains; its draws are independent, and :func:`plot_elbo` shows how it converged.
 
@@ -119,11 +123,20 @@ def plot_rank(
     model : estimator or xarray.DataTree
         A BEMKLClassifier or BEMKLRegressor fitted by "nuts" or "gibbs" with at least two chains, or a Pipeline or
         search that ends in one; or what :func:`to_datatree` made of it.
-    kind, max_kernels, label, kernels, plot_collection
-        As in :func:`plot_trace`.
+    kind : {"shares", "weights"}, default="shares"
+        Shares of the score, which the model identifies; or raw weights.
+    max_kernels : int, default=8
+        How many kernels to show, the most important first.
     ci_prob : float, default=0.94
         Chains that agree stay within the shaded bounds with this probability (ArviZ before 1.2), or are left without
         a mark with this probability (since).
+    label : object, default=None
+        Where classes or labels have kernel weights of their own, the one whose model to show, as in
+        :func:`plot_trace`.
+    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
+        The training kernels, needed for a model that was fitted to precomputed ones.
+    plot_collection : arviz_plots.PlotCollection, default=None
+        Where to draw; None makes a figure.
 
     Returns
     -------
@@ -133,6 +146,10 @@ def plot_rank(
 
     Raises
     ------
+    TypeError
+        For anything else than a BEMKL model or a DataTree; for a multitask model too.
+    NotFittedError
+        Before `fit`.
     ValueError
         For a model without chains, or with one only.
 
@@ -140,6 +157,11 @@ def plot_rank(
     -----
     Shaded bounds are those of independent draws; for them, draws are thinned to about as many as are effective, and
     at most 250 of each chain.
+
+    References
+    ----------
+    T. Säilynoja, P.-C. Bürkner and A. Vehtari (2022), Graphical test for discrete uniformity and its applications in
+    goodness-of-fit evaluation and multiple sample comparison, Statistics and Computing 32.
 
     Examples
     --------

@@ -65,6 +65,10 @@ def plot_posterior_predictive(
 
     Raises
     ------
+    TypeError
+        For anything else than a BEMKL model or a DataTree; for a multitask model too.
+    NotFittedError
+        Before `fit`.
     ValueError
         If kernels are needed and missing, or a DataTree has no replicated targets.
 
@@ -72,6 +76,11 @@ def plot_posterior_predictive(
     -----
     The model has seen these targets: agreement is necessary, not sufficient. :func:`plot_reliability` and
     :func:`plot_predictions` show predictions of held-out samples.
+
+    References
+    ----------
+    T. Dimitriadis, T. Gneiting and A. I. Jordan (2021), Stable reliability diagrams for probabilistic classifiers,
+    Proceedings of the National Academy of Sciences 118(8).
 
     Examples
     --------
@@ -131,6 +140,21 @@ def plot_pareto_k(
     arviz_plots.PlotCollection
         ``collection.savefig("k.png")`` saves the figure, which is ``collection.viz["figure"].item()``; its axes are
         ``collection.viz["plot"].item()``. Crosses mark samples above the line, which too few draws stand for.
+
+    Raises
+    ------
+    TypeError
+        For anything else than a BEMKL model, a Diagnosis or a result of ArviZ; for a multitask model too.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If precomputed kernels are missing, there are too few draws, `random_state` is no seed, or `plot_collection`
+        is none.
+
+    References
+    ----------
+    A. Vehtari, D. Simpson, A. Gelman, Y. Yao and J. Gabry (2024), Pareto smoothed importance sampling, Journal of
+    Machine Learning Research 25.
 
     Examples
     --------

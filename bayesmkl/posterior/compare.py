@@ -49,12 +49,16 @@ def compare_loo(
     Returns
     -------
     pandas.DataFrame
-        What ``arviz_stats.compare`` returns, the best model first: ``rank``, ``elpd`` (nats, higher is better),
-        ``se``, ``elpd_diff``, ``dse``, ``weight`` and more, depending on the version of ArviZ; and ``bad_k``, the
-        number of samples whose k-hat is too large for the elpd to be trusted, and ``inference``.
+        A row per model, the best first, as ``arviz_stats.compare`` returns it: ``rank``, ``elpd`` (nats, higher is
+        better), ``se``, ``elpd_diff``, ``dse``, ``weight`` and more, depending on the version of ArviZ; and
+        ``bad_k``, the number of samples whose k-hat is too large for the elpd to be trusted, and ``inference``.
 
     Raises
     ------
+    TypeError
+        For anything else than BEMKL models; for multitask models too.
+    NotFittedError
+        Before `fit`.
     ValueError
         If there are fewer than two models, or their targets differ.
 

@@ -70,6 +70,10 @@ def plot_posteriors(
 
     Raises
     ------
+    TypeError
+        For anything else than a BEMKL model; for a multitask model too.
+    NotFittedError
+        Before `fit`.
     ValueError
         If there are not two to six models, or they differ in kernels or classes.
 

@@ -99,6 +99,10 @@ def to_datatree(
 
     Raises
     ------
+    TypeError
+        For anything else than a BEMKL model; for a multitask model too.
+    NotFittedError
+        Before `fit`.
     ValueError
         If kernels are needed and missing, or an argument does not fit the model.
 

@@ -45,6 +45,19 @@ class Diagnosis(dict):
     about : sequence of str
         First lines of the report.
     sections : sequence of Section
+        Key, numbers, lines of the report, verdict and advice of each section.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import diagnose
+    >>> X = np.linspace(-1, 1, 20)[:, None]
+    >>> found = diagnose(BEMKLRegressor(KernelBank(["linear"])).fit(X, X[:, 0]), n_draws=100, random_state=0)
+    >>> list(found)
+    ['importance', 'loo', 'sensitivity', 'checks', 'calibration']
+    >>> found.verdicts["loo"] == found["loo"]["verdict"]
+    True
     """
 
     def __init__(self, title: str, about: Sequence[str], sections: Sequence[Section]) -> None:
@@ -86,10 +99,12 @@ def diagnose(
     ----------
     model : estimator
         A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
-    X_test, y_test : array-like, default=None
+    X_test : array-like of shape (n_test, n_features) or (n_test, n_train, n_kernels), default=None
         Samples that the model was not fitted to, as `model` takes them, for calibration. Without them training
         samples are left out in turn by importance sampling, which is less reliable. Several labels of a sample are
         as many events, several targets as many intervals.
+    y_test : array-like of shape (n_test,) or (n_test, n_outputs), default=None
+        Their labels or targets.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, for a model that was fitted to precomputed ones and does not keep them.
     n_draws : int, default=1000
@@ -120,8 +135,8 @@ def diagnose(
     Raises
     ------
     TypeError
-        For anything else than a BEMKL model.
-    sklearn.exceptions.NotFittedError
+        For anything else than a BEMKL model; for a multitask model too.
+    NotFittedError
         Before `fit`.
     ValueError
         If precomputed kernels are missing, there are too few draws, or `X_test` and `y_test` do not fit.
@@ -131,6 +146,22 @@ def diagnose(
     The training kernels are evaluated anew. A matrix-vector product of every kernel with every draw is the main cost,
     and for "vb" up to a thousand small integrals, a few seconds on 100 to 200 samples; they are left out where they
     would take minutes.
+
+    References
+    ----------
+    A. Vehtari, A. Gelman, D. Simpson, B. Carpenter and P.-C. Bürkner (2021), Rank-normalization, folding, and
+    localization: an improved R-hat for assessing convergence of MCMC, Bayesian Analysis 16(2).
+
+    A. Vehtari, D. Simpson, A. Gelman, Y. Yao and J. Gabry (2024), Pareto smoothed importance sampling, Journal of
+    Machine Learning Research 25.
+
+    Y. Yao, A. Vehtari, D. Simpson and A. Gelman (2018), Yes, but did it work? Evaluating variational inference, ICML.
+
+    A. Vehtari, A. Gelman and J. Gabry (2017), Practical Bayesian model evaluation using leave-one-out
+    cross-validation and WAIC, Statistics and Computing 27.
+
+    N. Kallioinen, T. Paananen, P.-C. Bürkner and A. Vehtari (2024), Detecting and diagnosing prior and likelihood
+    sensitivity with power-scaling, Statistics and Computing 34.
 
     Examples
     --------

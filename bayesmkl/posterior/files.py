@@ -35,8 +35,23 @@ def save_posterior(
         A fitted model, or what :func:`to_datatree` made of one.
     path : path-like
         File to write. It appears, or replaces an older one, only when it is complete.
-    n_draws, random_state, **options
-        As in :func:`to_datatree`; not used where `model` is a DataTree.
+    n_draws : int, default=None
+        Draws in each chain, as in :func:`to_datatree`; not used where `model` is a DataTree, nor are the following.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of the draws, as in :func:`to_datatree`.
+    **options : object
+        `kernels`, `pointwise` and `sample_names` of :func:`to_datatree`.
+
+    Raises
+    ------
+    TypeError
+        For anything else than a BEMKL model or a DataTree, for a multitask model, and for a `path` that is none.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If `path` cannot be a file, and as :func:`to_datatree` raises.
+    OSError
+        If the file cannot be written; what was there before stays.
 
     Examples
     --------
@@ -74,15 +89,31 @@ def load_posterior(path: str | os.PathLike[str]) -> DataTree:
     Returns
     -------
     xarray.DataTree
+        Its groups are those of :func:`to_datatree`.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
+    TypeError
+        If `path` is no path.
     ValueError
         If the file is no NetCDF file, or only part of one, has links to other files, or comes from a newer version.
     MemoryError
         If it holds more than the memory that is left, before that is taken.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from arviz_base import from_dict
+    >>> from bayesmkl.posterior import load_posterior, save_posterior
+    >>> tree = from_dict({"posterior": {"kernel_weights": np.zeros((1, 10, 3))}})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_posterior(tree, f"{folder}/posterior.nc")
+    ...     again = load_posterior(f"{folder}/posterior.nc")
+    >>> again["posterior"]["kernel_weights"].shape
+    (1, 10, 3)
     """
     from xarray import open_datatree
 

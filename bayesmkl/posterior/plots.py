@@ -60,6 +60,10 @@ def plot_kernel_weights(
 
     Raises
     ------
+    TypeError
+        For anything else than a BEMKL model.
+    NotFittedError
+        Before `fit`.
     ValueError
         If `by_view` is asked of precomputed kernels, which have no views.
 
@@ -178,6 +182,10 @@ def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
 
     Raises
     ------
+    TypeError
+        For anything else than a BEMKL model.
+    NotFittedError
+        Before `fit`.
     ValueError
         For a model fitted by "nuts" or "gibbs", which raise no bound; :func:`plot_trace` shows their chains.
 

@@ -31,8 +31,16 @@ def plot_reliability(
 
     Parameters
     ----------
-    y_true, y_prob, n_bins, labels, ci_prob
-        As in :func:`reliability`.
+    y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
+        What came true, as in :func:`reliability`.
+    y_prob : array-like of shape (n_samples,) or (n_samples, n_classes)
+        Probability of the positive class, or of every class.
+    n_bins : int, default=10
+        Number of bins of equal width on [0, 1].
+    labels : array-like of shape (n_classes,), default=None
+        Class of each column of `y_prob`, ``model.classes_``. None takes the sorted labels in `y_true`.
+    ci_prob : float, default=0.94
+        Probability content of the Wilson interval of each frequency.
     ax : matplotlib.axes.Axes, default=None
         Where to draw; None makes a figure. The histogram of the predictions hangs below it as an inset.
 
@@ -40,6 +48,20 @@ def plot_reliability(
     -------
     matplotlib.axes.Axes
         Observed frequency against mean prediction with Wilson intervals, one point per bin that holds predictions.
+
+    Raises
+    ------
+    ValueError
+        If `ax` is no Axes, and as :func:`reliability` raises.
+    TypeError
+        If an argument is a sparse matrix, or `y_prob` holds other objects than numbers.
+
+    References
+    ----------
+    M. H. DeGroot and S. E. Fienberg (1983), The comparison and evaluation of forecasters, The Statistician 32.
+
+    E. B. Wilson (1927), Probable inference, the law of succession, and statistical inference, Journal of the American
+    Statistical Association 22.
 
     Examples
     --------
@@ -105,6 +127,14 @@ def plot_predictions(y_true: Any, mean: Any, std: Any, ci_prob: float = 0.94, ax
     -------
     matplotlib.axes.Axes
         Intervals that miss the observed value are drawn in another color and with a cross.
+
+    Raises
+    ------
+    ValueError
+        If `ax` is no Axes, `ci_prob` not strictly between 0 and 1, or the arrays are not finite, of one dimension and
+        of one length; or for a negative standard deviation.
+    TypeError
+        If an argument is a sparse matrix, or holds other objects than numbers.
 
     Examples
     --------

@@ -49,6 +49,10 @@ def refine_posterior(
 
     Raises
     ------
+    TypeError
+        For anything else than a BEMKL model; for a multitask model too.
+    NotFittedError
+        Before `fit`.
     ValueError
         If `model` was not fitted with ``inference="vb"``, its kernels were precomputed and are not given, or it
         cannot be sampled: with a sparse prior, kernel weights that are shared by several outputs or not negative,

@@ -17,7 +17,30 @@ SUM_TO_ONE = 1e-3  # what single precision and rounding to four digits leave
 
 
 class Reliability(NamedTuple):
-    """One entry per bin that holds predictions, each of shape (n_filled_bins,); `counts` has all bins."""
+    """Predictions and what came true, bin by bin; bins without predictions are left out.
+
+    Parameters
+    ----------
+    probability : ndarray of shape (n_filled_bins,)
+        Mean prediction in each bin.
+    frequency : ndarray of shape (n_filled_bins,)
+        Share of its events that came true.
+    lower, upper : ndarray of shape (n_filled_bins,)
+        Ends of the Wilson interval of that share.
+    n_events : ndarray of shape (n_filled_bins,)
+        Number of its events.
+    edges : ndarray of shape (n_bins + 1,)
+        Edges of all bins.
+    counts : ndarray of shape (n_bins,)
+        Number of predictions in all bins, zeros included.
+
+    Examples
+    --------
+    >>> from bayesmkl.posterior import reliability
+    >>> found = reliability([0, 1, 1, 1], [0.1, 0.8, 0.8, 0.8], n_bins=4)
+    >>> found.n_events, found.counts, round(found.calibration_error, 3)
+    (array([1, 3]), array([1, 0, 0, 3]), 0.175)
+    """
 
     probability: np.ndarray  # mean prediction in the bin
     frequency: np.ndarray  # share of its events that came true
@@ -56,11 +79,22 @@ def reliability(
     Returns
     -------
     Reliability
+        Mean prediction, frequency and its interval, number of events of every bin that holds predictions.
 
     Raises
     ------
     ValueError
-        For probabilities outside [0, 1], unequal lengths, or labels that do not fit.
+        For probabilities outside [0, 1], unequal lengths, labels that do not fit, `n_bins` below 1, or a `ci_prob`
+        that is not strictly between 0 and 1.
+    TypeError
+        If an argument is a sparse matrix, or `y_prob` holds other objects than numbers.
+
+    References
+    ----------
+    M. H. DeGroot and S. E. Fienberg (1983), The comparison and evaluation of forecasters, The Statistician 32.
+
+    E. B. Wilson (1927), Probable inference, the law of succession, and statistical inference, Journal of the American
+    Statistical Association 22.
 
     Examples
     --------

@@ -31,7 +31,7 @@ def sample_posterior(
 
     Returns
     -------
-    dict of str to ndarray
+    dict of str to ndarray of shape (n_draws, ...)
         The draw is the first axis. With more than two classes, or several labels or targets, the output is the
         second: of all arrays where each has kernel weights of its own (one-versus-all), else of all but those of the
         kernels.
@@ -47,6 +47,10 @@ def sample_posterior(
 
     Raises
     ------
+    TypeError
+        For anything else than a BEMKL model; for a multitask model too.
+    NotFittedError
+        Before `fit`.
     ValueError
         If `n_draws` is not positive, or larger than the number of draws that a sampled model has.
 

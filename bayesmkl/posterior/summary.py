@@ -58,6 +58,15 @@ def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> p
         ``table.attrs`` says what made the intervals: ``inference``, ``ci_prob``, ``intervals`` and
         ``share_intervals``.
 
+    Raises
+    ------
+    TypeError
+        For anything else than a BEMKL model.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If `ci_prob` is not strictly between 0 and 1, or `kernels` are not the training kernels of the model.
+
     Notes
     -----
     Weights are known up to a common sign and, weakly, a scale; they are also small where their kernel is large.
@@ -129,6 +138,16 @@ def view_table(
         columns ``class`` or ``label`` (only where these have kernel weights of their own), ``view``, ``n_kernels``,
         and ``share``, ``share_std``, ``share_lower``, ``share_upper``: mean, standard deviation and quantiles of the
         summed shares over the draws. ``table.attrs`` says what made the intervals, as in :func:`kernel_table`.
+
+    Raises
+    ------
+    TypeError
+        For anything else than a BEMKL model; for a multitask model too.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If `model` was fitted to precomputed kernels, which have no views; if `ci_prob` is not strictly between 0 and
+        1, `n_draws` no whole number of at least 2, or `random_state` no seed.
 
     Notes
     -----

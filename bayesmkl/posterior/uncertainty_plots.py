@@ -69,6 +69,10 @@ def plot_uncertainty(
 
     Raises
     ------
+    TypeError
+        For anything else than a BEMKL model; for a multitask model too.
+    NotFittedError
+        Before `fit`.
     ValueError
         Unless the model takes exactly two features, for labels that it does not know, or if it predicts several
         labels or targets and `label` does not choose one of them.

@@ -129,6 +129,16 @@ class BaseDiscriminative(CheckedKernels):
         -------
         ndarray of shape (n_rows, n_train)
             Or (n_classes, n_rows, n_train) where every class has kernel weights of its own.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         check_is_fitted(self, "kernel_weights_")
         stack = self._row_stack(X)
@@ -150,6 +160,16 @@ class BaseDiscriminative(CheckedKernels):
         -------
         ndarray of shape (n_rows, n_kernels)
             Or (n_classes, n_rows, n_kernels) where every class has kernel weights of its own.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         check_is_fitted(self, "kernel_weights_")
         n_rows = self.dual_coef_.shape[-1] if X is None else len(self._validate_rows(X))
@@ -169,7 +189,18 @@ class BaseDiscriminative(CheckedKernels):
         -------
         ndarray of shape (n_rows_X, n_rows_Z)
             Or with a leading axis of length n_classes where every class has kernel weights of its own.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `kernel` is neither a position nor a name.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
+        check_is_fitted(self, "kernel_weights_")
         position = self._position(kernel)
         return self.gates(X)[..., [position]] * np.swapaxes(self.gates(Z)[..., [position]], -1, -2)
 
@@ -236,11 +267,14 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
         Returns
         -------
         self : estimator
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
 
         Warns
         -----
@@ -264,6 +298,16 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
         -------
         ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
             Positive for ``classes_[1]`` in the binary case.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         scores = self._scores(X)
         return scores[0] if len(scores) == 1 else scores.T
@@ -280,6 +324,16 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
         -------
         ndarray of shape (n_rows,)
             Labels from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         scores = self.decision_function(X)
         return self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
@@ -306,11 +360,14 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         Returns
         -------
         self : estimator
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
 
         Warns
         -----
@@ -334,6 +391,16 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         -------
         ndarray of shape (n_rows,)
             In the units of the training target.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._scores(X)[0]
 

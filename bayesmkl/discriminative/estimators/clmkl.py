@@ -365,6 +365,16 @@ class CLMKLClassifier(SVMChoice, LocalizedClassifier):
         -------
         ndarray of shape (n_rows, n_clusters)
             :math:`c_r(x)`; rows sum to one.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         check_is_fitted(self, "results_")
         if X is None:

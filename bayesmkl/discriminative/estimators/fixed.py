@@ -51,9 +51,9 @@ class UniformMKLClassifier(DiscriminativeClassifier):
         Labels. With more than two, `dual_coef_` and `intercept_` get a leading axis of length n_classes.
     kernel_weights_ : ndarray of shape (n_kernels,)
         :math:`1/P` each.
-    dual_coef_ : ndarray of shape (n_samples,)
+    dual_coef_ : ndarray of shape (n_samples,), or (n_classes, n_samples) for more than two
         Signed dual :math:`\alpha_i y_i`, zero off the support.
-    intercept_ : float
+    intercept_ : float, or ndarray of shape (n_classes,)
         :math:`b`.
     support_ : ndarray of shape (n_support,)
         Positions of the support vectors (of any class).

@@ -215,8 +215,12 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
 
         Raises
         ------
+        NotFittedError
+            Before `fit`.
         ValueError
-            With ``combination="product"``.
+            With ``combination="product"``, and for an `X` that `predict` refuses.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         if self.combination == "product":
             raise ValueError(

@@ -223,11 +223,14 @@ class LapMKLClassifier(DiscriminativeClassifier):
         Returns
         -------
         self : LapMKLClassifier
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
 
         Warns
         -----

@@ -238,6 +238,16 @@ class BaseLocalized(CheckedKernels):
         -------
         ndarray of shape (n_rows, n_kernels)
             :math:`\sqrt{\Gamma_m(x, x)}`; of more than two classes, (n_classes, n_rows, n_kernels).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._gates_local(X)
 
@@ -255,6 +265,16 @@ class BaseLocalized(CheckedKernels):
         -------
         ndarray of shape (n_rows_X, n_rows_Z)
             Of more than two classes, with a leading axis of length n_classes.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `kernel` is neither a position nor a name.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._gating_local(self._components_local(X), self._components_local(Z), kernel)
 
@@ -270,6 +290,16 @@ class BaseLocalized(CheckedKernels):
         -------
         ndarray of shape (n_rows, n_train)
             Of more than two classes, (n_classes, n_rows, n_train).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._combined_local(X)
 
@@ -309,11 +339,14 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         Returns
         -------
         self : estimator
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
 
         Warns
         -----
@@ -337,6 +370,16 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         -------
         ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
             Positive for ``classes_[1]`` in the binary case.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._decide(X)
 
@@ -352,6 +395,16 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         -------
         ndarray of shape (n_rows,)
             Labels from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._choose(self._decide(X))
 
@@ -413,6 +466,16 @@ class FeatureGates(BaseLocalized):
         -------
         ndarray of shape (n_rows, n_kernels)
             :math:`\sqrt{\Gamma_m(x, x)}`; of more than two classes, (n_classes, n_rows, n_kernels).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where `fit` had them, or of another shape.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._gates_local(X, gate_features)
 
@@ -434,6 +497,17 @@ class FeatureGates(BaseLocalized):
         -------
         ndarray of shape (n_rows_X, n_rows_Z)
             Of more than two classes, with a leading axis of length n_classes.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where `fit` had them, or of another shape; or if `kernel` is
+            neither a position nor a name.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         rows, columns = self._components_local(X, gate_features), self._components_local(Z, gate_features_Z)
         return self._gating_local(rows, columns, kernel)
@@ -452,6 +526,16 @@ class FeatureGates(BaseLocalized):
         -------
         ndarray of shape (n_rows, n_train)
             Of more than two classes, (n_classes, n_rows, n_train).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where `fit` had them, or of another shape.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._combined_local(X, gate_features)
 
@@ -474,11 +558,14 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
         Returns
         -------
         self : estimator
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
 
         Warns
         -----
@@ -504,6 +591,16 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
         -------
         ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
             Positive for ``classes_[1]`` in the binary case.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where `fit` had them, or of another shape.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._decide(X, gate_features)
 
@@ -521,6 +618,16 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
         -------
         ndarray of shape (n_rows,)
             Labels from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where `fit` had them, or of another shape.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._choose(self._decide(X, gate_features))
 
@@ -541,6 +648,18 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
         Returns
         -------
         float
+            Share of the rows whose class is right, from 0 to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where `fit` had them, or of another shape; or if `y` does not
+            have a label for every row.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return float(accuracy_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
 
@@ -563,11 +682,14 @@ class FeatureGatedRegressor(RegressorMixin, FeatureGates):
         Returns
         -------
         self : estimator
+            The fitted estimator.
 
         Raises
         ------
         ValueError
             For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
 
         Warns
         -----
@@ -595,6 +717,16 @@ class FeatureGatedRegressor(RegressorMixin, FeatureGates):
         -------
         ndarray of shape (n_rows,)
             In the units of the training target.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where `fit` had them, or of another shape.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._scores_local(X, gate_features)[0]
 
@@ -615,5 +747,17 @@ class FeatureGatedRegressor(RegressorMixin, FeatureGates):
         Returns
         -------
         float
+            :math:`R^2`: 1 at best, 0 for the mean of `y`, without lower bound.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where `fit` had them, or of another shape; or if `y` does not
+            have a number for every row.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return float(r2_score(y, self.predict(X, gate_features), sample_weight=sample_weight))

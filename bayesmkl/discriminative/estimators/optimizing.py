@@ -48,13 +48,21 @@ class OptimizingMixin(BaseDiscriminative):
         X : array-like or DataFrame of shape (n_samples, n_features), or kernels
             As in `fit`.
         y : array-like of shape (n_samples,)
+            As in `fit`.
         C_values : sequence of float
-            In the order of the fits.
+            Positive numbers, in the order of the fits.
 
         Returns
         -------
         RegularizationPath
             The values and one fitted estimator for each; this one stays unfitted.
+
+        Raises
+        ------
+        TypeError
+            If `C_values` is no list.
+        ValueError
+            If it is empty or holds anything but positive numbers; and as `fit` raises.
         """
         return self._path(X, y, C_values)
 

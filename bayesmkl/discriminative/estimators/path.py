@@ -20,6 +20,19 @@ class RegularizationPath(NamedTuple):
         In the order of the fits.
     models : tuple of estimator
         Fitted models, one per value. They share bank and kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import SimpleMKLClassifier
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> model = SimpleMKLClassifier(KernelBank("linear", views="each", normalize="trace"))
+    >>> path = model.path(X, X[:, 0] > 0, C_values=[0.01, 1.0])
+    >>> path.parameter, path.values, path.kernel_weights.shape
+    ('C', array([0.01, 1.  ]), (2, 3))
+    >>> path.to_frame()["active_kernels"].tolist()
+    [1, 2]
     """
 
     parameter: str
@@ -28,16 +41,21 @@ class RegularizationPath(NamedTuple):
 
     @property
     def kernel_weights(self) -> np.ndarray:
-        """Kernel weights of shape (n_values, n_kernels), or (n_values, n_classes, n_kernels)."""
+        """Kernel weights along the path.
+
+        Of shape (n_values, n_kernels), or (n_values, n_classes, n_kernels) where every class has its own.
+        """
         return np.stack([model.kernel_weights_ for model in self.models])
 
     def to_frame(self) -> Any:
-        """Return one row per value: iterations, inner problems solved, active kernels, support, gap.
+        """Return a table of what the fits took and gave.
 
         Returns
         -------
         pandas.DataFrame
-            Sums over classes where every class has kernel weights of its own.
+            One row per value, with the columns ``C`` or ``reg``, ``n_iter``, ``n_solves`` (inner problems solved),
+            ``active_kernels``, ``support_fraction``, ``duality_gap`` and ``converged``. Iterations, problems and gaps
+            are sums over classes where every class has kernel weights of its own.
         """
         import pandas as pd
 
@@ -64,6 +82,7 @@ class RegularizationPath(NamedTuple):
         Returns
         -------
         matplotlib.axes.Axes
+            With a curve per kernel; the eight with the largest weights are named.
 
         Raises
         ------

@@ -81,15 +81,24 @@ class _SupervisedPrimalMKL(_PrimalMKL):
 
         Parameters
         ----------
-        X, y
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            As in `fit`.
+        y : array-like of shape (n_samples,)
             As in `fit`.
         reg_values : sequence of float
-            Values of `reg`, in the order in which they are fitted.
+            Values of `reg`, positive, in the order in which they are fitted.
 
         Returns
         -------
         RegularizationPath
             Its models share bank and kernels; this estimator is not fitted.
+
+        Raises
+        ------
+        TypeError
+            If `reg_values` is no list.
+        ValueError
+            If it is empty or holds anything but positive numbers; and as `fit` raises.
         """
         return self._path(X, y, reg_values)
 
@@ -166,7 +175,7 @@ class PrimalMKLClassifier(_SupervisedPrimalMKL, DiscriminativeClassifier):
         What ``indefinite="clip"`` removed.
     kernel_bank_ : KernelBank or None
         The fitted bank.
-    kernel_names_, feature_names_in_ : ndarray of str
+    kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
         Names of the kernels, and of the features where `X` had them.
     n_kernels_in_, n_features_in_ : int
         Number of kernels, and of features (of training samples with precomputed kernels).
@@ -330,7 +339,7 @@ class PrimalMKLRegressor(_SupervisedPrimalMKL, DiscriminativeRegressor):
         What ``indefinite="clip"`` removed.
     kernel_bank_ : KernelBank or None
         The fitted bank.
-    kernel_names_, feature_names_in_ : ndarray of str
+    kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
         Names of the kernels, and of the features where `X` had them.
     n_kernels_in_, n_features_in_ : int
         Number of kernels, and of features (of training samples with precomputed kernels).
@@ -467,7 +476,7 @@ class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
         What ``indefinite="clip"`` removed.
     kernel_bank_ : KernelBank or None
         The fitted bank.
-    kernel_names_, feature_names_in_ : ndarray of str
+    kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
         Names of the kernels, and of the features where `X` had them.
     n_kernels_in_, n_features_in_ : int
         Number of kernels, and of features (of training samples with precomputed kernels).
@@ -548,6 +557,21 @@ class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
         Returns
         -------
         self : PrimalMKLOneClass
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the tolerance was not reached; the message gives the duality gap.
+        KernelQualityWarning
+            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
         """
         self._check_parameters()
         share = self.contamination
@@ -563,11 +587,23 @@ class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels (n_rows, n_train, n_kernels)
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
 
         Returns
         -------
         ndarray of shape (n_rows,)
+            High for what resembles the training samples; `offset_` is the threshold.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._scores(X)[0] - self.intercept_
 
@@ -576,11 +612,23 @@ class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels (n_rows, n_train, n_kernels)
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
 
         Returns
         -------
         ndarray of shape (n_rows,)
+            Zero at the threshold `offset_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self.score_samples(X) - self.offset_
 
@@ -589,11 +637,23 @@ class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels (n_rows, n_train, n_kernels)
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
 
         Returns
         -------
         ndarray of shape (n_rows,)
+            1 or -1, as whole numbers.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 

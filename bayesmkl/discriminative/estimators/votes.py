@@ -410,9 +410,9 @@ class SwMKLClassifier(SuccessGated):
 
     References
     ----------
-    .. [1] R. Kannao and P. Guha (2015), TV commercial detection using success based locally weighted kernel
-       combination; in the form of J. Moeller, S. Swaminathan and S. Venkatasubramanian (2016), A unified view of
-       localized kernel learning, SDM (algorithm 2).
+    .. [1] R. Kannao and P. Guha (2015), TV news commercials detection using success based locally weighted
+       kernel combination; in the form of J. Moeller, S. Swaminathan and S. Venkatasubramanian (2016), A unified view
+       of localized kernel learning, SDM (algorithm 2).
 
     Examples
     --------

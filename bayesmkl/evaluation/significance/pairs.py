@@ -48,7 +48,28 @@ class Differences(NamedTuple):
 
 
 class PairedTest(NamedTuple):
-    """Result of a test that two models score the same."""
+    """Result of a test that two models score the same.
+
+    Parameters
+    ----------
+    n : int
+        Pairs of scores.
+    difference : float
+        Mean of first - second, in the unit of the scores.
+    lower, upper : float
+        Confidence interval of the mean difference; NaN where the test has none.
+    statistic : float
+        Of the test: t, or the smaller sum of signed ranks.
+    p_value : float
+        Two-sided.
+
+    Examples
+    --------
+    >>> from bayesmkl.evaluation.significance import paired_t
+    >>> result = paired_t([0.81, 0.84, 0.79, 0.86], [0.78, 0.80, 0.80, 0.81])
+    >>> result.n, round(result.lower, 3), round(result.upper, 3), round(result.statistic, 2)
+    (4, -0.014, 0.069, 2.09)
+    """
 
     n: int  # pairs of scores
     difference: float  # mean of first - second, in the unit of the scores
@@ -59,7 +80,30 @@ class PairedTest(NamedTuple):
 
 
 class BayesianTest(NamedTuple):
-    """Posterior of the mean difference between two models."""
+    """Posterior of the mean difference between two models.
+
+    Parameters
+    ----------
+    n : int
+        Pairs of scores.
+    difference : float
+        Posterior mean of first - second, in the unit of the scores.
+    lower, upper : float
+        Central credible interval of the mean difference.
+    p_first : float
+        Probability that the first score is larger by more than the region of equivalence.
+    p_equivalent : float
+        Probability that the difference lies in that region.
+    p_second : float
+        Probability that the second score is larger by more than the region of equivalence.
+
+    Examples
+    --------
+    >>> from bayesmkl.evaluation.significance import bayesian_correlated_t
+    >>> result = bayesian_correlated_t([0.9, 0.9, 0.8], [0.8, 0.7, 0.7], test_train_ratio=1 / 9)
+    >>> round(result.p_first + result.p_equivalent + result.p_second, 6), result.lower < result.difference
+    (1.0, True)
+    """
 
     n: int  # pairs of scores
     difference: float  # posterior mean of first - second, in the unit of the scores
@@ -84,6 +128,14 @@ def paired_t(first: Any, second: Any, confidence: float = 0.95) -> PairedTest:
     -------
     PairedTest
         ``n``, ``difference``, ``lower``, ``upper``, ``statistic``, ``p_value`` (two-sided).
+
+    Raises
+    ------
+    ValueError
+        If the scores are not finite, not of one length, or fewer than two; if `confidence` is not
+        strictly between 0 and 1.
+    TypeError
+        If they are sparse, or hold other objects than numbers.
 
     Notes
     -----
@@ -129,6 +181,14 @@ def corrected_t(first: Any, second: Any, test_train_ratio: float, confidence: fl
     PairedTest
         ``n``, ``difference``, ``lower``, ``upper``, ``statistic``, ``p_value`` (two-sided).
 
+    Raises
+    ------
+    ValueError
+        If the scores are not finite, not of one length, or fewer than two; if `test_train_ratio` is not
+        positive, or `confidence` not strictly between 0 and 1.
+    TypeError
+        If they are sparse, or hold other objects than numbers.
+
     References
     ----------
     .. [1] C. Nadeau and Y. Bengio, "Inference for the generalization error", Machine Learning 52, 2003.
@@ -161,6 +221,13 @@ def wilcoxon(first: Any, second: Any) -> PairedTest:
         ``statistic`` is the smaller sum of ranks; ``p_value`` is two-sided, exact up to 50 pairs without ties and up
         to 13 with them, else of the normal approximation, as in ``scipy.stats.wilcoxon``. There is no interval:
         ``lower`` and ``upper`` are NaN.
+
+    Raises
+    ------
+    ValueError
+        If the scores are not finite, not of one length, or fewer than two.
+    TypeError
+        If they are sparse, or hold other objects than numbers.
 
     Notes
     -----
@@ -217,6 +284,11 @@ def bayesian_correlated_t(
     ------
     ImportError
         If baycomp is not installed; it is part of ``bayesmkl[compare]``.
+    ValueError
+        If the scores are not finite, not of one length, or fewer than two; if `test_train_ratio` is not positive,
+        `rope` negative, or `confidence` not strictly between 0 and 1.
+    TypeError
+        If the scores are sparse, or hold other objects than numbers.
 
     References
     ----------

@@ -96,6 +96,18 @@ def pairwise(
         "bayesian" the one that is better with a probability above 1 - alpha) or ""; ``note``. Where a model has no
         result in some row, its pairs have NaN and a note that says so.
 
+    Raises
+    ------
+    TypeError
+        If `scores` is no DataFrame.
+    ValueError
+        If `scores` does not hold numbers of at least two models with names of their own; for a `test`, `over` or
+        `correction` that is not known, or does not go with the others; if `against` is no column; if
+        `test_train_ratio` is needed and not given; if `rope` is negative, or `alpha` not strictly between 0 and 1;
+        for "nemenyi", if there are fewer than three models or two data sets.
+    ImportError
+        For "nemenyi" and "bayesian", if ``bayesmkl[compare]`` is not installed.
+
     Examples
     --------
     >>> import pandas as pd
@@ -136,7 +148,28 @@ def pairwise(
 
 
 def holm(p_values: Any) -> np.ndarray:
-    """Correct p-values for their number by Holm's step-down procedure; NaN is no test and stays.
+    """Correct p-values for their number by Holm's step-down procedure.
+
+    Parameters
+    ----------
+    p_values : array-like of shape (n_tests,)
+        From 0 to 1; NaN is no test.
+
+    Returns
+    -------
+    ndarray of shape (n_tests,)
+        Corrected p-values, at most 1; NaN stays NaN.
+
+    Raises
+    ------
+    ValueError
+        If `p_values` is not a list of numbers from 0 to 1.
+    TypeError
+        If it is sparse, or holds other objects than numbers.
+
+    References
+    ----------
+    S. Holm (1979), A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6.
 
     Examples
     --------

@@ -34,7 +34,35 @@ class Blocks(NamedTuple):
 
 
 class FriedmanTest(NamedTuple):
-    """Result of a test that several models rank the same on average."""
+    """Result of a test that several models rank the same on average.
+
+    Parameters
+    ----------
+    n_models : int
+        Models that were compared.
+    n_datasets : int
+        Data sets over which they were.
+    mean_ranks : Series of shape (n_models,)
+        By model, the best first; 1 is best.
+    statistic : float
+        Friedman's chi-squared, corrected for ties.
+    p_value : float
+        Of `statistic`.
+    f_statistic : float
+        Iman and Davenport's less conservative form.
+    f_p_value : float
+        Of `f_statistic`.
+    left_out : dict
+        Models without a result somewhere, and where.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bayesmkl.evaluation.significance import friedman
+    >>> result = friedman(pd.DataFrame({"A": [0.9, 0.8], "B": [0.8, 0.7], "C": [0.7, 0.6], "D": [0.9, None]}))
+    >>> result.n_models, result.n_datasets, result.statistic, result.left_out
+    (3, 2, 4.0, {'D': 'no result in 1 of 2'})
+    """
 
     n_models: int
     n_datasets: int
@@ -65,8 +93,10 @@ def friedman(scores: pd.DataFrame, greater_is_better: bool = True) -> FriedmanTe
 
     Raises
     ------
+    TypeError
+        If `scores` is no DataFrame.
     ValueError
-        If fewer than three models or two data sets remain.
+        If fewer than three models or two data sets remain, or `scores` does not hold numbers.
 
     References
     ----------
@@ -118,8 +148,10 @@ def nemenyi(scores: pd.DataFrame, greater_is_better: bool = True) -> pd.DataFram
     ------
     ImportError
         If scikit-posthocs is not installed; it is part of ``bayesmkl[compare]``.
+    TypeError
+        If `scores` is no DataFrame.
     ValueError
-        If fewer than three models or two data sets remain.
+        If fewer than three models or two data sets remain, or `scores` does not hold numbers.
 
     References
     ----------
@@ -148,14 +180,29 @@ def critical_difference(n_models: int, n_datasets: int, alpha: float = 0.05) -> 
 
     Parameters
     ----------
-    n_models, n_datasets : int
-        k and N.
+    n_models : int
+        Number of models :math:`k`.
+    n_datasets : int
+        Number of data sets :math:`N`.
     alpha : float, default=0.05
         Level of the test, for all pairs at once.
 
     Returns
     -------
     float
+        In ranks.
+
+    Raises
+    ------
+    ValueError
+        If `n_models` is not a whole number of at least 2 or `n_datasets` of at least 1, or `alpha` is not strictly
+        between 0 and 1.
+
+    References
+    ----------
+    .. [1] P. Nemenyi, "Distribution-free multiple comparisons", PhD thesis, Princeton University, 1963.
+    .. [2] J. Demšar, "Statistical comparisons of classifiers over multiple data sets", Journal of Machine Learning
+       Research 7, 2006.
 
     Examples
     --------
@@ -184,6 +231,13 @@ def rank_table(scores: pd.DataFrame, greater_is_better: bool = True) -> pd.DataF
     DataFrame
         A row per model, the best first: ``mean_rank``, ``times_best`` (first, or level with it), ``times_worst``,
         ``n`` (data sets, or splits) and ``note``. Models without a finite score somewhere come last, unranked.
+
+    Raises
+    ------
+    TypeError
+        If `scores` is no DataFrame.
+    ValueError
+        If `scores` does not hold numbers, with a name of its own for every column, or none of them is finite.
 
     Examples
     --------

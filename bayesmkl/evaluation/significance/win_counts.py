@@ -33,14 +33,31 @@ def wins(
     test : {"paired_t", "corrected_t", "wilcoxon", "bayesian"}, default="paired_t"
         Test over the splits of each data set. The paired t-test is the one in published tables; it takes splits
         as independent and so finds more wins and losses than there are, which "corrected_t" does not.
-    test_train_ratio, greater_is_better, correction, rope, alpha
-        See :func:`pairwise`.
+    test_train_ratio : float or mapping of data set to float, default=None
+        Size of a test set relative to its training set, needed by "corrected_t" and "bayesian".
+    greater_is_better : bool, default=True
+        Whether the larger score is the better one.
+    correction : {"holm", None}, default=None
+        Whether p-values are corrected for the number of pairs (of one data set).
+    rope : float, default=0.01
+        Half width of the region of practical equivalence of "bayesian", in the unit of the scores.
+    alpha : float, default=0.05
+        Level of significance.
 
     Returns
     -------
     DataFrame
         A row per ordered pair: ``model``, ``opponent``, ``wins``, ``ties`` and ``losses`` of the model, and
         ``untested``, the data sets where one of the two has no result.
+
+    Raises
+    ------
+    TypeError
+        If `scores` is no DataFrame.
+    ValueError
+        If `test` is none of those above, and as :func:`pairwise` raises.
+    ImportError
+        For "bayesian", if ``bayesmkl[compare]`` is not installed.
 
     See Also
     --------
@@ -97,14 +114,61 @@ def wins(
 
 
 def win_matrix(table: pd.DataFrame) -> pd.DataFrame:
-    """Write the counts of :func:`wins` as a square of "wins-ties-losses", of the row against the column."""
+    """Write the counts of :func:`wins` as a square table.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What :func:`wins` returned, a row per ordered pair of models.
+
+    Returns
+    -------
+    DataFrame of shape (n_models, n_models)
+        "wins-ties-losses" of the model of the row against that of the column.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bayesmkl.evaluation.significance import win_matrix, wins
+    >>> table = wins(pd.DataFrame({"A": [0.9, 0.8, 0.9], "B": [0.5, 0.5, 0.4], "C": [0.9, 0.8, 0.8]}))
+    >>> win_matrix(table)
+    opponent      A      B      C
+    model
+    A             —  1-0-0  0-1-0
+    B         0-0-1      —  0-0-1
+    C         0-1-0  1-0-0      —
+    """
     text = table.assign(text=[f"{w}-{t}-{l}" for w, t, l in table[["wins", "ties", "losses"]].to_numpy()])
     order = table["model"].unique()
     return text.pivot(index="model", columns="opponent", values="text").loc[order, order].fillna("—")
 
 
 def win_totals(table: pd.DataFrame) -> pd.DataFrame:
-    """Sum the counts of :func:`wins` over opponents; ``win_rate`` is the share of wins, the highest first."""
+    """Sum the counts of :func:`wins` over opponents.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What :func:`wins` returned, a row per ordered pair of models.
+
+    Returns
+    -------
+    DataFrame
+        A row per model: ``wins``, ``ties``, ``losses``, ``untested`` and ``win_rate``, the share of wins, the highest
+        first.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from bayesmkl.evaluation.significance import win_totals, wins
+    >>> table = wins(pd.DataFrame({"A": [0.9, 0.8, 0.9], "B": [0.5, 0.5, 0.4], "C": [0.9, 0.8, 0.8]}))
+    >>> win_totals(table)
+           wins  ties  losses  untested  win_rate
+    model
+    A         1     1       0         0       0.5
+    C         1     1       0         0       0.5
+    B         0     0       2         0       0.0
+    """
     totals = table.groupby("model", sort=False)[["wins", "ties", "losses", "untested"]].sum()
     tested = totals[["wins", "ties", "losses"]].sum(axis=1)
     return totals.assign(win_rate=totals["wins"] / tested).sort_values(

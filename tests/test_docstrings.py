@@ -1,0 +1,423 @@
+"""Every public name says what it takes, gives, raises and where it comes from, and what it says is true.
+
+The rules are numpydoc's and a few of our own: arrays have shapes, errors are named, published methods are cited, and
+everything has an example (which the doctests run).
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import importlib
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpydoc.docscrape import FunctionDoc
+from numpydoc.validate import validate
+from sklearn.base import is_classifier
+from test_docs import listed_names
+
+from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, Linear
+
+# Checks of numpydoc that are not asked for, and why.
+NOT_ASKED = {
+    "GL01": "the text starts on the line of the quotes, as PEP 257 has it",
+    "GL02": "a docstring of one line ends on it",
+    "GL08": "asked for below, with the name",
+    "ES01": "a summary that says all needs no second paragraph",
+    "SA01": "names that belong together share a page of the guide",
+    "EX01": "asked for below, with exceptions",
+    "RT02": "a returned value has a name where that helps",
+}
+
+# Everything else has an example that runs.
+WITHOUT_EXAMPLE = {
+    "bayesmkl.kernels.KernelQualityWarning": "a category of warnings: nothing to call",
+}
+
+# Functions that implement something published; estimators all do.
+PUBLISHED = {
+    "select_by_elbo",
+    "Dirichlet",
+    "SpikeSlab",
+    "GroupGating",
+    "glks_transduce",
+    "knn_laplacian",
+    "kernel_polarization",
+    "kernel_alignment",
+    "centered_alignment",
+    "empirical_optimal_kernel",
+    "FromDistance",
+    "Tanimoto",
+    "diagnose",
+    "compare_loo",
+    "plot_pareto_k",
+    "plot_posterior_predictive",
+    "plot_rank",
+    "reliability",
+    "plot_reliability",
+    "expected_calibration_error",
+    "paired_t",
+    "corrected_t",
+    "wilcoxon",
+    "bayesian_correlated_t",
+    "holm",
+    "friedman",
+    "nemenyi",
+    "critical_difference",
+    "plot_critical_difference",
+    "make_corrupted",
+    "make_twonorm",
+    "make_ringnorm",
+    "make_waveform",
+}
+
+ARRAY = re.compile(r"\b(ndarray|array-like|array|DataFrame)s?\b")
+SHAPE = re.compile(r"\bshape\b|\((?:[\w+ .*/]+,)+[\w+ .*/]*\)")
+OF_A_TABLE = re.compile(r"\b(rows?|columns?)\b")
+SCALE = re.compile(r"(^|_)(scale|noise|std|variance|cov|precision|width|prior)(_|$)")
+SCALE_WORD = re.compile(
+    r"standard deviation|variance|precision|covariance|concentration|rate|width|units of",
+    re.IGNORECASE,
+)
+
+
+class Name(NamedTuple):
+    """Something public: a function, a class, or a method or property of a class."""
+
+    path: str  # what numpydoc imports
+    object: Any
+    owner: type | None = None
+
+    @property
+    def function(self) -> Callable[..., Any] | None:
+        """What runs when it is called."""
+        if inspect.isclass(self.object):
+            constructor = self.object.__dict__.get("__init__")
+            return constructor if inspect.isfunction(constructor) and _is_ours(constructor) else None
+        return inspect.unwrap(self.object.fget if isinstance(self.object, property) else self.object)
+
+    @property
+    def doc(self) -> str:
+        return inspect.getdoc(self.object) or ""
+
+
+def _is_ours(thing: Any) -> bool:
+    return (getattr(thing, "__module__", None) or "").startswith("bayesmkl")
+
+
+def _members(path: str, owner: type) -> Iterator[Name]:
+    """Methods and properties that are written here, inherited ones too."""
+    for key in sorted(
+        vars(owner).keys() | {k for base in owner.__mro__ if _is_ours(base) for k in vars(base)}
+    ):
+        member = inspect.getattr_static(owner, key)
+        plain = member.__func__ if isinstance(member, staticmethod | classmethod) else member
+        written = plain.fget if isinstance(plain, property) else plain
+        if not key.startswith("_") and inspect.isfunction(written) and _is_ours(written):
+            yield Name(f"{path}.{key}", plain, owner)
+
+
+def _collect() -> Iterator[Name]:
+    """Every name of the API reference, and what its classes hold, once each."""
+    seen: set[int] = set()
+    for module, key in listed_names():  # all public names are: tests/test_docs.py
+        top = Name(f"{module}.{key}", getattr(importlib.import_module(module), key))
+        members = _members(top.path, top.object) if inspect.isclass(top.object) else ()
+        for name in (top, *members):
+            if id(name.object) not in seen:
+                seen.add(id(name.object))
+                yield name
+
+
+NAMES = sorted(_collect(), key=lambda name: name.path)
+TOP = [name for name in NAMES if name.owner is None]
+ESTIMATORS = [name for name in TOP if re.search("(Classifier|Regressor|OneClass)$", name.path)]
+
+
+def each(names: list[Name]) -> Any:
+    return pytest.mark.parametrize("name", names, ids=[name.path.removeprefix("bayesmkl.") for name in names])
+
+
+@functools.cache
+def sections(doc: str) -> FunctionDoc:
+    return FunctionDoc(None, doc=doc)
+
+
+@each(NAMES)
+def test_numpydoc_finds_nothing_wrong(name):
+    assert name.doc, "no docstring"
+    skipped = (
+        {*NOT_ASKED, "PR01"} if getattr(name.object, "_is_protocol", False) else NOT_ASKED
+    )  # not constructed
+    found = [f"{code}: {text}" for code, text in validate(name.path)["errors"] if code not in skipped]
+    assert not found, "\n".join(found)
+
+
+@each(NAMES)
+def test_arrays_have_shapes(name):
+    doc, lacking = sections(name.doc), []
+    for section in ("Parameters", "Attributes", "Returns", "Yields"):
+        for entry in doc[section]:
+            is_told = SHAPE.search(entry.type) or (
+                "DataFrame" in entry.type and OF_A_TABLE.search(" ".join(entry.desc))
+            )
+            if ARRAY.search(entry.type) and not is_told:
+                lacking.append(f"{section}: {entry.name} : {entry.type}")
+    assert not lacking, "no shape: " + "; ".join(lacking)
+
+
+@each(NAMES)
+def test_scales_say_what_they_are(name):
+    doc, lacking = sections(name.doc), []
+    for section in ("Parameters", "Attributes"):
+        for entry in doc[section]:
+            words = " ".join(entry.desc)
+            if SCALE.search(entry.name.rstrip("_")) and not SCALE_WORD.search(words):
+                lacking.append(f"{section}: {entry.name} : {words}")
+    assert not lacking, "standard deviation or variance, shape and rate? " + "; ".join(lacking)
+
+
+@each(NAMES)
+def test_defaults_are_those_of_the_signature(name):
+    if name.function is None or isinstance(name.object, property):
+        return
+    parameters, wrong = inspect.signature(name.function).parameters, []
+    for entry in sections(name.doc)["Parameters"]:
+        stated = re.search(r"default=(.*)$", entry.type)
+        names = entry.name.split(", ")
+        for key, value in zip(names, _split(stated.group(1), len(names)) if stated else (), strict=False):
+            default = parameters[key.lstrip("*")].default if key.lstrip("*") in parameters else value
+            if default is not inspect.Parameter.empty and not _is_written(value, default):
+                wrong.append(f"{key}: {value!r} is stated, {default!r} is true")
+    assert not wrong, "; ".join(wrong)
+
+
+def _split(values: str, n: int) -> list[str]:
+    """Return the default of each of `n` parameters that share a line, one for all of them or one each."""
+    return values.split(", ") if n > 1 and ", " in values else [values] * n
+
+
+def _is_written(value: str, default: Any) -> bool:
+    if re.fullmatch(r"\d+/\d+", value):
+        return float(Fraction(value)) == default
+    try:
+        return ast.literal_eval(value) == default
+    except (ValueError, SyntaxError):
+        return value == repr(default)
+
+
+# What a call raises: what it and the functions that it calls raise by name, two calls deep.
+DEPTH = 3
+
+
+def _is_error(name: str) -> bool:
+    value = getattr(builtins, name, None)
+    return isinstance(value, type) and issubclass(value, Exception)
+
+
+@functools.cache
+def _tree(function: Callable[..., Any]) -> ast.AST:
+    if function.__code__.co_filename.startswith("<"):  # the constructor of a dataclass
+        return ast.parse("")
+    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+
+
+def _called(function: Callable[..., Any], owner: type | None) -> Iterator[tuple[Any, type | None]]:
+    for node in ast.walk(_tree(function)):
+        if not isinstance(node, ast.Call):
+            continue
+        if isinstance(node.func, ast.Name):
+            target, of = function.__globals__.get(node.func.id), None
+        elif (
+            isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", None) == "self" and owner
+        ):
+            target, of = inspect.getattr_static(owner, node.func.attr, None), owner
+        else:
+            continue
+        target = inspect.unwrap(target.__func__ if isinstance(target, staticmethod | classmethod) else target)
+        if inspect.isfunction(target) and _is_ours(target):
+            yield target, of
+
+
+@functools.cache
+def raised(function: Callable[..., Any], owner: type | None, depth: int) -> frozenset[str]:
+    """Return the types of the exceptions that are raised by name, `depth` calls deep."""
+    types: set[str] = set()
+    for node in ast.walk(_tree(function)):
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            types |= {
+                part.id for part in ast.walk(node.exc) if isinstance(part, ast.Name) and _is_error(part.id)
+            }
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "check_is_fitted":
+            types.add("NotFittedError")
+    for target, of in _called(function, owner) if depth > 1 else ():
+        types |= raised(target, of, depth - 1)
+    return frozenset(types)
+
+
+# What the rule sees and users do not: arguments that are right whatever they pass.
+NEVER = {
+    "bayesmkl.datasets.RowSource.sample": {"IndexError"},  # positions are drawn from those that there are
+    "bayesmkl.evaluation.Comparison.ranks": {"TypeError"},  # scores are a DataFrame
+    "bayesmkl.evaluation.Comparison.significance": {"TypeError"},
+    "bayesmkl.evaluation.plots.plot_pairwise": {"TypeError"},
+    "bayesmkl.evaluation.plots.plot_ranks": {"TypeError"},
+}
+
+
+@each(NAMES)
+def test_errors_are_named(name):
+    if name.function is None:
+        return
+    entries = [entry.type or entry.name for entry in sections(name.doc)["Raises"]]
+    stated = {kind.rpartition(".")[2] for entry in entries for kind in entry.split(", ")}
+    missing = raised(name.function, name.owner, DEPTH) - stated - NEVER.get(name.path, set())
+    assert not missing, f"raises {sorted(missing)}; under Raises there are {sorted(stated)}"
+
+
+@each([name for name in TOP if name.path not in WITHOUT_EXAMPLE])
+def test_examples_are_there_and_run(name):
+    examples = "\n".join(sections(name.doc)["Examples"])
+    assert ">>> " in examples, "no example"
+    assert "+SKIP" not in examples, "an example that is not run"
+    assert inspect.getmodule(name.object).__name__.startswith("bayesmkl."), "doctest does not collect it"
+
+
+@each([name for name in TOP if name in ESTIMATORS or name.path.rsplit(".", 1)[1] in PUBLISHED])
+def test_published_methods_are_cited(name):
+    references = "\n".join(sections(name.doc)["References"])
+    assert re.search(r"\b(19|20)\d\d\b", references), "no paper with its year under References"
+
+
+def test_all_names_in_this_file_exist():
+    assert {name.path.rsplit(".", 1)[1] for name in TOP} >= PUBLISHED
+    assert {name.path for name in NAMES} >= {*WITHOUT_EXAMPLE, *NEVER}
+
+
+# ---------------------------------------------------------------------- fitted models are as their docstrings say
+
+# Attributes that only some of the estimators make use of; the others have them, and they are None.
+OF_THE_BASE_CLASS = {"training_factors_"}
+N_SAMPLES, N_FEATURES, N_KERNELS = 30, 4, 4
+SIZES = {
+    "n_samples": N_SAMPLES,
+    "n_train": N_SAMPLES,
+    "n_basis": N_SAMPLES,
+    "n_rows": 5,
+    "n_features": N_FEATURES,
+    "n_features_in_": N_FEATURES,
+    "n_kernels": N_KERNELS,
+    "n_kernels_": N_KERNELS,
+    "n_views": 2,
+    "n_tasks": 2,
+}
+METHODS = (
+    "predict",
+    "predict_proba",
+    "predict_latent",
+    "decision_function",
+    "score_samples",
+    "gates",
+    "memberships",
+    "combined_kernel",
+)
+
+
+def _samples() -> pd.DataFrame:
+    return pd.DataFrame(np.random.default_rng(0).normal(size=(N_SAMPLES, N_FEATURES)), columns=list("abcd"))
+
+
+def _bank() -> KernelBank:
+    return KernelBank([Gaussian(width=2), Linear()], views={"left": ["a", "b"], "right": ["c", "d"]})
+
+
+@functools.cache
+def fitted(estimator: type, n_classes: int) -> Any:
+    """Return a model of so many classes, or of two tasks, or of a real target."""
+    X, model = _samples(), estimator(_bank())
+    if "Multitask" in estimator.__name__:
+        return model.fit(X, (X[["a", "b"]] > 0).astype(int))
+    if is_classifier(model):
+        return model.fit(X, pd.qcut(X["a"], n_classes, labels=False).to_numpy())
+    return model.fit(X, X["a"].to_numpy())
+
+
+def _agrees(value: Any, kind: str, n_classes: int) -> bool:
+    """Say whether a value is of the kind that a docstring gives; marks allow a leading axis of classes."""
+    marked = kind.rstrip().endswith(("*", "+")) and n_classes > 2
+    if isinstance(value, np.ndarray):
+        shapes = [re.findall(r"[\w.]+", shape) for shape in re.findall(r"\(([^()]*,[^()]*)\)", kind)]
+        if marked:
+            shapes += [["n_classes", *shape] for shape in shapes or [[]]]
+        sizes = SIZES | {"n_classes": n_classes}
+        return any(
+            len(shape) == value.ndim
+            and all(sizes.get(name, size) == size for name, size in zip(shape, value.shape, strict=True))
+            for shape in shapes
+        )
+    for types, word in (((bool, np.bool_), "bool"), (Integral, "int"), (Real, "float")):
+        if isinstance(value, types):
+            return word in kind
+    return True
+
+
+CASES = [
+    (name, n_classes)
+    for name in ESTIMATORS
+    for n_classes in ((2, 3) if re.search(r"(?<!Multitask)Classifier$", name.path) else (2,))
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+@pytest.mark.parametrize(
+    ("name", "n_classes"), CASES, ids=[f"{name.path.removeprefix('bayesmkl.')}-{n}" for name, n in CASES]
+)
+def test_fitted_attributes_are_documented(name, n_classes):
+    model = fitted(name.object, n_classes)
+    stated = {key: entry for entry in sections(name.doc)["Attributes"] for key in entry.name.split(", ")}
+    found = {key for key in vars(model) if key.endswith("_") and not key.startswith("_")}
+    assert not found - set(stated) - OF_THE_BASE_CLASS
+    assert all(getattr(model, key) is None for key in found - set(stated))
+    wrong = [
+        f"{key}: {stated[key].type!r} is stated, {np.shape(value)} of {type(value).__name__} is true"
+        for key in sorted(found & set(stated))
+        if not _agrees(value := getattr(model, key), stated[key].type, n_classes)
+    ]
+    assert not wrong, "; ".join(wrong)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+@pytest.mark.parametrize(
+    ("name", "n_classes"), CASES, ids=[f"{name.path.removeprefix('bayesmkl.')}-{n}" for name, n in CASES]
+)
+def test_results_have_the_shapes_that_are_stated(name, n_classes):
+    model, rows = fitted(name.object, n_classes), _samples()[: SIZES["n_rows"]]
+    for method in (key for key in METHODS if hasattr(model, key)):
+        returned = sections(inspect.getdoc(getattr(model, method)))["Returns"][0]
+        value = getattr(model, method)(rows)
+        kind = f"{returned.type} {' '.join(returned.desc)}"
+        values = value if isinstance(value, list) else [value]
+        assert all(_agrees(each, kind, n_classes) for each in values), (
+            f"{method}: {kind}, but {np.shape(value)}"
+        )
+
+
+@pytest.mark.parametrize("thing", [_bank(), FromDistance()], ids=["KernelBank", "FromDistance"])
+def test_fitted_attributes_of_kernels_are_documented(thing):
+    thing.fit(_samples() if isinstance(thing, KernelBank) else _samples().to_numpy())
+    stated = {entry.name: entry.type for entry in sections(inspect.getdoc(type(thing)))["Attributes"]}
+    found = {key for key in vars(thing) if key.endswith("_") and not key.startswith("_")}
+    assert found <= set(stated)
+    assert all(_agrees(getattr(thing, key), stated[key], 2) for key in found)
