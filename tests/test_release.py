@@ -1,0 +1,85 @@
+"""What is released agrees with itself: version, citation, changelog, archives."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tarfile
+import tomllib
+from importlib.metadata import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+
+import bayesmkl
+
+ROOT = Path(__file__).resolve().parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+FRAGMENTS = sorted(path for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md")
+from_source = pytest.mark.skipif(
+    Path(bayesmkl.__file__).parents[1] != ROOT, reason="runs on an installed wheel"
+)
+
+
+def test_citation_agrees_with_the_package():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == bayesmkl.__version__
+    assert citation["license"] == PROJECT["project"]["license"] == metadata("bayesmkl")["License-Expression"]
+    assert citation["keywords"] == PROJECT["project"]["keywords"]
+    assert [one["name"] for one in citation["authors"]] == [
+        one["name"] for one in PROJECT["project"]["authors"]
+    ]
+    assert {"message", "title"} <= citation.keys()
+
+
+def test_version_is_written_in_one_place():
+    assert "version" in PROJECT["project"]["dynamic"]
+    assert PROJECT["tool"]["hatch"]["version"] == {"path": "bayesmkl/__init__.py"}
+    pattern = re.compile(rf"""["']{re.escape(bayesmkl.__version__)}["']""")
+    package = Path(bayesmkl.__file__).parent
+    found = [path for path in package.rglob("*.py") if pattern.search(path.read_text(encoding="utf-8"))]
+    assert found == [package / "__init__.py"]
+
+
+def test_package_says_that_it_is_typed():
+    assert (Path(bayesmkl.__file__).parent / "py.typed").exists()
+
+
+def test_changelog_begins_with_what_comes_next():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    marker = "<!-- towncrier release notes start -->"
+    assert text.count(marker) == 1
+    released = re.findall(r"^## (.*)$", text.partition(marker)[2], re.MULTILINE)
+    assert bayesmkl.__version__.removesuffix(".dev0") in released[0]
+
+
+@pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.name)
+def test_fragments_are_of_a_known_kind(path):
+    kinds = "|".join(kind["directory"] for kind in PROJECT["tool"]["towncrier"]["type"])
+    assert re.fullmatch(rf"(\d+|\+[\w-]+)\.({kinds})\.md", path.name), f"see {path.parent / 'README.md'}"
+    text = path.read_text(encoding="utf-8").strip()
+    assert text.endswith((".", ")."))
+    assert not text.startswith("-")
+
+
+@from_source
+def test_source_archive_holds_what_tests_and_pages_need(tmp_path):
+    build = "import sys; from hatchling.build import build_sdist; build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, str(tmp_path)], cwd=ROOT, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as file:
+        names = {name.partition("/")[2] for name in file.getnames()}
+    tops = {name.partition("/")[0] for name in names}
+    listed = set(PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"])
+    assert listed <= tops
+    assert tops <= listed | {"PKG-INFO", "pyproject.toml", ".gitignore"}
+    assert {
+        "bayesmkl/py.typed",
+        "tests/fixtures/layout1.tar.xz",
+        "docs/conf.py",
+        "docs/_static/readme.png",
+    } <= names
+    assert not [name for name in names if "__pycache__" in name or "_build" in name.split("/")]
