@@ -1,26 +1,30 @@
 # Every chore of the project. Needs Python >= 3.11, pip and make; everything else goes into $(VENV).
 #   PYTHON   the interpreter that makes the environment    make test PYTHON=python3.12 VENV=.venv312
-#   FAST     any value: the short form of the benchmarks   make bench FAST=1
+#   FAST     any value: short benchmarks and notebooks      make bench FAST=1
 #   COVERAGE empty: tests without measuring their coverage make test COVERAGE=
 #   JOBS     processes that share the tests                make test JOBS=1
 #   TESTS    which of them, by their marks                  make test TESTS="not slow and not heavy"
+#   WHEEL_VENV environment of the installed wheel          make test-wheel PYTHON=python3.12
 #   MIN_VENV environment of the lowest declared versions    make test-min MIN_VENV=.venv-min PYTHON=python3.11
 #   MUTATE   modules whose tests are tested                make mutants MUTATE=bayesmkl/bemkl/binary.py
 
 PYTHON ?= python3
 VENV ?= .venv
 MIN_VENV ?= .venv-min
+WHEEL_VENV ?= .venv-wheel
 COVERAGE ?= --cov --cov-report=term
 JOBS ?= auto
 TESTS ?= not slow
 BIN := $(VENV)/bin
+SOURCES = $(shell find bayesmkl -name "*.py") bayesmkl/py.typed README.md LICENSE pyproject.toml
 BENCHMARKS = $(wildcard benchmarks/[!_]*.py)
 PIP_INSTALL := $(BIN)/python -m pip install -qq
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow robustness mutants test-min audit lint types layers docs reproduction performance bench track clean
+.PHONY: help demo test slow robustness mutants test-min audit lint types layers docs notebooks reproduction performance \
+    bench track dist test-wheel changelog clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -63,9 +67,13 @@ types: $(VENV)/.test  ## static types
 layers: $(VENV)/.test  ## who may import whom
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.docs  ## the documentation, every warning an error
-	$(BIN)/python -m sphinx -W -n --keep-going -q -b html docs docs/_build/html
+docs: $(VENV)/.docs  ## the documentation with notebooks and gallery, every warning an error; FAST=1 for short notebooks
+	OPENBLAS_NUM_THREADS=1 $(if $(FAST),BAYESMKL_FAST=1) \
+	    $(BIN)/python -m sphinx -W -n --keep-going -q -j auto -b html docs docs/_build/html
 	@echo "documentation: docs/_build/html/index.html"
+
+notebooks: $(VENV)/.test  ## bring the two forms of every notebook up to date with each other: the newer one wins
+	cd notebooks && $(abspath $(BIN))/python -m jupytext --quiet --sync *.md
 
 reproduction: $(VENV)/.base  ## write docs/reproduction.md from the committed results of `bayesmkl reproduce`
 	$(BIN)/python docs/make_reproduction.py
@@ -86,9 +94,25 @@ track: $(VENV)/.bench  ## time a few small things, keep the times by commit, com
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest benchmarks/tracked/track_fits.py -q --benchmark-autosave \
 	    --benchmark-group-by=name --benchmark-columns=min,median,rounds $(if $(wildcard .benchmarks/*/*),--benchmark-compare)
 
+dist: dist/.built  ## wheel and source archive
+
+dist/.built: $(VENV)/.release $(SOURCES)
+	rm -rf dist
+	$(BIN)/python -m build --quiet
+	@touch $@
+
+# Nothing of the working tree takes part: package and tests come out of the two archives.
+test-wheel: $(WHEEL_VENV)/.installed  ## the tests of the source archive against the installed wheel
+	cd build/wheel && OPENBLAS_NUM_THREADS=1 $(abspath $(WHEEL_VENV))/bin/python -m pytest -n $(JOBS) --maxprocesses 8 \
+	    --dist worksteal -m "$(TESTS)" --rootdir . -c pyproject.toml ./tests \
+	    $$(cd / && $(abspath $(WHEEL_VENV))/bin/python -c 'import bayesmkl, pathlib; print(pathlib.Path(bayesmkl.__file__).parent)')
+
+changelog: $(VENV)/.release  ## move what changelog.d/ says into CHANGELOG.md, under the version of the package
+	$(BIN)/python -m towncrier build --yes --version $$($(BIN)/python -c 'import bayesmkl; print(bayesmkl.__version__)')
+
 clean:  ## remove the environment and everything that was built
-	rm -rf $(VENV) $(MIN_VENV) build dist demo docs/_build docs/api/generated .coverage .mypy_cache .pytest_cache .ruff_cache \
-	    .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(MIN_VENV) $(WHEEL_VENV) build dist demo docs/_build docs/api/generated docs/gallery docs/notebooks \
+	    .coverage .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	find bayesmkl tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # One environment, several extras. A stamp says which are installed; pyproject.toml names them, __init__.py the version.
@@ -124,6 +148,19 @@ $(MIN_VENV)/.test: pyproject.toml tests/robustness/dependencies.py
 	$(MIN_VENV)/bin/python -m pip install -qq packaging
 	$(MIN_VENV)/bin/python tests/robustness/dependencies.py lowest >$(MIN_VENV)/lowest.txt
 	$(MIN_VENV)/bin/python -m pip install -qq -c $(MIN_VENV)/lowest.txt -e '.[test]'
+	@touch $@
+
+$(VENV)/.release: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
+	$(PIP_INSTALL) -e '.[release]'
+	@touch $@
+
+$(WHEEL_VENV)/.installed: dist/.built
+	rm -rf $(WHEEL_VENV) build/wheel
+	mkdir -p build/wheel
+	tar -xzf dist/bayesmkl-*.tar.gz -C build/wheel --strip-components=1
+	rm -rf build/wheel/bayesmkl
+	$(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install -qq "$$(ls dist/*.whl)[test]"
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml bayesmkl/__init__.py

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
+from pathlib import Path
 
 from sphinx.application import Sphinx
 
 import bayesmkl
+
+HERE = Path(__file__).resolve().parent
+NOTEBOOKS = HERE.parent / "notebooks"
 
 project = "bayesmkl"
 author = "The bayesmkl developers"
@@ -14,24 +19,56 @@ copyright = "2026, The bayesmkl developers"
 version = release = bayesmkl.__version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",  # Markdown pages, and notebooks that are run
+    "sphinx_gallery.gen_gallery",  # the scripts in examples/gallery, run
+    "matplotlib.sphinxext.plot_directive",  # the pictures in docs/pictures, run
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "numpydoc",
+    "sphinx_copybutton",
     "sphinx-mathjax-offline",  # copies MathJax beside the pages
 ]
-exclude_patterns = ["_build", "_generated"]
+exclude_patterns = ["_build", "_generated", "_templates", "pictures", "gallery/*.ipynb", "gallery/*.py"]
 templates_path = ["_templates"]
 default_role = "code"
 nitpicky = True
 nitpick_ignore = [("py:func", "bayesmkl.kernels.checks.check_kernel_stack")]  # named in a docstring only
 nitpick_ignore_regex = [("py:.*", r"(sklearn|joblib)\..*")]  # looked up nowhere, so that no network is needed
 
+copybutton_exclude = ".linenos, .gp, .go"  # neither prompts nor what was printed
+
 # Markdown
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 mathjax_path = "mathjax/tex-chtml.js"  # under _static: no network
+
+# Notebooks: run whenever they are read, in the short form where BAYESMKL_FAST is set; none may write to stderr
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600
+nb_merge_streams = True
+nb_output_stderr = "error"
+
+# Gallery and pictures
+sphinx_gallery_conf = {
+    "examples_dirs": str(HERE.parent / "examples" / "gallery"),
+    "gallery_dirs": "gallery",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,  # seconds: a build log without times
+    "write_computation_times": False,
+    "remove_config_comments": True,
+}
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_formats = [("png", 120)]
+plot_rcparams = {"figure.dpi": 120}
+plot_apply_rcparams = True
+plot_basedir = "pictures"
 
 # API pages: one per public name, from its docstring alone
 autosummary_generate = True
@@ -61,7 +98,7 @@ html_theme_options = {
     "navigation_with_keys": False,
 }
 html_sidebars = {
-    page: [] for page in ("index", "getting_started", "performance", "contributing", "changelog")
+    page: [] for page in ("index", "getting_started", "notebooks", "contributing", "changelog")
 }
 
 
@@ -74,5 +111,16 @@ def escape_trailing_underscores(
             lines[i] = re.sub(r"(?<=\w)_(?=[,)\s]|$)", r"\_", line)
 
 
+def copy_notebooks(app: Sphinx) -> None:
+    """Put the notebooks below the pages, whose links to each other they share."""
+    for notebook in sorted(NOTEBOOKS.glob("*.md")):
+        copy = HERE / "notebooks" / notebook.name
+        copy.parent.mkdir(exist_ok=True)
+        if not copy.exists() or copy.read_bytes() != notebook.read_bytes():
+            shutil.copyfile(notebook, copy)
+
+
 def setup(app: Sphinx) -> None:
+    app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True  # it copies files, and reads no page
+    app.connect("builder-inited", copy_notebooks)
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)  # before numpydoc
