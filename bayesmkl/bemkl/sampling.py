@@ -114,7 +114,7 @@ def fit_nuts(
     switches = isinstance(problem.priors.kernel, SpikeSlab)
     with numpyro_session():
         problem = jax.tree.map(jnp.asarray, problem)
-        programs = _programs(options.target_accept, options.n_warmup, switches)
+        programs = _programs(options.target_accept, options.n_warmup, switches, vectorized)
         keys = jax.random.split(jax.random.key(seed), options.n_chains)
 
         def start(group: list[int]) -> Any:
@@ -140,8 +140,11 @@ class _Programs(NamedTuple):
 
 
 @functools.lru_cache(maxsize=8)
-def _programs(target_accept: float, n_warmup: int, switches: bool) -> _Programs:
-    """Return NUTS and its compiled steps, which fits of equal shape share: compiling takes longer than sampling."""
+def _programs(target_accept: float, n_warmup: int, switches: bool, vectorized: bool) -> _Programs:
+    """Return NUTS and its compiled steps, which fits of equal shape share: compiling takes longer than sampling.
+
+    NumPyro's kernel remembers whether it was started for one chain or for several at once, so each has its own.
+    """
     kernel: Any = NUTS(softened_model, target_accept_prob=target_accept)
     if switches:
         kernel = DiscreteHMCGibbs(kernel, modified=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,8 +112,9 @@ def compare_loo(
         results[name], targets[name] = _elpd_data(evaluated[0], found), fitted.target
         bad[name], inferences[name] = found.n_bad, fitted.inference
     _check_same(targets)
+    exact = {"round_to": "none"} if "round_to" in signature(compare).parameters else {}  # since ArviZ 1
     with quietly():
-        frame = compare(results, method=method)
+        frame = compare(results, method=method, **exact)
     frame["bad_k"] = [bad[name] for name in frame.index]
     frame["inference"] = [inferences[name] for name in frame.index]
     return frame

@@ -157,6 +157,19 @@ def test_nuts_through_the_estimator(classifier, wdbc):
     assert np.abs(difference).mean() < 0.03
 
 
+@pytest.mark.slow
+def test_chains_one_by_one_and_together_know_nothing_of_each_other(wdbc):
+    """NumPyro's kernel is shared by fits of equal settings, and remembers how it was started."""
+    X, y = wdbc
+    sizes = {"n_warmup": 40, "n_draws": 40, "n_chains": 2, "random_state": 0}
+    found = [
+        fit(BEMKLClassifier(BANK, inference="nuts", chain_method=method, **sizes), X[:40], y[:40]).posterior_
+        for method in ("vectorized", "sequential", "vectorized")
+    ]
+    assert all(posterior.dual.shape == (2, 40, 40) for posterior in found)
+    np.testing.assert_array_equal(found[0].dual, found[2].dual)
+
+
 def test_svi_through_the_estimator(classifier, wdbc):
     X, y = wdbc
     svi = fit(BEMKLClassifier(BANK, inference="svi", n_steps=2000, n_draws=2000), X[:N_TRAIN], y[:N_TRAIN])
