@@ -8,7 +8,9 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
+from PIL import Image
 
 pytestmark = pytest.mark.heavy
 
@@ -70,6 +72,26 @@ def test_readme_is_among_the_pages_with_code():
 
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 200
+
+
+def test_links_of_the_readme_lead_somewhere():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)
+    assert len(links) > 20
+    assert not [link for link in links if "://" not in link and not (ROOT / link).exists()]
+
+
+def test_picture_of_the_readme_is_what_its_example_draws(tmp_path, monkeypatch):
+    """Up to fonts and antialiasing: both are shrunk before they are compared."""
+    monkeypatch.chdir(tmp_path)
+    block = blocks_of((ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(block.code, "README.md", "exec"), {"__name__": "__main__"})
+    shrunk = []
+    for path in (ROOT / "docs" / "_static" / "readme.png", tmp_path / "shares.png"):
+        with Image.open(path) as image:
+            shrunk.append(np.asarray(image.convert("L").resize((70, 28)), dtype=float).ravel())
+    assert np.corrcoef(shrunk)[0, 1] > 0.9
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_CODE, ids=lambda page: str(page.relative_to(ROOT)))
