@@ -97,9 +97,7 @@ html_theme_options = {
     "show_prev_next": True,
     "navigation_with_keys": False,
 }
-html_sidebars = {
-    page: [] for page in ("index", "getting_started", "notebooks", "contributing", "changelog")
-}
+html_sidebars = {page: [] for page in ("index", "getting_started", "notebooks", "contributing", "changelog")}
 
 
 def escape_trailing_underscores(
