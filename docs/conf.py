@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
 
 import bayesmkl
 
@@ -111,14 +112,31 @@ def escape_trailing_underscores(
 
 def copy_notebooks(app: Sphinx) -> None:
     """Put the notebooks below the pages, whose links to each other they share."""
-    for notebook in sorted(NOTEBOOKS.glob("*.md")):
-        copy = HERE / "notebooks" / notebook.name
-        copy.parent.mkdir(exist_ok=True)
-        if not copy.exists() or copy.read_bytes() != notebook.read_bytes():
+    folder = HERE / "notebooks"
+    folder.mkdir(exist_ok=True)
+    for copy in folder.glob("*.md"):
+        if not (NOTEBOOKS / copy.name).exists():
+            copy.unlink()
+    for notebook in NOTEBOOKS.glob("*.md"):
+        copy = folder / notebook.name
+        if (
+            not copy.exists() or copy.read_bytes() != notebook.read_bytes()
+        ):  # what did not change is not read again
             shutil.copyfile(notebook, copy)
+
+
+def spread_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) -> None:
+    """Put the notebooks, which take longest, far from each other: neighbors are read by one process."""
+    notebooks = [name for name in docnames if name.startswith("notebooks/")]
+    others = [name for name in docnames if name not in notebooks]
+    step = -(-len(others) // max(len(notebooks), 1))
+    for k, name in enumerate(notebooks):
+        others.insert(k * (step + 1) + step // 2, name)
+    docnames[:] = others
 
 
 def setup(app: Sphinx) -> None:
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True  # it copies files, and reads no page
     app.connect("builder-inited", copy_notebooks)
+    app.connect("env-before-read-docs", spread_notebooks)
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)  # before numpydoc
