@@ -178,6 +178,7 @@ def test_progress_has_a_line_per_data_set_where_nobody_looks(folder):
     assert lines[1] == "cells complete: 32 of 32 cells, 8 failed"
 
 
+@pytest.mark.heavy
 def test_five_kills_lose_and_double_no_cell(folder, disturbed):
     killed = disturbed["killed"]
     assert killed["signals"] == [-9] * 5
@@ -189,6 +190,7 @@ def test_five_kills_lose_and_double_no_cell(folder, disturbed):
     pd.testing.assert_frame_equal(scores_of(folder / "killed"), scores_of(folder / "whole"), check_exact=True)
 
 
+@pytest.mark.heavy
 def test_cells_that_were_finished_before_a_kill_are_not_redone(folder, disturbed):
     key = ["dataset", "model", "split"]
     before = pd.DataFrame(disturbed["killed"]["cells"]).set_index(key)["fit_seconds"].dropna()
@@ -197,6 +199,7 @@ def test_cells_that_were_finished_before_a_kill_are_not_redone(folder, disturbed
     np.testing.assert_array_equal(after.loc[before.index], before)
 
 
+@pytest.mark.heavy
 def test_ctrl_c_leaves_a_folder_that_continues(folder, disturbed, no_report):
     interrupted = disturbed["interrupted"]
     assert interrupted["code"] == 130
@@ -212,12 +215,14 @@ def test_ctrl_c_leaves_a_folder_that_continues(folder, disturbed, no_report):
     )
 
 
+@pytest.mark.heavy
 def test_a_folder_has_one_run_at_a_time(disturbed):
     held = disturbed["held"]
     assert held["code"] == 2
     assert "another run is writing to" in held["stderr"]
 
 
+@pytest.mark.heavy
 def test_terminal_shows_a_bar_with_the_time_left(disturbed):
     shown = disturbed["held"]["terminal"]
     assert "left" in shown

@@ -28,6 +28,8 @@ from test_docs import listed_names
 
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, Linear
 
+pytestmark = pytest.mark.heavy
+
 # Checks of numpydoc that are not asked for, and why.
 NOT_ASKED = {
     "GL01": "the text starts on the line of the quotes, as PEP 257 has it",

@@ -158,7 +158,10 @@ def test_noise_kernels_are_left_out(rng):
     assert model.n_active_kernels_ < 10
 
 
-@pytest.mark.parametrize(("solver", "n_kernels", "tol"), [("spg", 15, 1e-4), ("reduced-gradient", 8, 1e-3)])
+@pytest.mark.parametrize(
+    ("solver", "n_kernels", "tol"),
+    [("spg", 15, 1e-4), pytest.param("reduced-gradient", 8, 1e-3, marks=pytest.mark.slow)],
+)
 def test_warm_starts_find_the_same_optima_with_fewer_machines(rng, solver, n_kernels, tol):
     grid, n_warm, n_cold = [0.3, 1.0, 3.0, 10.0, 30.0], 0, 0
     for _ in range(3):

@@ -45,7 +45,7 @@ def history_of(points, images):
     return history
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", [1, 3])  # each is compiled
 def test_linear_map_is_solved_in_finitely_many_steps(xp, rng, size):
     basis, _ = np.linalg.qr(rng.normal(size=(size, size)))
     matrix = basis @ np.diag(np.linspace(0.2, 0.9, size)) @ basis.T

@@ -55,7 +55,10 @@ def test_other_library_simplex(rng, make):
     expected = scipy_minimum(
         function, np.full(10, 0.1), bounds=[(0.0, 1.0)] * 10, constraints=constraint, method="SLSQP"
     )
-    assert result.outcome is Outcome.CONVERGED
+    assert result.outcome in (
+        Outcome.CONVERGED,
+        Outcome.NOT_IMPROVING,
+    )  # the latter at the rounding of the objective
     assert result.point.sum() == pytest.approx(1.0, rel=1e-12)
     assert (result.point >= 0.0).all()
     assert result.value == pytest.approx(expected, rel=1e-7)

@@ -243,6 +243,7 @@ def test_arviz_reads_it(binary_model):
     np.testing.assert_allclose(interval, expected, atol=0.09 * binary_model.kernel_weights_std_.max())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", [*MODELS, "nuts_model", "gibbs_regression_model"])
 def test_netcdf_round_trip_is_identical(name, request, tmp_path):
     model = request.getfixturevalue(name)

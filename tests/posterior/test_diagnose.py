@@ -266,7 +266,7 @@ def test_held_out_targets_of_a_pipeline(features):
     ("name", "first"),
     [
         ("binary_model", "importance"),
-        ("several_model", "importance"),
+        pytest.param("several_model", "importance", marks=pytest.mark.heavy),
         ("regression_model", "importance"),
         ("svi_model", "importance"),
         ("gibbs_model", "sampling"),

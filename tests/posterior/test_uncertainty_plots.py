@@ -54,6 +54,7 @@ def contour_points(ax, style):
                     yield level, point
 
 
+@pytest.mark.heavy
 def test_boundary_and_contours_lie_where_the_model_says(binary, plane):
     X, score = plane
     ax = plot_uncertainty(binary, X, np.where(score > 0.7, "in", "out"), n_grid=80)

@@ -9,7 +9,7 @@ from verdicts import THING, assert_refused
 
 from bayesmkl import datasets
 
-pytestmark = pytest.mark.family("functions")
+pytestmark = [pytest.mark.family("functions"), pytest.mark.heavy]
 
 MAKERS = {
     name: getattr(datasets, name)

@@ -16,7 +16,7 @@ from bayesmkl import BEMKLClassifier
 from bayesmkl import evaluation as e
 from bayesmkl.evaluation import significance as s
 
-pytestmark = pytest.mark.family("functions")
+pytestmark = [pytest.mark.family("functions"), pytest.mark.heavy]
 
 ANY = (ValueError, TypeError, OSError)
 COUNTS = ["9", None, True, [9], np.nan, np.inf, 0, -1, 20.5, 200.0, 10**400, 1j]

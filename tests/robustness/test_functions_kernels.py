@@ -16,7 +16,7 @@ from verdicts import THING, assert_refused, quietly
 from bayesmkl import KernelBank
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 
-pytestmark = pytest.mark.family("functions")
+pytestmark = [pytest.mark.family("functions"), pytest.mark.heavy]
 
 X = np.random.default_rng(0).normal(size=(8, 3))
 KERNELS = {

@@ -15,7 +15,7 @@ from bayesmkl import discriminative as d
 from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab, cross_fit
 from bayesmkl.kernels import Gaussian, Linear
 
-pytestmark = pytest.mark.family("functions")
+pytestmark = [pytest.mark.family("functions"), pytest.mark.heavy]
 
 BANK = KernelBank([Gaussian(width=1), Linear()])
 QUICK = BEMKLClassifier(BANK, max_iter=5, tol=0.1)

@@ -21,7 +21,7 @@ from bayesmkl import posterior as p
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.kernels import Gaussian, Linear
 
-pytestmark = pytest.mark.family("functions")
+pytestmark = [pytest.mark.family("functions"), pytest.mark.heavy]
 
 BANK = KernelBank([Gaussian(width=1), Linear()])
 THREE = np.arange(12) % 3

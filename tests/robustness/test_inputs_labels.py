@@ -37,6 +37,8 @@ from verdicts import THING, quietly
 
 from bayesmkl.kernels import KernelQualityWarning
 
+pytestmark = pytest.mark.heavy
+
 labels_refused = pytest.mark.family("labels: refused")
 labels_equal = pytest.mark.family("labels: unusual form")
 targets_refused = pytest.mark.family("targets: refused")

@@ -38,6 +38,8 @@ from bayesmkl import KernelBank
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 
+pytestmark = pytest.mark.heavy
+
 every_estimator = pytest.mark.parametrize("name", list(EVERY))
 rows_refused = pytest.mark.family("predict: wrong type or shape")
 rows_named = pytest.mark.family("predict: columns of frames")
