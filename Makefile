@@ -4,6 +4,7 @@
 #   COVERAGE empty: tests without measuring their coverage make test COVERAGE=
 #   JOBS     processes that share the tests                make test JOBS=1
 #   TESTS    which of them, by their marks                  make test TESTS="not slow and not heavy"
+#   WHEEL_TESTS which of them, for the wheel               make test-wheel WHEEL_TESTS=tests/evaluation
 #   WHEEL_VENV environment of the installed wheel          make test-wheel PYTHON=python3.12
 #   MIN_VENV environment of the lowest declared versions    make test-min MIN_VENV=.venv-min PYTHON=python3.11
 #   MUTATE   modules whose tests are tested                make mutants MUTATE=bayesmkl/bemkl/binary.py
@@ -12,6 +13,7 @@ PYTHON ?= python3
 VENV ?= .venv
 MIN_VENV ?= .venv-min
 WHEEL_VENV ?= .venv-wheel
+WHEEL_TESTS ?= tests
 COVERAGE ?= --cov --cov-report=term
 JOBS ?= auto
 TESTS ?= not slow
@@ -104,7 +106,7 @@ dist/.built: $(VENV)/.release $(SOURCES)
 # Nothing of the working tree takes part: package and tests come out of the two archives.
 test-wheel: $(WHEEL_VENV)/.installed  ## the tests of the source archive against the installed wheel
 	cd build/wheel && OPENBLAS_NUM_THREADS=1 $(abspath $(WHEEL_VENV))/bin/python -m pytest -n $(JOBS) --maxprocesses 8 \
-	    --dist worksteal -m "$(TESTS)" --rootdir . -c pyproject.toml ./tests \
+	    --dist worksteal -m "$(TESTS)" --rootdir . -c pyproject.toml $(WHEEL_TESTS) \
 	    $$(cd / && $(abspath $(WHEEL_VENV))/bin/python -c 'import bayesmkl, pathlib; print(pathlib.Path(bayesmkl.__file__).parent)')
 
 changelog: $(VENV)/.release  ## move what changelog.d/ says into CHANGELOG.md, under the version of the package
