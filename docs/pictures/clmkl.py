@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _drawing import BLUE, ORANGE, YELLOW
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative import CLMKLClassifier
@@ -24,14 +25,14 @@ image = ax.contourf(first, second, membership, levels=np.linspace(0, 1, 11), cma
 scores = model.decision_function(plane).reshape(first.shape)
 ax.contour(first, second, scores, levels=[0], colors="white", linewidths=5)
 ax.contour(first, second, scores, levels=[0], colors="black", linewidths=2.5)
-ax.scatter(*X[y].T, s=16, c="#D55E00", marker="s", edgecolors="white", linewidths=0.5, zorder=3)
+ax.scatter(*X[y].T, s=16, c=ORANGE, marker="s", edgecolors="white", linewidths=0.5, zorder=3)
 ax.scatter(*X[~y].T, s=16, c="white", marker="o", edgecolors="black", linewidths=0.7, zorder=3)
 ax.set(xlabel="feature 1", ylabel="feature 2")
 fig.colorbar(image, ax=ax, label="membership in cluster 2", location="bottom", ticks=[0, 0.5, 1])
 ax.set_title(f"Two soft clusters: {100 * model.score(X, y):.0f} % right", fontsize=11, loc="left")
 weights = model.kernel_weights_[order]
-bars.bar([-0.2, 0.8], weights[:, 0], 0.38, color="#0072B2", ec="black", label="of feature 1")
-bars.bar([0.2, 1.2], weights[:, 1], 0.38, color="#E69F00", ec="black", hatch="//", label="of feature 2")
+bars.bar([-0.2, 0.8], weights[:, 0], 0.38, color=BLUE, ec="black", label="of feature 1")
+bars.bar([0.2, 1.2], weights[:, 1], 0.38, color=YELLOW, ec="black", hatch="//", label="of feature 2")
 bars.set_xticks([0, 1], ["cluster 1", "cluster 2"])
 bars.set(ylabel="kernel weight", ylim=(0, 1.45), yticks=[0, 0.5, 1])
 bars.legend(frameon=False, loc="upper left", fontsize=10)

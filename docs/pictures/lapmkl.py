@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _drawing import BLUE, ORANGE
 from matplotlib.collections import LineCollection
 from sklearn.datasets import make_moons
 
@@ -30,7 +31,7 @@ for ax, (name, price) in zip(axes, (("labels alone", 0.0), ("with the graph", 1.
         ax.add_collection(LineCollection(X[edges], colors="#999999", linewidths=0.6, zorder=1))
     scores = model.decision_function(plane).reshape(first.shape)
     ax.contour(first, second, scores, levels=[0], colors="black", linewidths=2)
-    for k, color, marker in ((0, "#0072B2", "o"), (1, "#D55E00", "s")):
+    for k, color, marker in ((0, BLUE, "o"), (1, ORANGE, "s")):
         rest, given = unlabeled & (y == k), labels == k
         ax.scatter(*X[rest].T, s=14, c=color, marker=marker, alpha=0.6, linewidths=0, zorder=2)
         ax.scatter(*X[given].T, s=90, c=color, marker=marker, edgecolors="black", linewidths=1.5, zorder=3)

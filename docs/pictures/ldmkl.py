@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _drawing import ORANGE
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative import LDMKLClassifier
@@ -32,7 +33,7 @@ for ax, (title, scores, trained) in zip(axes, panels, strict=True):
     scores = scores.reshape(first.shape)
     ax.contour(first, second, scores, levels=[0], colors="white", linewidths=5)
     ax.contour(first, second, scores, levels=[0], colors="black", linewidths=2.5)
-    ax.scatter(*X[y & trained].T, s=14, c="#D55E00", marker="s", edgecolors="white", linewidths=0.5, zorder=3)
+    ax.scatter(*X[y & trained].T, s=14, c=ORANGE, marker="s", edgecolors="white", linewidths=0.5, zorder=3)
     ax.scatter(*X[~y & trained].T, s=14, c="white", marker="o", edgecolors="black", linewidths=0.7, zorder=3)
     ax.set_title(title, fontsize=11, loc="left")
     ax.set(xlabel="feature 1", facecolor="#DDDDDD")

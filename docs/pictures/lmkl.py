@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _drawing import ORANGE
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative import LMKLClassifier, SimpleMKLClassifier
@@ -27,7 +28,7 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     scores = model.decision_function(plane).reshape(first.shape)
     ax.contour(first, second, scores, levels=[0], colors="white", linewidths=5)
     ax.contour(first, second, scores, levels=[0], colors="black", linewidths=2.5)
-    ax.scatter(*X[y].T, s=16, c="#D55E00", marker="s", edgecolors="white", linewidths=0.5, zorder=3)
+    ax.scatter(*X[y].T, s=16, c=ORANGE, marker="s", edgecolors="white", linewidths=0.5, zorder=3)
     ax.scatter(*X[~y].T, s=16, c="white", marker="o", edgecolors="black", linewidths=0.7, zorder=3)
     ax.set_title(f"{name}: {100 * model.score(X, y):.0f} % right", fontsize=11, loc="left")
     ax.set_xlabel("feature 1")

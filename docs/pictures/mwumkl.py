@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _drawing import BLUE, ORANGE
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative import MWUMKLClassifier
@@ -22,16 +23,16 @@ first, second = np.meshgrid(np.linspace(-3, 3, 70), np.linspace(-3, 3, 70))
 scores = model.decision_function(np.column_stack([first.ravel(), second.ravel()])).reshape(first.shape)
 plane.contour(first, second, scores, levels=[0], colors="black", linewidths=2)
 share = np.abs(model.dual_coef_) / np.abs(model.dual_coef_).sum()
-for side, color, marker in ((False, "#0072B2", "o"), (True, "#D55E00", "s")):
+for side, color, marker in ((False, BLUE, "o"), (True, ORANGE, "s")):
     of = y == side
     plane.scatter(*X[of].T, s=6 + 2500 * share[of], c=color, marker=marker, alpha=0.6, linewidths=0)
 plane.set(xlabel="feature 1", ylabel="feature 2", xlim=(-3, 3), ylim=(-3, 3))
 plane.set_title(f"Weight on {len(model.support_)} of {len(X)} samples", fontsize=11, loc="left")
 steps = np.arange(1, len(model.objective_history_) + 1)
-bounds.plot(steps, model.objective_history_, color="#0072B2", label="upper: primal value")
+bounds.plot(steps, model.objective_history_, color=BLUE, label="upper: primal value")
 ends = [run.n_iter_ for run in runs]
 lower = [run.objective_history_[-1] - run.duality_gap_ for run in runs]
-bounds.plot(ends, lower, "s--", color="#D55E00", label="lower: from α")
+bounds.plot(ends, lower, "s--", color=ORANGE, label="lower: from α")
 bounds.set(xlabel="steps", ylabel="objective J")
 bounds.set(ylim=(0, 1.8 * model.objective_history_[-1]))
 gap = model.duality_gap_ / model.objective_history_[-1]

@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _drawing import BLUE, GREEN, ORANGE
 from sklearn.preprocessing import MinMaxScaler
 
 from bayesmkl import KernelBank
@@ -42,9 +43,7 @@ for name, title, kernel in (
 fig.colorbar(image, ax=[axes[name] for name in "nwo"], label="kernel value", location="bottom", aspect=30)
 ax = axes["x"]
 ax.plot(wide, [distance(w) for w in wide], color="#555555")
-for (method, model), color, marker in zip(
-    models.items(), ("#D55E00", "#0072B2", "#009E73"), "^os", strict=True
-):
+for (method, model), color, marker in zip(models.items(), (ORANGE, BLUE, GREEN), "^os", strict=True):
     w = model.kernel_weights_[1]
     ax.plot(w, distance(w), marker, color=color, markersize=9, label=f"{method}: {w:.2f}", zorder=3)
 ax.set(xlabel="weight of the wide kernel", ylabel=r"distance to $K_{opti}$")

@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _drawing import BLUE, GREEN, ORANGE, PINK
 from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
@@ -34,9 +35,7 @@ plt.rc("font", size=11)
 fig, (plane, bars) = plt.subplots(1, 2, figsize=(7, 3.7), layout="constrained", width_ratios=[1, 1.15])
 contours = plane.contour(grid, grid, values, levels=8, colors="#888888", linewidths=1)
 plane.clabel(contours, fontsize=9, fmt="%.0f")
-looks = list(
-    zip(norms, ("#0072B2", "#D55E00", "#009E73", "#CC79A7"), ("-", "--", "-.", ":"), "osD^", strict=True)
-)
+looks = list(zip(norms, (BLUE, ORANGE, GREEN, PINK), ("-", "--", "-.", ":"), "osD^", strict=True))
 circle = np.array([np.cos(np.linspace(0, np.pi / 2, 200)), np.sin(np.linspace(0, np.pi / 2, 200))])
 for p, color, line, marker in looks:
     ball = circle / np.linalg.norm(circle, ord=p, axis=0)

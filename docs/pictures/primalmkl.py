@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _drawing import BLUE, GREEN, ORANGE
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import KernelBank
@@ -25,7 +26,7 @@ lowest = best.objective_history_[-1] - best.duality_gap_
 
 plt.rc("font", size=11)
 fig, (left, right) = plt.subplots(1, 2, figsize=(7, 3.5), layout="constrained", width_ratios=[1, 1.4])
-colors, lines = ("#0072B2", "#D55E00", "#009E73"), ("-", "--", "-.")
+colors, lines = (BLUE, ORANGE, GREEN), ("-", "--", "-.")
 for (name, loss), color, line in zip(losses.items(), colors, lines, strict=True):
     left.plot(score, loss, line, color=color, label=name, linewidth=2)
 left.set(xlabel="score f, target 1", ylabel="loss", ylim=(-0.05, 3))

@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _drawing import ORANGE
 from matplotlib.colors import ListedColormap
 
 from bayesmkl.datasets import make_corrupted
@@ -26,7 +27,7 @@ plt.rc("font", size=11)
 fig, axes = plt.subplots(1, 3, figsize=(7, 3.9), layout="constrained", sharey=True)
 for ax, (title, marked, text) in zip(axes, panels, strict=True):
     ax.imshow(marked[order], cmap=marks, aspect="auto", interpolation="nearest")
-    ax.axhline((y < 0).sum() - 0.5, color="#D55E00", linewidth=2)
+    ax.axhline((y < 0).sum() - 0.5, color=ORANGE, linewidth=2)
     ax.set_title(f"{title}\n{text}", fontsize=11, loc="left")
     ax.set(xlabel="kernel", xticks=range(8), xticklabels=range(1, 9))
 axes[0].set_yticks([(y < 0).sum() / 2, (y < 0).sum() + (y > 0).sum() / 2], ["−", "+"])

@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _drawing import BLUE, ORANGE
 from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
@@ -22,8 +23,8 @@ fig, axes = plt.subplots(1, 2, figsize=(7, 3.4), layout="constrained", sharey=Tr
 for m, (ax, name) in enumerate(zip(axes, ("kernel of feature 2", "kernel of feature 3"), strict=True)):
     success = SVC(kernel="linear").fit(X[:, [m + 1]], y).predict(X[:, [m + 1]]) == y
     jitter = rng.uniform(-0.05, 0.05, size=len(X))
-    ax.scatter(X[success, 0], 1.12 + jitter[success], s=9, c="#0072B2", marker="o", linewidths=0)
-    ax.scatter(X[~success, 0], -0.12 + jitter[~success], s=14, c="#D55E00", marker="x", linewidths=1)
+    ax.scatter(X[success, 0], 1.12 + jitter[success], s=9, c=BLUE, marker="o", linewidths=0)
+    ax.scatter(X[~success, 0], -0.12 + jitter[~success], s=14, c=ORANGE, marker="x", linewidths=1)
     ax.plot(place, gates[:, m], color="#333333", linewidth=2.5)
     ax.axvline(0, color="#999999", linestyle=":")
     ax.set_title(f"{name}: alone {100 * success.mean():.0f} % right", fontsize=11, loc="left")
