@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
 
+import numpy as np
+import pytest
+
+import bayesmkl
 from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs
 from bayesmkl.bemkl.binary import BinaryPriors, BinaryProblem
 from bayesmkl.bemkl.regression import RegressionPriors, RegressionProblem
 from bayesmkl.kernels.stack import DenseStack
+
+ROOT = Path(__file__).resolve().parents[1]  # of the repository, or of its source archive
+from_source = pytest.mark.skipif(
+    Path(bayesmkl.__file__).parents[1] != ROOT, reason="runs on an installed wheel"
+)
 
 # Two ways to write the same closed form, well conditioned.
 SAME_FORMULA = 1e-11

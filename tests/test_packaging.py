@@ -11,12 +11,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers import ROOT, from_source
 
 import bayesmkl
 
-ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = Path(bayesmkl.__file__).parent
-from_source = pytest.mark.skipif(PACKAGE.parent != ROOT, reason="runs on an installed wheel")
 HEAVY = {
     "arviz",
     "arviz_base",

@@ -12,15 +12,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from helpers import ROOT, from_source
 
 import bayesmkl
 
-ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 FRAGMENTS = sorted(path for path in (ROOT / "changelog.d").iterdir() if path.name != "README.md")
-from_source = pytest.mark.skipif(
-    Path(bayesmkl.__file__).parents[1] != ROOT, reason="runs on an installed wheel"
-)
 
 
 def test_citation_agrees_with_the_package():
