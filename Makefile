@@ -1,7 +1,6 @@
 # Every chore of the project. Needs Python >= 3.11, pip and make; everything else goes into $(VENV).
 #   PYTHON   the interpreter that makes the environment    make test PYTHON=python3.12 VENV=.venv312
 #   FAST     any value: short benchmarks and notebooks      make bench FAST=1
-#   COVERAGE empty: tests without measuring their coverage make test COVERAGE=
 #   JOBS     processes that share the tests                make test JOBS=1
 #   TESTS    which of them, by their marks                  make test TESTS="not slow and not heavy"
 #   WHEEL_TESTS which of them, for the wheel               make test-wheel WHEEL_TESTS=tests/evaluation
@@ -14,7 +13,6 @@ VENV ?= .venv
 MIN_VENV ?= .venv-min
 WHEEL_VENV ?= .venv-wheel
 WHEEL_TESTS ?= tests
-COVERAGE ?= --cov --cov-report=term
 JOBS ?= auto
 TESTS ?= not slow
 BIN := $(VENV)/bin
@@ -25,8 +23,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test slow robustness mutants test-min audit lint types layers docs notebooks reproduction performance \
-    bench track dist test-wheel changelog clean
+.PHONY: help demo test coverage slow robustness mutants test-min audit lint types layers docs notebooks reproduction \
+    performance bench track dist test-wheel changelog clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -34,8 +32,12 @@ help:  ## list the targets
 demo: $(VENV)/.base  ## fit BEMKL to real data, print what it found, save the plots to demo/
 	$(BIN)/bayesmkl demo --out demo/
 
-test: $(VENV)/.test  ## unit tests, docstring examples and coverage
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "$(TESTS)" $(COVERAGE)
+test: $(VENV)/.test  ## unit tests and docstring examples
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "$(TESTS)"
+
+coverage: $(VENV)/.test  ## the same tests, and which lines and branches they run: half as long again
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "$(TESTS)" \
+	    --cov --cov-report=term
 
 slow: $(VENV)/.test  ## the longer studies that `make test` leaves out
 	$(BIN)/python -m pytest -m slow

@@ -68,6 +68,8 @@ def test_wheel_holds_the_package_and_nothing_else(tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = {name.rpartition("/")[2] for name in names if ".dist-info/" in name}
+        (license_name,) = (name for name in names if name.endswith("/LICENSE"))
+        license_text = archive.read(license_name).decode()
     sources = {
         path.relative_to(ROOT).as_posix()
         for path in PACKAGE.rglob("*")
@@ -75,7 +77,10 @@ def test_wheel_holds_the_package_and_nothing_else(tmp_path):
     }
     assert {name for name in names if ".dist-info/" not in name} == sources
     assert not [name for name in sources if "test" in Path(name).name or "tests" in Path(name).parts]
-    assert {"METADATA", "LICENSE", "entry_points.txt"} <= metadata
+    assert {"METADATA", "entry_points.txt"} <= metadata
+    assert license_text == (ROOT / "LICENSE").read_text(encoding="utf-8")
+    for part in ("BSD 3-Clause", "Copyright (c)", "\n3. Neither the name", "POSSIBILITY OF SUCH DAMAGE."):
+        assert part in license_text
     assert f"bayesmkl-{bayesmkl.__version__}-" in wheel.name
 
 
@@ -128,4 +133,60 @@ def test_package_never_pickles():
     assert len(sources) > 10
     assert not {
         str(path): found for path in sources if (found := unsafe_loading(path.read_text(encoding="utf-8")))
+    }
+
+
+CLOCKS = {
+    "perf_counter",
+    "perf_counter_ns",
+    "process_time",
+    "process_time_ns",
+    "thread_time",
+    "time_ns",
+    "timeit",
+}
+
+
+def judged_by_the_clock(source: str) -> list[str]:
+    """Everything in a test's `source` whose verdict depends on how fast the machine is."""
+    return [ast.unparse(node) for node in ast.walk(ast.parse(source)) if _judges_time(node)]
+
+
+def _judges_time(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return any(alias.name == "timeit" for alias in names)
+        case ast.ImportFrom(module="time" | "timeit", names=names):
+            return any(alias.name != "sleep" for alias in names)
+        case ast.Attribute(value=ast.Name(id="time"), attr=attr):
+            return attr in {*CLOCKS, "time"}  # `monotonic` says how long to wait
+        case ast.Assert(test=ast.Compare(left=ast.Name(id=name) | ast.Attribute(attr=name), ops=[op])):
+            return name.endswith(("seconds", "elapsed")) and isinstance(op, ast.Lt | ast.LtE)
+        case ast.Assert(test=test):
+            return "time.monotonic()" in ast.unparse(test)
+    return False
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\nstart = time.perf_counter()",
+        "from time import process_time",
+        "import timeit",
+        "assert seconds < 10.0",
+        "assert time.monotonic() - start < 5",
+    ],
+)
+def test_clocks_in_tests_are_seen(source):
+    assert judged_by_the_clock(source)
+
+
+@from_source
+def test_no_test_is_judged_by_the_clock():
+    sources = sorted((ROOT / "tests").rglob("*.py"))
+    assert len(sources) > 100
+    assert not {
+        str(path): found
+        for path in sources
+        if (found := judged_by_the_clock(path.read_text(encoding="utf-8")))
     }

@@ -74,6 +74,16 @@ def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 200
 
 
+@pytest.mark.skipif(not (ROOT / ".ci" / "run").exists(), reason="archives do not hold the gate")
+def test_gate_runs_the_commands_of_the_readme_as_they_are_written():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    commands = [line.partition("#")[0].strip() for line in block.splitlines()]
+    stages = re.findall(r"^stage \S+ (.*)$", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.MULTILINE)
+    assert len(commands) == 2
+    assert set(commands) <= {stage.partition("#")[0].strip() for stage in stages}
+
+
 def test_links_of_the_readme_lead_somewhere():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import product
 
 import numpy as np
@@ -106,25 +105,6 @@ def test_other_solver_agrees_on_objective_and_feasibility(rng):
 @pytest.mark.slow
 def test_other_solver_agrees_on_objective_and_feasibility_up_to_69_kernels(rng):
     compare_with_milp(rng, 1000, sizes=[3, 8, 12, 25, 69])
-
-
-@pytest.mark.slow
-def test_faster_than_a_mixed_integer_solver(rng):
-    contributions = rng.normal(0.2, 1.0, size=(12, 100))
-    requirements = contributions.sum(axis=0) - 0.5
-    initial, previous = np.ones(12, dtype=bool), np.ones((12, 100), dtype=bool)
-
-    def seconds(function):
-        start = time.perf_counter()
-        function()
-        return time.perf_counter() - start
-
-    ours = min(
-        seconds(lambda: choose_switches(contributions, requirements, initial, 3, previous)) for _ in range(5)
-    )
-    columns = zip(contributions.T, requirements, strict=True)
-    theirs = seconds(lambda: [solve_milp(c, required, initial, 3) for c, required in columns])
-    assert theirs > 50 * ours
 
 
 def test_feasible_numbers_are_an_interval_that_need_not_begin_at_zero():

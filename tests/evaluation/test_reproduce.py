@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import numpy as np
 import pandas as pd
@@ -101,9 +100,7 @@ def test_tables_of_the_papers_are_all_there():
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", TABLES)
 def test_fast_run_has_every_model_and_no_empty_cell(name):
-    start = time.process_time()
     result = reproduce(name, Setting(fast=True))
-    seconds = time.process_time() - start
     assert result.faults == []
     assert result.missing == []
     entries = result.table.entries
@@ -113,7 +110,9 @@ def test_fast_run_has_every_model_and_no_empty_cell(name):
     for printed in result.printed:
         assert set(PROVENANCE) <= set(printed.frame.columns)
         markdown(as_text(printed.frame))
-    assert seconds < 10.0  # 3 on an idle machine
+    cells = result.comparison.cells
+    assert len(cells) <= 60  # short: few fits, of few samples
+    assert cells["n_samples"].max() <= 60
 
 
 @pytest.mark.parametrize("name", TABLES)
