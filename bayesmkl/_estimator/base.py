@@ -33,6 +33,7 @@ from bayesmkl.kernels.checks import check_kernel_stack
 from bayesmkl.kernels.factored import factored_rows, has_factored_rows
 from bayesmkl.kernels.presence import check_some_view, stack_with_absent
 from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
+from bayesmkl.kernels.settings import methods_with_own_settings
 from bayesmkl.kernels.stack import DenseStack
 from bayesmkl.kernels.streamed import streamed_stack
 from bayesmkl.kernels.views import check_samples
@@ -68,9 +69,10 @@ class BaseMKL(BaseEstimator):
     _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let a fit that fails leave the model of the fit before."""
+        """Let a fit that fails leave the model of the fit before, and what users call depend on no global setting."""
         if "fit" in cls.__dict__:
             cls.fit = all_or_nothing(cls.__dict__["fit"])
+        methods_with_own_settings(cls)
         super().__init_subclass__(**kwargs)
 
     def __sklearn_tags__(self) -> Any:

@@ -31,6 +31,7 @@ from bayesmkl.kernels.normalize import (
     fit_normalizers_by_rows,
 )
 from bayesmkl.kernels.presence import PresentPairs, positions, present_views
+from bayesmkl.kernels.settings import methods_with_own_settings
 from bayesmkl.kernels.views import View, check_samples, resolve_views
 
 __all__ = ["KernelBank"]
@@ -42,6 +43,7 @@ REMEDY = (
 )
 
 
+@methods_with_own_settings
 class KernelBank(TransformerMixin, BaseEstimator):
     """Evaluate several kernels on several views of the same samples.
 

@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 from bayesmkl._numerics.given import check_numbers, naming
 from bayesmkl._numerics.validation import float_of
 from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.settings import own_settings
 
 __all__ = ["Kernel", "check_range", "is_positive"]
 
@@ -88,6 +89,7 @@ class Kernel(BaseEstimator):
         """
         return np.ones(len(X))
 
+    @own_settings
     def __call__(self, X: Any, Z: Any) -> np.ndarray:
         """Compare the rows of `X` with the rows of `Z`.
 

@@ -10,6 +10,7 @@ from scipy.stats import rankdata
 
 from bayesmkl._numerics.validation import check_choice, check_collection, check_integer
 from bayesmkl.bemkl.agreement import RHAT
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.axes import COLORS, LINES, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.fitted import check_probability, fitted_bemkl
@@ -26,6 +27,7 @@ LONGEST_NAME, LONGEST_PANEL_NAME = 36, 31
 BY_CHAIN = {"color": ["chain"], "linestyle": ["chain"], "overlay": ["chain"]}
 
 
+@own_settings
 def plot_trace(
     model: Any,
     kind: str = "shares",
@@ -106,6 +108,7 @@ def plot_trace(
     return without_pyplot(collection, chains.finding)
 
 
+@own_settings
 def plot_rank(
     model: Any,
     kind: str = "shares",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmkl._numerics.validation import check_collection, check_integer, generator_of
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis
@@ -27,6 +28,7 @@ LONGEST_NAME = 24
 N_SHOWN = 50  # replicated data sets
 
 
+@own_settings
 def plot_posterior_predictive(
     model: Any,
     ci_prob: float = 0.94,
@@ -111,6 +113,7 @@ def plot_posterior_predictive(
     return _plot_densities(tree, ci_prob, plot_collection)
 
 
+@own_settings
 def plot_pareto_k(
     model: Any,
     n_draws: int = 1000,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmkl._numerics.validation import check_choice, check_integer, generator_of, shown
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.leave_one_out import LeaveOneOut, leave_one_out
@@ -23,6 +24,7 @@ __all__ = ["compare_loo"]
 METHODS = ("stacking", "BB-pseudo-BMA", "pseudo-BMA")
 
 
+@own_settings
 def compare_loo(
     models: Mapping[str, Any],
     method: str = "stacking",

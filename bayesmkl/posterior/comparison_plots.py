@@ -10,6 +10,7 @@ import pandas as pd
 
 from bayesmkl._numerics.validation import check_axes, check_choice, check_integer, generator_of
 from bayesmkl.bemkl.shares import share_of_each
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, evenly, fitted_bemkl
 from bayesmkl.posterior.summary import kernel_table
@@ -24,6 +25,7 @@ INCHES_PER_CHARACTER = 0.085
 HEIGHT, DEPTH = 0.64, 0.3  # of a row: the highest density above its line, and all intervals below it
 
 
+@own_settings
 def plot_posteriors(
     models: Mapping[str, Any],
     kind: str = "shares",
@@ -214,8 +216,8 @@ def _draws(
 
 def _table(fitted: FittedBEMKL, k: int | None, value: str, ci_prob: float, kernels: Any) -> pd.DataFrame:
     table = kernel_table(fitted.estimator, ci_prob, kernels=kernels)
-    if k is not None:
-        table = table[table[fitted.output_kind] == (fitted.class_names or [])[k]]
+    if k is not None and fitted.class_labels is not None:
+        table = table[table[fitted.output_kind] == fitted.class_labels[k]]
     columns = {value: "mean", f"{value}_std": "std", f"{value}_lower": "lower", f"{value}_upper": "upper"}
     return table.set_index("kernel")[list(columns)].rename(columns=columns)
 

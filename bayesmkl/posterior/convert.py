@@ -8,6 +8,7 @@ import numpy as np
 
 from bayesmkl._numerics.validation import check_flag, check_integer, generator_of
 from bayesmkl.bemkl.collapsed import log_prior_terms, log_variational
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.sample import named_draws
@@ -43,6 +44,7 @@ DIMS: dict[str, dict[str, list[str]]] = {
 }
 
 
+@own_settings
 def to_datatree(
     model: Any,
     n_draws: int | None = None,

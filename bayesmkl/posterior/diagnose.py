@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._numerics.validation import check_integer, generator_of
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.calibration import calibration_section, held_out_predictions, left_out_predictions
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
@@ -83,6 +84,7 @@ class Diagnosis(dict):
         return render_html(*self._report)
 
 
+@own_settings
 def diagnose(
     model: Any,
     X_test: Any = None,

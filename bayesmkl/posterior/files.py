@@ -10,6 +10,7 @@ import numpy as np
 from bayesmkl._numerics.described import check_layout
 from bayesmkl._numerics.files import as_path, written_beside
 from bayesmkl.kernels.memory import available_memory, format_bytes
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.convert import to_datatree
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = ["load_posterior", "save_posterior"]
 FORMAT, VERSION = "bayesmkl-posterior", 2
 
 
+@own_settings
 def save_posterior(
     model: Any,
     path: str | os.PathLike[str],
@@ -78,6 +80,7 @@ def save_posterior(
         beside.write_bytes(content)
 
 
+@own_settings
 def load_posterior(path: str | os.PathLike[str]) -> DataTree:
     """Read a posterior that :func:`save_posterior` wrote into memory.
 

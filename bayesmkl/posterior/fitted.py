@@ -59,6 +59,11 @@ class FittedBEMKL(NamedTuple):
         return self.output_names if len(self.states) > 1 else None
 
     @property
+    def class_labels(self) -> np.ndarray | None:
+        """What `class_names` are the names of: classes, labels or tasks as they are; None of a single model."""
+        return _output_labels(self.estimator) if len(self.states) > 1 else None
+
+    @property
     def model_names(self) -> list[str]:
         """One name for each of `states`: its class or label, or "model" if there is but one."""
         return self.class_names or ["model"]
@@ -303,12 +308,16 @@ def _states(estimator: Any) -> tuple[Any, ...]:
 
 def _output_names(estimator: Any) -> list[str] | None:
     """Name classes and labels by their labels, targets by their numbers; a single output has no name."""
+    labels = _output_labels(estimator)
+    return None if labels is None else [str(label) for label in labels]
+
+
+def _output_labels(estimator: Any) -> np.ndarray | None:
     if isinstance(estimator, MULTITASK):
-        return [str(task) for task in estimator.tasks_]
+        return np.asarray(estimator.tasks_)
     if estimator.target_.ndim == 1:
         return None
-    labels = getattr(estimator, "classes_", range(len(estimator.target_)))
-    return [str(label) for label in labels]
+    return np.asarray(getattr(estimator, "classes_", range(len(estimator.target_))))
 
 
 def check_probability(name: str, value: Any) -> float:

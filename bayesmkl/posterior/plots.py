@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmkl._numerics.validation import check_axes, check_choice, check_flag, check_integer
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, new_axes, shorten, tidy
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.summary import kernel_table
@@ -21,6 +22,7 @@ LONGEST_NAME, LONGEST_GROUP = 46, 28  # characters shown of a kernel name and of
 INCHES_PER_CHARACTER = 0.085
 
 
+@own_settings
 def plot_kernel_weights(
     model: Any,
     kind: str = "shares",
@@ -163,6 +165,7 @@ def _draw_intervals(ax: Axes, rows: np.ndarray, group: pd.DataFrame, value: str,
     return ax.plot(middle, rows, marker, color=color, markeredgecolor="white", markersize=7)[0]
 
 
+@own_settings
 def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
     """Show how far the evidence lower bound was from its best value, after every sweep or block of steps.
 

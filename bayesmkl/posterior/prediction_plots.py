@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from bayesmkl._numerics.given import finite_numbers
 from bayesmkl._numerics.validation import check_axes
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, new_axes, tidy
 from bayesmkl.posterior.fitted import check_probability
 from bayesmkl.posterior.reliability import Reliability, reliability
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_predictions", "plot_reliability"]
 
 
+@own_settings
 def plot_reliability(
     y_true: Any,
     y_prob: Any,
@@ -109,6 +111,7 @@ def plot_reliability(
     return ax
 
 
+@own_settings
 def plot_predictions(y_true: Any, mean: Any, std: Any, ci_prob: float = 0.94, ax: Axes | None = None) -> Axes:
     """Show predicted against observed targets of a regression, with predictive intervals.
 

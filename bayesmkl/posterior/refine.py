@@ -11,12 +11,14 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.validation import check_integer, generator_of
 from bayesmkl.bemkl.chains import SamplerOptions
 from bayesmkl.bemkl.inference import check_can_sample, gibbs_start, run_gibbs
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.samplers import why_not_refined
 
 __all__ = ["refine_posterior"]
 
 
+@own_settings
 def refine_posterior(
     model: Any,
     n_draws: int = 250,

@@ -9,6 +9,7 @@ from scipy.stats import binomtest
 
 from bayesmkl._numerics.given import as_array, check_numbers
 from bayesmkl._numerics.validation import check_integer, shown
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.fitted import check_probability
 
 __all__ = ["Reliability", "reliability"]
@@ -56,6 +57,7 @@ class Reliability(NamedTuple):
         return float(np.average(np.abs(self.frequency - self.probability), weights=self.n_events))
 
 
+@own_settings
 def reliability(
     y_true: Any, y_prob: Any, n_bins: int = 10, labels: Any = None, ci_prob: float = 0.94
 ) -> Reliability:

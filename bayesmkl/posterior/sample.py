@@ -8,11 +8,13 @@ import numpy as np
 
 from bayesmkl._numerics.validation import check_integer, generator_of
 from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 
 __all__ = ["named_draws", "sample_posterior"]
 
 
+@own_settings
 def sample_posterior(
     model: Any, n_draws: int | None = None, random_state: int | np.random.Generator | None = None
 ) -> dict[str, np.ndarray]:

@@ -13,6 +13,7 @@ from bayesmkl._numerics.quadrant import quadrant_quantiles
 from bayesmkl._numerics.validation import check_integer, generator_of
 from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.bemkl.shares import share_of_each
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
 
 __all__ = ["kernel_table", "view_table"]
@@ -28,6 +29,7 @@ BETA = "Beta distributions with the mean and standard deviation of the share"
 QUANTILES = "quantiles of the draws"
 
 
+@own_settings
 def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> pd.DataFrame:
     """List the kernels of a fitted BEMKL model, the most important first.
 
@@ -48,7 +50,8 @@ def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> p
         One row per kernel, sorted by falling share; where classes, labels (one-versus-all) or tasks have kernel
         weights of their own, one per kernel and class, sorted within each; with the columns
 
-        * ``class``, ``label`` or ``task``: only where these have kernel weights of their own;
+        * ``class``, ``label`` or ``task``: as in ``classes_`` or ``tasks_``; only where these have kernel weights of
+          their own;
         * ``kernel``, ``view``: names (no view where kernels were precomputed);
         * ``share``, ``share_std``, ``share_lower``, ``share_upper``: the kernel's part of the score, see Notes;
         * ``weight``, ``weight_std``, ``weight_lower``, ``weight_upper``: the weight e;
@@ -108,6 +111,7 @@ def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> p
     return table
 
 
+@own_settings
 def view_table(
     model: Any,
     ci_prob: float = 0.94,
@@ -135,8 +139,8 @@ def view_table(
     -------
     pandas.DataFrame
         One row per view, or per view and class or label as in :func:`kernel_table`, sorted by falling share, with the
-        columns ``class`` or ``label`` (only where these have kernel weights of their own), ``view``, ``n_kernels``,
-        and ``share``, ``share_std``, ``share_lower``, ``share_upper``: mean, standard deviation and quantiles of the
+        columns ``class`` or ``label`` (as in ``classes_``; only where these have kernel weights of their own),
+        ``view``, ``n_kernels``, and ``share``, ``share_std``, ``share_lower``, ``share_upper``: mean, standard deviation and quantiles of the
         summed shares over the draws. ``table.attrs`` says what made the intervals, as in :func:`kernel_table`.
 
     Raises
@@ -209,12 +213,13 @@ def _about_intervals(fitted: FittedBEMKL, ci_prob: float, share_intervals: str) 
 
 
 def _sorted_by_class(fitted: FittedBEMKL, tables: list[pd.DataFrame]) -> pd.DataFrame:
-    """Stack one table per model, each by falling share, under the names of their classes if there are several."""
+    """Stack one table per model, each by falling share, beside their classes if there are several."""
     tables = [table.sort_values("share", ascending=False, kind="stable") for table in tables]
-    if fitted.class_names is not None:
-        for name, table in zip(fitted.class_names, tables, strict=True):
-            table.insert(0, fitted.output_kind, name)
-    return pd.concat(tables, ignore_index=True)
+    stacked = pd.concat(tables, ignore_index=True)
+    if fitted.class_labels is not None:
+        labels = np.repeat(fitted.class_labels, [len(table) for table in tables])
+        stacked.insert(0, fitted.output_kind, labels)
+    return stacked
 
 
 def _table(fitted: FittedBEMKL, k: int, tail: float, stack: Any) -> pd.DataFrame:

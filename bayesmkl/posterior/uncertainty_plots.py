@@ -9,6 +9,7 @@ from scipy.stats import entropy
 
 from bayesmkl._numerics.given import as_array, check_numbers, finite_numbers
 from bayesmkl._numerics.validation import check_axes, check_choice, check_integer
+from bayesmkl.kernels.settings import own_settings
 from bayesmkl.posterior.axes import COLORS, MARKERS, SHADES, legend_below, new_axes
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.one_output import OneOutput, one_output
@@ -30,6 +31,7 @@ class _Plane(NamedTuple):
     probability: np.ndarray  # (n_points, n_classes); no classes in regression
 
 
+@own_settings
 def plot_uncertainty(
     model: Any,
     X: Any,

@@ -309,7 +309,7 @@ def test_tasks_have_tables_and_plots(features, bank):
     y = np.column_stack([features["größe"], features["größe"] + 0.3 * rng.normal(size=40)])
     model = BEMKLMultitaskRegressor(bank, tol=1e-3).fit(features, y)
     table = kernel_table(model)
-    assert table["task"].drop_duplicates().tolist() == [str(task) for task in model.tasks_]
+    assert table["task"].drop_duplicates().tolist() == model.tasks_.tolist()
     for k, (_, own) in enumerate(table.groupby("task")):
         own = own.set_index("kernel").loc[model.kernel_names_]
         np.testing.assert_array_equal(own["share"], model.kernel_shares_[k])

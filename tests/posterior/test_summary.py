@@ -6,12 +6,19 @@ import copy
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from scipy import stats
 
-from bayesmkl import BEMKLRegressor, KernelBank
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl.shares import share_draws
 from bayesmkl.kernels.stack import DenseStack
-from bayesmkl.posterior import kernel_table, sample_posterior, view_table
+from bayesmkl.posterior import (
+    kernel_table,
+    plot_kernel_weights,
+    plot_posteriors,
+    sample_posterior,
+    view_table,
+)
 from bayesmkl.posterior.summary import share_interval
 
 
@@ -76,6 +83,21 @@ def test_tables_have_a_block_per_class(several_model):
     views = view_table(several_model, random_state=0)
     assert views.groupby("class")["share"].sum().to_numpy() == pytest.approx(np.ones(3))
     assert len(views) == 9
+
+
+@pytest.mark.parametrize("classes", [[3, 1, 2], [2.0, -1.0, 3.0], ["b", "a", "c"]], ids=repr)
+def test_tables_hold_classes_as_they_are(classes):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.array(classes)[np.arange(30) % 3]
+    model = BEMKLClassifier(KernelBank(["linear", "rbf"]), multiclass="one-versus-all", max_iter=3, tol=0.0)
+    model.fit(X, y)
+    for table in (kernel_table(model), view_table(model, n_draws=2, random_state=0)):
+        assert table["class"].drop_duplicates().tolist() == model.classes_.tolist()
+        assert (table["class"] == classes[0]).sum() * 3 == len(table)
+    legend = plot_kernel_weights(model).get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == [str(label) for label in sorted(classes)]
+    ax = plot_posteriors({"a": model, "b": model}, label=classes[2], n_draws=20)
+    assert f"class {classes[2]}" in "".join(text.get_text() for text in ax.figure.findobj(Text))
 
 
 def test_view_shares_are_sums_of_kernel_shares(binary_model):
