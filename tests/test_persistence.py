@@ -335,8 +335,13 @@ def test_what_skops_cannot_keep_is_refused(tmp_path):
 def test_functions_load_only_when_trusted(data, tmp_path):
     X, _ = data
     bank = KernelBank(["linear", importable_kernel]).fit(X)
-    save_model(bank, tmp_path / "bank.skops")
     name = f"{__name__}.importable_kernel"
+    with pytest.raises(
+        ValueError, match=rf"`model` .*not trusted.*save_model\(model, path, trusted=\['{name}'\]\)"
+    ):
+        save_model(bank, tmp_path / "bank.skops")
+    assert list(tmp_path.iterdir()) == []
+    save_model(bank, tmp_path / "bank.skops", trusted=[importable_kernel])
     with pytest.raises(ValueError, match=rf"`path` holds types that are not trusted.*{name}"):
         load_model(tmp_path / "bank.skops")
     for trusted in ([name], [importable_kernel]):
@@ -344,10 +349,12 @@ def test_functions_load_only_when_trusted(data, tmp_path):
         np.testing.assert_array_equal(again.row_stack(X), bank.row_stack(X))
     with pytest.raises(ValueError, match="`trusted` must be a list"):
         load_model(tmp_path / "bank.skops", trusted=name)
+    with pytest.raises(ValueError, match="`trusted` must be a list"):
+        save_model(bank, tmp_path / "bank.skops", trusted=name)
 
 
 def test_nothing_untrusted_is_built(tmp_path):
-    save_model(BEMKLClassifier(random_state=Trap()), tmp_path / "model.skops")
+    save_model(BEMKLClassifier(random_state=Trap()), tmp_path / "model.skops", trusted=[Trap])
     Trap.built = False  # saving reads the file back
     with pytest.raises(ValueError, match=r"not trusted.*Trap"):
         load_model(tmp_path / "model.skops")

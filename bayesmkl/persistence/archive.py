@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl.persistence.known_types import FUNCTIONS, PARTS
+
 __all__ = ["Contents", "check_archive", "untrusted_parts"]
 
 SCHEMA = "schema.json"
@@ -180,8 +182,17 @@ def _never(name: str) -> bool:
     return False
 
 
-def _scikit_learn(name: str) -> bool:
-    return name.startswith("sklearn.")
+def _object_of_scikit_learn(name: str) -> bool:
+    return name.startswith("sklearn.") and name not in FUNCTIONS
+
+
+def _loss_of_scikit_learn(name: str) -> bool:
+    return name.startswith("sklearn.") and name not in FUNCTIONS | PARTS
+
+
+def _function(name: str) -> bool:
+    """Whether a name is that of a known function, or one of those of which skops knows the ufuncs."""
+    return name in FUNCTIONS or (name.startswith(("numpy.", "scipy.special.")) and name not in PARTS)
 
 
 # How parts are built, and which names each kind may have without being trusted by name; the rest must be.
@@ -191,7 +202,9 @@ _KINDS: dict[str, Callable[[str], bool]] = {
     "SliceNode": lambda name: name == "builtins.slice",
     "BytesNode": lambda name: name == "builtins.bytes",
     "BytearrayNode": lambda name: name == "builtins.bytearray",
-    "DictNode": lambda name: name in ("builtins.dict", "collections.OrderedDict"),
+    "DictNode": lambda name: (
+        name in ("builtins.dict", "collections.OrderedDict", "sklearn.utils._bunch.Bunch")
+    ),
     "DefaultDictNode": lambda name: name == "collections.defaultdict",
     "ListNode": lambda name: name == "builtins.list",
     "SetNode": lambda name: name == "builtins.set",
@@ -205,9 +218,9 @@ _KINDS: dict[str, Callable[[str], bool]] = {
     ),
     "SparseMatrixNode": _never,
     "TypeNode": lambda name: name in _SCALARS | _CONTAINERS | _NUMBERS,
-    "FunctionNode": lambda name: name.startswith(("numpy.", "scipy.special.")),  # ufuncs; skops knows which
-    "ObjectNode": _scikit_learn,
-    "LossNode": _scikit_learn,
+    "FunctionNode": _function,
+    "ObjectNode": _object_of_scikit_learn,
+    "LossNode": _loss_of_scikit_learn,
     "ConstructorFromReduceNode": _never,
     "PartialNode": _never,
 }

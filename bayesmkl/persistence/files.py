@@ -19,7 +19,7 @@ from bayesmkl._numerics.warn import recording_warnings, warn_user
 from bayesmkl.kernels.memory import available_memory, format_bytes
 from bayesmkl.persistence.archive import Contents, check_archive, untrusted_parts
 from bayesmkl.persistence.consistency import check_consistent
-from bayesmkl.persistence.known_types import TRUSTED, SavedOutcome
+from bayesmkl.persistence.known_types import FUNCTIONS, PARTS, TRUSTED, SavedOutcome
 from bayesmkl.persistence.layouts import VERSION, migrate
 from bayesmkl.persistence.parts import faults
 
@@ -29,7 +29,7 @@ FORMAT = "bayesmkl-model"
 MOST_NAMES = 8  # in a message
 
 
-def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+def save_model(model: Any, path: str | os.PathLike[str], trusted: Iterable[str | type] = ()) -> None:
     """Write a model to a file that :func:`load_model` reads.
 
     Parameters
@@ -40,12 +40,17 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
         File to write, usually with the ending ``.skops``. It appears, or replaces an older one, only when it is
         complete and has been read back. A symbolic link of this name is replaced itself; the file that it points to
         is left alone.
+    trusted : iterable of str or type, default=()
+        Types and functions from elsewhere in the model, such as a kernel of your own, as in :func:`load_model`, which
+        needs the same list.
 
     Raises
     ------
     ValueError
         If `model` holds something that no file can keep: a lambda, a function or class that is defined inside a
-        function or in a script, a pandas object as a parameter. The message says where it is.
+        function or in a script, a pandas object as a parameter. The message says where it is. Also if
+        :func:`load_model` would refuse it: for types that are neither known nor in `trusted`, or parts that do not
+        fit together.
     TypeError
         If `path` is no path.
     OSError
@@ -69,20 +74,38 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     >>> bool(np.all(again.predict_proba(X) == model.predict_proba(X)))
     True
     """
-    from bayesmkl import __version__
-
+    named = _names(trusted)
     for place, fault in faults(model, "model"):
         raise ValueError(f"`model` cannot be saved: {place} is {fault}")
-    outcomes = {id(outcome): SavedOutcome.of(outcome) for outcome in Outcome}
-    content = {
-        "format": FORMAT,
-        "version": VERSION,
-        "package": __version__,
-        "model": copy.deepcopy(model, outcomes),
-    }
+    data = _packed(model)
     try:
-        data = skops.io.dumps(content)
-        skops.io.loads(data, trusted=skops.io.get_untrusted_types(data=data))
+        contents = check_archive(data)
+        unknown = _untrusted(data, contents, named)
+        if not unknown:
+            check_consistent(_content(data, named)["model"])
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"`model` cannot be saved, since `load_model` would refuse it: {_reason(error)}. Fit it again."
+        ) from error
+    if unknown:
+        raise ValueError(
+            f"`model` holds types that are not trusted, so nothing was saved: {_listed(unknown)}. If you know them: "
+            f"{_remedy('save_model(model, path', sorted({*named, *unknown}))}, and the same for `load_model`."
+        )
+    with written_beside(path) as beside:
+        beside.write_bytes(data)
+
+
+def _packed(model: Any) -> bytes:
+    """Return what a file holds for a model."""
+    from bayesmkl import __version__
+
+    outcomes = {id(outcome): SavedOutcome.of(outcome) for outcome in Outcome}
+    try:
+        copied = copy.deepcopy(model, outcomes)
+        return skops.io.dumps({"format": FORMAT, "version": VERSION, "package": __version__, "model": copied})
     except MemoryError:
         raise
     except Exception as error:
@@ -90,8 +113,6 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
             f"`model` cannot be saved: skops fails with {type(error).__name__}: {error}. Pass parameters as numbers, "
             "strings, NumPy arrays and scikit-learn objects."
         ) from error
-    with written_beside(path) as beside:
-        beside.write_bytes(data)
 
 
 def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ()) -> Any:
@@ -103,7 +124,7 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
         The file.
     trusted : iterable of str or type, default=()
         Types and functions from elsewhere that may be built from the file, such as ``"my_package.my_kernel"``.
-        This package's own types and what skops trusts (NumPy and scikit-learn) need no mention.
+        This package's own types, and the data and the arithmetic of NumPy and scikit-learn, need no mention.
 
     Returns
     -------
@@ -150,24 +171,28 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     >>> type(model).__name__, list(model.kernel_names_)
     ('BEMKLRegressor', ['linear · all'])
     """
-    if isinstance(trusted, (str, type)) or not isinstance(trusted, Iterable):
-        raise ValueError(
-            f"`trusted` must be a list of types or their names; got {trusted!r}. Put it in a list."
-        )
-    allowed = set(TRUSTED) | {_name_of(item) for item in trusted}
+    named = _names(trusted)
     data = _read(path)
     try:
         contents = check_archive(data)
         _require_memory(path, contents)
-        unknown = untrusted_parts(contents.schema, allowed)
-        unknown.update(set(skops.io.get_untrusted_types(data=data)) - allowed)
+        unknown = _untrusted(data, contents, named)
     except MemoryError:
         raise
     except Exception as error:  # whatever the parser of a damaged file stumbles over
         raise _unreadable(path, error) from error
     if unknown:
-        raise _not_trusted(path, sorted(unknown))
-    return _checked(path, _build(path, data, allowed))
+        raise _not_trusted(path, unknown)
+    return _checked(path, _build(path, data, named))
+
+
+def _names(trusted: Any) -> set[str]:
+    """Return the names of what the user trusts."""
+    if isinstance(trusted, (str, type)) or not isinstance(trusted, Iterable):
+        raise ValueError(
+            f"`trusted` must be a list of types or their names; got {trusted!r}. Put it in a list."
+        )
+    return {_name_of(item) for item in trusted}
 
 
 def _name_of(item: Any) -> str:
@@ -203,11 +228,24 @@ def _require(path: Any, n_bytes: int) -> None:
         )
 
 
-def _build(path: Any, data: bytes, allowed: set[str]) -> Any:
+def _untrusted(data: bytes, contents: Contents, named: set[str]) -> list[str]:
+    """Return the names of what is neither known to this package or to skops, nor named by the user."""
+    allowed = named | set(TRUSTED)
+    unknown = untrusted_parts(contents.schema, allowed)
+    by_skops = set(skops.io.get_untrusted_types(data=data))
+    return sorted(unknown | (by_skops - allowed - PARTS - FUNCTIONS))
+
+
+def _content(data: bytes, named: set[str]) -> Any:
+    """Build everything in a file whose types were judged."""
+    return skops.io.loads(data, trusted=sorted({*named, *TRUSTED, *PARTS, *FUNCTIONS}))
+
+
+def _build(path: Any, data: bytes, named: set[str]) -> Any:
     """Build everything in a file whose types were judged, and warn once if another scikit-learn wrote it."""
     with recording_warnings() as caught:
         try:
-            content = skops.io.loads(data, trusted=sorted(allowed))
+            content = _content(data, named)
         except Exception as error:
             raise _unreadable(path, error) from error
     versions = [w.message for w in caught if isinstance(w.message, InconsistentVersionWarning)]
@@ -239,20 +277,30 @@ def _checked(path: Any, content: Any) -> Any:
 
 
 def _not_trusted(path: Any, names: list[str]) -> ValueError:
-    more = len(names) - MOST_NAMES
-    listed = ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
-    remedy = f"load_model(path, trusted={names!r})" if more <= 0 else "name them in `trusted`"
     return ValueError(
-        f"`path` holds types that are not trusted, so nothing was loaded: {listed} in {str(path)!r}. "
-        f"If you know them and where the file comes from: {remedy}."
+        f"`path` holds types that are not trusted, so nothing was loaded: {_listed(names)} in {str(path)!r}. "
+        f"If you know them and where the file comes from: {_remedy('load_model(path', names)}."
     )
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
+def _remedy(call: str, names: list[str]) -> str:
+    return f"{call}, trusted={names!r})" if len(names) <= MOST_NAMES else "name them in `trusted`"
 
 
 def _unreadable(path: Any, error: Exception) -> ValueError:
-    reason = " ".join(str(error).split())[:300]
-    if not isinstance(error, (ValueError, zipfile.BadZipFile)) or not reason:
-        reason = f"{type(error).__name__}: {reason}"
     return ValueError(
-        f"`path` is not a readable model file: {str(path)!r} ({reason}). It is damaged, incomplete or something "
-        "else; save the model again with `save_model`."
+        f"`path` is not a readable model file: {str(path)!r} ({_reason(error)}). It is damaged, incomplete or "
+        "something else; save the model again with `save_model`."
     )
+
+
+def _reason(error: Exception) -> str:
+    reason = " ".join(str(error).split())[:300]
+    if isinstance(error, (ValueError, zipfile.BadZipFile)) and reason:
+        return reason
+    return f"{type(error).__name__}: {reason}"

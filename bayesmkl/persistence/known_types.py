@@ -81,7 +81,7 @@ from bayesmkl.kernels.lowrank import LowRankStack
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.views import View
 
-__all__ = ["GP_TYPES", "OWN_TYPES", "SPARSE_TYPES", "TRUSTED", "SavedOutcome"]
+__all__ = ["FUNCTIONS", "GP_TYPES", "OWN_TYPES", "PARTS", "SPARSE_TYPES", "TRUSTED", "SavedOutcome"]
 
 
 class SavedOutcome:
@@ -134,3 +134,35 @@ GP_TYPES: tuple[type, ...] = (
 # Graphs of semi-supervised models. skops keeps them in SciPy's own format, which holds arrays only.
 SPARSE_TYPES: tuple[type, ...] = (sparse.csr_array, sparse.csr_matrix)
 TRUSTED = tuple(f"{known.__module__}.{known.__name__}" for known in OWN_TYPES + GP_TYPES + SPARSE_TYPES)
+# What models of scikit-learn hold beside estimators, and skops does not list: data, and Python code that computes
+# with them. `check_archive` lets each pass as one kind of part only, so that reading a file calls none of them. Left
+# out is what compiled code believes without a look, such as trees and splines.
+PARTS = frozenset((
+    "numpy.dtype",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.model_selection._split.GroupKFold",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.LeaveOneOut",
+    "sklearn.model_selection._split.ShuffleSplit",
+    "sklearn.model_selection._split.StratifiedGroupKFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.model_selection._split.StratifiedShuffleSplit",
+    "sklearn.model_selection._split.TimeSeriesSplit",
+    "sklearn.multiclass._ConstantPredictor",
+    "sklearn.utils._bunch.Bunch",
+))  # fmt: skip
+FUNCTIONS = frozenset((
+    "numpy.max",
+    "numpy.mean",
+    "numpy.median",
+    "numpy.min",
+    "sklearn.feature_selection._mutual_info.mutual_info_classif",
+    "sklearn.feature_selection._mutual_info.mutual_info_regression",
+    "sklearn.feature_selection._univariate_selection.chi2",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.feature_selection._univariate_selection.f_regression",
+    "sklearn.feature_selection._univariate_selection.r_regression",
+))  # fmt: skip

@@ -69,7 +69,9 @@ def _parts(value: Any, place: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, types.MethodType):
         yield f"{place}.__self__", value.__self__
     elif hasattr(value, "__dict__"):
-        yield from ((f"{place}.{name}", part) for name, part in vars(value).items())
+        state = value.__getstate__()  # what files hold of it
+        kept = state if isinstance(state, dict) else vars(value)
+        yield from ((f"{place}.{name}", part) for name, part in kept.items())
 
 
 def _not_importable(named: Any) -> str | None:

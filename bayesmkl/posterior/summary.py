@@ -140,8 +140,9 @@ def view_table(
     pandas.DataFrame
         One row per view, or per view and class or label as in :func:`kernel_table`, sorted by falling share, with the
         columns ``class`` or ``label`` (as in ``classes_``; only where these have kernel weights of their own),
-        ``view``, ``n_kernels``, and ``share``, ``share_std``, ``share_lower``, ``share_upper``: mean, standard deviation and quantiles of the
-        summed shares over the draws. ``table.attrs`` says what made the intervals, as in :func:`kernel_table`.
+        ``view``, ``n_kernels``, and ``share``, ``share_std``, ``share_lower``, ``share_upper``: mean, standard
+        deviation and quantiles of the summed shares over the draws. ``table.attrs`` says what made the intervals, as
+        in :func:`kernel_table`.
 
     Raises
     ------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import copy
+import importlib
+import inspect
 import io
 import json
 import os
@@ -56,6 +58,19 @@ def marker(tmp_path):
     return tmp_path / "marker"
 
 
+class Explosive:
+    """Touches a file when it is unpickled."""
+
+    def __init__(self, marker):
+        self.marker = str(marker)
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.marker}",)
+
+
+ZEROS = array(np.zeros(2))
+
+
 def call_with(marker):
     return several(plain(f"touch {marker}"))
 
@@ -82,6 +97,20 @@ def method(name, owner, func):
 def operator(name, *attrs):
     return node("OperatorFuncNode", name, attrs=several(*attrs))
 
+
+SCORE = "sklearn.feature_selection._univariate_selection.f_classif"
+FOLDS = "sklearn.model_selection._split.KFold"
+WRONG_KINDS = {
+    "constructor": lambda name: node("ConstructorFromReduceNode", name, content=several(plain(1))),
+    "loss": lambda name: (
+        node("LossNode", name, content=mapping({})) | {"__reduce__": {"args": several(plain(1))}}
+    ),
+    "partial": lambda name: node("PartialNode", name, content={}),
+    "tree": lambda name: node("TreeNode", name, content=mapping({})) | {"__reduce__": {"args": several()}},
+    "list": lambda name: disguised(several(plain(1), kind="list"), name),
+    "array": lambda name: node("NdArrayNode", name, type="numpy", file="1.npy"),
+    "operator": lambda name: operator(name, plain(1)),
+}
 
 # Name of an attack -> the part that carries it out, given the marker, and what must be trusted for it to work (None
 # where not even that is enough). That it works then shows that the attack is a real one.
@@ -192,6 +221,39 @@ ATTACKS = {
     "module of scikit-learn": (lambda m: built("sklearn.utils.os"), None),
     "function of NumPy that is no ufunc": (lambda m: function("numpy.load"), None),
     "function of SciPy's modules": (lambda m: function("scipy.special.os"), None),
+    **{
+        f"{kind} of a name that other kinds may have: {name}": (
+            lambda m, kind=kind, name=name: WRONG_KINDS[kind](name),
+            None,
+        )
+        for name in ("numpy.dtype", "numpy.mean", "sklearn.utils._bunch.Bunch", SCORE, FOLDS)
+        for kind in ("constructor", "loss", "partial", "tree", "list", "array", "operator")
+    },
+    "score as an object": (lambda m: built(SCORE), None),
+    "score as a type": (lambda m: type_(SCORE), None),
+    "folds as a function": (lambda m: function(FOLDS), None),
+    "dictionary of a function": (lambda m: mapping({}, name=SCORE), None),
+    "method of folds": (lambda m: method(FOLDS, built(FOLDS), "split"), None),
+    "number type of objects": (
+        lambda m: node(
+            "DTypeNode",
+            "numpy.dtype",
+            content=node("NdArrayNode", "numpy.ndarray", type="numpy", file="2.npy"),
+        ),
+        None,
+    ),
+    "number type of another class": (
+        lambda m: node("DTypeNode", "os.system", content=node("NdArrayNode", "numpy.ndarray")),
+        None,
+    ),
+    "number type made by a function": (
+        lambda m: node(
+            "DTypeNode",
+            "numpy.dtype",
+            content=node("ConstructorFromReduceNode", "os.system", content=call_with(m)),
+        ),
+        ["os.system"],
+    ),
     "unknown kind": (lambda m: node("EvalNode", "builtins.str", content=python(m)), None),
     "part of an old protocol": (
         lambda m: node(
@@ -214,7 +276,8 @@ ATTACKS = {
 def test_attack_is_refused_and_nothing_runs(name, marker, tmp_path):
     make, works_with = ATTACKS[name]
     path = tmp_path / "model.skops"
-    path.write_bytes(packed(schema(make(marker)), {"1.npy": array(np.zeros(2))}))
+    objects = array(np.array([Explosive(marker)], dtype=object), allow_pickle=True)
+    path.write_bytes(packed(schema(make(marker)), {"1.npy": ZEROS, "2.npy": objects}))
     assert_refused(lambda: load_model(path), "`path`")
     assert_refused(lambda: load_model(path, trusted=["numpy.ndarray", KNOWN, "os", "eval"]), "`path`")
     assert not marker.exists()
@@ -263,16 +326,6 @@ def test_only_exact_names_are_trusted(word, marker, tmp_path):
     assert not marker.exists()
 
 
-class Explosive:
-    """Touches a file when it is unpickled."""
-
-    def __init__(self, marker):
-        self.marker = str(marker)
-
-    def __reduce__(self):
-        return os.system, (f"touch {self.marker}",)
-
-
 def with_array(content, name="1.npy"):
     return packed(
         schema(built(KNOWN, x=node("NdArrayNode", "numpy.ndarray", type="numpy", file=name))), {name: content}
@@ -304,9 +357,6 @@ def test_pickles_are_never_read(marker, tmp_path):
         assert not marker.exists()
     pickle.loads(pickle.dumps(Explosive(marker)))
     assert marker.exists(), "this would not have been an attack"
-
-
-ZEROS = array(np.zeros(2))
 
 
 def repacked(data, change):
@@ -548,8 +598,11 @@ CHANGES = {
 def test_model_whose_parts_do_not_fit_together_is_refused(name, tmp_path):
     model, _ = small_model()
     CHANGES[name](model)
-    save_model(model, tmp_path / "model.skops")
-    assert_refused(lambda: load_model(tmp_path / "model.skops"), "`path`", "save the model again")
+    path = tmp_path / "model.skops"
+    assert_refused(lambda: save_model(model, path), "`model` cannot be saved", "`load_model` would refuse it")
+    assert not path.exists()
+    path.write_bytes(model_files._packed(model))
+    assert_refused(lambda: load_model(path), "`path`", "save the model again")
 
 
 def test_model_in_a_pipeline_is_looked_at_too(tmp_path):
@@ -560,8 +613,10 @@ def test_model_in_a_pipeline_is_looked_at_too(tmp_path):
     model = make_pipeline(StandardScaler(), BEMKLClassifier(KernelBank("rbf"), max_iter=2, tol=0.0))
     model.fit(X, X[:, 0] > 0)
     del model[-1].posterior_
-    save_model(model, tmp_path / "model.skops")
-    assert_refused(lambda: load_model(tmp_path / "model.skops"), "`path`", "posterior_")
+    path = tmp_path / "model.skops"
+    assert_refused(lambda: save_model(model, path), "`model`", "posterior_")
+    path.write_bytes(model_files._packed(model))
+    assert_refused(lambda: load_model(path), "`path`", "posterior_")
 
 
 # ---------------------------------------------------------------------------------------------- the package itself
@@ -702,3 +757,15 @@ def test_the_look_of_skops_agrees(tmp_path):
     save_model(model, tmp_path / "model.skops")
     found = skops.io.get_untrusted_types(file=tmp_path / "model.skops")
     assert set(found) <= set(known_types.TRUSTED)
+
+
+@pytest.mark.parametrize("name", sorted(known_types.PARTS | known_types.FUNCTIONS))
+def test_names_known_by_kind_are_needed_and_are_what_they_seem(name):
+    """skops does not list them; a class of scikit-learn written in Python, or a function of numbers."""
+    module, _, last = name.rpartition(".")
+    known = getattr(importlib.import_module(module), last)
+    is_class = isinstance(known, type)
+    assert is_class == (name in known_types.PARTS)
+    if is_class and known is not np.dtype:
+        assert "__reduce__" not in vars(known)
+        assert inspect.getsource(known).startswith("class ")  # in Python
