@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import time
 from collections import Counter
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from bayesmkl import __version__
 from bayesmkl._numerics.files import written_beside
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.cli.report import console, notes_of_warnings, say
@@ -26,7 +23,6 @@ from bayesmkl.evaluation.journal import ABOUT, Journal, held_run
 from bayesmkl.evaluation.progress import cell_progress
 from bayesmkl.evaluation.report import write_report
 from bayesmkl.evaluation.runner import run_study
-from bayesmkl.evaluation.study import Study, from_file
 
 __all__ = ["run_compare"]
 
@@ -36,7 +32,6 @@ METRICS_SHOWN = 3
 FAILURES_SHOWN = 5
 REPORT = "report.html"
 CONFIG = "config.toml"
-VERSIONS = ("bayesmkl", "numpy", "scipy", "scikit-learn")  # what computes scores
 
 
 def run_compare(config_file: Path, out: Path, n_jobs: int | None = None) -> bool:
@@ -55,12 +50,10 @@ def run_compare(config_file: Path, out: Path, n_jobs: int | None = None) -> bool
     if not out.absolute().parent.is_dir():
         raise ValueError(f"--out must be in a folder that exists; {str(out.absolute().parent)!r} does not.")
     with held_run(out):
-        files = _digests(study)
-        _check_same(out, files)
         earlier = _finished_cells(out)
         if earlier:
             say(f"Continuing in {out}{os.sep}: {len(earlier)} cells are there already.")
-        about = {"config": text, "files": files}
+        about = {"config": text}
         try:
             with notes_of_warnings(), cell_progress(True) as bar:
                 lines = Lines(earlier, list(study.datasets))
@@ -170,34 +163,3 @@ def _cell(row: dict[Any, Any]) -> str:
 
 def _finished_cells(out: Path) -> list[dict[str, Any]]:
     return Journal(out).read() if (out / ABOUT).is_file() else []
-
-
-def _digests(study: Study) -> dict[str, str]:
-    """Return what identifies the content of the tables that a study reads."""
-    paths = {name: ref.options["path"] for name, ref in study.datasets.items() if ref.load is from_file}
-    return {name: hashlib.sha256(Path(path).read_bytes()).hexdigest() for name, path in paths.items()}
-
-
-def _check_same(out: Path, files: dict[str, str]) -> None:
-    """Refuse to continue with tables that have changed, or with other versions of what computes."""
-    if not (out / ABOUT).is_file():
-        return
-    earlier = Journal(out).read_about()
-    changed = [
-        f"the file of the data set {name!r} has changed"
-        for name, digest in files.items()
-        if earlier.get("files", {}).get(name, digest) != digest
-    ]
-    was = {name: earlier["environment"].get(name) for name in VERSIONS}
-    changed += [
-        f"{name} was {was[name]} and is {now}" for name, now in _versions().items() if was[name] != now
-    ]
-    if changed:
-        raise ValueError(
-            f"since the run in {str(out)!r} was begun, {changed[0]}; results would not belong together. Nothing was "
-            "changed; choose another folder."
-        )
-
-
-def _versions() -> dict[str, str]:
-    return {"bayesmkl": __version__} | {name: metadata.version(name) for name in VERSIONS[1:]}

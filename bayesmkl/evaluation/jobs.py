@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +23,7 @@ from bayesmkl.evaluation.scoring import Metric, Predictions, facts, score
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, as_splitter
 from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
-__all__ = ["Job", "cells_of", "is_dead", "row_of_dead", "rows_of_split", "run_job"]
+__all__ = ["Job", "cells_of", "is_dead", "row_of_dead", "run_job"]
 
 LONGEST_NOTE = 400  # characters
 DEAD = "WorkerDied"  # in place of the name of an exception
@@ -49,7 +48,9 @@ class Job:
     split : int
     models : dict of str to ModelSpec
     metrics : dict of str to Metric
-    cv, inner_cv, inner_scoring, random_state
+    rows : tuple of ndarray
+        Positions of the training rows and of the test rows.
+    inner_cv, inner_scoring, random_state
         As in a Study.
     classifier : bool
         Whether labels are classes.
@@ -61,7 +62,6 @@ class Job:
 
     __slots__ = (
         "classifier",
-        "cv",
         "data",
         "dataset",
         "folder",
@@ -71,6 +71,7 @@ class Job:
         "metrics",
         "models",
         "random_state",
+        "rows",
         "split",
     )
 
@@ -82,7 +83,7 @@ class Job:
         split: int,
         models: Mapping[str, ModelSpec],
         metrics: Mapping[str, Metric],
-        cv: Any,
+        rows: tuple[np.ndarray, np.ndarray],
         inner_cv: Any,
         inner_scoring: str | None,
         random_state: int,
@@ -91,8 +92,8 @@ class Job:
         marks: str | None = None,
     ) -> None:
         self.dataset, self.data, self.split, self.models, self.metrics = dataset, data, split, models, metrics
-        self.cv, self.inner_cv, self.inner_scoring, self.random_state = (
-            cv,
+        self.rows, self.inner_cv, self.inner_scoring, self.random_state = (
+            rows,
             inner_cv,
             inner_scoring,
             random_state,
@@ -121,13 +122,12 @@ def cells_of(job: Job) -> Iterator[dict[str, Any]]:
     """Yield the row of each model; those that the folder's journal holds already are read from it."""
     journal, marks = _journal(job.folder), _journal(job.marks)
     data = job.data()
-    train, test = rows_of_split(job.cv, data, job.split, job.random_state, job.classifier)
     with one_thread(), sharing_kernels(KernelCache()):
         for model in job.models:
             row = journal.read_cell(job.dataset, model, job.split) if journal else None
             if row is None:
                 with marks.begun(job.dataset, model, job.split) if marks else nullcontext():
-                    row = run_cell(job, model, data, train, test)
+                    row = run_cell(job, model, data)
                 if journal:
                     journal.record(row)
             yield row
@@ -139,9 +139,7 @@ def _journal(folder: str | None) -> Journal | None:
 
 def row_of_dead(job: Job, model: str, reason: str) -> dict[str, Any]:
     """Return the row of a cell whose process died of it."""
-    data = job.data()
-    train, test = rows_of_split(job.cv, data, job.split, job.random_state, job.classifier)
-    return new_row(job, model, data, train, test) | {"error": f"{DEAD}: {reason}", "note": ""}
+    return new_row(job, model, job.data()) | {"error": f"{DEAD}: {reason}", "note": ""}
 
 
 def is_dead(row: dict[str, Any]) -> bool:
@@ -149,34 +147,26 @@ def is_dead(row: dict[str, Any]) -> bool:
     return str(row.get("error", "")).startswith(DEAD)
 
 
-def rows_of_split(
-    cv: Any, data: Data, split: int, random_state: int, classifier: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the training and test rows of a split, by its number."""
-    splitter = as_splitter(cv, data, random_state, classifier)
-    return next(islice(iter(splitter.split(data.X, data.y, data.groups)), split, None))
-
-
-def new_row(job: Job, model: str, data: Data, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
+def new_row(job: Job, model: str, data: Data) -> dict[str, Any]:
     """Return what is known of a cell before it is computed."""
     return {
         "dataset": job.dataset,
         "model": model,
         "split": job.split,
         "n_samples": len(data.y),
-        "n_train": len(train),
-        "n_test": len(test),
+        "n_train": len(job.rows[0]),
+        "n_test": len(job.rows[1]),
         "seed": int(np.random.SeedSequence([job.random_state, job.split]).generate_state(1)[0] % 2**31),
     }
 
 
-def run_cell(job: Job, model: str, data: Data, train: np.ndarray, test: np.ndarray) -> dict[str, Any]:
+def run_cell(job: Job, model: str, data: Data) -> dict[str, Any]:
     """Fit and score one model; an exception of the model becomes the cell's `error`."""
-    row = new_row(job, model, data, train, test)
+    row = new_row(job, model, data)
     seed = row["seed"]
     with recording_warnings() as caught:
         try:
-            row |= _measured(job, job.models[model], data, train, test, seed)
+            row |= _measured(job, job.models[model], data, seed)
         except (Exception, SystemExit) as error:  # whatever goes wrong in one model must not stop the others
             row |= {"error": _told(error)}
     return row | {"note": _note(caught)}
@@ -191,13 +181,11 @@ def _told(error: BaseException) -> str:
     return f"{name}: {before.split('.')[0].strip()}. {traceback.strip().splitlines()[-1]}"
 
 
-def _measured(
-    job: Job, spec: ModelSpec, data: Data, train: np.ndarray, test: np.ndarray, seed: int
-) -> dict[str, Any]:
+def _measured(job: Job, spec: ModelSpec, data: Data, seed: int) -> dict[str, Any]:
     """Fit, predict and score; seconds and memory include what was found in the cache."""
     inner = as_splitter(job.inner_cv, Data(None, data.y, data.groups), seed, job.classifier)
     model = spec.new(seed, inner, job.inner_scoring)
-    part = _part(model, data, train, test, spec.transductive)
+    part = _part(model, data, *job.rows, spec.transductive)
     fit_params = {} if part.groups is None or spec.param_grid is None else {"groups": part.groups}
     before = _tally()
     with peak_memory() as memory:

@@ -18,7 +18,7 @@ from bayesmkl._numerics.folders import held_folder
 
 __all__ = ["ABOUT", "CELLS", "KEY", "RESULTS", "Journal", "held_run", "read_results", "table_of"]
 
-FORMAT, VERSION = "bayesmkl-comparison", 2
+FORMAT, VERSION = "bayesmkl-comparison", 3
 KNOWN_OF_RUNS: dict[str, Any] = {
     "metrics": dict,
     "environment": dict,

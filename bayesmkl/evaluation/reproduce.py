@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import ABOUT, RESULTS, Journal
@@ -13,7 +12,6 @@ from bayesmkl.evaluation.papers import PAPERS, paper_tables
 from bayesmkl.evaluation.papers.printing import check_printed, published_beside_ours
 from bayesmkl.evaluation.papers.tables import MissingData, PaperTable, Printed, Setting
 from bayesmkl.evaluation.runner import OnCell, run_study
-from bayesmkl.evaluation.study import Study
 
 __all__ = ["Reproduction", "find_table", "print_tables", "read_reproduction", "reproduce"]
 
@@ -59,7 +57,8 @@ def reproduce(
         Full or fast, folder of the user's data, number of splits; None is a full run.
     folder : Path, default=None
         Where to keep results: ``results.csv`` and ``about.json``, as :func:`compare_models` writes them. A run that
-        was interrupted there continues; a finished one is read; one of another table or setting is refused.
+        was interrupted there continues, of a finished one nothing is computed again, and one of another table,
+        setting or version is refused.
     progress : callable, default=None
         Called with each finished row, the number of finished cells and that of all cells.
 
@@ -85,7 +84,9 @@ def reproduce(
         )
         raise MissingData(f"nothing of {name} can be run: {why}")
     run = {"table": table.name, "fast": setting.fast, "splits": setting.splits, "sets": setting.sets}
-    comparison = _run(studies, run, setting.n_jobs, folder, progress)
+    if folder is not None:
+        _check_folder(folder, table.name)
+    comparison = run_study(studies, folder, setting.n_jobs, progress, {"reproduce": run})
     printed = print_tables(table, comparison, setting)
     return Reproduction(table, comparison, printed, missing, _faults(comparison, printed))
 
@@ -152,36 +153,20 @@ def _check_sets(table: PaperTable, setting: Setting) -> None:
             )
 
 
-def _run(
-    studies: list[Study],
-    run: dict[str, Any],
-    n_jobs: int | None,
-    folder: Path | None,
-    progress: OnCell | None,
-) -> Comparison:
-    """Run the studies as one comparison, or read it where it is finished."""
-    if folder is not None and _is_finished(folder, run["table"], [study.describe() for study in studies]):
-        return Comparison.load(folder)
-    return run_study(studies, folder, n_jobs, progress, {"reproduce": run})
-
-
-def _is_finished(folder: Path, table: str, studies: list[dict[str, Any]]) -> bool:
-    """Say whether a folder holds this run from its start to its end; raise if it holds another."""
+def _check_folder(folder: Path, table: str) -> None:
+    """Raise if a folder holds anything else than a run of this table."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
-        return False
+        return
     if not folder.is_dir() or not (folder / ABOUT).exists():
         raise ValueError(
             f"{str(folder)!r} is not the folder of an earlier run. Nothing was changed; choose another one."
         )
-    about = Journal(folder).read_about()
-    earlier = about.get("reproduce", {}).get("table", table)
-    if earlier != table or about.get("study") != json.loads(json.dumps(studies)):
-        other = ", with other settings" if earlier == table else f" of {earlier}"
+    earlier = Journal(folder).read_about().get("reproduce", {}).get("table", table)
+    if earlier != table:
         raise ValueError(
-            f"{str(folder)!r} holds another run{other}. Nothing was changed; choose another folder, or repeat the "
-            "run that it holds."
+            f"{str(folder)!r} holds another run of {earlier}. Nothing was changed; choose another folder, or repeat "
+            "the run that it holds."
         )
-    return (folder / RESULTS).exists()
 
 
 def _faults(comparison: Comparison, printed: list[Printed]) -> list[str]:

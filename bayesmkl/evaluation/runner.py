@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl import __version__
+from bayesmkl._numerics.content import NoContentError, hash_or_none
 from bayesmkl._numerics.folders import scratch_folder
 from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.identity import Identity, Splits, check_same, environment, identify, with_packages
 from bayesmkl.evaluation.jobs import Job
 from bayesmkl.evaluation.journal import KEY, Journal, held_run, table_of
 from bayesmkl.evaluation.scoring import Metric, resolve_scoring, task_of
-from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, as_splitter, in_memory, spool
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, content_of, in_memory, splits_of, spool
 from bayesmkl.evaluation.workers import finished_rows, works_alone
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.cache import hash_or_none
 
 __all__ = ["OnCell", "run_study"]
 
 OnCell = Callable[[dict[str, Any], int, int], None]  # a finished row, how many are done, how many there are
-PACKAGES = ("numpy", "scipy", "scikit-learn", "jax", "numpyro", "pandas", "joblib")
 
 
 class Plan(NamedTuple):
@@ -40,6 +37,9 @@ class Plan(NamedTuple):
     classifier: bool
     order: list[tuple[str, str, int]]  # (dataset, model, split) of all cells
     datasets: dict[str, dict[str, Any]]  # what is known of each
+    references: dict[str, DataRef]  # whose content is known
+    splits: Splits
+    identity: Identity | None  # None where something has no content
 
 
 def run_study(
@@ -78,7 +78,8 @@ def run_study(
         does not survive is no error: it becomes a row that says so.
     """
     started, start = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    plans = [_plan(one) for one in ([study] if isinstance(study, Study) else study)]
+    studies = [study] if isinstance(study, Study) else study
+    plans = [_plan(one, keep=folder is not None) for one in studies]
     order = [cell for plan in plans for cell in plan.order]
     twice = [(dataset, model) for (dataset, model, _), n in Counter(order).items() if n > 1]
     if twice:
@@ -104,21 +105,46 @@ def run_study(
     return Comparison(cells, known)
 
 
-def _plan(study: Study) -> Plan:
-    """Look at the data once: number of splits, and which metrics there can be."""
+def _plan(study: Study, keep: bool) -> Plan:
+    """Look at the data once: their content, all splits, and which metrics there can be."""
     _check_names(study)
     estimators = {name: spec.estimator for name, spec in study.models.items()}
     classifier = task_of(estimators) == "classification"
     metrics: dict[str, Metric] = {}
-    order, datasets = [], {}
+    facts: dict[str, dict[str, Any]] = {}
+    references, splits, contents = {}, {}, {}
     for name, ref in study.datasets.items():
         data = ref()
         metrics |= resolve_scoring(study.scoring, estimators, data.y, study.unavailable)
-        splitter = as_splitter(study.cv, data, study.random_state, classifier)
-        n_splits = splitter.get_n_splits(data.X, data.y, data.groups)
-        order += [(name, model, split) for split in range(n_splits) for model in study.models]
-        datasets[name] = _facts_of(data) | ref.describe()
-    return Plan(study, metrics, classifier, order, datasets)
+        splits[name] = splits_of(study.cv, data, study.random_state, classifier)
+        with _excusing(not keep):
+            contents[name] = content_of(data, name)
+        references[name] = ref.known(data, contents[name]) if name in contents else ref
+        facts[name] = _facts_of(data) | references[name].describe()
+    identity = None
+    if len(contents) == len(references):
+        with _excusing(not keep):
+            identity = identify(study, contents, splits, metrics)
+    order = [
+        (name, model, split)
+        for name in splits
+        for split in range(len(splits[name]))
+        for model in study.models
+    ]
+    return Plan(study, metrics, classifier, order, facts, references, splits, identity)
+
+
+@contextmanager
+def _excusing(needless: bool) -> Iterator[None]:
+    """Let what has no content be, where no folder keeps it; say what to do about it otherwise."""
+    try:
+        yield
+    except NoContentError as error:
+        if not needless:
+            raise ValueError(
+                f"`folder`: {error}, so that nobody could say whether a run may be continued. Make it of plain "
+                "values, arrays and functions of a module, or leave `folder` out."
+            ) from error
 
 
 def _check_names(study: Study) -> None:
@@ -142,19 +168,17 @@ def _facts_of(data: Data) -> dict[str, Any]:
 
 def _about(plans: list[Plan], started: str) -> dict[str, Any]:
     studies = [plan.study.describe() for plan in plans]
+    identities = [plan.identity for plan in plans if plan.identity is not None]
+    packages = {name: found for identity in identities for name, found in identity.packages.items()}
     return {
         "study": studies,
+        "identity": [one.content for one in identities] if len(identities) == len(plans) else None,
         "metrics": {name: m.greater_is_better for plan in plans for name, m in plan.metrics.items()},
-        "random_state": plans[0].study.random_state,
+        "random_state": int(plans[0].study.random_state),
         "cv": "; ".join(dict.fromkeys(study["cv"] for study in studies)),
         "models": {name: text for study in studies for name, text in study["models"].items()},
         "datasets": {name: facts for plan in plans for name, facts in plan.datasets.items()},
-        "environment": {
-            "bayesmkl": __version__,
-            "python": platform.python_version(),
-            **{name: version(name) for name in PACKAGES},
-            "platform": platform.platform(),
-        },
+        "environment": with_packages(environment(), packages),
         "started": started,
         "seconds": 0.0,
     }
@@ -167,23 +191,9 @@ def _open(folder: Path, about: dict[str, Any]) -> Journal:
         journal.write_about(about)
         return journal
     earlier = journal.read_about()
-    if earlier.get("study") != about["study"]:
-        raise ValueError(
-            f"{str(folder)!r} holds another comparison: {_difference(earlier.get('study'), about['study'])}. Nothing "
-            "was changed; choose another folder, or repeat the study that it holds."
-        )
-    about["started"], about["seconds"] = earlier["started"], earlier["seconds"]
+    check_same(earlier, about, folder)
+    about |= {name: earlier[name] for name in ("started", "seconds", "environment")}
     return journal
-
-
-def _difference(earlier: Any, now: list[dict[str, Any]]) -> str:
-    """Say which parts of a study differ."""
-    if not isinstance(earlier, list) or len(earlier) != len(now):
-        return "of other studies"
-    pairs = list(zip(earlier, now, strict=True))
-    return "with other " + ", ".join(
-        name for name in now[0] if any(old.get(name) != new[name] for old, new in pairs)
-    )
 
 
 def _compute(
@@ -193,8 +203,7 @@ def _compute(
     with scratch_folder() as scratch:
         alone, jobs = works_alone(n_jobs), []
         for k, plan in enumerate(plans):
-            held = plan.study.datasets
-            refs = held if alone else _spooled(held, scratch / str(k))
+            refs = plan.references if alone else _spooled(plan.references, scratch / str(k))
             jobs += _jobs(plan, refs, done, folder)
         for job in jobs:
             job.marks = job.folder or (None if alone else str(scratch))
@@ -216,7 +225,7 @@ def _jobs(plan: Plan, refs: Any, done: set[tuple[str, str, int]], folder: Path |
 def _spooled(datasets: Any, scratch: Path) -> dict[str, DataRef]:
     """Replace data in memory by references to files."""
     return {
-        name: spool(ref(), scratch / str(k)) if ref.load is in_memory else ref
+        name: spool(ref(), scratch / str(k), ref.content) if ref.load is in_memory else ref
         for k, (name, ref) in enumerate(datasets.items())
     }
 
@@ -241,7 +250,7 @@ def _job(
         split=split,
         models=models,
         metrics=plan.metrics,
-        cv=study.cv,
+        rows=plan.splits[dataset][split],
         inner_cv=study.inner_cv,
         inner_scoring=study.inner_scoring,
         random_state=study.random_state,

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-import pandas as pd
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import (
     BaseCrossValidator,
@@ -26,6 +25,7 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.multiclass import type_of_target
 
+from bayesmkl._numerics.content import ContentHasher
 from bayesmkl.datasets import fetch
 
 __all__ = [
@@ -34,13 +34,18 @@ __all__ = [
     "ModelSpec",
     "Study",
     "as_splitter",
+    "content_of",
     "fetched",
     "from_file",
     "in_memory",
+    "splits_of",
     "spool",
     "spooled",
     "text_of",
 ]
+
+
+DATA = "data.joblib"  # file with data for the processes of a comparison
 
 
 class Data(NamedTuple):
@@ -65,39 +70,72 @@ class DataRef:
 
     def __init__(self, load: Callable[..., Data], **options: Any) -> None:
         self.load, self.options = load, options
+        self.content: str | None = None  # hash of the data, once they have been seen
 
     def __call__(self) -> Data:
-        """Load the data, once per process while they are in use."""
-        return _loaded(_Same(self))
+        """Load the data; where their `content` is known, once per process while they are in use.
+
+        Raises
+        ------
+        ValueError
+            If other data are loaded than those whose content is known.
+        """
+        if self.content is None or self.load is in_memory:
+            return self.load(**self.options)
+        return _loaded(_Known(self))
+
+    def known(self, data: Data, content: dict[str, str]) -> DataRef:
+        """Return a reference to what this one has loaded, which is not loaded again in this process."""
+        ref = DataRef(self.load, **self.options)
+        ref.content = _one(content)
+        if self.load is not in_memory:
+            _loaded(_Known(ref, data))
+        return ref
 
     def describe(self) -> dict[str, Any]:
-        """Return what identifies the data, as text and numbers."""
+        """Return where the data come from, as text and numbers."""
         if self.load is in_memory:
-            return {"content": joblib.hash(tuple(self.options["data"]))}
+            return {"content": self.content}
         plain = (str, int, float, bool, type(None))
         options = {name: v if isinstance(v, plain) else text_of(v) for name, v in self.options.items()}
         return {"source": self.load.__name__.lstrip("_"), **options}
 
 
-class _Same:
-    """A reference that equals others with the same function and options."""
+def _one(content: dict[str, str]) -> str:
+    return ContentHasher()(content)
 
-    def __init__(self, ref: DataRef) -> None:
-        self.ref = ref
-        names = sorted(ref.options)
-        held = ref.load is in_memory
-        self.key = (ref.load, *((n, id(ref.options[n]) if held else repr(ref.options[n])) for n in names))
+
+class _Known:
+    """A reference that equals others of the same content."""
+
+    def __init__(self, ref: DataRef, data: Data | None = None) -> None:
+        self.ref, self.data = ref, data
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.key == other.key
+        return isinstance(other, _Known) and self.ref.content == other.ref.content
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        return hash(self.ref.content)
 
 
 @lru_cache(maxsize=2)
-def _loaded(same: _Same) -> Data:
-    return same.ref.load(**same.ref.options)
+def _loaded(known: _Known) -> Data:
+    if known.data is not None:
+        return known.data
+    data = known.ref.load(**known.ref.options)
+    if known.ref.load is not spooled and _one(content_of(data)) != known.ref.content:
+        raise ValueError(
+            f"`datasets`: {known.ref.describe()} gives other data here than where the comparison was begun. Give all "
+            "processes the same files, or give X and y."
+        )
+    return data
+
+
+def content_of(data: Data, name: str = "data") -> dict[str, str]:
+    """Hash samples, labels and groups; raise NoContentError for objects that have no content."""
+    hashed = ContentHasher()
+    parts = {"X": data.X, "y": data.y, "groups": data.groups}
+    return {part: hashed(values, f"datasets[{name!r}].{part}") for part, values in parts.items()}
 
 
 def fetched(name: str, **options: Any) -> Data:
@@ -128,23 +166,19 @@ def in_memory(data: Data) -> Data:
     return data
 
 
-def spooled(folder: str) -> Data:
-    """Read what :func:`spool` wrote."""
+def spooled(folder: str, mapped: bool) -> Data:
+    """Read what :func:`spool` wrote; arrays that are `mapped` stay on disk, where processes share them."""
     path = Path(folder)
     if not path.is_dir():
         raise FileNotFoundError(
             f"this worker sees no folder {folder!r} with the data of the comparison. Give data sets by name or by "
             "a file that all workers see, or point TMPDIR to a folder that they share."
         )
-    arrays = {file.stem: np.load(file, mmap_mode="r", allow_pickle=False) for file in path.glob("*.npy")}
-    X = pd.read_parquet(path / "X.parquet") if "X" not in arrays else np.asarray(arrays["X"])
-    n_splits = sum(name.startswith("train") for name in arrays)
-    splits = [(np.asarray(arrays[f"train{k}"]), np.asarray(arrays[f"test{k}"])) for k in range(n_splits)]
-    groups = np.asarray(arrays["groups"]) if "groups" in arrays else None
-    return Data(X, np.asarray(arrays["y"]), groups, splits or None)
+    data = joblib.load(path / DATA, mmap_mode="r" if mapped else None)
+    return Data(*(np.asarray(part) if isinstance(part, np.memmap) else part for part in data))
 
 
-def spool(data: Data, folder: Path) -> DataRef:
+def spool(data: Data, folder: Path, content: str | None = None) -> DataRef:
     """Write data to an empty folder and return a small reference to them.
 
     Raises
@@ -152,32 +186,18 @@ def spool(data: Data, folder: Path) -> DataRef:
     OSError
         If there is no room for them.
     """
-    arrays = {"y": _plain(data.y)}
-    if data.groups is not None:
-        arrays["groups"] = _plain(data.groups)
-    for k, (train, test) in enumerate(data.splits or ()):
-        arrays |= {f"train{k}": train, f"test{k}": test}
     try:
         folder.mkdir(parents=True)
-        if isinstance(data.X, pd.DataFrame):
-            data.X.to_parquet(folder / "X.parquet")
-        else:
-            arrays["X"] = np.asarray(data.X)
-        for name, values in arrays.items():
-            np.save(folder / f"{name}.npy", values, allow_pickle=False)
+        joblib.dump(data, folder / DATA)
     except OSError as error:
         reason = os.strerror(error.errno or errno.ENOSPC)  # NumPy does not say why it wrote less
         raise OSError(
             f"the data of the comparison could not be written to {str(folder)!r}, where its processes read them: "
             f"{reason}. Free some space, let TMPDIR name a folder on another disk, or use `n_jobs=1`."
         ) from error
-    return DataRef(spooled, folder=str(folder))
-
-
-def _plain(values: Any) -> np.ndarray:
-    """Turn arrays of text objects into arrays of text."""
-    values = np.asarray(values)
-    return values.astype(str) if values.dtype == object else values
+    ref = DataRef(spooled, folder=str(folder), mapped=isinstance(data.X, np.ndarray))
+    ref.content = content
+    return ref
 
 
 class ModelSpec:
@@ -206,7 +226,7 @@ class ModelSpec:
         return GridSearchCV(model, self.param_grid, cv=inner_cv, scoring=inner_scoring)
 
     def describe(self) -> str:
-        """Return all that decides the model, as text."""
+        """Say what decides the model, for people: long arrays are shortened, and functions have a name at most."""
         parts = [text_of(self.estimator)]
         if self.param_grid is not None:
             parts.append(f"grid {text_of(self.param_grid)}")
@@ -226,21 +246,23 @@ class Study(NamedTuple):
     unavailable: str = "raise"  # metrics that a model cannot give: "raise" or "nan"
 
     def describe(self) -> dict[str, Any]:
-        """Return what decides the results, as text and numbers: equal for runs that may be continued."""
+        """Say what decides the results, for people: different studies can read the same."""
         return {
             "datasets": {name: ref.describe() for name, ref in self.datasets.items()},
             "models": {name: spec.describe() for name, spec in self.models.items()},
             "cv": text_of(self.cv),
             "scoring": text_of(self.scoring),
             "inner_cv": text_of(self.inner_cv),
-            "inner_scoring": self.inner_scoring,
-            "random_state": self.random_state,
+            "inner_scoring": text_of(self.inner_scoring)
+            if callable(self.inner_scoring)
+            else self.inner_scoring,
+            "random_state": int(self.random_state),
             "unavailable": self.unavailable,
         }
 
 
 def text_of(value: Any) -> str:
-    """Return a representation that is complete, and the same in every process.
+    """Return a representation for people, without the addresses of objects; :mod:`identity` tells values apart.
 
     Estimators show the parameters that differ from their defaults.
 
@@ -271,12 +293,6 @@ def as_splitter(cv: Any, data: Data, random_state: int, classifier: bool) -> Any
     A number stands for shuffled folds, stratified for classes, which keep groups together where there are any. A
     splitter that shuffles without a seed gets `random_state`.
     """
-    if cv is None:
-        if data.splits is None:
-            raise ValueError(
-                "`cv` is None, and the data come without splits. Give a number of folds or a splitter."
-            )
-        return _Given(data.splits)
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         if cv < 2:
             raise ValueError(f"`cv` must be at least 2 folds; got {cv}.")
@@ -296,14 +312,17 @@ def as_splitter(cv: Any, data: Data, random_state: int, classifier: bool) -> Any
     )
 
 
-class _Given:
-    """A splitter that repeats given splits."""
-
-    def __init__(self, splits: list[tuple[np.ndarray, np.ndarray]]) -> None:
-        self.splits = splits
-
-    def get_n_splits(self, *_: Any) -> int:
-        return len(self.splits)
-
-    def split(self, *_: Any) -> list[tuple[np.ndarray, np.ndarray]]:
-        return self.splits
+def splits_of(
+    cv: Any, data: Data, random_state: int, classifier: bool
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the positions of training and test rows of all splits."""
+    if cv is None:
+        if data.splits is None:
+            raise ValueError(
+                "`cv` is None, and the data come without splits. Give a number of folds or a splitter."
+            )
+        pairs: Any = data.splits
+    else:
+        pairs = as_splitter(cv, data, random_state, classifier).split(data.X, data.y, data.groups)
+    positions = np.arange(len(data.y))  # rows may be flags, or count from the end
+    return [(positions[np.asarray(train)], positions[np.asarray(test)]) for train, test in pairs]

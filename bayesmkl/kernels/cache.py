@@ -11,10 +11,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 
-__all__ = ["KernelCache", "Tally", "current_cache", "hash_or_none", "sharing_kernels"]
+from bayesmkl._numerics.content import ContentHasher, hash_or_none
+
+__all__ = ["KernelCache", "Tally", "current_cache", "sharing_kernels"]
 
 DEFAULT_BYTES = 2**30
 
@@ -49,8 +50,8 @@ class KernelCache:
     """Stacks of the kernel banks that are used inside ``with sharing_kernels(cache)``.
 
     Banks count as equal when their parameters are, and rows when their values are: a model that scales its features
-    differently, or sees a fold of the rows, has kernels of its own. Banks with functions that cannot be pickled
-    (lambdas) are not shared.
+    differently, or sees a fold of the rows, has kernels of its own. Functions are equal when their code and all that
+    it uses are; banks that hold what has no content, such as an open file, are not shared.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ class KernelCache:
 
     def training(self, bank: Any, X: Any, learn: Callable[[], np.ndarray]) -> np.ndarray:
         """Return the training kernels of a bank; a bank whose kernels are found becomes fitted as by `learn`."""
-        key = hash_or_none((type(bank).__qualname__, bank.get_params(deep=False), X))
+        key = hash_or_none((type(bank), bank.get_params(deep=False), X))
         if key is None:
             return learn()
         kept = self._find(key, 1.0)
@@ -108,7 +109,7 @@ class KernelCache:
             fitted = self._keys.get(bank)
         if fitted is None or n_bytes > self.max_bytes // 2:
             return None
-        key = f"{fitted} {joblib.hash(X)}"
+        key = f"{fitted} {ContentHasher()(X)}"
         kept = self._find(key, share)
         if kept is None:
             stack, seconds = _timed(evaluate)
@@ -171,11 +172,3 @@ def _timed(compute: Callable[[], np.ndarray]) -> tuple[np.ndarray, float]:
     start = time.perf_counter()
     stack = compute()
     return stack, time.perf_counter() - start
-
-
-def hash_or_none(value: Any) -> str | None:
-    """Hash by content; None for what cannot be pickled."""
-    try:
-        return joblib.hash(value)
-    except Exception:  # pickling raises whatever the objects' own code raises
-        return None

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+from joblib.externals import cloudpickle
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -26,8 +27,9 @@ from sklearn.svm import SVC
 from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import EasyMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
+from bayesmkl.evaluation.journal import VERSION
 from bayesmkl.evaluation.runner import run_study
-from bayesmkl.evaluation.study import DataRef, ModelSpec, Study, fetched
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, content_of, fetched
 from bayesmkl.kernels import Gaussian, KernelBank
 
 TIMES = ["fit_seconds", "predict_seconds", "kernel_seconds", "reused_seconds", "peak_memory_mb"]
@@ -78,19 +80,6 @@ class Failing(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         return np.full(len(X), self.classes_[0])
-
-
-class Stoppable(LogisticRegression):
-    """Counts its fits, and is interrupted in one of them."""
-
-    n_fits = 0
-    stop_at = None
-
-    def fit(self, X, y):
-        Stoppable.n_fits += 1
-        if Stoppable.n_fits == Stoppable.stop_at:
-            raise KeyboardInterrupt
-        return super().fit(X, y)
 
 
 class Hungry(RegressorMixin, BaseEstimator):
@@ -227,8 +216,6 @@ def test_a_transductive_model_sees_test_rows_but_not_their_labels():
 
 
 def _clouds(X, y):
-    from bayesmkl.evaluation.study import Data
-
     return Data(X, y)
 
 
@@ -313,22 +300,29 @@ def test_a_failing_model_is_recorded_and_stops_nobody(two_classes):
 
 def test_an_interrupted_run_continues_where_it_stopped(two_classes, tmp_path, monkeypatch):
     X, y = two_classes
-    models = {"u": UniformMKLClassifier(bank()), "svm": SVC(), "logistic": Stoppable()}
+    models = {"u": UniformMKLClassifier(bank()), "svm": SVC(), "logistic": LogisticRegression()}
     options = {"cv": 3, "scoring": ["accuracy", "auc"]}
     whole = compare_models(models, X, y, **options)
-    monkeypatch.setattr(Stoppable, "stop_at", 2)
-    monkeypatch.setattr(Stoppable, "n_fits", 0)
+    fit, fits, stop_at = LogisticRegression.fit, [], [2]
+
+    def counted(self, X, y):
+        fits.append(len(y))
+        if len(fits) in stop_at:
+            raise KeyboardInterrupt
+        return fit(self, X, y)
+
+    monkeypatch.setattr(LogisticRegression, "fit", counted)
     with pytest.raises(KeyboardInterrupt):
         compare_models(models, X, y, folder=tmp_path / "run", **options)
     assert len(Comparison.load(tmp_path / "run").cells) == 5
-    monkeypatch.setattr(Stoppable, "stop_at", None)
+    stop_at.clear()
     continued = compare_models(models, X, y, folder=tmp_path / "run", **options)
-    assert Stoppable.n_fits == 4  # one before, one interrupted, and the two that were left
+    assert len(fits) == 4  # one before, one interrupted, and the two that were left
     pd.testing.assert_frame_equal(without_times(continued), without_times(whole))
     pd.testing.assert_frame_equal(Comparison.load(tmp_path / "run").cells, continued.cells)
     assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["about.json", "results.csv"]
     compare_models(models, X, y, folder=tmp_path / "run", **options)
-    assert Stoppable.n_fits == 4
+    assert len(fits) == 4
 
 
 @pytest.mark.parametrize(
@@ -367,7 +361,7 @@ def test_saving_and_loading_keep_every_digit(two_classes, tmp_path):
     found.save(tmp_path / "run")
     again = Comparison.load(tmp_path / "run")
     pd.testing.assert_frame_equal(again.cells, found.cells, check_exact=True)
-    assert again.about == {"format": "bayesmkl-comparison", "version": 2} | found.about
+    assert again.about == {"format": "bayesmkl-comparison", "version": VERSION} | found.about
     with pytest.raises(ValueError, match="must be new or empty"):
         found.save(tmp_path / "run")
     shutil.copytree(tmp_path / "run", tmp_path / "broken")
@@ -418,7 +412,39 @@ def test_bad_input_is_named(two_classes, arguments, message):
         compare_models(**({"models": {"svm": SVC()}, "X": X, "y": y, "cv": 2} | arguments))
 
 
-def test_references_load_once_while_they_are_in_use():
-    ref = DataRef(fetched, name="iris")
-    assert ref() is DataRef(fetched, name="iris")()
-    assert ref.describe() == {"source": "fetched", "name": "iris"}
+def test_references_load_once_while_their_content_is_the_same(tmp_path):
+    def loaded(path):
+        table = np.loadtxt(path)
+        return Data(table[:, :1], table[:, 1])
+
+    table = np.arange(8.0).reshape(4, 2)
+    np.savetxt(tmp_path / "table.txt", table)
+    ref = DataRef(loaded, path=tmp_path / "table.txt")
+    data = ref()
+    known = ref.known(data, content_of(data))
+    assert known() is data
+    assert pickle_of(known)() is data  # as a task of another process that has loaded them
+    np.savetxt(tmp_path / "table.txt", table + 1.0)
+    assert ref().X[0, 0] == 1.0
+    for name in ("iris", "wine"):  # two others
+        other = DataRef(fetched, name=name)
+        other.known(other(), content_of(other()))
+    with pytest.raises(ValueError, match="gives other data here than where the comparison was begun"):
+        known()
+    assert DataRef(fetched, name="iris").describe() == {"source": "fetched", "name": "iris"}
+
+
+def pickle_of(value):
+    return cloudpickle.loads(cloudpickle.dumps(value))
+
+
+def test_references_with_long_arrays_are_told_apart():
+    """Their representations are shortened in the middle, where they differ."""
+    y = np.tile([0, 1], 700)
+    right, wrong = y[:, None] + np.zeros((1400, 1)), np.zeros((1400, 1))
+    wrong[:100] = right[:100]
+    wrong[-100:] = right[-100:]
+    assert repr(DataRef(_clouds, X=right, y=y).options) == repr(DataRef(_clouds, X=wrong, y=y).options)
+    sets = {name: DataRef(_clouds, X=X, y=y) for name, X in (("right", right), ("wrong", wrong))}
+    found = run_study(Study(sets, {"svm": ModelSpec(SVC())}, 2, "accuracy"))
+    assert (found.cells["accuracy"] == 1.0).tolist() == [True, True, False, False]

@@ -268,7 +268,7 @@ def test_folder_of_a_stopped_run_goes_on_and_ends_as_an_undisturbed_one(small, t
 def test_folder_of_another_run_is_refused_and_left_alone(small, tmp_path):
     reproduce("small", Setting(fast=True), tmp_path / "run")
     before = (tmp_path / "run" / "about.json").read_bytes()
-    with pytest.raises(ValueError, match="holds another run, with other settings"):
+    with pytest.raises(ValueError, match="holds another comparison: with other cv"):
         reproduce("small", Setting(fast=True, splits=3), tmp_path / "run")
     assert (tmp_path / "run" / "about.json").read_bytes() == before
     (tmp_path / "strange").mkdir()

@@ -1,5 +1,7 @@
 """Kernels that models share are those that they would have computed, and are computed once."""
 
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -143,11 +145,43 @@ def test_a_small_cache_forgets_and_stays_right(samples):
         assert sum(kept.stack.nbytes for kept in cache._kept.values()) <= size
 
 
-def test_functions_without_a_name_are_not_shared(samples):
-    lambdas = KernelBank(lambda X, Z: X @ Z.T)
+def power(q):
+    return lambda X, Z: (1.0 + X @ Z.T) ** q
+
+
+POINTS = np.random.default_rng(0).normal(size=(500, 3))
+MOVED = POINTS + np.where(np.arange(500) == 250, 1.0, 0.0)[:, None]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"kernels": lambda X, Z: X @ Z.T}, {"kernels": lambda X, Z: 2.0 + X @ Z.T}),
+        ({"kernels": power(2)}, {"kernels": power(3)}),
+        ({"landmarks": POINTS}, {"landmarks": MOVED}),
+        ({"views": {"a": [0], "b": [1, 2]}}, {"views": {"b": [1, 2], "a": [0]}}),
+        ({"kernels": [Gaussian(width=1.0), Linear()]}, {"kernels": [Linear(), Gaussian(width=1.0)]}),
+    ],
+    ids=["body", "closure", "a long array", "order of views", "order of kernels"],
+)
+def test_banks_that_look_alike_are_told_apart(one, other, samples):
+    bank = {"normalize": None, "kernels": Gaussian(width=1.0)}
+    alone = KernelBank(**bank | other).fit_transform(samples[0])
+    with sharing_kernels(KernelCache()) as cache:
+        KernelBank(**bank | one).fit_transform(samples[0])
+        second = KernelBank(**bank | other).fit_transform(samples[0])
+        assert cache.tally.n_reused == 0
+        np.testing.assert_array_equal(second, alone)
+        KernelBank(**bank | one).fit_transform(samples[0])
+        assert cache.tally.n_reused == 1
+
+
+def test_banks_without_content_are_not_shared(samples):
+    lock = threading.Lock()
+    held = KernelBank(lambda X, Z: X @ Z.T + lock.locked())
     with sharing_kernels(KernelCache()) as cache:
         for _ in range(2):
-            lambdas.fit_transform(samples[0])
+            held.fit_transform(samples[0])
     assert cache.tally.n_reused == 0
 
 
