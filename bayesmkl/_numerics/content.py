@@ -9,7 +9,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from types import (
-    BuiltinFunctionType,
     CodeType,
     FunctionType,
     GetSetDescriptorType,
@@ -38,6 +37,9 @@ __all__ = ["ContentHasher", "NoContentError", "hash_or_none"]
 
 PLAIN = "biufcSUmM"  # kinds of NumPy whose bytes are their values
 BINDINGS = {staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel")}
+SEEDED_ELSEWHERE = (
+    "_random_state"  # of distributions: a copy of the global state; searches draw by their own seed
+)
 NO_NAMES: frozenset[str] = frozenset()
 
 
@@ -162,7 +164,10 @@ class _Walk:
         if kind is list:
             self._items("list", value)
         elif kind in (dict, MappingProxyType):
-            self._items("dict", value.items(), [f"[{key!r:.60}]" for key in value])
+            self.put(f"dict {len(value)}")
+            for key, item in value.items():
+                self.value(key)
+                self.inside(f"[{key!r:.60}]", item)
         elif kind is FunctionType:
             self._function(value)
         elif isinstance(value, type):
@@ -188,11 +193,11 @@ class _Walk:
         else:
             self._object(value, kind)
 
-    def _items(self, tag: str, items: Iterable[Any], places: list[str] | None = None) -> None:
+    def _items(self, tag: str, items: Iterable[Any]) -> None:
         held = list(items)
         self.put(f"{tag} {len(held)}")
         for k, item in enumerate(held):
-            self.inside(f"[{k}]" if places is None else places[k], item)
+            self.inside(f"[{k}]", item)
 
     def _named(self, tag: str, values: Mapping[str, Any], where: str = ".{}") -> None:
         """Take in values by name, in the order of the names."""
@@ -234,7 +239,8 @@ class _Walk:
                 self.put("field", name.encode())
                 self._values(np.asarray(array[name]))
         elif array.dtype.kind in PLAIN:
-            self.sink.update(np.ascontiguousarray(array).view(np.ndarray).reshape(-1).view(np.uint8))
+            values = np.ascontiguousarray(array).view(np.ndarray).reshape(-1)
+            self.sink.update(values.view(np.uint8).data)
         elif array.dtype.kind == "V":
             self.sink.update(array.tobytes())
         else:
@@ -357,8 +363,6 @@ class _Walk:
 
     def _object(self, value: Any, kind: type) -> None:
         """Take in what pickling would keep of an object."""
-        if isinstance(value, BuiltinFunctionType) and self._is_installed(value):
-            return
         try:
             reduce = copyreg.dispatch_table.get(kind)
             kept = value.__reduce_ex__(4) if reduce is None else reduce(value)
@@ -374,7 +378,7 @@ class _Walk:
         self.put("object")
         self.value(make)
         self._items("arguments", arguments)
-        self._state(state)
+        self._state(state, SEEDED_ELSEWHERE if kind.__module__.startswith("scipy.stats.") else None)
         self._items("items", items or ())
         self._items("pairs", pairs or ())
 
@@ -386,11 +390,11 @@ class _Walk:
             ) from error
         self._parts(f"wrapper {kind.__name__}", value, ("__wrapped__",))
 
-    def _state(self, state: Any) -> None:
+    def _state(self, state: Any, without: str | None) -> None:
         """Take in attributes by name: by themselves, or beside those in slots."""
         for part in state if type(state) is tuple and len(state) == 2 else (state,):
             if type(part) is dict and all(type(name) is str for name in part):
-                self._named("state", part)
+                self._named("state", {name: value for name, value in part.items() if name != without})
             else:
                 self.value(part)
 

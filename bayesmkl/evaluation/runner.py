@@ -142,8 +142,8 @@ def _excusing(needless: bool) -> Iterator[None]:
     except NoContentError as error:
         if not needless:
             raise ValueError(
-                f"`folder`: {error}, so that nobody could say whether a run may be continued. Make it of plain "
-                "values, arrays and functions of a module, or leave `folder` out."
+                f"`folder`: {error}, so that nobody could say whether a run may be continued. Make it of "
+                "plain values, arrays and functions, or leave `folder` out."
             ) from error
 
 

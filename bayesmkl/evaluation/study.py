@@ -175,7 +175,8 @@ def spooled(folder: str, mapped: bool) -> Data:
             "a file that all workers see, or point TMPDIR to a folder that they share."
         )
     data = joblib.load(path / DATA, mmap_mode="r" if mapped else None)
-    return Data(*(np.asarray(part) if isinstance(part, np.memmap) else part for part in data))
+    maps = {name: np.asarray(part) for name, part in data._asdict().items() if isinstance(part, np.memmap)}
+    return data._replace(**maps)
 
 
 def spool(data: Data, folder: Path, content: str | None = None) -> DataRef:
@@ -248,7 +249,7 @@ class Study(NamedTuple):
     def describe(self) -> dict[str, Any]:
         """Say what decides the results, for people: different studies can read the same."""
         return {
-            "datasets": {name: ref.describe() for name, ref in self.datasets.items()},
+            "datasets": list(self.datasets),
             "models": {name: spec.describe() for name, spec in self.models.items()},
             "cv": text_of(self.cv),
             "scoring": text_of(self.scoring),
