@@ -18,9 +18,15 @@ from scipy import sparse
 from bayesmkl._numerics.units import LARGEST, SMALLEST
 from bayesmkl._numerics.validation import shown
 
-__all__ = ["as_array", "check_magnitude", "check_numbers", "finite_numbers", "naming"]
+__all__ = ["as_array", "check_magnitude", "check_numbers", "finite_numbers", "naming", "refuse_unevaluated"]
 
 NOT_NUMBERS = {"U": "text", "S": "bytes", "M": "dates", "m": "time differences", "V": "a structured array"}
+EVALUATE = (
+    "toPandas",
+    "collect",
+    "compute",
+    "execute",
+)  # of Spark, polars, Dask and Ibis, which makes a table
 
 
 def as_array(name: str, values: Any) -> np.ndarray:
@@ -47,8 +53,11 @@ def as_array(name: str, values: Any) -> np.ndarray:
                 "or fill them, `.filled(value)`."
             )
         values = values.data
+    refuse_unevaluated(name, values)
     try:
         array = np.asarray(values)
+    except TypeError as error:
+        raise TypeError(f"`{name}` must be an array; got a {type(values).__name__}: {error}") from error
     except ValueError as error:
         raise ValueError(
             f"`{name}` must be an array; the rows of what came have different lengths."
@@ -56,6 +65,30 @@ def as_array(name: str, values: Any) -> np.ndarray:
     if array.ndim == 0:
         raise ValueError(f"`{name}` must be an array; got {shown(values)}.")
     return array
+
+
+def refuse_unevaluated(name: str, values: Any) -> None:
+    """Refuse queries that stand for a table, classes of tables, and Arrow's batches.
+
+    Examples
+    --------
+    >>> import polars
+    >>> refuse_unevaluated("X", polars.LazyFrame({"a": [1.0]}))
+    Traceback (most recent call last):
+    ...
+    TypeError: `X` must be a table in memory; got a LazyFrame, which is evaluated when asked. Use `.collect()`.
+    """
+    if isinstance(values, type):
+        raise TypeError(f"`{name}` must be an array; got the class {values.__name__}.")
+    kind = type(values)  # no attribute of the query itself, which may be work
+    if kind.__name__ == "RecordBatch":  # scikit-learn would not compare the names of its columns
+        raise TypeError(f"`{name}` must be an array or a table; got a RecordBatch. Use `pa.table(batch)`.")
+    evaluate = next((method for method in EVALUATE if hasattr(kind, method)), None)
+    if evaluate and hasattr(kind, "columns"):
+        raise TypeError(
+            f"`{name}` must be a table in memory; got a {kind.__name__}, which is evaluated when asked. Use "
+            f"`.{evaluate}()`."
+        )
 
 
 def check_numbers(name: str, values: Any) -> np.ndarray:

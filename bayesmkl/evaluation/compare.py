@@ -250,9 +250,7 @@ def _held(X: Any, y: Any, groups: Any = None, cv: Any = None) -> DataRef:
     if y is None:
         raise ValueError("`y` must be given with `X`.")
     if not isinstance(X, pd.DataFrame):
-        X = X.to_pandas() if hasattr(X, "to_pandas") else np.asarray(X)
-    if np.ndim(X) == 0 or isinstance(X, str):
-        raise ValueError(f"`X` must be an array or a DataFrame; got {shown(X)}.")
+        X = X.to_pandas() if hasattr(type(X), "to_pandas") else as_array("X", X)
     y = as_array("y", y)
     if any(value is None or value != value for value in y.ravel().tolist()):
         raise ValueError(

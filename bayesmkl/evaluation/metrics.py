@@ -18,7 +18,7 @@ from sklearn.metrics import (
 )
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from bayesmkl._numerics.given import as_array, finite_numbers, naming
+from bayesmkl._numerics.given import as_array, finite_numbers, naming, refuse_unevaluated
 from bayesmkl._numerics.validation import shown
 from bayesmkl.posterior.reliability import reliability
 
@@ -283,6 +283,7 @@ def evaluate_classifier(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[st
             f"`y` must hold classes that the model was fitted with, {classes.tolist()}; got {unknown.tolist()} too. "
             "Leave those samples out, or fit with samples of every class."
         )
+    refuse_unevaluated("X", X)
     check_consistent_length(X, y)
     probabilities = np.asarray(model.predict_proba(X))
     return {
@@ -332,6 +333,7 @@ def evaluate_regressor(model: Any, X: Any, y: Any) -> dict[str, float]:
     """
     _require(model, "predict")
     y = _column("y", finite_numbers("y", y))
+    refuse_unevaluated("X", X)
     check_consistent_length(X, y)
     try:
         mean, std = model.predict(X, return_std=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.given import check_numbers
+from bayesmkl._numerics.given import check_numbers, refuse_unevaluated
 
 __all__ = ["View", "check_samples", "refuse_text_columns", "resolve_views"]
 
@@ -157,6 +157,7 @@ def check_samples(X: Any, name: str = "X") -> int:
     ...
     ValueError: `X` must hold numbers; got text. Convert or encode it first.
     """
+    refuse_unevaluated(name, X)
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return len(check_numbers(name, X))
     names = list(X.columns)

@@ -244,6 +244,7 @@ NO_NUMBERS = {
     "a set": Form(lambda array: {1.0, 2.0}),
     "a generator": Form(lambda array: (row for row in array)),
     "a function": Form(lambda array: np.sum),
+    "a class": Form(lambda array: np.ndarray),
     "ragged": Form(lambda array: [[1.0, 2.0], [3.0]] * (len(array) // 2)),
 }
 COMMON = (
@@ -281,6 +282,7 @@ NO_TABLES = NO_NUMBERS | {
     ),
     "a frame with complex numbers": Form(lambda array: frame(array).assign(x1=1j), names=("x1",)),
     "a frame with gaps": Form(lambda array: frame(array).astype("Float64").mask(frame(array) > 1.0)),
+    "a polars query": Form(lambda array: pl.from_numpy(array).lazy()),
     "a sparse frame": Form(lambda array: frame(array).astype(pd.SparseDtype("float", 0.0))),
     "a frame with two columns of one name": Form(
         lambda array: frame(array).set_axis(["a", "a", "b"], axis=1)
