@@ -23,14 +23,17 @@ from bayesmkl.cli.options import FitOptions, check_options, may_be_empty, new_mo
 from bayesmkl.cli.report import notes_of_warnings, print_metrics, print_shares, say
 from bayesmkl.cli.run_config import RUN_FORMAT, RUN_VERSION
 from bayesmkl.cli.tables import (
+    EMPTY_CELLS,
     check_constant,
     check_features,
     check_target,
     labeled_rows,
     match_columns,
+    named,
     read_table,
     select_columns,
     table_suffix,
+    words_among,
     write_table,
 )
 from bayesmkl.datasets import load_wdbc
@@ -68,7 +71,8 @@ def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
     """Fit a table from a file."""
     check_free(out, force)
     check_options(options)
-    features, target = select_columns(read_table(data), options.target, options.drop)
+    labels = [options.target] if options.task != "regression" else []
+    features, target = select_columns(read_table(data, labels), options.target, options.drop)
     y, task = check_target(target, options.task, options.unlabeled_label)
     if task == "regression" and options.multiclass is not None:
         raise ValueError("--multiclass is about classes, and the --target is a quantity. Leave it out.")
@@ -78,6 +82,9 @@ def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
     say(
         f"{len(features)} rows, {features.shape[1]} columns to predict {options.target!r} from ({kind}: {task})."
     )
+    words = words_among(y[known])
+    if words:
+        say(f"{named(words)} in {options.target!r} is a class here. {EMPTY_CELLS}")
     features = check_features(features, may_be_empty=options.missing_views == "integrate")
     _fit_and_write(features, y, out, options._replace(task=task), {"data": str(data.absolute())}, force)
 
@@ -88,7 +95,8 @@ def run_diagnose(run: Path, data: Path | None, n_draws: int, seed: int) -> None:
         model, config = load_run(run)
         X_test = y_test = None
         if data is not None:
-            table = read_table(data)
+            labels = [config["target"]] if config["task"] == "classification" else []
+            table = read_table(data, labels, config.get("classes"))
             X_test, _ = match_columns(table, config["features"], may_be_empty(config))
             if config["target"] not in table:
                 raise ValueError(

@@ -16,11 +16,13 @@ from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl.cli.config_models import bank_of, model_of
 from bayesmkl.cli.config_section import Section, did_you_mean, read_toml
+from bayesmkl.cli.report import say
+from bayesmkl.cli.tables import words_among
 from bayesmkl.datasets import fetch
 from bayesmkl.datasets._names import look_up
-from bayesmkl.datasets._tables import column_hint, named, read_table
+from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_columns
 from bayesmkl.evaluation.scoring import METRICS
-from bayesmkl.evaluation.study import DataRef, ModelSpec, Study, fetched, from_file
+from bayesmkl.evaluation.study import DataRef, ModelSpec, Study, fetched, from_file, label_columns
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.views import resolve_views
 
@@ -74,12 +76,15 @@ def read_config(path: Path) -> Config:
     for table, example in (("datasets", '[datasets.wdbc] with name = "wdbc"'), ("models", "[models.NAME]")):
         if not config.section(table).values:
             raise config.wrong(table, f"holds nothing to compare; add a table, such as {example}.")
-    datasets = {name: _data(section) for name, section in config.section("datasets").sections().items()}
     tables = config.section("kernels")
     banks: dict[str, KernelBank] = {}
     for name in tables.values:
         banks[name] = bank_of(tables, name, tables.section(name).values, {})
     models = {name: model_of(section, banks) for name, section in config.section("models").sections().items()}
+    quantity = not any(is_classifier(spec.estimator) for spec in models.values())
+    datasets = {
+        name: _data(section, quantity) for name, section in config.section("datasets").sections().items()
+    }
     _check_views(config, datasets, models)
     for name, section in config.section("datasets").sections().items():
         _check_task(section, datasets[name], models)
@@ -104,14 +109,14 @@ def read_config(path: Path) -> Config:
     )
 
 
-def _data(section: Section) -> DataRef:
-    """Make the reference to a data set."""
+def _data(section: Section, quantity: bool) -> DataRef:
+    """Make the reference to a data set; `quantity` says that no model is about classes."""
     if ("name" in section) == ("file" in section):
         raise section.wrong(
             None, 'must have either `name`, of a known data set such as "wdbc", or `file` with `target`.'
         )
     if "file" in section:
-        return _data_of_file(section)
+        return _data_of_file(section, quantity)
     options = [key for key in inspect.signature(fetch).parameters if key not in ("name", "return_X_y")]
     section.refuse_others(("name", *options), "a data set that is fetched by name")
     name = section.take("name", str)
@@ -124,15 +129,16 @@ def _data(section: Section) -> DataRef:
     return DataRef(fetched, name=name, **given)
 
 
-def _data_of_file(section: Section) -> DataRef:
+def _data_of_file(section: Section, quantity: bool) -> DataRef:
     section.refuse_others(FILE_KEYS, "a data set in a file")
     section.take("file", str)
     path = _beside(section, "file")
-    with section.blamed("file"):
-        table = read_table(path)
     target = section.need("target", str, 'target = "diagnosis"')
     drop = section.texts("drop", ())
     group = section.take("group", str)
+    options: dict[str, Any] = {"target": target, "group": group} | ({"quantity": True} if quantity else {})
+    with section.blamed("file"):
+        table = read_table(path, label_columns(**options))
     for key, columns in (("target", [target]), ("drop", drop), ("group", [group] if group else [])):
         for column in columns:
             if column not in table.columns:
@@ -141,12 +147,18 @@ def _data_of_file(section: Section) -> DataRef:
                     key, f"names the column {column!r}, which {path.name} does not have; {hint}"
                 )
     _check_columns(section, table, [target, *drop, *([group] if group else [])])
-    if table[target].isna().any():
-        raise section.wrong(
-            "target",
-            f"names the column {target!r}, which is empty in {table[target].isna().sum()} of {len(table)} rows.",
+    for key, column in (("target", target), ("group", group)):
+        if column and table[column].isna().any():
+            raise section.wrong(
+                key,
+                f"names the column {column!r}, which is empty in {table[column].isna().sum()} of {len(table)} rows.",
+            )
+    words = words_among(table[target].to_numpy())
+    if words:
+        say(
+            f"{path.name}: {named(words)} in {target!r} is a class here. If it is no label, remove these rows."
         )
-    return DataRef(from_file, path=str(path), target=target, drop=list(drop), group=group)
+    return DataRef(from_file, path=str(path), drop=list(drop), **options)
 
 
 def _check_columns(section: Section, table: pd.DataFrame, others: list[str]) -> None:
@@ -154,6 +166,14 @@ def _check_columns(section: Section, table: pd.DataFrame, others: list[str]) -> 
     features = table.drop(columns=others)
     if features.shape[1] == 0:
         raise section.wrong("drop", "leaves no column to learn from.")
+    nameless = unnamed_columns(features)
+    if nameless:
+        quoted = ", ".join(f'"{name}"' for name in nameless)
+        raise section.wrong(
+            "file",
+            f"has columns without a name, as row numbers have that were saved with a table: {named(nameless)}. Give "
+            f"them names, or leave them out: drop = [{quoted}].",
+        )
     text = [str(name) for name, kind in features.dtypes.items() if not pd.api.types.is_numeric_dtype(kind)]
     if text:
         quoted = ", ".join(f'"{name}"' for name in text)

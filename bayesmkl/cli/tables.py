@@ -10,22 +10,35 @@ import numpy as np
 import pandas as pd
 
 from bayesmkl._numerics.files import written_beside
-from bayesmkl.datasets._tables import LONGEST_LIST, column_hint, listed, named, read_table, table_suffix
+from bayesmkl.datasets._tables import (
+    LONGEST_LIST,
+    MOST_CLASSES,
+    column_hint,
+    listed,
+    named,
+    read_table,
+    table_suffix,
+    unnamed_columns,
+)
+from bayesmkl.datasets._text import MISSING
 
 __all__ = [
+    "EMPTY_CELLS",
     "check_constant",
     "check_features",
     "check_target",
     "label_in",
     "labeled_rows",
     "match_columns",
+    "named",
     "read_table",
     "select_columns",
     "table_suffix",
+    "words_among",
     "write_table",
 ]
 
-MOST_CLASSES = 10  # whole numbers with more different values than this are a quantity, not classes
+EMPTY_CELLS = "If it stands for no label, leave these cells empty, or name it with --unlabeled-label."
 
 
 def write_table(table: pd.DataFrame, path: Path) -> None:
@@ -53,6 +66,13 @@ def select_columns(table: pd.DataFrame, target: str, drop: Sequence[str]) -> tup
     if features.shape[1] == 0:
         raise ValueError(
             "the table has no column beside --target and --drop; at least one is needed to predict from."
+        )
+    nameless = unnamed_columns(features)
+    if nameless:
+        raise ValueError(
+            f"{named(nameless)} has no name in the file, as row numbers have that were saved with a table; to learn "
+            "from them is a mistake. Give the column a name, or leave it out: "
+            + " ".join(f"--drop {_quoted(name)}" for name in nameless[:LONGEST_LIST])
         )
     return features, table[target]
 
@@ -105,8 +125,8 @@ def check_target(target: pd.Series, task: str, unlabeled: str | None = None) -> 
     missing = int(target.isna().sum())
     if missing:
         raise ValueError(
-            f"the --target {target.name!r} is missing in {missing} of {len(target)} rows (empty, NA and None all "
-            "count as missing). Fill it in or remove these rows. To use rows without a label, write a value of its "
+            f"the --target {target.name!r} is missing in {missing} of {len(target)} rows (empty, or NA, NaN or "
+            "None among numbers). Fill it in or remove these rows. To use rows without a label, write a value of its "
             "own there and name it with --unlabeled-label."
         )
     is_number = pd.api.types.is_numeric_dtype(target.dtype) and not pd.api.types.is_bool_dtype(target.dtype)
@@ -163,6 +183,11 @@ def labeled_rows(values: np.ndarray, unlabeled: str | None) -> tuple[np.ndarray,
         return np.arange(len(values)), np.arange(0)
     without = values == label_in(values, unlabeled)
     return np.flatnonzero(~without), np.flatnonzero(without)
+
+
+def words_among(labels: np.ndarray) -> list[str]:
+    """Return the labels that stand for missing values elsewhere."""
+    return sorted(set(MISSING).intersection(labels.tolist())) if labels.dtype.kind not in "iuf" else []
 
 
 def match_columns(

@@ -6,10 +6,10 @@ from os import PathLike
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from bayesmkl.datasets._raw import Raw
 from bayesmkl.datasets._table import Entry
+from bayesmkl.datasets._text import numbers_in, read_text
 
 __all__ = ["READABLE", "read_file", "where_to_get"]
 
@@ -61,14 +61,15 @@ def where_to_get(entry: Entry) -> str:
 
 
 def _wpbc(path: Path) -> Raw:
-    table = pd.read_csv(path, header=None, na_values="?", skipinitialspace=True, dtype={1: str})
-    if table.shape[1] != 35:
-        raise ValueError(f"found {table.shape[1]} comma-separated columns instead of 35")
-    table = table.dropna()
-    target = table[1].map({"N": -1, "R": 1})
-    if target.isna().any():
-        raise ValueError(f"found the outcomes {sorted(set(table[1]))} instead of N and R")
-    return Raw(table.iloc[:, 2:].to_numpy(dtype=float), target.to_numpy(dtype=int))
+    columns = read_text(path, header=False).columns
+    if len(columns) != 35:
+        raise ValueError(f"found {len(columns)} comma-separated columns instead of 35")
+    outcomes = np.array([outcome.strip() for outcome in columns[1].to_pylist()])
+    if not set(outcomes) <= {"N", "R"}:
+        raise ValueError(f"found the outcomes {sorted(set(outcomes.tolist()))} instead of N and R")
+    data = numbers_in(columns[2:], missing=("?", ""))
+    complete = ~np.isnan(data).any(axis=1)
+    return Raw(data[complete], np.where(outcomes[complete] == "R", 1, -1))
 
 
 def _blank_separated(entry: Entry, path: Path) -> Raw:

@@ -77,7 +77,7 @@ def open_rows(path: Any, columns: Sequence[Any] | str | int | None = None) -> Ro
     if suffix in TEXT:
         raise ValueError(
             f"`path` must be a .parquet or .npy file; got {file.name!r}. Text cannot be read from the middle: "
-            "convert it once, as by pandas.read_csv(path).to_parquet(new_path) if it fits into memory."
+            "convert it once, as by pandas.read_csv(path, index_col=False).to_parquet(new_path) if memory allows."
         )
     if suffix not in (".parquet", ".npy"):
         raise ValueError(f"`path` must be a .parquet or .npy file, or an array; got {file.name!r}.")

@@ -174,7 +174,7 @@ def run_cell(job: Job, model: str, data: Data) -> dict[str, Any]:
 
 def _told(error: BaseException) -> str:
     """Say in text what a model raised; of tracebacks that a search puts into its message, the last line."""
-    name, text = type(error).__name__, str(error)
+    name, text = type(error).__name__, str(error).replace("\0", "\\0")  # no table in text holds NUL
     before, _, traceback = text.partition("Traceback (most recent call last)")
     if not traceback:
         return f"{name}: {text}"

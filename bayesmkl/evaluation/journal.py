@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import shutil
@@ -15,6 +16,7 @@ import pandas as pd
 from bayesmkl._numerics.described import check_layout, read_json
 from bayesmkl._numerics.files import is_partial, written_beside
 from bayesmkl._numerics.folders import held_folder
+from bayesmkl.datasets._text import as_object, read_text
 
 __all__ = ["ABOUT", "CELLS", "KEY", "RESULTS", "Journal", "held_run", "read_results", "table_of"]
 
@@ -110,7 +112,9 @@ class Journal:
     def finish(self, cells: pd.DataFrame, about: dict[str, Any]) -> None:
         """Replace the files of single cells by one table, and write what is known about the run."""
         with written_beside(self.folder / RESULTS) as beside:
-            cells.to_csv(beside, index=False)
+            # without quotes a carriage return, which messages may hold, would end the line
+            returns = any(cells[name].str.contains("\r").any() for name in TEXTS)
+            cells.to_csv(beside, index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
         self.write_about(about)
         shutil.rmtree(self.folder / CELLS, ignore_errors=True)
 
@@ -203,17 +207,17 @@ def table_of(
 def read_results(path: Path) -> pd.DataFrame:
     """Read a table of cells."""
     try:
-        table = pd.read_csv(
-            path, dtype=str, keep_default_na=False, na_values=[""]
-        )  # a set may be called "NA"
+        names, columns = read_text(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"{str(path)!r} is not the {RESULTS} of a comparison: {error}.") from error
-    absent = [name for name in COLUMNS if name not in table.columns]
-    if absent:
-        raise ValueError(
-            f"{str(path)!r} is not the {RESULTS} of a comparison: it has no column {absent[0]!r}."
-        )
-    return _typed(table)
+    wrong = [name for name in COLUMNS if names.count(name) != 1]
+    if wrong:
+        number = "two columns" if wrong[0] in names else "no column"
+        raise ValueError(f"{str(path)!r} is not the {RESULTS} of a comparison: it has {number} {wrong[0]!r}.")
+    # a set may be called "NA"
+    return _typed(
+        pd.DataFrame({name: as_object(column, ("",)) for name, column in zip(names, columns, strict=True)})
+    )
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:

@@ -38,6 +38,7 @@ __all__ = [
     "fetched",
     "from_file",
     "in_memory",
+    "label_columns",
     "splits_of",
     "spool",
     "spooled",
@@ -144,11 +145,16 @@ def fetched(name: str, **options: Any) -> Data:
     return Data(X, y)
 
 
-def from_file(path: str, target: str, drop: Iterable[str] = (), group: str | None = None) -> Data:
-    """Read a table; `group` names a column whose samples stay together in every split."""
+def from_file(
+    path: str, target: str, drop: Iterable[str] = (), group: str | None = None, quantity: bool = False
+) -> Data:
+    """Read a table; `group` names a column whose samples stay together in every split.
+
+    With `quantity`, the target is one, however its numbers are written.
+    """
     from bayesmkl.datasets._tables import read_table
 
-    table = read_table(Path(path))
+    table = read_table(Path(path), label_columns(target, group, quantity))
     for role, columns in (("target", [target]), ("drop", list(drop)), ("group", [group] if group else [])):
         absent = [column for column in columns if column not in table.columns]
         if absent:
@@ -159,6 +165,11 @@ def from_file(path: str, target: str, drop: Iterable[str] = (), group: str | Non
     groups = None if group is None else table[group].to_numpy()
     X = table.drop(columns=[target, *drop, *([group] if group else [])])
     return Data(X, table[target].to_numpy(), groups)
+
+
+def label_columns(target: str, group: str | None, quantity: bool = False) -> list[str]:
+    """Return the columns of a table that hold labels."""
+    return ([] if quantity else [target]) + ([] if group is None else [group])
 
 
 def in_memory(data: Data) -> Data:

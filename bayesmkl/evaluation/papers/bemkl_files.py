@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.io
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.datasets import fetch
+from bayesmkl.datasets._text import read_numbers
 from bayesmkl.evaluation.papers.readers import find_data, read_user_data
 from bayesmkl.evaluation.study import Data
 from bayesmkl.kernels import KernelBank, Polynomial
@@ -212,7 +212,7 @@ def _table(file: Path) -> np.ndarray:
     if not file.is_file():
         raise FileNotFoundError(f"{str(file)!r} is not there; the folder must hold {PROTEIN_LAYOUT}.")
     try:
-        return pd.read_csv(file, header=None).to_numpy(np.float64)
+        return read_numbers(file)
     except ValueError as error:
         raise ValueError(f"{str(file)!r} cannot be read as numbers without a header: {error}") from error
 

@@ -32,6 +32,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl.datasets._tables import as_labels
+from bayesmkl.datasets._text import TextTable, read_numbers, read_text
 from bayesmkl.evaluation.study import Data
 
 __all__ = ["LAYOUT", "DistanceKernels", "find_data", "read_user_data"]
@@ -47,7 +49,7 @@ LAYOUT = {
 }
 _SUFFIXES = {"kernels": (".npy", ".mat"), "distances": (".npy", ".mat")}
 _TABLE_SUFFIXES = (".npy", ".csv", ".svmlight", ".mat")
-_PARTS = {"train": 1, "test": 2}
+_PARTS = ("train", "test")
 
 
 def find_data(folder: Path, content: str) -> list[Path]:
@@ -155,9 +157,16 @@ def _read_matrix(file: Path, header: bool = False) -> np.ndarray:
     try:
         if file.suffix == ".npy":
             return np.asarray(np.load(file, allow_pickle=False), dtype=np.float64)
-        return pd.read_csv(file, header=0 if header else None).to_numpy(np.float64)
+        return read_numbers(file, header)
     except ValueError as error:
         raise ValueError(f"{str(file)!r} cannot be read as numbers: {error}") from error
+
+
+def _read_words(file: Path) -> TextTable:
+    try:
+        return read_text(file)
+    except ValueError as error:
+        raise ValueError(f"{str(file)!r} cannot be read: {error}.") from error
 
 
 def _stacked(files: list[Path]) -> np.ndarray:
@@ -204,18 +213,14 @@ def _check_finite(X: np.ndarray, folder: str, content: str) -> None:
 
 def _labels(path: Path, held: dict[str, Any]) -> np.ndarray:
     if (path / "labels.csv").is_file():
-        table = pd.read_csv(
-            path / "labels.csv", keep_default_na=False, na_values=[""], skip_blank_lines=False
-        )
-        if list(table.columns) != ["label"]:
-            raise ValueError(
-                f"{str(path / 'labels.csv')!r} must have one column, `label`; got {list(table.columns)}."
-            )
-        labels = table["label"]
-        if labels.isna().any():
-            raise ValueError(f"{str(path / 'labels.csv')!r} has {int(labels.isna().sum())} empty labels.")
-        is_number = pd.api.types.is_numeric_dtype(labels.dtype)
-        return labels.to_numpy() if is_number else labels.astype(str).to_numpy(dtype=str)
+        names, columns = _read_words(path / "labels.csv")
+        if names != ["label"]:
+            raise ValueError(f"{str(path / 'labels.csv')!r} must have one column, `label`; got {names}.")
+        labels = as_labels(columns[0])
+        missing = int(pd.isna(labels).sum())
+        if missing:
+            raise ValueError(f"{str(path / 'labels.csv')!r} has {missing} empty labels.")
+        return labels.astype(str) if labels.dtype == object else labels
     if (path / "labels.npy").is_file():
         return np.load(path / "labels.npy", allow_pickle=False).ravel()
     if "labels" in held:
@@ -226,11 +231,11 @@ def _labels(path: Path, held: dict[str, Any]) -> np.ndarray:
 def _splits(path: Path, held: dict[str, Any], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]] | None:
     file = path / "splits.csv"
     if file.is_file():
-        table = pd.read_csv(file, dtype=str, keep_default_na=False, skip_blank_lines=False)
-        unknown = sorted(set(np.unique(table.to_numpy(dtype=str))) - {*_PARTS, ""})
+        table = np.array([column.to_pylist() for column in _read_words(file).columns]).T
+        unknown = sorted(set(np.unique(table)) - {*_PARTS, ""})
         if unknown:
             raise ValueError(f"{str(file)!r} must hold `train`, `test` or nothing; got {str(unknown[0])!r}.")
-        parts = table.map({**_PARTS, "": 0}.get).to_numpy(dtype=int)
+        parts = np.where(table == "train", 1, np.where(table == "test", 2, 0))
     elif "splits" in held:
         parts = np.asarray(held["splits"], dtype=int)
     else:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl.datasets import make_corrupted
+from bayesmkl.datasets._text import read_numbers
 from bayesmkl.evaluation.papers.bemkl_files import protein
 from bayesmkl.evaluation.papers.readers import find_data, read_user_data
 from bayesmkl.evaluation.papers.standins import synthetic_features, synthetic_kernels
@@ -150,13 +150,11 @@ def protein_features(folder: str) -> np.ndarray:
     names = [file.name[: -len("_train.csv")] for file in sorted(path.glob("*_train.csv"))]
     return np.hstack(
         [
-            np.concatenate(
-                [pd.read_csv(path / f"{name}_{part}.csv", header=None) for part in ("train", "test")]
-            )
+            np.concatenate([read_numbers(path / f"{name}_{part}.csv") for part in ("train", "test")])
             for name in names
             if not name.endswith("label")
         ]
-    ).astype(float)
+    )
 
 
 def protein_stand_in() -> Data:

@@ -1,0 +1,233 @@
+"""Tables in text files: as many fields in every line, and every field as it stands there."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
+
+__all__ = [
+    "MISSING",
+    "TextTable",
+    "as_object",
+    "numbers_in",
+    "numbers_of",
+    "other_separator",
+    "read_numbers",
+    "read_text",
+]
+
+BLOCK = 2**24  # bytes that are parsed at once, the longest line that is read
+LARGEST_WHOLE = 2.0**63
+# What stands for no value, as pandas has it.
+MISSING = (
+    "",
+    *("#N/A", "#N/A N/A", "#NA", "<NA>", "N/A", "NA", "n/a"),
+    *("NULL", "null", "None"),
+    *("NaN", "nan", "-NaN", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+)
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
+class TextTable(NamedTuple):
+    """The fields of a file."""
+
+    names: list[str]  # of the columns; none without a header
+    columns: list[pa.ChunkedArray]  # of text
+
+
+def read_text(path: Path, separator: str = ",", header: bool = True) -> TextTable:
+    """Read a file, whole, into columns of text; those whose names end in .gz are unpacked.
+
+    Empty lines are left out, where there is more than one column.
+
+    Raises
+    ------
+    ValueError
+        If lines have different numbers of fields, a quote is never closed, or the file is no text in UTF-8; with the
+        line.
+    """
+    data = path.read_bytes()
+    if path.name.lower().endswith(".gz"):
+        data = gzip.decompress(data)
+    _check_characters(data)
+    first = next((row for _, row in _rows(data, separator) if row), None)
+    if first is None:
+        raise ValueError("it is empty")
+    table = _parsed(data, separator, len(first), header)
+    columns = [column.slice(1) if header else column for column in table.columns]
+    return TextTable([column[0].as_py() for column in table.columns] if header else [], columns)
+
+
+def numbers_of(column: pa.ChunkedArray, missing: Sequence[str] = MISSING) -> np.ndarray | None:
+    """Return text as whole numbers, or as the nearest float64 with NaN for `missing`; None if it is anything else.
+
+    Whole numbers that 64 bits do not hold are no numbers: identifiers have such, and would be rounded.
+
+    Examples
+    --------
+    >>> numbers_of(pa.chunked_array([["1", "-20"]])), numbers_of(pa.chunked_array([["0.1", " +3", "NA"]]))
+    (array([  1, -20]), array([0.1, 3. , nan]))
+    >>> numbers_of(pa.chunked_array([["1", "0x10"]])), numbers_of(pa.chunked_array([["1,5"]]))
+    (None, None)
+    """
+    found = _cast(column)
+    if found is None:
+        trimmed = pc.replace_substring_regex(pc.utf8_trim_whitespace(column), r"^\+([0-9.])", r"\1")
+        absent = pc.is_in(trimmed, pa.array(missing))
+        found = _cast(pc.if_else(absent, None, trimmed))
+    return found
+
+
+def _cast(column: pa.ChunkedArray) -> np.ndarray | None:
+    """Return text as numbers, None as NaN, if every entry is one as Arrow reads them."""
+    whole = None if column.null_count else _cast_to(column, pa.int64())
+    if whole is not None:
+        is_hexadecimal = pc.any(pc.match_substring(column, "x", ignore_case=True)).as_py()
+        return None if is_hexadecimal else whole
+    real = _cast_to(column, pa.float64())
+    if real is None or not (np.abs(real) >= LARGEST_WHOLE).any():
+        return real
+    return None if pc.all(pc.match_substring_regex(column, "^-?[0-9]+$")).as_py() else real
+
+
+def _cast_to(column: pa.ChunkedArray, kind: pa.DataType) -> np.ndarray | None:
+    try:
+        return pc.cast(column, kind).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+
+
+def as_object(column: pa.ChunkedArray, missing: Sequence[str] = MISSING) -> np.ndarray:
+    """Return text as an array of objects, with None for `missing`."""
+    found = column.to_numpy().astype(object)
+    found[pc.is_in(column, pa.array(missing)).to_numpy()] = None
+    return found
+
+
+def read_numbers(path: Path, header: bool = False) -> np.ndarray:
+    """Read a file of numbers separated by commas, (n_rows, n_columns), NaN where there is none.
+
+    Raises
+    ------
+    ValueError
+        If there is anything else in it, or lines have different numbers of fields.
+    """
+    return numbers_in(read_text(path, header=header).columns)
+
+
+def numbers_in(columns: Sequence[pa.ChunkedArray], missing: Sequence[str] = MISSING) -> np.ndarray:
+    """Return columns of text as one table of float64, (n_rows, n_columns); raise for what is no number."""
+    found = np.empty((len(columns[0]), len(columns)))
+    for j, column in enumerate(columns):
+        values = numbers_of(column, missing)
+        if values is None:
+            single = (
+                text for text in column.to_pylist() if numbers_of(pa.chunked_array([[text]]), missing) is None
+            )
+            raise ValueError(f"{next(single, 'a number beyond 64 bits')[:40]!r} is no number")
+        found[:, j] = values
+    return found
+
+
+def _parsed(data: bytes, separator: str, n_columns: int, header: bool) -> pa.Table:
+    names = [str(j) for j in range(n_columns)]
+    try:
+        table = arrow_csv.read_csv(
+            pa.BufferReader(data),
+            arrow_csv.ReadOptions(use_threads=False, block_size=BLOCK, column_names=names),
+            arrow_csv.ParseOptions(
+                delimiter=separator, newlines_in_values=True, ignore_empty_lines=n_columns > 1
+            ),
+            arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        _refuse_lines(data, separator, n_columns, header)
+        raise ValueError(f"{error} (no line may be longer than {BLOCK} bytes)") from error
+    # A quote that is never closed takes the rest of the file into the last field.
+    last = table.column(n_columns - 1)[-1].as_py()
+    if data.count(b'"') % 2 or "\n" in last or "\r" in last:
+        _refuse_lines(data, separator, n_columns, header, strict=True)
+    return table
+
+
+def _rows(data: bytes, separator: str, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line of every row, and its fields."""
+    text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig", newline="")
+    reader, first = csv.reader(text, delimiter=separator, strict=strict), 1
+    try:
+        for row in reader:
+            yield first, row
+            first = reader.line_num + 1
+    except csv.Error as error:
+        raise ValueError(
+            f"from line {first} on quotes do not pair ({error}). Close the one that is open, or double those inside "
+            "of quotes"
+        ) from error
+
+
+def _refuse_lines(data: bytes, separator: str, n_columns: int, header: bool, strict: bool = False) -> None:
+    """Raise for the first line that has another number of fields, or a wrong quote."""
+    named = "the header" if header else "the first line"
+    names: list[str] | None = None
+    for line, row in _rows(data, separator, strict):
+        names = row if names is None and row else names
+        if not row or len(row) == n_columns:
+            continue
+        other = other_separator(names or [], separator)
+        if len(row) > n_columns and row[-1] == "":
+            remedy = f"It ends in {separator!r}: remove that from every line that has it"
+        elif other:
+            remedy = f"{named.capitalize()} seems to be separated by {other}"
+        else:
+            remedy = (
+                "Look for a separator without quotes, a title, row names without a header, or a file cut off"
+            )
+        raise ValueError(f"line {line} has {len(row)} fields and {named} {n_columns}. {remedy}")
+
+
+def other_separator(names: Sequence[str], separator: str) -> str:
+    """Return what seems to separate the columns of which but one was found, in words; empty if nothing does.
+
+    Examples
+    --------
+    >>> other_separator(["x;y"], ","), other_separator(["x", "y;z"], ",")
+    ('semicolons', '')
+    """
+    if len(names) != 1:
+        return ""
+    return next((word for mark, word in SEPARATORS.items() if mark != separator and mark in names[0]), "")
+
+
+def _check_characters(data: bytes) -> None:
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise ValueError("it is in UTF-16. Save it as UTF-8")
+    if data[:2] in (b"PK", b"\x1f\x8b"):
+        raise ValueError("it is compressed, or a spreadsheet. Save it as text, or give it its own ending")
+    if b"\0" in data:
+        raise ValueError(
+            f"line {_line_of(data, data.index(0))} has a NUL byte, at which a number would be cut. The file is "
+            "damaged, or no text in UTF-8"
+        )
+    if not data.isascii():
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"line {_line_of(data, error.start)} is no text in UTF-8 (byte {data[error.start]:#x}). Save the "
+                "file as UTF-8"
+            ) from error
+
+
+def _line_of(data: bytes, position: int) -> int:
+    return 1 + (data.count(b"\n", 0, position) or data.count(b"\r", 0, position))
