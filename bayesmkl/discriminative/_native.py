@@ -31,6 +31,8 @@ from bayesmkl.discriminative._svm import (
     POLISHED_BELOW,
     classification_box,
     libsvm_limits,
+    middle_intercept,
+    only_dust_is_free,
     regression_box,
     train,
 )
@@ -119,7 +121,8 @@ class NativeKernel(NamedTuple):
             return _at(index, dense.classify(target[index], C, tol))
         machine = SVC(C=C, **self._parameters(), **libsvm_limits(len(index), tol))
         box = lambda rows: classification_box(self.block(rows, index), target[index], C)
-        return self._train(machine, target, index, subset, box)
+        found = self._train(machine, target, index, subset, box)
+        return self._settled(found, target[index], index, C)
 
     def regress(
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: Any = None
@@ -184,6 +187,15 @@ class NativeKernel(NamedTuple):
         signed_dual, intercept = train(machine, features, target[index], lambda: box(features))
         support = np.flatnonzero(signed_dual)
         return Machine(index[support], signed_dual[support], intercept)
+
+    def _settled(self, found: Machine, target: np.ndarray, index: np.ndarray, C: float) -> Machine:
+        """Choose the intercept of a classifier where LibSVM took it from rounding errors."""
+        if not only_dust_is_free(found.coef, C):
+            return found
+        signed_dual = np.zeros(len(self.features))
+        signed_dual[found.support] = found.coef
+        without = self.product(self.features[index], found.support, found.coef)
+        return found._replace(intercept=middle_intercept(without, target, signed_dual[index], C))
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

@@ -28,10 +28,13 @@ from bayesmkl.discriminative._inner import InnerSolution
 from bayesmkl.discriminative._interior import BoxProblem, solve_box
 
 __all__ = [
+    "FREE",
     "EpsilonInsensitive",
     "Hinge",
     "classification_box",
     "libsvm_limits",
+    "middle_intercept",
+    "only_dust_is_free",
     "regression_box",
     "solve_svm",
     "solve_svr",
@@ -47,6 +50,7 @@ MOST_STEPS_OF_FEW = 10**5  # and their limit
 POLISHED_BELOW = 1e-5  # tolerance from which on LibSVM's single precision matters
 MOST_POLISHED = 1000  # duals in the system that is solved again
 POLISH_ROUNDS = 10
+FREE = 1e-8  # of its bound: a dual that is this far from both bounds is free
 TUBE = 10.0  # E in units of the largest |p_i|
 WIDEST_TUBE = 1e9
 
@@ -113,6 +117,8 @@ def solve_svm(
         linear = np.ones_like(target)
     else:
         signed_dual, intercept = _through_regression(kernel, target, bounds, linear, tol)
+    if only_dust_is_free(signed_dual, bounds):
+        intercept = middle_intercept(kernel @ signed_dual, target, signed_dual, bounds, linear)
     found = _certified(kernel, target, bounds, linear, signed_dual, intercept)
     if tol > POLISHED_BELOW:
         return found
@@ -249,6 +255,43 @@ def _through_regression(
         if np.all(fitted[0] * target >= 0.0) or tube > WIDEST_TUBE:
             return fitted
         tube *= 10.0  # a score left the tube on the far side
+
+
+def only_dust_is_free(signed_dual: np.ndarray, bounds: Any) -> bool:
+    """Whether rounding alone keeps some duals off their bounds, so that LibSVM takes its intercept from them."""
+    share = np.abs(signed_dual) / bounds
+    off = (share > 0.0) & (share < 1.0)
+    return bool(off.any() and not np.any((share > FREE) & (share < 1.0 - FREE)))
+
+
+def middle_intercept(
+    scores: np.ndarray, target: np.ndarray, signed_dual: np.ndarray, bounds: Any, linear: Any = 1.0
+) -> float:
+    """Return the middle of the intercepts that are optimal where every dual is at a bound.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples,)
+        Without an intercept.
+    target : ndarray of shape (n_samples,)
+        Labels -1 and +1, both of them.
+    signed_dual : ndarray of shape (n_samples,)
+    bounds : float or ndarray of shape (n_samples,)
+        Upper bounds of the duals.
+    linear : float or ndarray of shape (n_samples,)
+        Margins that are asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> target = np.array([-1.0, -1.0, 1.0, 1.0])
+    >>> middle_intercept(np.array([-0.4, -0.2, 0.3, 0.5]), target, 0.1 * target, 0.1)
+    -0.05
+    """
+    exact = target * linear - scores  # intercepts at which each sample has its margin
+    least = (target > 0.0) == (np.abs(signed_dual) < 0.5 * bounds)
+    ends = [exact[least].max(initial=-np.inf), exact[~least].min(initial=np.inf)]
+    return float(np.mean([end for end in ends if np.isfinite(end)]))
 
 
 def classification_box(

@@ -1,7 +1,7 @@
 r"""LD-MKL: machines of single kernels vote where their gates expect them to be right.
 
 Algorithm 3 of Moeller, Swaminathan and Venkatasubramanian (2016). Gates are the softmax of regressions of success;
-every kernel's machine is trained again on the samples where its gate is above :math:`1/m`, and
+every kernel's machine is trained on the samples where its gate is above :math:`1/m`, or on all of them, and
 
 .. math:: \bar f_i(x) = \sum_j \alpha_{ij} y_j g_i(x_j)\, \kappa_i(x_j, x), \qquad
    f(x) = \sum_i g_i(x) \tanh \bar f_i(x)
@@ -17,6 +17,10 @@ What the paper leaves open, as options:
 * Gates on support vectors break the balance :math:`\sum_j \alpha_j y_j = 0` and move the scores. ``sv_gate="none"``
   (default) votes with the machines as they are trained, ``"paper"`` is eq. 6.
 * Values in (0, 1) make a flat softmax, :math:`(1, 0) \to (.73, .27)`: it can be taken at ``outputs / temperature``.
+* Where many kernels succeed about equally often gates are nearly flat, and which of them are above :math:`1/m` is
+  decided by less than the regressions can tell. Few samples are left to some machines, of unequal classes, and the
+  vote can be of one class everywhere. ``threshold=0.0`` (default) keeps all samples: the first machines vote, and
+  gates act in the vote alone. ``"paper"`` is :math:`1/m`.
 * "Above :math:`1/m`" is empty for one kernel and for identical ones: the threshold itself counts as above. Ties are
   not rare otherwise. Where a support vector of the regression is free, its value is 0 or 1 up to exactly the width of
   the tube, the same for many kernels: values are equal if they are so up to twice LibSVM's tolerance.
@@ -33,13 +37,23 @@ from scipy.special import logsumexp, softmax
 
 from bayesmkl.discriminative._machines import Machine, OneKernel, one_class, scores
 from bayesmkl.discriminative._success import Folds, SuccessOptions, fit_success, gate_outputs
+from bayesmkl.discriminative._svm import FREE
 
-__all__ = ["BIAS", "SV_GATE", "LDMKLOptions", "LDMKLResult", "fit_ldmkl", "ldmkl_gates", "ldmkl_scores"]
+__all__ = [
+    "BIAS",
+    "PAPER",
+    "SV_GATE",
+    "LDMKLOptions",
+    "LDMKLResult",
+    "fit_ldmkl",
+    "ldmkl_gates",
+    "ldmkl_scores",
+]
 
 SV_GATE = ("none", "paper")
 BIAS = ("refit", "keep", "drop")
+PAPER = "paper"  # the threshold 1 / n_kernels
 TIE = 2.0  # of LibSVM's tolerance: regressions that differ by less may be equal
-FREE = 1e-8  # of C: duals that are this far from both bounds are free
 
 
 class LDMKLOptions(NamedTuple):
@@ -51,8 +65,8 @@ class LDMKLOptions(NamedTuple):
     bias : {"refit", "keep", "drop"}
     temperature : float
         Of the softmax, above 0; 1 is the paper's.
-    threshold : float or None
-        Least gate of the samples that a machine is trained on again; None is :math:`1/m`, 0 keeps all of them.
+    threshold : float or "paper"
+        Least gate of the samples that a machine is trained on again; 0 keeps all of them, "paper" is :math:`1/m`.
     success : SuccessOptions
         Machines of the single kernels.
     squared_hinge : bool
@@ -62,7 +76,7 @@ class LDMKLOptions(NamedTuple):
     sv_gate: str = "none"
     bias: str = "refit"
     temperature: float = 1.0
-    threshold: float | None = None
+    threshold: float | str = 0.0
     success: SuccessOptions = SuccessOptions()
     squared_hinge: bool = False
 
@@ -83,7 +97,7 @@ class LDMKLResult(NamedTuple):
     n_selected : ndarray of shape (n_kernels,)
         Samples above the threshold.
     retrained : ndarray of bool of shape (n_kernels,)
-        False where the first machine was kept.
+        False where the samples above the threshold are of one class, and the first machine was kept.
     n_solves : int
         Machines that were trained.
     """
@@ -112,7 +126,7 @@ def fit_ldmkl(
     *,
     on_step: Callable[[int, str], None] | None = None,
 ) -> LDMKLResult:
-    """Learn gates from the success of single kernels, and train each machine again where its gate is open.
+    """Learn gates from the success of single kernels, and machines on the samples where their gate is open.
 
     Parameters
     ----------
@@ -134,9 +148,11 @@ def fit_ldmkl(
     >>> X = np.random.default_rng(0).normal(size=(60, 2))
     >>> y = np.where(X[:, 0] * (X[:, 1] > 0) > 0.2, 1.0, -1.0)
     >>> kernels = [native_kernel(Linear(), X), native_kernel(Gaussian(width=1.0), X)]
+    >>> fit_ldmkl(kernels, y, LDMKLOptions(threshold="paper")).n_selected
+    array([ 7, 59])
     >>> result = fit_ldmkl(kernels, y)
-    >>> result.n_selected, result.retrained
-    (array([ 7, 59]), array([ True,  True]))
+    >>> result.n_selected
+    array([60, 60])
     >>> rows = [kernel.rows(X[:5]) for kernel in kernels]
     >>> y[:5], ldmkl_scores(kernels, result, rows, ldmkl_gates(kernels, result, rows)).round(1)
     (array([-1.,  1., -1.,  1., -1.]), array([-0.7, -0.1, -0.9,  0.7, -0.9]))
@@ -192,7 +208,7 @@ def ldmkl_scores(
 
 def _above_threshold(outputs: np.ndarray, options: LDMKLOptions) -> np.ndarray:
     """Compare gates with the threshold on the scale of the regressions, where the tolerance is."""
-    share = 1.0 / len(outputs) if options.threshold is None else options.threshold
+    share = 1.0 / len(outputs) if isinstance(options.threshold, str) else options.threshold
     if share == 0.0:
         return np.ones(outputs.shape, dtype=bool)
     level = options.temperature * (np.log(share) + logsumexp(outputs / options.temperature, axis=0))

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import Any
 
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.discriminative import LDMKLClassifier
 from bayesmkl.kernels import KernelBank
 from bayesmkl.persistence.parts import every_part
 
 __all__ = ["VERSION", "migrate"]
 
-VERSION = 2
+VERSION = 3
 
 
 def migrate(model: Any, version: int) -> None:
@@ -45,4 +46,10 @@ def _add(part: Any, **attributes: Any) -> None:
             setattr(part, name, value)
 
 
-STEPS: dict[int, Callable[[Any], None]] = {1: _from_1}
+def _from_2(part: Any) -> None:
+    """Before the paper's threshold had a name, None stood for it."""
+    if isinstance(part, LDMKLClassifier) and part.threshold is None:
+        part.threshold = "paper"
+
+
+STEPS: dict[int, Callable[[Any], None]] = {1: _from_1, 2: _from_2}

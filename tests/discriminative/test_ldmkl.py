@@ -16,6 +16,7 @@ from bayesmkl.discriminative._native import native_kernel, native_kernels
 from bayesmkl.discriminative._success import SuccessOptions
 from bayesmkl.discriminative.ldmkl import (
     BIAS,
+    PAPER,
     SV_GATE,
     LDMKLOptions,
     _above_threshold,
@@ -86,7 +87,7 @@ def test_algorithm_written_with_scikit_learn(rng, sv_gate, bias, temperature, ta
     X, y, new = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
     folds = None if targets == "train" else list(StratifiedKFold(3).split(X, y))
-    options = LDMKLOptions(sv_gate, bias, temperature, success=TIGHT)
+    options = LDMKLOptions(sv_gate, bias, temperature, PAPER, success=TIGHT)
     result = fit_ldmkl(kernels, y, options, folds=folds)
     assert result.retrained.all()
     assert result.n_selected.min() < 60
@@ -99,7 +100,7 @@ def test_native_and_precomputed_agree(rng, functions, tol, same, sv_gate):
     X, y, new = toy(rng)
     bank = KernelBank(functions).fit(X)
     native, dense = native_kernels(bank), precomputed_kernels(DenseStack(bank.train_stack()))
-    options = LDMKLOptions(sv_gate, success=SuccessOptions(tol=tol))
+    options = LDMKLOptions(sv_gate, threshold=PAPER, success=SuccessOptions(tol=tol))
     one, other = fit_ldmkl(native, y, options), fit_ldmkl(dense, y, options)
     rows = list(bank.row_stack(new))
     expected = ldmkl_scores(dense, other, rows, ldmkl_gates(dense, other, rows))
@@ -112,7 +113,7 @@ def test_native_and_precomputed_agree(rng, functions, tol, same, sv_gate):
 def test_one_kernel_or_identical_ones_vote_like_the_machine(rng, bias, n_kernels):
     X, y, new = toy(rng)
     kernels = [native_kernel(Gaussian(gamma=0.3), X)] * n_kernels
-    result = fit_ldmkl(kernels, y, LDMKLOptions(bias=bias, success=TIGHT))
+    result = fit_ldmkl(kernels, y, LDMKLOptions(bias=bias, threshold=PAPER, success=TIGHT))
     np.testing.assert_allclose(result.gates, 1.0 / n_kernels, rtol=1e-12)
     np.testing.assert_array_equal(result.n_selected, 60)
     assert result.retrained.all()
@@ -225,8 +226,13 @@ def test_steps_and_machines_are_counted(rng, targets, monkeypatch):
             PrecomputedKernel, name, lambda *a, plain=plain, **k: trained.append(1) or plain(*a, **k)
         )
     folds = None if targets == "train" else list(StratifiedKFold(3).split(X, y))
-    result = fit_ldmkl(kernels, y, folds=folds, on_step=lambda done, status: steps.append((done, status)))
-    assert result.n_solves == len(trained)
+    options = LDMKLOptions(threshold=PAPER)
+    result = fit_ldmkl(
+        kernels, y, options, folds=folds, on_step=lambda done, status: steps.append((done, status))
+    )
+    assert result.n_solves == len(trained) > (0 if folds is None else 9) + 6
+    trained.clear()
+    assert fit_ldmkl(kernels, y, folds=folds).n_solves == len(trained) == (0 if folds is None else 9) + 6
     assert [done for done, _ in steps] == list(range(1, 10))
     assert [status for _, status in steps] == ["classifiers"] * 3 + ["gates"] * 3 + ["voters"] * 3
     trained.clear()
@@ -252,7 +258,7 @@ def test_threshold_is_the_mean_of_exponentials(rng):
     X, y, _ = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
     for temperature in (0.2, 1.0, 5.0):
-        result = fit_ldmkl(kernels, y, LDMKLOptions(temperature=temperature))
+        result = fit_ldmkl(kernels, y, LDMKLOptions(temperature=temperature, threshold=PAPER))
         raw = np.stack(
             [scores(kernel, machine) for kernel, machine in zip(kernels, result.gate_machines, strict=True)]
         )
@@ -267,7 +273,7 @@ def test_regressions_that_may_be_equal_are_above_the_threshold(temperature):
     outputs = np.array(
         [[0.9, 0.9, 0.9, 0.5, 0.3], [0.9, 0.9001, 0.8, 0.6, 0.7], [0.9, 0.9002, 0.1, 0.6, 0.2]]
     )
-    options = LDMKLOptions(temperature=temperature, success=SuccessOptions(tol=1e-3))
+    options = LDMKLOptions(temperature=temperature, threshold=PAPER, success=SuccessOptions(tol=1e-3))
     expected = [
         [True, True, True, False, False],
         [True, True, False, True, True],
@@ -295,7 +301,10 @@ def test_temperature_from_hard_to_uniform(rng):
 def test_a_threshold_of_zero_keeps_the_first_machines(rng):
     X, y, _ = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
-    result = fit_ldmkl(kernels, y, LDMKLOptions(bias="keep", threshold=0.0, success=TIGHT))
+    options = LDMKLOptions(bias="keep", success=TIGHT)
+    assert options.threshold == 0.0
+    result = fit_ldmkl(kernels, y, options)
+    assert result.n_solves == 6
     np.testing.assert_array_equal(result.n_selected, 60)
     for setting, kernel, machine in zip(SETTINGS, kernels, result.machines, strict=True):
         first = SVC(**setting, tol=1e-4).fit(X, y)
@@ -337,7 +346,7 @@ def test_support_is_that_of_any_voter(rng):
 def test_flipped_labels_and_kernels_in_another_order(rng):
     X, y, new = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
-    options = LDMKLOptions(success=TIGHT)
+    options = LDMKLOptions(threshold=PAPER, success=TIGHT)
     expected = score(kernels, fit_ldmkl(kernels, y, options), new)
     assert_same(score(kernels, fit_ldmkl(kernels, -y, options), new), -expected, 1e-4)
     turned = kernels[::-1]

@@ -16,7 +16,12 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative import LDMKLClassifier, SwMKLClassifier, _multiplicative
+from bayesmkl.discriminative import (
+    LDMKLClassifier,
+    SwMKLClassifier,
+    UniformMKLClassifier,
+    _multiplicative,
+)
 from bayesmkl.discriminative._native import native_kernels
 from bayesmkl.discriminative._success import SuccessOptions
 from bayesmkl.discriminative.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
@@ -83,11 +88,11 @@ def test_parameters_reach_the_algorithm(rng):
 
 
 @pytest.mark.parametrize("functions", [FUNCTIONS, [Gaussian(gamma=0.3), Laplacian(gamma=0.5)]])
-@pytest.mark.parametrize("sv_gate", ["none", "paper"])
-def test_bank_and_stack_agree(rng, functions, sv_gate):
+@pytest.mark.parametrize(("sv_gate", "threshold"), [("none", 0.0), ("paper", "paper")])
+def test_bank_and_stack_agree(rng, functions, sv_gate, threshold):
     X, y, new = toy(rng)
     bank = KernelBank(functions).fit(X)
-    settings = {"sv_gate": sv_gate, "tol": 1e-6}
+    settings = {"sv_gate": sv_gate, "threshold": threshold, "tol": 1e-6}
     model = LDMKLClassifier(KernelBank(functions), **settings).fit(X, y)
     dense = LDMKLClassifier("precomputed", **settings).fit(np.moveaxis(bank.train_stack(), 0, -1), y)
     stack = bank.transform(new)
@@ -236,9 +241,115 @@ def test_machines_of_one_class_are_kept(rng):
     assert model.intercept_[1] == pytest.approx(first.intercept_[0], abs=1e-9)
     with pytest.warns(UserWarning, match="trained no machine again") as caught:
         model = LDMKLClassifier("precomputed", threshold=0.99, **settings).fit(stack, y, labels)
-    assert sum("trained no machine again" in str(warning.message) for warning in caught) == 1
+    assert sum(str(warning.message).startswith("LDMKLClassifier") for warning in caught) == 1
     assert not model.retrained_.any()
     assert np.isfinite(model.decision_function(stack, labels)).all()
+
+
+# ------------------------------------------------------------------------------------ one answer, orders of samples
+
+
+def blobs(distance, seed, n_samples=200):
+    """Two Gaussian blobs in the plane with as many samples each."""
+    y = np.arange(n_samples) % 2
+    X = np.random.default_rng(seed).normal(size=(n_samples, 2))
+    X[:, 0] += distance * (y - 0.5)
+    return X, y
+
+
+def our_warnings(model, *data):
+    """Fit, and return the texts of the warnings that the estimator gave."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(*data)
+    return [text for warning in caught if (text := str(warning.message)).startswith(type(model).__name__)]
+
+
+COLLAPSING = [(2, 0), (3, 1), (4, 6)]  # distances and seeds where the paper's threshold leaves one answer
+
+
+@pytest.mark.parametrize(("distance", "seed"), COLLAPSING)
+def test_defaults_tell_blobs_apart(distance, seed):
+    X, y = blobs(distance, seed)
+    new, labels = blobs(distance, 1000 + seed, 1000)
+    assert our_warnings(model := LDMKLClassifier(), X, y) == []
+    uniform = UniformMKLClassifier().fit(X, y).score(new, labels)
+    assert model.score(new, labels) > uniform - 0.02
+    assert uniform > 0.8
+
+
+@pytest.mark.parametrize(("distance", "seed"), COLLAPSING)
+def test_one_answer_for_everything_is_said_so(distance, seed):
+    X, y = blobs(distance, seed)
+    model = LDMKLClassifier(threshold="paper")
+    (said,) = our_warnings(model, X, np.array(["a", "b"])[y])
+    (answer,) = set(model.predict(X))
+    assert f"predicts '{answer}' for all training samples, of which 50% are of that class" in said
+    few = model.n_selected_ < 20
+    assert (f"trained {few.sum()} of 13 machines on less than a tenth" in said) == few.any()
+    assert "Use `threshold=0`" in said
+
+
+def test_machines_of_few_samples_are_said_so():
+    X, y = blobs(3, 4)
+    model = LDMKLClassifier(threshold="paper")
+    (said,) = our_warnings(model, X, y)
+    assert len(set(model.predict(X))) == 2
+    few = model.retrained_ & (model.n_selected_ < 20)
+    smallest = model.n_selected_[few].min()
+    assert said.startswith(
+        f"LDMKLClassifier trained {few.sum()} of 13 machines on less than a tenth of the samples, the smallest on "
+        f"{smallest}. Use `threshold=0`"
+    )
+    assert few.any()
+
+
+def test_one_answer_at_all_samples_has_another_remedy():
+    X, y = blobs(1, 0)
+    y = np.where(np.arange(200) < 5, 1, 0)
+    (said,) = our_warnings(LDMKLClassifier(plain_bank(Linear())), X, y)
+    assert said == (
+        "LDMKLClassifier predicts 0 for all training samples, of which 98% are of that class. Raise `C`, or give "
+        "kernels that tell the classes apart."
+    )
+
+
+def test_a_class_against_the_rest_may_have_one_answer(rng):
+    X = np.sort(rng.normal(size=(600, 1)), axis=0)
+    y = np.repeat([0, 1, 2], 200)  # no half-line has the middle class, but the other scores leave it over
+    model = LDMKLClassifier(plain_bank(Linear()))
+    assert our_warnings(model, X, y) == []
+    scores = model.decision_function(X)
+    assert (scores[:, 1] < 0.0).all()
+    assert len(set(model.predict(X))) > 1
+
+
+def test_one_answer_of_some_is_not_one_of_all(rng):
+    """Labels that the rows seen first do not have."""
+    X = rng.normal(size=(1200, 1))
+    X[1] = 9.0
+    y = np.arange(1200) == 1
+    model = LDMKLClassifier(plain_bank(Gaussian(width=1)), gate_subsample=50)
+    assert our_warnings(model, X, y) == []
+    assert model.predict(X).sum() == 1
+
+
+def spread(X, y, new, **settings):
+    """Largest difference of the scores of new samples between six orders of the training samples."""
+    orders = [np.random.default_rng(seed).permutation(len(y)) for seed in range(6)]
+    scores = [LDMKLClassifier(**settings).fit(X[order], y[order]).decision_function(new) for order in orders]
+    return np.ptp(scores, axis=0).max()
+
+
+@pytest.mark.parametrize(("settings", "bound"), [({}, 1e-3), ({"tol": 1e-7}, 1e-6)])
+@pytest.mark.parametrize(("n_classes", "kernels"), [(2, None), (3, KernelBank(FUNCTIONS))])
+def test_six_orders_of_the_samples_give_the_same_scores(n_classes, kernels, settings, bound):
+    X, y = blobs(2, 2, 60)
+    if n_classes == 3:
+        y = np.arange(60) % 3
+        X[:, 1] += 2.0 * (y == 2)
+    new = blobs(2, 1002)[0]
+    assert spread(X, y, new, kernels=kernels, **settings) < bound
 
 
 def test_draws_follow_the_random_state(rng):
@@ -263,8 +374,9 @@ def test_cross_validation_needs_two_samples_of_a_class(rng):
     with pytest.raises(ValueError, match=r'`gate_targets` must be "train" where a class has a single sample'):
         LDMKLClassifier(plain_bank(), gate_targets="cv").fit(X, y)
     y[5] = True
-    model = LDMKLClassifier(plain_bank(), gate_targets="cv").fit(X, y)  # two folds
-    assert model.n_solves_ <= 3 * (2 + 1 + 1 + 1)
+    with pytest.warns(UserWarning, match=r"predicts False for all training samples, of which 90% are"):
+        model = LDMKLClassifier(plain_bank(), gate_targets="cv").fit(X, y)  # two folds
+    assert model.n_solves_ == 3 * (2 + 1 + 1)
 
 
 @pytest.mark.parametrize(
@@ -276,6 +388,9 @@ def test_cross_validation_needs_two_samples_of_a_class(rng):
         ("temperature", 0.0),
         ("threshold", 1.5),
         ("threshold", -0.1),
+        ("threshold", np.nan),
+        ("threshold", None),
+        ("threshold", "1/m"),
         ("gate_targets", "test"),
         ("gate_kernel", "rbf"),
         ("gate_C", -1.0),
@@ -315,7 +430,9 @@ def test_multiplicative_weights_train_the_squared_hinge(rng):
     X, y, _ = toy(rng, 40)
     C, epsilon, functions = 2.0, 0.02, [Gaussian(gamma=0.3), Gaussian(gamma=1.0)]
     bank = plain_bank(functions)
-    model = LDMKLClassifier(bank, C=C, bias="keep", svm="mwu", mwu_epsilon=epsilon).fit(X, y)
+    model = LDMKLClassifier(
+        bank, C=C, bias="keep", threshold="paper", svm="mwu", mwu_epsilon=epsilon, tol=1e-3
+    ).fit(X, y)
     assert model.n_solves_ == 6
 
     def primal(norm, scores, labels):

@@ -9,13 +9,49 @@ from scipy.optimize import minimize
 from sklearn.svm import SVC, SVR
 
 from bayesmkl.discriminative import _svm
+from bayesmkl.discriminative._native import native_kernels
 from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge, solve_svm, solve_svr
+from bayesmkl.kernels import KernelBank, Polynomial
 
 KINDS = ["smooth", "rank deficient", "near identity"]
 
 
 def problem(rng, n_samples=25, kind="smooth"):
     return random_kernels(rng, n_samples, 1, kind)[0], random_labels(rng, n_samples)
+
+
+def all_at_a_bound():
+    """Samples, and a kernel of low rank on them, for which every dual of the classifier is 0 or 1."""
+    y = np.repeat([-1.0, 1.0], 30)
+    X = np.random.default_rng(10).normal(size=(60, 2))
+    X[:, 0] += 0.5 * y
+    return KernelBank(Polynomial(degree=1)).fit(X), y
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-4])
+@pytest.mark.parametrize("form", ["dense", "native"])
+def test_equivariance_rounding_of_duals_at_their_bounds_moves_no_intercept(form, tol):
+    bank, y = all_at_a_bound()
+    kernel, (native,) = bank.train_stack()[0], native_kernels(bank)
+    intercepts, duals = [], []
+    for seed in range(30):
+        order = np.random.default_rng(seed).permutation(60)
+        dual = np.zeros(60)
+        if form == "dense":
+            dual[order], intercept = solve_svm(kernel[np.ix_(order, order)], y[order], 1.0, tol)[:2]
+        else:
+            machine = native._replace(features=native.features[order]).classify(y[order], 1.0, tol)
+            dual[order[machine.support]], intercept = machine.coef, machine.intercept
+        intercepts.append(intercept)
+        duals.append(np.abs(dual))
+    shares = np.array(duals)
+    assert np.all((shares < 1e-12) | (shares > 1.0 - 1e-12))
+    assert np.any((shares > 0.0) & (shares < 1.0))  # rounding
+    exact = y - kernel @ (np.round(shares[0]) * y)  # any intercept between these ends is optimal
+    least = (y > 0.0) == (shares[0] < 0.5)
+    middle = 0.5 * (exact[least].max() + exact[~least].min())
+    assert exact[~least].min() - exact[least].max() > 0.05
+    np.testing.assert_allclose(intercepts, middle, atol=1e-6)
 
 
 def dual_by_scipy(kernel, y, bounds, linear):

@@ -6,7 +6,7 @@ what users see. Features that gates depend on are `X` itself with a bank, or pas
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +18,11 @@ from bayesmkl._estimator import encode_labels, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.given import naming
 from bayesmkl._numerics.threads import blas_threads_for
+from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
+from bayesmkl.kernels.stack import DenseStack
 from bayesmkl.kernels.views import check_samples
 
 __all__ = [
@@ -32,6 +34,8 @@ __all__ = [
     "LocalizedClassifier",
     "Rows",
 ]
+
+ROWS_AT_ONCE = 500  # whose answers are compared
 
 
 class Rows(NamedTuple):
@@ -190,11 +194,14 @@ class BaseLocalized(CheckedKernels):
 
     def _scores_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
         """Return scores of shape (n_tasks, n_rows)."""
-        parts = [
+        return self._scores_of_parts(self._row_parts(X, gate_features))
+
+    def _scores_of_parts(self, parts: Iterable[Rows]) -> np.ndarray:
+        scores = [
             np.concatenate([np.atleast_2d(self._scores_at(result, rows)) for result in self.results_])
-            for rows in self._row_parts(X, gate_features)
+            for rows in parts
         ]
-        return np.concatenate(parts, axis=1)
+        return np.concatenate(scores, axis=1)
 
     def _components_local(self, X: Any, gate_features: Any = None) -> list[np.ndarray]:
         """Return the components of every task at rows, or at the training samples where `X` is None."""
@@ -307,6 +314,9 @@ class BaseLocalized(CheckedKernels):
 class LocalizedClassifier(ClassifierMixin, BaseLocalized):
     """Classifiers whose gates need nothing but the kernels."""
 
+    ONE_ANSWER = (
+        ""  # what to do where all training samples get one; without it, only data and `C` lead to that
+    )
     classes_: np.ndarray
 
     def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -317,14 +327,49 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         return kernels, targets
 
     def _fit_classes(self, X: Any, y: Any, gate_features: Any = None) -> None:
-        self._fit_local(*self._prepare(X, y), gate_features)
+        kernels, targets = self._prepare(X, y)
+        self._fit_local(kernels, targets, gate_features)
+        if doubts := self._doubts(kernels, targets, gate_features):
+            warn_user(f"{type(self).__name__} {', and '.join(doubts)}. {self._remedy()}", UserWarning)
+
+    def _doubts(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> list[str]:
+        """Say what speaks against a fit, in parts of one sentence."""
+        answer = self._only_answer(kernels, gate_features) if self.ONE_ANSWER else None
+        if answer is None:
+            return []
+        of_class = targets[answer] > 0.0 if len(targets) > 1 else (targets[0] > 0.0) == answer
+        return [
+            f"predicts {self.classes_[answer : answer + 1].tolist()[0]!r} for all training samples, of which "
+            f"{of_class.mean():.0%} are of that class"
+        ]
+
+    def _remedy(self) -> str:
+        return self.ONE_ANSWER
+
+    def _only_answer(self, kernels: Any, gate_features: Any) -> int | None:
+        """Return the position of the class that all training samples get, None as soon as there are two."""
+        n_samples, found = self.dual_coef_.shape[-1], set()
+        X = None if self.kernel_bank_ is None else self.kernel_bank_.X_train_
+        features = self._gate_features(X, gate_features, n_samples, fitting=False)
+        step = -(-n_samples // ROWS_AT_ONCE)
+        for first in range(step):
+            part = slice(first, None, step)  # labels may be sorted
+            rows = self._training_rows(kernels, None if features is None else features[part], part)
+            scores = self._scores_of_parts([rows])
+            found.update(_highest(scores[0] if len(scores) == 1 else scores.T).tolist())
+            if len(found) > 1:
+                return None
+        return found.pop()
+
+    def _training_rows(self, kernels: Any, features: Any, part: slice) -> Rows:
+        return Rows(DenseStack(kernels.kernels[:, part]), features)
 
     def _decide(self, X: Any, gate_features: Any = None) -> np.ndarray:
         scores = self._scores_local(X, gate_features)
         return scores[0] if len(scores) == 1 else scores.T
 
     def _choose(self, scores: np.ndarray) -> np.ndarray:
-        return self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        return self.classes_[_highest(scores)]
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn gates and classifier.
@@ -407,6 +452,11 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
         return self._choose(self._decide(X))
+
+
+def _highest(scores: np.ndarray) -> np.ndarray:
+    """Return the positions of the predicted classes: the side of zero, or the highest score."""
+    return (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
 
 
 class FeatureGates(BaseLocalized):

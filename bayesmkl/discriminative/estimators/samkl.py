@@ -160,6 +160,7 @@ class SAMKLClassifier(LocalizedClassifier):
            [1, 1, 1]])
     """
 
+    ONE_ANSWER = "Lower `max_switches` (0 is SimpleMKL), or choose it and `C` by cross-validation."
     kernel_weights_: np.ndarray
     kernel_switches_: np.ndarray
     margins_: np.ndarray

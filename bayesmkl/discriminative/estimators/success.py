@@ -154,6 +154,9 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
 
     # ----------------------------------------------------------------------------------------------- results
 
+    def _training_rows(self, kernels: Any, features: Any, part: slice) -> Rows:
+        return Rows([kernel.training_rows[part] for kernel in kernels], features)
+
     def _voting(self) -> Sequence[OneKernel]:
         """Return the kernels as they are needed to score rows."""
         native = native_of(self.kernel_bank_)

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_choice, check_number, check_scale
-from bayesmkl._numerics.warn import warn_user
+from bayesmkl._numerics.validation import check_choice, check_number, check_scale, float_of, shown
 from bayesmkl.discriminative._machines import GatedKernel
 from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
 from bayesmkl.discriminative.estimators.success import SuccessGated
 from bayesmkl.discriminative.ldmkl import (
     BIAS,
+    PAPER,
     SV_GATE,
     LDMKLOptions,
     LDMKLResult,
@@ -33,6 +33,8 @@ from bayesmkl.discriminative.swmkl import (
 
 __all__ = ["LDMKLClassifier", "SwMKLClassifier"]
 
+FEW = 0.1  # of the samples
+
 
 class LDMKLClassifier(SuccessGated):
     r"""Let machines of single kernels vote where their gates expect them to be right (LD-MKL).
@@ -42,9 +44,10 @@ class LDMKLClassifier(SuccessGated):
        g(x) = \operatorname{softmax}\big(h_1(x), \dots, h_P(x)\big) .
 
     For each of the `P` kernels, one support vector classifier is trained, :math:`h_m` is a support vector regression
-    of where it is right (1) and wrong (0), and the voter :math:`\bar f_m` is trained again on the samples
-    :math:`S_m` where the gate is open, :math:`g_m \ge 1/P`. Nothing is iterated, and kernels meet in the vote only
-    [1]_. Of kernels that LibSVM has (Gaussian, polynomial, linear, cosine) no matrix is ever formed.
+    of where it is right (1) and wrong (0), and the voter :math:`\bar f_m` with support vectors :math:`S_m` is that
+    classifier, or one trained again on the samples where the gate :math:`g_m` is at least `threshold`. Nothing is
+    iterated, and kernels meet in the vote only [1]_. Of kernels that LibSVM has (Gaussian, polynomial, linear,
+    cosine) no matrix is ever formed.
 
     Parameters
     ----------
@@ -61,8 +64,9 @@ class LDMKLClassifier(SuccessGated):
         none (the formula of the paper).
     temperature : float, default=1.0
         Of the softmax, above 0; 1 is the paper's. Low values let one kernel decide.
-    threshold : float or None, default=None
-        Least gate, from 0 to 1, of the samples that a voter is trained on. None is 1 / n_kernels; 0 keeps all.
+    threshold : float or "paper", default=0.0
+        Least gate, from 0 to 1, of the samples that a voter is trained on. 0 keeps all of them, "paper" is
+        1 / n_kernels.
     gate_targets : {"train", "cv"}, default="train"
         Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
         cross-validation, with as many folds as samples in the smallest class at most.
@@ -80,8 +84,8 @@ class LDMKLClassifier(SuccessGated):
         columns of the kernel. The regressions are LibSVM's in both cases.
     mwu_epsilon : float, default=0.05
         With ``svm="mwu"``, the duality gap at which a machine is finished, as a share of its objective.
-    tol : float, default=1e-3
-        Tolerance of LibSVM.
+    tol : float, default=1e-4
+        Tolerance of LibSVM. Up to about ten times as much, scores depend on the order of the samples.
     indefinite : {"raise", "clip"}, default="raise"
         What to do with kernels that are not positive semidefinite: refuse them, or remove their negative eigenvalues.
     kernel_names : sequence of str, default=None
@@ -153,11 +157,17 @@ class LDMKLClassifier(SuccessGated):
     The gating matrices of the scheme are :math:`g_m g_m^\top`, of one component and rank one. Scores are not those of
     a machine on the `combined_kernel`: every kernel has coefficients of its own, and votes are squashed.
 
-    The defaults depart from the paper [1]_. Its eq. 6 gates the support vectors and has no intercept,
-    ``LDMKLClassifier(sv_gate="paper", bias="drop")``. That unbalances the coefficients, which sum to zero as they are
-    trained, and moves the scores: it costs accuracy where classes are unequal. The threshold itself counts as above,
-    up to twice `tol` in the regressions, so that a single kernel and identical kernels keep all samples. Where only
-    one class is above, the first classifier is kept; should that happen to all kernels, there is one warning.
+    The defaults depart from the paper [1]_, which is
+    ``LDMKLClassifier(sv_gate="paper", bias="drop", threshold="paper")``. Its eq. 6 gates the support vectors and has
+    no intercept. That unbalances the coefficients, which sum to zero as they are trained, and moves the scores: it
+    costs accuracy where classes are unequal. Its voters are trained on the samples with a gate above 1 / n_kernels.
+    Where kernels succeed about equally often these are few, and of unequal classes; the vote may then be the same
+    everywhere, and which samples they are depends on their order. The threshold itself counts as above, up to twice
+    `tol` in the regressions, so that a single kernel and identical kernels keep all samples. Where only one class is
+    above, the first classifier is kept.
+
+    There is one warning if all training samples get the same answer, if a voter is trained on less than a tenth of
+    them, or if no voter is trained again although a threshold asks for it.
 
     Flexible kernels are right on all of their own training samples, and then gates are constant;
     ``gate_targets="cv"`` tells such kernels apart. On large data, `gate_subsample` bounds the time that the
@@ -184,6 +194,7 @@ class LDMKLClassifier(SuccessGated):
     True [[...
     """
 
+    ONE_ANSWER = "Raise `C`, or give kernels that tell the classes apart."
     retrained_: np.ndarray
     n_selected_: np.ndarray
 
@@ -195,7 +206,7 @@ class LDMKLClassifier(SuccessGated):
         sv_gate: str = "none",
         bias: str = "refit",
         temperature: float = 1.0,
-        threshold: float | None = None,
+        threshold: float | str = 0.0,
         gate_targets: str = "train",
         gate_kernel: Any = "own",
         gate_C: float = 1.0,
@@ -203,7 +214,7 @@ class LDMKLClassifier(SuccessGated):
         gate_subsample: int | None = None,
         svm: str = "libsvm",
         mwu_epsilon: float = 0.05,
-        tol: float = 1e-3,
+        tol: float = 1e-4,
         indefinite: str = "raise",
         kernel_names: Any = None,
         random_state: Any = None,
@@ -230,15 +241,18 @@ class LDMKLClassifier(SuccessGated):
 
     def _options(self) -> LDMKLOptions:
         threshold = self.threshold
-        if threshold is not None and check_number("threshold", threshold, low=0.0, inclusive=True) > 1.0:
-            raise ValueError(
-                f"`threshold` must be at most 1, as gates are; got {threshold:g}. None is 1 / n_kernels."
-            )
+        if not (isinstance(threshold, str) and threshold == PAPER):
+            threshold = float_of(threshold)
+            if not 0.0 <= threshold <= 1.0:
+                raise ValueError(
+                    "`threshold` must be a number from 0 to 1, as gates are, or "
+                    f'"{PAPER}", which is 1 / n_kernels; got {shown(self.threshold)}. 0 keeps all samples.'
+                )
         return LDMKLOptions(
             sv_gate=check_choice("sv_gate", self.sv_gate, SV_GATE),
             bias=check_choice("bias", self.bias, BIAS),
             temperature=check_scale("temperature", self.temperature),
-            threshold=None if threshold is None else float(threshold),
+            threshold=threshold,
             success=self._success_options(),
             squared_hinge=self.svm == "mwu",
         )
@@ -271,13 +285,26 @@ class LDMKLClassifier(SuccessGated):
         super()._store_local(results)
         self.retrained_ = self._of_tasks([result.retrained for result in results])
         self.n_selected_ = self._of_tasks([result.n_selected for result in results])
+
+    def _doubts(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> list[str]:
+        few = self.retrained_ & (self.n_selected_ < FEW * targets.shape[1])
+        doubts = super()._doubts(kernels, targets, gate_features)
         if not self.retrained_.any():
-            warn_user(
-                "LDMKLClassifier trained no machine again: for no kernel the samples with a gate of at least the "
-                "threshold are of two classes. The first machines vote. Lower `threshold`, raise `temperature`, or "
-                'use `gate_targets="cv"`.',
-                UserWarning,
+            doubts.append(
+                "trained no machine again, as for no kernel the samples with a gate of at least the threshold are of "
+                "two classes"
             )
+        if few.any():
+            doubts.append(
+                f"trained {few.sum()} of {few.size} machines on less than a tenth of the samples, the smallest on "
+                f"{self.n_selected_[few].min()}"
+            )
+        return doubts
+
+    def _remedy(self) -> str:
+        if self.threshold == 0.0:
+            return super()._remedy()
+        return 'Use `threshold=0`, which keeps all samples, raise `temperature`, or use `gate_targets="cv"`.'
 
     def _components(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
         return ldmkl_gates(*self._gate_arguments(result, rows), self._options().temperature)[None]
