@@ -130,6 +130,12 @@ PROTOCOLS = (
     Protocol("standardized", "1/d", 0.0),
 )
 
+
+def ld_mkl(bank: KernelBank, **settings: str) -> LDMKLClassifier:
+    """LD-MKL with the threshold of the paper and LibSVM's tolerance."""
+    return LDMKLClassifier(bank, threshold="paper", tol=1e-3, **settings)
+
+
 # C = 1 and LibSVM's tolerance everywhere. The paper's variants come first.
 VARIANTS = {
     "LMKL, paper's search": Variant(
@@ -138,9 +144,9 @@ VARIANTS = {
     "LMKL": Variant("LMKL", lambda b: LMKLClassifier(b, random_state=0), costly=True),
     "SwMKL, paper": Variant("SwMKL", lambda b: SwMKLClassifier(b, psd="paper")),
     "SwMKL": Variant("SwMKL", SwMKLClassifier, "SwMKL, paper"),
-    "LD-MKL, paper": Variant("LD-MKL", lambda b: LDMKLClassifier(b, sv_gate="paper", bias="drop")),
-    "LD-MKL, paper with bias": Variant("LD-MKL", lambda b: LDMKLClassifier(b, sv_gate="paper", bias="keep")),
-    "LD-MKL": Variant("LD-MKL", LDMKLClassifier),
+    "LD-MKL, paper": Variant("LD-MKL", lambda b: ld_mkl(b, sv_gate="paper", bias="drop")),
+    "LD-MKL, paper with bias": Variant("LD-MKL", lambda b: ld_mkl(b, sv_gate="paper", bias="keep")),
+    "LD-MKL": Variant("LD-MKL", ld_mkl),
     "C-LMKL": Variant("C-LMKL", lambda b: CLMKLClassifier(b, random_state=0), costly=True),
     "Uniform": Variant("Uniform", UniformMKLClassifier),
     "GMKL": Variant("GMKL", GMKLClassifier),

@@ -210,7 +210,11 @@ OWN: dict[str, dict[str, Draw]] = {
     },
     "EasyMKLClassifier": {"reg": _between(0.0, 1.0), "final": _one_of("svm", "komd")},
     "GMKLClassifier": {"regularizer": _one_of("l1", "uniform"), "solver": _one_of("spg", "pg")},
-    "LDMKLClassifier": {"sv_gate": _one_of("none", "paper"), "bias": _one_of("refit", "keep", "drop")},
+    "LDMKLClassifier": {
+        "sv_gate": _one_of("none", "paper"),
+        "bias": _one_of("refit", "keep", "drop"),
+        "threshold": _one_of(0.0, 0.2, "paper"),
+    },
     "LMKLClassifier": {
         "gating": _one_of("softmax", "sigmoid", "gaussian", SigmoidGating()),
         "max_iter": _one_of(20),

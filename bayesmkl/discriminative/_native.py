@@ -30,10 +30,11 @@ from bayesmkl.discriminative._svm import (
     MOST_POLISHED,
     POLISHED_BELOW,
     classification_box,
+    classification_limits,
     libsvm_limits,
-    middle_intercept,
-    only_dust_is_free,
     regression_box,
+    regression_limits,
+    settled,
     train,
 )
 from bayesmkl.kernels.bank import KernelBank
@@ -121,8 +122,8 @@ class NativeKernel(NamedTuple):
             return _at(index, dense.classify(target[index], C, tol))
         machine = SVC(C=C, **self._parameters(), **libsvm_limits(len(index), tol))
         box = lambda rows: classification_box(self.block(rows, index), target[index], C)
-        found = self._train(machine, target, index, subset, box)
-        return self._settled(found, target[index], index, C)
+        limits = lambda scores, v: classification_limits(scores, target[index], v)
+        return self._train(machine, target, index, subset, box, limits)
 
     def regress(
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: Any = None
@@ -133,7 +134,8 @@ class NativeKernel(NamedTuple):
             return _at(index, dense.regress(target[index], C, epsilon, tol))
         machine = SVR(C=C, epsilon=epsilon, **self._parameters(), **libsvm_limits(len(index), tol))
         box = lambda rows: regression_box(self.block(rows, index), target[index], C, epsilon)
-        return self._train(machine, target, index, subset, box)
+        limits = lambda scores, v: regression_limits(scores, target[index], v, epsilon)
+        return self._train(machine, target, index, subset, box, limits)
 
     def block(self, rows: np.ndarray, columns: Any) -> np.ndarray:
         """Return kernel values of mapped rows against training samples, (n_rows, n_columns)."""
@@ -182,20 +184,17 @@ class NativeKernel(NamedTuple):
             return None
         return PrecomputedKernel(self.block(self.features[index], index))
 
-    def _train(self, machine: Any, target: np.ndarray, index: np.ndarray, subset: Any, box: Any) -> Machine:
+    def _train(
+        self, machine: Any, target: np.ndarray, index: np.ndarray, subset: Any, box: Any, limits: Any
+    ) -> Machine:
         features = self.features if subset is None else self.features[index]
-        signed_dual, intercept = train(machine, features, target[index], lambda: box(features))
+        signed_dual, intercept = settled(
+            *train(machine, features, target[index], lambda: box(features)),
+            machine.C,
+            lambda v: limits(self.product(features, index, v), v),
+        )
         support = np.flatnonzero(signed_dual)
         return Machine(index[support], signed_dual[support], intercept)
-
-    def _settled(self, found: Machine, target: np.ndarray, index: np.ndarray, C: float) -> Machine:
-        """Choose the intercept of a classifier where LibSVM took it from rounding errors."""
-        if not only_dust_is_free(found.coef, C):
-            return found
-        signed_dual = np.zeros(len(self.features))
-        signed_dual[found.support] = found.coef
-        without = self.product(self.features[index], found.support, found.coef)
-        return found._replace(intercept=middle_intercept(without, target, signed_dual[index], C))
 
 
 def _finite(values: np.ndarray) -> np.ndarray:

@@ -32,10 +32,11 @@ __all__ = [
     "EpsilonInsensitive",
     "Hinge",
     "classification_box",
+    "classification_limits",
     "libsvm_limits",
-    "middle_intercept",
-    "only_dust_is_free",
     "regression_box",
+    "regression_limits",
+    "settled",
     "solve_svm",
     "solve_svr",
     "train",
@@ -117,8 +118,8 @@ def solve_svm(
         linear = np.ones_like(target)
     else:
         signed_dual, intercept = _through_regression(kernel, target, bounds, linear, tol)
-    if only_dust_is_free(signed_dual, bounds):
-        intercept = middle_intercept(kernel @ signed_dual, target, signed_dual, bounds, linear)
+    limits = lambda v: classification_limits(kernel @ v, target, v, linear)
+    signed_dual, intercept = settled(signed_dual, intercept, bounds, limits)
     found = _certified(kernel, target, bounds, linear, signed_dual, intercept)
     if tol > POLISHED_BELOW:
         return found
@@ -162,6 +163,8 @@ def solve_svr(
     signed_dual, intercept = train(
         machine, kernel, target, lambda: regression_box(kernel, target, C, epsilon)
     )
+    limits = lambda v: regression_limits(kernel @ v, target, v, epsilon)
+    signed_dual, intercept = settled(signed_dual, intercept, C, limits)
     found = _certified_regression(kernel, target, C, epsilon, signed_dual, intercept)
     if tol > POLISHED_BELOW:
         return found
@@ -257,41 +260,65 @@ def _through_regression(
         tube *= 10.0  # a score left the tube on the far side
 
 
-def only_dust_is_free(signed_dual: np.ndarray, bounds: Any) -> bool:
-    """Whether rounding alone keeps some duals off their bounds, so that LibSVM takes its intercept from them."""
-    share = np.abs(signed_dual) / bounds
-    off = (share > 0.0) & (share < 1.0)
-    return bool(off.any() and not np.any((share > FREE) & (share < 1.0 - FREE)))
+def settled(
+    signed_dual: np.ndarray, intercept: float, bounds: Any, limits: Callable[[np.ndarray], list[np.ndarray]]
+) -> tuple[np.ndarray, float]:
+    """Put duals to their bounds that only rounding keeps off them, where no other one is free.
 
-
-def middle_intercept(
-    scores: np.ndarray, target: np.ndarray, signed_dual: np.ndarray, bounds: Any, linear: Any = 1.0
-) -> float:
-    """Return the middle of the intercepts that are optimal where every dual is at a bound.
+    LibSVM takes its intercept from such a dual. Which one it is, if any, depends on the order of the samples, and any
+    intercept of an interval may be found. Here the middle of the interval is.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_samples,)
-        Without an intercept.
-    target : ndarray of shape (n_samples,)
-        Labels -1 and +1, both of them.
     signed_dual : ndarray of shape (n_samples,)
+    intercept : float
     bounds : float or ndarray of shape (n_samples,)
         Upper bounds of the duals.
-    linear : float or ndarray of shape (n_samples,)
-        Margins that are asked for.
+    limits : callable
+        Takes signed duals and returns what the intercept must not be below, and what not above.
+    """
+    share = np.abs(signed_dual) / bounds
+    off = (share > 0.0) & (share < 1.0)
+    if not off.any() or np.any((share > FREE) & (share < 1.0 - FREE)):
+        return signed_dual, intercept
+    signed_dual = np.sign(signed_dual) * bounds * np.round(share)
+    below, above = limits(signed_dual)
+    ends = [below.max(initial=-np.inf), above.min(initial=np.inf)]
+    return signed_dual, float(np.mean([end for end in ends if np.isfinite(end)]))
+
+
+def classification_limits(
+    scores: np.ndarray, target: np.ndarray, signed_dual: np.ndarray, linear: Any = 1.0
+) -> list[np.ndarray]:
+    """Return the least and the largest intercepts that a classifier's duals at bounds allow, sample by sample.
 
     Examples
     --------
     >>> import numpy as np
     >>> target = np.array([-1.0, -1.0, 1.0, 1.0])
-    >>> middle_intercept(np.array([-0.4, -0.2, 0.3, 0.5]), target, 0.1 * target, 0.1)
-    -0.05
+    >>> [ends.round(1) for ends in classification_limits(np.array([-0.4, -0.2, 0.3, 0.5]), target, 0.1 * target)]
+    [array([-0.6, -0.8]), array([0.7, 0.5])]
     """
-    exact = target * linear - scores  # intercepts at which each sample has its margin
-    least = (target > 0.0) == (np.abs(signed_dual) < 0.5 * bounds)
-    ends = [exact[least].max(initial=-np.inf), exact[~least].min(initial=np.inf)]
-    return float(np.mean([end for end in ends if np.isfinite(end)]))
+    exact = target * linear - scores  # at which each sample has its margin
+    least = (target > 0.0) == (signed_dual == 0.0)
+    return [exact[least], exact[~least]]
+
+
+def regression_limits(
+    scores: np.ndarray, target: np.ndarray, signed_dual: np.ndarray, epsilon: float
+) -> list[np.ndarray]:
+    """Return the least and the largest intercepts that a regression's duals at bounds allow, sample by sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> regression_limits(np.zeros(3), np.array([0.0, 1.0, -1.0]), np.array([0.0, 2.0, -2.0]), 0.25)
+    [array([-0.25, -0.75]), array([0.25, 0.75])]
+    """
+    exact, inside = target - scores, signed_dual == 0.0
+    below = [exact[inside] - epsilon, exact[signed_dual < 0.0] + epsilon]
+    above = [exact[inside] + epsilon, exact[signed_dual > 0.0] - epsilon]
+    return [np.concatenate(below), np.concatenate(above)]
 
 
 def classification_box(

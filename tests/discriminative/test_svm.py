@@ -45,13 +45,31 @@ def test_equivariance_rounding_of_duals_at_their_bounds_moves_no_intercept(form,
         intercepts.append(intercept)
         duals.append(np.abs(dual))
     shares = np.array(duals)
-    assert np.all((shares < 1e-12) | (shares > 1.0 - 1e-12))
-    assert np.any((shares > 0.0) & (shares < 1.0))  # rounding
-    exact = y - kernel @ (np.round(shares[0]) * y)  # any intercept between these ends is optimal
-    least = (y > 0.0) == (shares[0] < 0.5)
+    assert np.isin(shares, (0.0, 1.0)).all()
+    exact = y - kernel @ (shares[0] * y)  # any intercept between these ends is optimal
+    least = (y > 0.0) == (shares[0] == 0.0)
     middle = 0.5 * (exact[least].max() + exact[~least].min())
     assert exact[~least].min() - exact[least].max() > 0.05
     np.testing.assert_allclose(intercepts, middle, atol=1e-6)
+
+
+@pytest.mark.parametrize("side", [-1.0, 0.0, 1.0])
+def test_rounding_of_the_duals_of_a_regression_moves_no_intercept(side):
+    """Targets of which some leave the tube, so far that their duals are at the bound."""
+    target, C, epsilon = np.array([5.0, 5.0, 5.2, 9.0, 1.0]), 0.01, 0.5
+    scores = np.zeros(5)
+    exact = np.array([0.0, 0.0, 0.0, C, -C])
+    limits = lambda v: _svm.regression_limits(scores, target, v, epsilon)
+    for dust in (0.0, 1e-17, 1e-12):
+        v = exact + dust * np.array([side, 0.0, 0.0, -1.0, 0.0])
+        dual, intercept = _svm.settled(v, 5.1 + side, C, limits)
+        if dust == 0.0:
+            assert intercept == 5.1 + side  # LibSVM's
+        else:
+            np.testing.assert_array_equal(dual, exact)
+            assert intercept == pytest.approx(0.5 * (4.7 + 5.5))
+    free = exact + np.array([0.0, 0.3 * C, 0.0, -1e-17, 0.0])
+    assert _svm.settled(free, 4.5, C, limits) == (pytest.approx(free), 4.5)
 
 
 def dual_by_scipy(kernel, y, bounds, linear):

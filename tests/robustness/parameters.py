@@ -262,7 +262,7 @@ WRONG: dict[str, Wrong] = {
         ((0.5, Fraction(1, 2)), (0.5, np.float32(0.5))),
     ),
     "temperature": POSITIVE,
-    "threshold": optional(number(-0.1, 1.1)),
+    "threshold": number("Paper", -0.1, 1.1),
     "tol": POSITIVE,
     "unlabeled_label": LABEL,
     "verbose": Wrong(["1", None, -1, 1.5, 1.0, np.nan, [1], object], ((0, False), (0, np.int64(0)))),
