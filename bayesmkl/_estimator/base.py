@@ -218,9 +218,16 @@ class BaseMKL(BaseEstimator):
         """
         names = list(self.kernel_names_)
         bank = self.kernel_bank_
-        similarity = None if bank is None else bank.landmark_similarity()
+        similarity, lost = (
+            (None, None) if bank is None else (bank.landmark_similarity(), bank.centering_errors())
+        )
         check_kernel_stack(
-            stack.kernels, names, known_psd=known_psd, present=stack.present, self_similarity=similarity
+            stack.kernels,
+            names,
+            known_psd=known_psd,
+            present=stack.present,
+            self_similarity=similarity,
+            lost=lost,
         )
         return stack
 

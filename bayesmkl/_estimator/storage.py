@@ -100,7 +100,8 @@ class _Request(NamedTuple):
     def inspector(self) -> KernelInspector:
         """Return what judges the kernels as they come."""
         known_psd, similarity = self.bank.kernels_known_psd_, self.bank.landmark_similarity()
-        return KernelInspector(self.names, known_psd=known_psd, self_similarity=similarity)
+        lost = self.bank.centering_errors()
+        return KernelInspector(self.names, known_psd=known_psd, self_similarity=similarity, lost=lost)
 
     def inspected(self) -> Iterator[np.ndarray]:
         """Evaluate kernel after kernel, each judged before it is passed on."""

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
+from bayesmkl.kernels.moved import Parts, power
 from bayesmkl.kernels.normalize import CENTER_NOISE, Spherical, Trace
 
 __all__ = ["Formula", "Geometry", "evaluate", "formula_of", "normalized"]
@@ -62,6 +63,10 @@ class Geometry:
         """Shapes (n_views, n_rows) and (n_views, n_train)."""
         return (self.x**2).sum(axis=-1), (self.z**2).sum(axis=-1)
 
+    def about(self, origin: Any) -> Geometry:
+        """Return the same points measured from origins of shape (n_views, n_columns)."""
+        return Geometry(self.x - origin[:, None], self.z - origin[:, None])
+
     def _over_columns(self, function: Any) -> Any:
         def add(j: Any, total: Any) -> Any:
             return total + function(self.x[:, :, None, j] - self.z[:, None, :, j])
@@ -100,7 +105,7 @@ DISTANCES = {
 }
 
 
-def evaluate(formula: Formula, geometry: Geometry, parameter: Any) -> tuple[Any, Any]:
+def evaluate(formula: Formula, geometry: Geometry, parameter: Any, origin: Any = None) -> tuple[Any, Any]:
     """Return kernels (n_views, n_each, n_rows, n_train) and self-similarities of rows (n_views, n_each, n_rows).
 
     Parameters
@@ -109,7 +114,11 @@ def evaluate(formula: Formula, geometry: Geometry, parameter: Any) -> tuple[Any,
     geometry : Geometry
     parameter : array of shape (n_views, n_each)
         Factor of a distance, or offset of a polynomial.
+    origin : array of shape (n_views, n_columns), default=None
+        Points to whose images polynomials move the origin of their feature space; None leaves it.
     """
+    if origin is not None:
+        return _moved_polynomial(formula.degree, geometry.about(origin), parameter, origin)
     factor = parameter[:, :, None, None]
     ones = jnp.ones((*parameter.shape, geometry.x.shape[1]), dtype=parameter.dtype)
     if formula.name == "gaussian":
@@ -128,6 +137,19 @@ def evaluate(formula: Formula, geometry: Geometry, parameter: Any) -> tuple[Any,
         return _ratio(products, lengths[:, None], 0.0) + 0.0 * factor, ones * (of_x > 0)[:, None]
     union = (of_x[..., None] + of_z[:, None])[:, None] - products
     return _ratio(products, union, 1.0) + 0.0 * factor, ones
+
+
+def _moved_polynomial(degree: int, moved: Geometry, parameter: Any, origin: Any) -> tuple[Any, Any]:
+    """Do what `MovedPolynomial` does."""
+    of_x, of_z = ((points * origin[:, None]).sum(axis=-1)[:, None] for points in (moved.x, moved.z))
+    constant = (origin**2).sum(axis=-1)[:, None] + parameter
+    products = Parts(
+        moved.inner_products[:, None], of_x[..., None], of_z[..., None, :], constant[..., None, None]
+    )
+    own = Parts(moved.squared_norms[0][:, None], of_x, of_x, constant[..., None])
+    kernels, diagonal = (power(parts, degree).joint for parts in (products, own))
+    shape = (*parameter.shape, *kernels.shape[-2:])
+    return jnp.broadcast_to(kernels, shape), jnp.broadcast_to(diagonal, shape[:-1])
 
 
 def normalized(normalizer: Any, kernels: Any, diagonal: Any) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import callable_name
 from bayesmkl.kernels.functions import Gaussian, Polynomial
 from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.moved import MovedPolynomial
 
 __all__ = [
     "PAIRWISE_NAMES",
@@ -212,6 +213,23 @@ class SklearnPairwise(ForeignKernel):
     def values(self, X: np.ndarray, Z: np.ndarray) -> Any:
         """Call scikit-learn."""
         return pairwise_kernels(X, Z, metric=self.metric)
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`, shape (n_rows, n_train)."""
+        if (
+            self.metric == "rbf"
+        ):  # scikit-learn expands the squared distance, which loses digits far from zero
+            Gaussian(gamma=1.0 / geometry.X.shape[1]).evaluate(geometry, out)
+        else:
+            super().evaluate(geometry, out)
+
+    def about(self, origin: np.ndarray) -> MovedPolynomial | None:
+        """Return kernels of inner products with another origin; see `Kernel.about`."""
+        if self.metric == "linear":
+            return MovedPolynomial(origin)
+        if self.metric in ("poly", "polynomial"):
+            return MovedPolynomial(origin, degree=3, offset=1.0, gamma=1.0 / len(origin))
+        return None
 
 
 class GaussianProcess(ForeignKernel):

@@ -25,10 +25,13 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.landmarks import SELECTIONS, choose_landmarks
 from bayesmkl.kernels.memory import require_memory
 from bayesmkl.kernels.normalize import (
+    Center,
     Normalizer,
     check_normalize,
     fit_normalizers,
     fit_normalizers_by_rows,
+    move_origin,
+    normalized_kernel,
 )
 from bayesmkl.kernels.presence import PresentPairs, positions, present_views
 from bayesmkl.kernels.settings import methods_with_own_settings
@@ -321,6 +324,29 @@ class KernelBank(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "normalizers_")
         return None if self.landmarks_ is None else self.train_diagonal().mean(axis=1)
 
+    def centering_errors(self) -> np.ndarray:
+        """Return bounds on the rounding errors that centering leaves in the kernels.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels,)
+            In units of the mean centered self-similarity; 0 without centering. Above 1e-6 digits are lost: nearly all
+            of the kernel was common to all samples, as it is for features far from zero. `Linear` and `Polynomial`
+            lose none where "center" comes before "spherical".
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "normalizers_")
+        return np.array(
+            [
+                max((one.lost for one in own if isinstance(one, Center)), default=0.0)
+                for own in self.normalizers_
+            ]
+        )
+
     def train_stack(self) -> np.ndarray:
         """Return the training kernels, evaluated anew.
 
@@ -355,7 +381,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "normalizers_")
         diagonals = np.full((self.n_kernels_, len(self.basis_)), np.nan)
         for m, kernel, pairs in self._evaluations(self.basis_):
-            diagonal = kernel.diagonal(pairs.geometry.Z)
+            diagonal = normalized_kernel(kernel, self.normalizers_[m]).diagonal(pairs.geometry.Z)
             for normalizer in self.normalizers_[m]:
                 diagonal = normalizer.train_diagonal(diagonal)
             diagonals[m, pairs.columns] = diagonal
@@ -488,8 +514,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
                 kernel.fit(pairs.geometry.Z)
                 if together:
                     values = pairs.room_in(stack[m])
-                    _evaluate(kernel, pairs.geometry, values)
-                    self.normalizers_.append(_normalize_training(normalize, kernel, pairs.geometry.Z, values))
+                    self.normalizers_.append(_fit_training(normalize, kernel, pairs.geometry, values))
                     pairs.put(values, stack[m])
                 else:
                     self.normalizers_.append(_learn_by_rows(normalize, kernel, pairs.geometry.Z))
@@ -559,6 +584,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         """Evaluate and normalize one kernel into `out`, (n_rows, n_basis)."""
         values = pairs.room_in(out)
         if len(values):
+            kernel = normalized_kernel(kernel, self.normalizers_[m])
             with _naming(self.kernel_names_[m]):
                 _evaluate(kernel, pairs.geometry, values)
                 if self.normalizers_[m]:
@@ -599,19 +625,22 @@ def _select(X: np.ndarray, view: View, rows: Any) -> np.ndarray:
     return np.ascontiguousarray(X[:, view.columns][rows])
 
 
-def _normalize_training(
-    normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray, values: np.ndarray
+def _fit_training(
+    normalize: tuple[str, ...], kernel: Kernel, geometry: PairwiseGeometry, values: np.ndarray
 ) -> list[Normalizer]:
-    """Learn the normalizations from the training kernel `values`, (n_train, n_train), and apply them to it."""
-    return fit_normalizers(normalize, values, _diagonal(kernel, train)) if normalize else []
+    """Write the normalized training kernel into `values`, (n_train, n_train), and return the normalizations."""
+    kernel, moved = move_origin(normalize, kernel, geometry.Z)
+    _evaluate(kernel, geometry, values)
+    return fit_normalizers(normalize, values, _diagonal(kernel, geometry.Z), moved) if normalize else []
 
 
 def _learn_by_rows(normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> list[Normalizer]:
     """Learn the normalizations without holding the training kernel."""
     if not normalize:
         return []
+    kernel, moved = move_origin(normalize, kernel, train)
     diagonal = _diagonal(kernel, train)
-    return fit_normalizers_by_rows(normalize, partial(_rows, kernel, train), diagonal)
+    return fit_normalizers_by_rows(normalize, partial(_rows, kernel, train), diagonal, moved)
 
 
 def _evaluate(kernel: Kernel, geometry: PairwiseGeometry, out: np.ndarray) -> None:
@@ -629,7 +658,9 @@ def _diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
 
 def _rows(kernel: Kernel, train: np.ndarray, index: Any) -> np.ndarray:
     """Return rows of the training kernel before normalization, (n_rows, n_train)."""
-    geometry = PairwiseGeometry(train[index], train)
+    rows = train[index]
+    is_whole = rows.shape == train.shape and np.may_share_memory(rows, train)
+    geometry = PairwiseGeometry(train if is_whole else rows, train)
     out = np.empty(geometry.shape)
     _evaluate(kernel, geometry, out)
     return out

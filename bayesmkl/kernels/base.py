@@ -89,6 +89,24 @@ class Kernel(BaseEstimator):
         """
         return np.ones(len(X))
 
+    def about(self, origin: np.ndarray) -> Kernel | None:
+        r"""Return the kernel whose feature space has its origin at the image of a point, if it has a formula.
+
+        It is :math:`k(x, z) - k(x, o) - k(o, z) + k(o, o)`, which centering turns into the same kernel as
+        :math:`k`, without a difference of large numbers.
+
+        Parameters
+        ----------
+        origin : ndarray of shape (n_features,)
+            The point :math:`o`.
+
+        Returns
+        -------
+        Kernel or None
+            None where there is no such formula.
+        """
+        return None
+
     @own_settings
     def __call__(self, X: Any, Z: Any) -> np.ndarray:
         """Compare the rows of `X` with the rows of `Z`.

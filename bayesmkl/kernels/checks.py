@@ -36,6 +36,7 @@ def check_kernel_stack(
     definiteness: bool = True,
     present: np.ndarray | None = None,
     self_similarity: np.ndarray | None = None,
+    lost: np.ndarray | None = None,
 ) -> None:
     """Check training kernels once: raise for NaN and infinity, warn once about everything doubtful.
 
@@ -54,6 +55,8 @@ def check_kernel_stack(
     self_similarity : ndarray of shape (n_kernels,), default=None
         Mean self-similarities, for kernels between samples and landmarks, which have no diagonal: they need be
         neither symmetric nor definite. None: the kernels are those among samples.
+    lost : ndarray of shape (n_kernels,), default=None
+        Rounding errors that centering has left, see `KernelBank.centering_errors`. None: none.
 
     Raises
     ------
@@ -81,7 +84,7 @@ def check_kernel_stack(
     """
     _check_shape(kernels, names, self_similarity)
     inspector = KernelInspector(
-        names, known_psd=known_psd, definiteness=definiteness, self_similarity=self_similarity
+        names, known_psd=known_psd, definiteness=definiteness, self_similarity=self_similarity, lost=lost
     )
     for m, kernel in enumerate(kernels):
         inspector.inspect(kernel, None if present is None else present[m])

@@ -10,6 +10,7 @@ import numpy as np
 from bayesmkl._numerics.validation import float_of, shown
 from bayesmkl.kernels.base import LARGEST, Kernel, is_positive
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
+from bayesmkl.kernels.moved import MovedPolynomial
 
 __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Polynomial", "Tanimoto"]
 
@@ -208,6 +209,21 @@ class Polynomial(Kernel):
         _power(values, int(self.degree))
         return values
 
+    def about(self, origin: np.ndarray) -> MovedPolynomial:
+        """Return the kernel with the image of a point as origin of its feature space; see `Kernel.about`.
+
+        Parameters
+        ----------
+        origin : ndarray of shape (n_features,)
+            The point.
+
+        Returns
+        -------
+        MovedPolynomial
+            A kernel that is called like this one.
+        """
+        return MovedPolynomial(origin, int(self.degree), float(self.offset))
+
 
 class Linear(Kernel):
     r"""Linear kernel :math:`x \cdot z`.
@@ -251,6 +267,21 @@ class Linear(Kernel):
             The squared lengths of the rows.
         """
         return squared_norms(X)
+
+    def about(self, origin: np.ndarray) -> MovedPolynomial:
+        """Return the kernel with the image of a point as origin of its feature space; see `Kernel.about`.
+
+        Parameters
+        ----------
+        origin : ndarray of shape (n_features,)
+            The point.
+
+        Returns
+        -------
+        MovedPolynomial
+            A kernel that is called like this one.
+        """
+        return MovedPolynomial(origin)
 
 
 class Cosine(Kernel):

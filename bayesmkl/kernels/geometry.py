@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from scipy.spatial.distance import cdist
 
-__all__ = ["PairwiseGeometry"]
+__all__ = ["PairwiseGeometry", "mean_row"]
 
 
 class PairwiseGeometry:
@@ -37,6 +37,7 @@ class PairwiseGeometry:
     def __init__(self, X: np.ndarray, Z: np.ndarray) -> None:
         self.X = X
         self.Z = Z
+        self._about: tuple[np.ndarray, PairwiseGeometry] | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -64,7 +65,23 @@ class PairwiseGeometry:
         of_z = squared_norms(self.Z)
         return (of_z if self.X is self.Z else squared_norms(self.X)), of_z
 
+    def about(self, origin: np.ndarray) -> PairwiseGeometry:
+        """Return the same rows with their columns measured from `origin`, shape (n_features,)."""
+        if self._about is None or not np.array_equal(self._about[0], origin):
+            self._about = origin, self._moved(origin)
+        return self._about[1]
+
+    def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
+        Z = self.Z - origin
+        return PairwiseGeometry(Z if self.X is self.Z else self.X - origin, Z)
+
 
 def squared_norms(X: np.ndarray) -> np.ndarray:
     """Return the squared length of each row of `X`, shape (n_rows,)."""
     return np.einsum("ij,ij->i", X, X)
+
+
+def mean_row(X: np.ndarray) -> np.ndarray:
+    """Return the mean of the rows of `X`, exactly where all of them are equal, shape (n_features,)."""
+    mean = X.mean(axis=0)
+    return mean + (X - mean).mean(axis=0)

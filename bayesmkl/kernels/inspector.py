@@ -28,6 +28,8 @@ ASYMMETRIC = 1e-8
 # Ratio of mean self-similarities. All weights share one prior, and a kernel that is 1e4 times larger than
 # another says the same with a weight 1e4 times smaller, a precision 1e8 times larger.
 SCALE_RATIO = 1e4
+# Rounding errors of a centered kernel, in units of its mean self-similarity, that results may begin to show.
+LOST = 1e-6
 TILE = 256
 
 
@@ -43,6 +45,7 @@ class _Finding(NamedTuple):
     near_identity: bool = False
     remote: bool = False  # from all landmarks
     asymmetric: bool = False
+    canceled: str = ""  # what centering has left
     indefinite: str = ""  # the range of its eigenvalues
     scale: float = 0.0  # mean |k(x, x)|
     fingerprint: np.ndarray | None = None  # K r / ||K||_F for one random r, (n_rows,)
@@ -63,6 +66,8 @@ class KernelInspector:
         For kernels between samples (rows) and landmarks (columns): the mean of :math:`k(x, x)`. Symmetry,
         definiteness and likeness to the identity mean nothing there; instead, samples have to resemble some
         landmark. None: the kernels compare the training samples with themselves.
+    lost : array-like of shape (n_kernels,), default=None
+        Rounding errors that centering has left, see `KernelBank.centering_errors`. None: none.
 
     Notes
     -----
@@ -94,6 +99,7 @@ class KernelInspector:
         known_psd: Any = None,
         definiteness: bool = True,
         self_similarity: Any = None,
+        lost: Any = None,
     ) -> None:
         self._names = list(names)
         self._known = (
@@ -101,6 +107,7 @@ class KernelInspector:
         )
         self._definiteness = definiteness
         self._similarity = None if self_similarity is None else np.asarray(self_similarity, dtype=np.float64)
+        self._lost = np.zeros(len(self._names)) if lost is None else np.asarray(lost, dtype=np.float64)
         self._findings: list[_Finding] = []
 
     def watch(self, kernels: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
@@ -144,11 +151,13 @@ class KernelInspector:
         size = check_entries(name, kernel, similarity)
         smallest, largest = kernel.min(), kernel.max()
         finding = _Finding(name, scale=float(size) if similarity is None else similarity)
+        if self._lost[m] > LOST:
+            finding = finding._replace(canceled=f"{name} (errors of up to {min(self._lost[m], 1.0):.0e})")
         if similarity is None and not known and self._definiteness and not is_semidefinite(kernel):
             shown = sum(bool(other.indefinite) for other in self._findings) < SHOWN
             finding = finding._replace(indefinite=f"{name} ({spectrum(kernel)})" if shown else name)
         if largest - smallest <= CONSTANT * size:
-            return finding._replace(constant=True)
+            return finding._replace(constant=not finding.canceled)
         if size < SMALLEST:
             return finding._replace(remote=True)
         square = float(np.vdot(kernel, kernel))
@@ -168,7 +177,7 @@ class KernelInspector:
         -----
         KernelQualityWarning
             Naming kernels that are near-identity, remote from all landmarks, constant, duplicate, asymmetric,
-            indefinite, or whose scales differ by orders of magnitude, each with a remedy.
+            canceled by centering, indefinite, or whose scales differ by orders of magnitude, each with a remedy.
         """
         findings = self._findings
         problems = (
@@ -177,6 +186,7 @@ class KernelInspector:
             _list("constant", findings),
             _duplicates(findings),
             _list("asymmetric", findings),
+            join([finding.canceled for finding in findings if finding.canceled]),
             join([finding.indefinite for finding in findings if finding.indefinite]),
             _scales(findings),
         )
@@ -223,6 +233,10 @@ PROBLEMS = (
     (
         "asymmetric",
         "Pass K = (K + K.T) / 2, and check that rows and columns hold the samples in the same order.",
+    ),
+    (
+        "short of digits after centering (nearly all of the kernel is common to all samples)",
+        "Center or standardize the features, or use a smaller width.",
     ),
     (
         "indefinite (no inner product in any feature space)",

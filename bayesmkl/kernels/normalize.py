@@ -3,6 +3,10 @@ r"""Normalizations of one kernel: statistics come from training data and are app
 * spherical: :math:`k(x,z) / \sqrt{k(x,x)\,k(z,z)}`, every sample at distance one from the origin;
 * trace: the mean of the training diagonal becomes one;
 * center: :math:`HKH` with :math:`H = I - 11^\top/N`, the training mean becomes the origin of feature space.
+
+Centering subtracts what all samples have in common. Where that is nearly everything, as of data far from zero, few
+digits are left. Kernels of inner products therefore move the origin of their feature space to the image of the mean
+sample before they are evaluated (`Kernel.about`): the centered kernel is the same, and nothing large is subtracted.
 """
 
 from __future__ import annotations
@@ -12,14 +16,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.geometry import mean_row
+
 __all__ = [
     "NORMALIZATIONS",
     "Center",
+    "Moved",
     "Spherical",
     "Trace",
     "check_normalize",
     "fit_normalizers",
     "fit_normalizers_by_rows",
+    "move_origin",
+    "normalized_kernel",
 ]
 
 # A centered self-similarity is a difference of numbers of the size of k(x, x), each with a few rounding
@@ -29,6 +39,8 @@ CENTER_NOISE = 64 * np.finfo(np.float64).eps
 # Cauchy-Schwarz: a sample with k(x, x) = 0 resembles nothing. More than this share of the largest
 # self-similarity is no rounding error.
 ZERO_ROW = 1e-6
+# Rounding errors of k(x, x) and of the means that are subtracted, in units of k(x, x).
+ENTRY_NOISE = 4 * np.finfo(np.float64).eps
 # Entries of the kernel that are looked at together where all of them are needed, 2 MB.
 BLOCK_ENTRIES = 2**18
 # Row and column means of a symmetric kernel differ by rounding errors alone.
@@ -108,6 +120,10 @@ class Center(NamedTuple):
     at_origin: (
         np.ndarray
     )  # positions of training samples that coincide with the mean up to rounding, mostly none
+    origin: np.ndarray | None = None  # sample to whose image the kernel moves its origin first, (n_columns,)
+    lost: float = (
+        0.0  # bound on the rounding errors of centered entries, in units of the mean self-similarity
+    )
 
     @classmethod
     def fit(cls, rows: Rows, diagonal: np.ndarray) -> Center:
@@ -118,13 +134,17 @@ class Center(NamedTuple):
             values = rows(block)
             row_means[block] = values.mean(axis=1)
             column_means += values.sum(axis=0) / n_train
-        if np.abs(column_means - row_means).max() <= SYMMETRIC * np.abs(row_means).max():
+        size = max(np.abs(row_means).max(), np.abs(diagonal).max())
+        if np.abs(column_means - row_means).max() <= SYMMETRIC * size:
             column_means = (
                 row_means.copy()
             )  # the same digits, so that the centered kernel is exactly symmetric
         grand_mean = float(column_means.mean())
         centered = _centered_diagonal(diagonal, row_means, grand_mean)
-        return cls(column_means, grand_mean, np.flatnonzero(centered == 0))
+        left, lost = float(np.abs(centered).mean()), ENTRY_NOISE * float(np.abs(diagonal).mean())
+        differ = bool(np.ptp(row_means) > 0.0)  # of a constant kernel nothing was to be left
+        lost = lost / left if left > 0.0 else float(differ)
+        return cls(column_means, grand_mean, np.flatnonzero(centered == 0), None, lost)
 
     def train_diagonal(self, diagonal: np.ndarray) -> np.ndarray:
         """Return the new self-similarities of the training samples, shape (n_train,)."""
@@ -180,7 +200,58 @@ def check_normalize(normalize: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def fit_normalizers(names: tuple[str, ...], kernel: np.ndarray, diagonal: np.ndarray) -> list[Normalizer]:
+class Moved(NamedTuple):
+    """What a kernel was before its origin moved."""
+
+    origin: np.ndarray  # where it moved to, (n_columns,)
+    diagonal: np.ndarray  # self-similarities before, (n_train,)
+
+
+def move_origin(names: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> tuple[Kernel, Moved | None]:
+    """Return the kernel to evaluate where the one of `names` that comes after is centering, and how it was moved.
+
+    Parameters
+    ----------
+    names : tuple of str
+        What `check_normalize` returns.
+    kernel : Kernel
+        Fitted.
+    train : ndarray of shape (n_train, n_columns)
+        What the kernel sees of training samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Gaussian, Linear
+    >>> from bayesmkl.kernels.normalize import move_origin
+    >>> X = np.array([[1e9], [1e9 + 2.0]])
+    >>> kernel, moved = move_origin(("center",), Linear(), X)
+    >>> moved.origin, kernel.diagonal(X)
+    (array([1.e+09]), array([1., 1.]))
+    >>> move_origin(("center",), Gaussian(), X)[1] is None  # its origin moves by no formula
+    True
+    """
+    if "center" not in names or "spherical" in names[: names.index("center")]:
+        return kernel, None
+    origin = mean_row(train)
+    moved = kernel.about(origin)
+    if moved is None:
+        return kernel, None
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused where it is used
+        return moved, Moved(origin, kernel.diagonal(train))
+
+
+def normalized_kernel(kernel: Kernel, normalizers: list[Normalizer]) -> Kernel:
+    """Return the kernel that fitted normalizers are applied to: itself, or with its origin moved."""
+    for normalizer in normalizers:
+        if isinstance(normalizer, Center) and normalizer.origin is not None:
+            return kernel.about(normalizer.origin) or kernel
+    return kernel
+
+
+def fit_normalizers(
+    names: tuple[str, ...], kernel: np.ndarray, diagonal: np.ndarray, moved: Moved | None = None
+) -> list[Normalizer]:
     """Fit each normalization on the result of the one before and apply it to `kernel` in place.
 
     Parameters
@@ -191,6 +262,8 @@ def fit_normalizers(names: tuple[str, ...], kernel: np.ndarray, diagonal: np.nda
         The training kernel; overwritten by the normalized one.
     diagonal : ndarray of shape (n_train,)
         Its self-similarities.
+    moved : Moved, default=None
+        What `move_origin` returns, where it gave the kernel another origin.
 
     Returns
     -------
@@ -209,13 +282,15 @@ def fit_normalizers(names: tuple[str, ...], kernel: np.ndarray, diagonal: np.nda
     """
     normalizers: list[Normalizer] = []
     for name in names:
-        normalizer = NORMALIZATIONS[name].fit(kernel.__getitem__, diagonal)
+        normalizer, moved = _fit(name, kernel.__getitem__, diagonal, moved)
         diagonal = normalizer.apply(kernel, diagonal)
         normalizers.append(normalizer)
     return normalizers
 
 
-def fit_normalizers_by_rows(names: tuple[str, ...], rows: Rows, diagonal: np.ndarray) -> list[Normalizer]:
+def fit_normalizers_by_rows(
+    names: tuple[str, ...], rows: Rows, diagonal: np.ndarray, moved: Moved | None = None
+) -> list[Normalizer]:
     """Do what `fit_normalizers` does without holding a kernel of (n_train, n_train) entries.
 
     Parameters
@@ -228,6 +303,8 @@ def fit_normalizers_by_rows(names: tuple[str, ...], rows: Rows, diagonal: np.nda
         none, "center" for all of them, block by block.
     diagonal : ndarray of shape (n_train,)
         The self-similarities.
+    moved : Moved, default=None
+        As in `fit_normalizers`.
 
     Returns
     -------
@@ -252,10 +329,20 @@ def fit_normalizers_by_rows(names: tuple[str, ...], rows: Rows, diagonal: np.nda
                 of_rows = normalizer.apply(values, of_rows)
             return values
 
-        normalizer = NORMALIZATIONS[name].fit(normalized, current)
+        normalizer, moved = _fit(name, normalized, current, moved)
         current = normalizer.train_diagonal(current)
         normalizers.append(normalizer)
     return normalizers
+
+
+def _fit(name: str, rows: Rows, diagonal: np.ndarray, moved: Moved | None) -> tuple[Normalizer, Moved | None]:
+    """Fit one normalization; return it with what is still to be known about a moved origin."""
+    if moved is None or name not in ("trace", "center"):
+        return NORMALIZATIONS[name].fit(rows, diagonal), moved
+    if name == "center":
+        return Center.fit(rows, diagonal)._replace(origin=moved.origin), None
+    trace = Trace.fit(rows, moved.diagonal)  # its mean is that of the kernel as it was
+    return trace, moved._replace(diagonal=trace.train_diagonal(moved.diagonal))
 
 
 def _blocks(n_rows: int, n_train: int) -> list[slice]:

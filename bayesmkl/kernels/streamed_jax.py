@@ -30,17 +30,23 @@ __all__ = ["KernelBlocks", "shard_bank", "stream"]
 CPU_ENTRIES, ENTRIES = 2**20, 2**26
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["parameter", "normalizers"], meta_fields=["formula"])
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["parameter", "normalizers", "origin"],
+    meta_fields=["formula"],
+)
 @dataclass(frozen=True)
 class Family:
     """The kernels of one formula on the views of one group.
 
-    `parameter` has shape (n_views, n_each); fields of the normalizers have these two axes first.
+    `parameter` has shape (n_views, n_each); fields of the normalizers have these two axes first. `origin` is None, or
+    where the kernels of each view have their origin, (n_views, n_columns).
     """
 
     formula: Formula
     parameter: Any
     normalizers: tuple[Any, ...]
+    origin: Any
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["columns", "basis", "families"], meta_fields=[])
@@ -136,7 +142,7 @@ def _parts(groups: tuple[Group, ...], x: Any) -> Iterator[DenseStack]:
     for group in groups:
         geometry = Geometry(jnp.moveaxis(x[:, group.columns], 1, 0), group.basis)
         for family in group.families:
-            kernels, diagonal = evaluate(family.formula, geometry, family.parameter)
+            kernels, diagonal = evaluate(family.formula, geometry, family.parameter, family.origin)
             for normalizer in family.normalizers:
                 kernels, diagonal = normalized(normalizer, kernels, diagonal)
             yield DenseStack(kernels.reshape(-1, *kernels.shape[2:]))
@@ -291,13 +297,24 @@ def _family(bank: KernelBank, formula: Formula, index: np.ndarray, parameter: np
     steps = zip(*(bank.normalizers_[m] for m in index.flat), strict=True)
     stacked = (_stacked(list(step), index.shape, len(bank.basis_)) for step in steps)
     return Family(
-        formula, parameter.reshape(index.shape), tuple(step for step in stacked if step is not None)
+        formula,
+        parameter.reshape(index.shape),
+        tuple(step for step in stacked if step is not None),
+        _origin(bank, index[:, 0]),
     )
+
+
+def _origin(bank: KernelBank, kernels: np.ndarray) -> np.ndarray | None:
+    """Return where kernels, one of each view, have moved their origin to, (n_views, n_columns), if they have."""
+    origins = [step.origin for m in kernels for step in bank.normalizers_[m] if isinstance(step, Center)]
+    moved = [origin for origin in origins if origin is not None]
+    return np.stack(moved) if moved else None
 
 
 def _stacked(step: list[Any], shape: tuple[int, ...], n_train: int) -> Any:
     """One normalization of several kernels with leading axes of `shape`; None where it changes nothing."""
-    fields = dict(zip(type(step[0])._fields, zip(*step, strict=True), strict=True))
+    names = type(step[0])._fields[:3] if isinstance(step[0], Center) else type(step[0])._fields
+    fields = {name: [getattr(one, name) for one in step] for name in names}
     if isinstance(step[0], Spherical) and all(
         np.array_equal(norms, [1.0]) for norms in fields["inverse_norms"]
     ):

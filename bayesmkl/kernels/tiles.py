@@ -18,7 +18,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.normalize import Normalizer, Spherical
+from bayesmkl.kernels.normalize import Normalizer, Spherical, normalized_kernel
 
 __all__ = ["KernelTiles", "Room"]
 
@@ -54,9 +54,9 @@ class Room:
 class _RoomyGeometry(PairwiseGeometry):
     """Write distances and inner products into memory that is there: fresh pages cost as much as their contents."""
 
-    def __init__(self, X: np.ndarray, Z: np.ndarray, room: Room) -> None:
+    def __init__(self, X: np.ndarray, Z: np.ndarray, room: Room, products: str = "inner products") -> None:
         super().__init__(X, Z)
-        self._room = room
+        self._room, self._products = room, products
 
     @cached_property
     def squared_distances(self) -> np.ndarray:
@@ -69,7 +69,10 @@ class _RoomyGeometry(PairwiseGeometry):
 
     @cached_property
     def inner_products(self) -> np.ndarray:
-        return np.matmul(self.X, self.Z.T, out=self._room.array("inner products", len(self.X)))
+        return np.matmul(self.X, self.Z.T, out=self._room.array(self._products, len(self.X)))
+
+    def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
+        return _RoomyGeometry(self.X - origin, self.Z - origin, self._room, "moved inner products")
 
 
 class _Member(NamedTuple):
@@ -170,7 +173,8 @@ class KernelTiles:
 
 
 def _member(bank: KernelBank, m: int, place: int) -> _Member:
-    kernel, normalizers = bank.kernels_[m], bank.normalizers_[m]
+    normalizers = bank.normalizers_[m]
+    kernel = normalized_kernel(bank.kernels_[m], normalizers)
     if type(kernel).diagonal is Kernel.diagonal and all(map(_keeps_unit_diagonal, normalizers)):
         normalizers = []  # k(x, x) is 1 for every row
     return _Member(place, bank.kernel_names_[m], kernel, normalizers)

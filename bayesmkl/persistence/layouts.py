@@ -40,16 +40,16 @@ def _from_1(part: Any) -> None:
             _add(part, storage_="dense", kernel_bytes_=n_bytes, training_factors_=None)
 
 
+def _from_2(part: Any) -> None:
+    """Before the paper's threshold had a name, None stood for it; and no `Center` had moved its origin, its default."""
+    if isinstance(part, LDMKLClassifier) and part.threshold is None:
+        part.threshold = "paper"
+
+
 def _add(part: Any, **attributes: Any) -> None:
     for name, value in attributes.items():
         if not hasattr(part, name):
             setattr(part, name, value)
-
-
-def _from_2(part: Any) -> None:
-    """Before the paper's threshold had a name, None stood for it."""
-    if isinstance(part, LDMKLClassifier) and part.threshold is None:
-        part.threshold = "paper"
 
 
 STEPS: dict[int, Callable[[Any], None]] = {1: _from_1, 2: _from_2}

@@ -72,7 +72,8 @@ class CheckedKernels(BaseMKL):
                 f"`X`: not positive semidefinite: {describe_indefinite(stack.kernels, names, found)}. Leave such "
                 'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
             )
-        check_kernel_stack(stack.kernels, names, known_psd=known_psd, definiteness=False)
+        lost = None if self.kernel_bank_ is None else self.kernel_bank_.centering_errors()
+        check_kernel_stack(stack.kernels, names, known_psd=known_psd, definiteness=False, lost=lost)
         self.clipping_ = fit_clipping(stack.kernels, found) if found else None
         return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
 
