@@ -30,6 +30,7 @@ from bayesmkl._numerics.warn import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.checks import check_kernel_stack
+from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns, refuse_shuffled_rows
 from bayesmkl.kernels.factored import factored_rows, has_factored_rows
 from bayesmkl.kernels.presence import check_some_view, stack_with_absent
 from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
@@ -261,6 +262,8 @@ class BaseMKL(BaseEstimator):
     def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         y = self._check_data(X, y, check)
         with self._naming_missing_views(), naming("X"):
+            refuse_shuffled_rows(X)
+            self._column_labels = column_labels(X)  # of kernels: the training samples
             X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check)
         if X.ndim > 3 or X.shape[0] != X.shape[1] or X.size == 0:
             raise ValueError(
@@ -364,7 +367,10 @@ class BaseMKL(BaseEstimator):
         check_samples(X)
         with self._naming_missing_views(), naming("X"):
             if self.kernel_bank_ is not None:
-                return validate_data(self, X, reset=False, order="C", **options)
+                values = validate_data(self, X, reset=False, order="C", **options)
+                self.kernel_bank_.check_columns(X)
+                return values
+            refuse_other_columns(X, self._column_labels)
             X = check_array(X, allow_nd=True, estimator=self, input_name="X", **options)
         self._check_row_shape(X.shape)
         return X

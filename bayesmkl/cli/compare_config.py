@@ -6,7 +6,6 @@ import inspect
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from sklearn import model_selection
 from sklearn.base import is_classifier
@@ -24,6 +23,7 @@ from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_co
 from bayesmkl.evaluation.scoring import METRICS
 from bayesmkl.evaluation.study import DataRef, ModelSpec, Study, fetched, from_file, label_columns
 from bayesmkl.kernels import KernelBank
+from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import resolve_views
 
 __all__ = ["Config", "read_config"]
@@ -199,9 +199,8 @@ def _check_views(config: Section, datasets: dict[str, DataRef], models: dict[str
         for name, ref in datasets.items():
             with config.blamed(f"models.{model}.kernels"):
                 data = ref()
-                names = np.array(data.X.columns) if isinstance(data.X, pd.DataFrame) else None
                 try:
-                    resolve_views(bank.views, data.X.shape[1], names)
+                    resolve_views(bank.views, data.X.shape[1], column_labels(data.X))
                 except ValueError as error:
                     raise ValueError(f"data set {name!r}: {error}") from error
 

@@ -20,6 +20,7 @@ from bayesmkl._numerics.validation import check_choice, check_integer
 from bayesmkl.kernels.adapters import as_kernels
 from bayesmkl.kernels.base import Kernel, check_range
 from bayesmkl.kernels.cache import current_cache
+from bayesmkl.kernels.column_labels import column_labels, have_same_columns, refuse_other_columns
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.landmarks import SELECTIONS, choose_landmarks
@@ -64,7 +65,8 @@ class KernelBank(TransformerMixin, BaseEstimator):
     views : "all", "each", "all+each" or dict, default="all"
         The columns that kernels see: all of them, each on its own, or both; or ``{view name: columns}``,
         where columns are names (of a pandas or polars DataFrame), positions, a slice, a boolean mask, or one
-        name or position. Every kernel is evaluated on every view.
+        name or position. Whole numbers are positions; they are refused where a DataFrame has them as labels of
+        other columns. Every kernel is evaluated on every view.
     normalize : "spherical", "trace", "center", None or a sequence of these, default="spherical"
         * "spherical": unit self-similarity, ``k(x, z) / sqrt(k(x, x) k(z, z))``. A sample without any
           self-similarity (a row of zeros under a linear kernel) gets a row of zeros.
@@ -113,7 +115,10 @@ class KernelBank(TransformerMixin, BaseEstimator):
     n_features_in_ : int
         Number of columns seen by `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Column names, where `fit` saw a DataFrame.
+        Column names, where `fit` saw a DataFrame whose columns have names.
+    column_labels_ : list or None
+        Labels of the columns of a DataFrame as plain values, be they text, whole numbers or tuples; those of later
+        frames must be the same. None after an array.
 
     Notes
     -----
@@ -285,8 +290,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         TypeError
             If `kernels` holds what is no kernel.
         """
-        names = getattr(X, "columns", None)
-        views = resolve_views(self.views, X.shape[1], None if names is None else np.array(list(names)))
+        views = resolve_views(self.views, X.shape[1], column_labels(X))
         n_train, landmarks = X.shape[0], self.landmarks
         n_basis = (
             n_train if landmarks is None else landmarks if isinstance(landmarks, Integral) else len(landmarks)
@@ -440,7 +444,26 @@ class KernelBank(TransformerMixin, BaseEstimator):
         finite = "allow-nan" if self.missing_views == "keep" else True
         check_samples(X)
         with naming("X"):
-            return validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
+            values = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
+        if options.get("reset", True):
+            self.column_labels_ = column_labels(X)
+        self.check_columns(X)
+        return values
+
+    def check_columns(self, X: Any) -> None:
+        """Refuse a frame with other columns than `fit` saw, or in another order, whatever their labels are.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            What has no labels passes.
+
+        Raises
+        ------
+        ValueError
+            With the labels that are new or missing.
+        """
+        refuse_other_columns(X, self.column_labels_)
 
     def _learn(self, X: Any, keep: bool) -> np.ndarray:
         normalize = check_normalize(self.normalize)
@@ -450,7 +473,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
             check_integer("random_state", self.random_state, low=0)
         functions = as_kernels(self.kernels)
         X_train = self._validate(X, copy=True)  # the caller may change theirs
-        views = resolve_views(self.views, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        views = resolve_views(self.views, self.n_features_in_, self.column_labels_)
         for view in views:
             check_range("X", X_train[:, view.columns])
         landmarks = self._choose_landmarks(X_train, views, functions)
@@ -479,10 +502,10 @@ class KernelBank(TransformerMixin, BaseEstimator):
                 '`landmarks` must be None with `missing_views="keep"`: a landmark has all views. Leave out samples '
                 "that lack views, or compare with all training samples."
             )
-        names = list(getattr(self.landmarks, "columns", ()))
-        if names and names != list(getattr(self, "feature_names_in_", names)):
+        labels = column_labels(self.landmarks)
+        if not have_same_columns(labels, self.column_labels_):
             raise ValueError(
-                f"`landmarks` must have the columns of `X`, in their order; got {names}. Select them: "
+                f"`landmarks` must have the columns of `X`, in their order; got {labels}. Select them: "
                 "`landmarks[X.columns]`."
             )
         columns = np.unique(np.concatenate([view.columns for view in views]))

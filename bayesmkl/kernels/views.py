@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.given import check_numbers, refuse_unevaluated
+from bayesmkl.kernels.column_labels import are_default
 
 __all__ = ["View", "check_samples", "refuse_text_columns", "resolve_views"]
 
@@ -24,7 +25,7 @@ class View(NamedTuple):
     columns: np.ndarray  # their positions, (n_columns,)
 
 
-def resolve_views(views: Any, n_features: int, feature_names: np.ndarray | None) -> list[View]:
+def resolve_views(views: Any, n_features: int, labels: Sequence[Any] | None) -> list[View]:
     """Turn the `views` argument of a bank into named groups of column positions.
 
     Parameters
@@ -33,8 +34,8 @@ def resolve_views(views: Any, n_features: int, feature_names: np.ndarray | None)
         Columns are feature names, positions, a slice, a boolean mask, or a single name or position.
     n_features : int
         Number of columns of the data.
-    feature_names : ndarray of shape (n_features,) or None
-        Column names of a DataFrame; without them columns are called x0, x1, ...
+    labels : sequence of length n_features or None
+        Column labels of a DataFrame; without them, or if they only count, columns are called x0, x1, ...
 
     Returns
     -------
@@ -53,12 +54,9 @@ def resolve_views(views: Any, n_features: int, feature_names: np.ndarray | None)
     [View(name='size', columns=array([0, 2])), View(name='shape', columns=array([3, 4]))]
     """
     whole = [View("all", np.arange(n_features))]
-    labels = (
-        [f"x{j}" for j in range(n_features)]
-        if feature_names is None
-        else [str(name) for name in feature_names]
-    )
-    each = [View(label, np.array([j])) for j, label in enumerate(labels)]
+    nameless = labels is None or are_default(labels)
+    called = [f"x{j}" for j in range(n_features)] if nameless else [str(label) for label in labels or ()]
+    each = [View(name, np.array([j])) for j, name in enumerate(called)]
     if isinstance(views, str) and views in ("all", "each", "all+each"):
         return {"all": whole, "each": each, "all+each": whole + each}[views]
     if not isinstance(views, Mapping):
@@ -69,15 +67,13 @@ def resolve_views(views: Any, n_features: int, feature_names: np.ndarray | None)
         raise ValueError(
             '`views` must name at least one view; got an empty mapping. Use "all" for all columns.'
         )
-    labels = [str(name) for name in views]
-    if len(set(labels)) < len(labels):
-        raise ValueError(f"`views` must have different names; got {labels}.")
-    return [
-        View(str(name), _columns(name, wanted, n_features, feature_names)) for name, wanted in views.items()
-    ]
+    names = [str(name) for name in views]
+    if len(set(names)) < len(names):
+        raise ValueError(f"`views` must have different names; got {names}.")
+    return [View(str(name), _columns(name, wanted, n_features, labels)) for name, wanted in views.items()]
 
 
-def _columns(view: Any, wanted: Any, n_features: int, feature_names: np.ndarray | None) -> np.ndarray:
+def _columns(view: Any, wanted: Any, n_features: int, labels: Sequence[Any] | None) -> np.ndarray:
     if isinstance(wanted, slice):
         if any(isinstance(bound, str) for bound in (wanted.start, wanted.stop)):
             raise ValueError(
@@ -97,9 +93,7 @@ def _columns(view: Any, wanted: Any, n_features: int, feature_names: np.ndarray 
                 )
             columns = np.flatnonzero(items)
         else:
-            columns = np.array(
-                [_position(view, item, n_features, feature_names) for item in items], dtype=np.intp
-            )
+            columns = np.array([_position(view, item, n_features, labels) for item in items], dtype=np.intp)
     if len(columns) == 0:
         raise ValueError(
             f"`views[{view!r}]` selects no column; got {wanted!r}. Give it columns or leave it out."
@@ -107,24 +101,29 @@ def _columns(view: Any, wanted: Any, n_features: int, feature_names: np.ndarray 
     return columns
 
 
-def _position(view: Any, item: Any, n_features: int, feature_names: np.ndarray | None) -> int:
+def _position(view: Any, item: Any, n_features: int, labels: Sequence[Any] | None) -> int:
     if isinstance(item, str):
-        if feature_names is None:
+        if labels is None or are_default(labels):
             raise ValueError(
                 f"`views[{view!r}]` names the column {item!r}, but `X` has no column names. "
                 "Pass a DataFrame, or give the column's position."
             )
-        found = np.flatnonzero(feature_names == item)
-        if len(found) == 0:
-            close = get_close_matches(item, [str(name) for name in feature_names])
+        if item not in labels:
+            close = get_close_matches(item, [label for label in labels if isinstance(label, str)])
             hint = (
                 f"did you mean {', '.join(map(repr, close))}?"
                 if close
-                else f"the columns are {list(feature_names)}."
+                else f"the columns are {list(labels)}."
             )
             raise ValueError(f"`views[{view!r}]` names the column {item!r}, which `X` does not have; {hint}")
-        return int(found[0])
+        return labels.index(item)
     is_position = isinstance(item, Integral) and not isinstance(item, bool)
+    if is_position and labels is not None and item in labels and labels.index(item) != item:
+        raise ValueError(
+            f"`views[{view!r}]` has {item!r}, which is the label of the column at position {labels.index(item)} of "
+            "`X`, while views count positions. Give columns names that are text, `X.columns.astype(str)`, or pass an "
+            "array."
+        )
     if is_position and -n_features <= int(item) < n_features:
         return int(item) % n_features
     raise ValueError(

@@ -21,8 +21,8 @@ from bayesmkl.persistence.parts import every_part
 __all__ = ["check_consistent"]
 
 OF_FITTED_BANK = (
-    "X_train_", "kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "landmarks_", "n_features_in_",
-    "n_kernels_", "normalizers_", "present_", "views_",
+    "X_train_", "column_labels_", "kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "landmarks_",
+    "n_features_in_", "n_kernels_", "normalizers_", "present_", "views_",
 )  # fmt: skip
 OF_FITTED_MODEL = ("dual_coef_", "kernel_bank_", "n_features_in_", "n_kernels_in_")
 
@@ -60,6 +60,8 @@ def _faults_of_bank(bank: KernelBank) -> Iterator[str]:
     n_kernels, n_features = bank.n_kernels_, bank.n_features_in_
     for name in ("kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "normalizers_"):
         yield from _wrong(name, len(getattr(bank, name)), n_kernels)
+    if bank.column_labels_ is not None:
+        yield from _wrong("column_labels_", len(bank.column_labels_), n_features)
     for name in ("X_train_", "landmarks_"):
         points = getattr(bank, name)
         if points is not None:

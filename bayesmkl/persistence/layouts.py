@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from bayesmkl._estimator import BaseMKL
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.discriminative import LDMKLClassifier
 from bayesmkl.kernels import KernelBank
@@ -41,7 +42,18 @@ def _from_1(part: Any) -> None:
 
 
 def _from_2(part: Any) -> None:
-    """Before the paper's threshold had a name, None stood for it; and no `Center` had moved its origin, its default."""
+    """Before columns had labels other than names, and before the threshold of LD-MKL's paper had a name.
+
+    Nothing is known of such labels. `Center` says by default that it moved no origin.
+    """
+    if isinstance(part, KernelBank) and hasattr(part, "normalizers_"):
+        names = getattr(part, "feature_names_in_", None)
+        _add(part, column_labels_=None if names is None else list(names))
+    elif isinstance(part, BaseMKL) and hasattr(part, "kernel_names_"):
+        if part.kernel_bank_ is None:
+            _add(part, _column_labels=None)
+        if hasattr(part, "n_gate_features_"):
+            _add(part, _gate_labels=None)
     if isinstance(part, LDMKLClassifier) and part.threshold is None:
         part.threshold = "paper"
 

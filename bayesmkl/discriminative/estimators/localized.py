@@ -22,6 +22,7 @@ from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
+from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.stack import DenseStack
 from bayesmkl.kernels.views import check_samples
 
@@ -467,7 +468,10 @@ class FeatureGates(BaseLocalized):
 
     def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
         """Return `gate_features`, or `X` itself where there are none."""
+        if fitting:
+            self._gate_labels = column_labels(gate_features)
         if gate_features is not None:
+            refuse_other_columns(gate_features, self._gate_labels, "gate_features")
             features = self._check_features(gate_features, n_rows)
         elif X is not None:
             features = X
