@@ -284,6 +284,11 @@ class TestFriedmanAndNemenyi:
         ours = [critical_difference(k, 10) / np.sqrt(k * (k + 1) / 60) for k in range(2, 11)]
         assert ours == pytest.approx(printed, abs=1.1e-3)
 
+    def test_says_how_to_get_scikit_posthocs(self, several, monkeypatch):
+        monkeypatch.setitem(sys.modules, "scikit_posthocs", None)
+        with pytest.raises(ImportError, match=r"Nemenyi's test needs scikit-posthocs"):
+            nemenyi(several)
+
     def test_averages_the_splits_of_a_data_set(self, several):
         means = several.groupby(level=0, sort=False).mean()
         assert friedman(several).statistic == friedman(means).statistic
@@ -346,6 +351,29 @@ class TestDegenerate:
         table = pairwise(pd.DataFrame({"A": first, "B": second}), "paired_t")
         assert table.loc[0, "better"] == "A"
         assert table.loc[0, "note"] == "the same difference in every split"
+
+    @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+    @pytest.mark.parametrize("size", [1e-9, 2e-12])
+    def test_small_differences_above_rounding_count(self, unit, size):
+        steps = np.arange(1, 9)
+        second = np.full(8, unit)
+        first = second + unit * size * steps  # all apart, all of one sign
+        n = wilcoxon(first, second)
+        assert (n.p_value, n.statistic) == (2.0**-7, 0.0)
+        exact, ours = stats.ttest_1samp(steps, 0.0), paired_t(first, second)
+        assert ours.difference == pytest.approx(4.5 * unit * size, rel=1e-3)  # rounded at 1e-16 of the scores
+        assert (ours.statistic, ours.p_value) == pytest.approx((exact.statistic, exact.pvalue), rel=1e-3)
+        pattern = np.array([1, 1, -1, 1, 1, 1, 2, 2])  # ties stay ties
+        tied = stats.wilcoxon(pattern, method="exact", zero_method="zsplit")
+        assert wilcoxon(second + unit * size * pattern, second).statistic == tied.statistic == 3.5
+
+    @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+    @pytest.mark.parametrize("size", [4e-14, 1e-15])
+    def test_differences_of_the_size_of_rounding_do_not_count(self, unit, size):
+        first, second = unit * (1.0 + size * np.arange(1, 9)), np.full(8, unit)
+        assert (first > second).all()
+        for result in (paired_t(first, second), corrected_t(first, second, RATIO), wilcoxon(first, second)):
+            assert (result.difference, result.p_value) == (0.0, 1.0)
 
     @pytest.mark.parametrize("test", [paired_t, wilcoxon])
     def test_one_split(self, test):
@@ -432,6 +460,20 @@ class TestPairwise:
         means = several.groupby(level=0, sort=False).mean()
         assert table.loc[("B", "C"), "p_value"] == wilcoxon(means["B"], means["C"]).p_value
 
+    def test_two_results_are_enough_for_a_test(self, several):
+        several = several.loc["one"].iloc[:4]
+        several.iloc[2:] = np.nan
+        table = pairwise(several, "paired_t", correction=None)
+        expected = stats.ttest_rel(several["A"].iloc[:2], several["B"].iloc[:2])
+        assert table.loc[0, "p_value"] == pytest.approx(expected.pvalue, abs=1e-12)
+        assert (table["n"] == 2).all()
+
+    def test_equal_means_have_no_winner_though_signs_differ_significantly(self):
+        scores = pd.DataFrame({"A": np.r_[np.full(19, 0.75), 0.25], "B": np.r_[np.full(19, 0.5), 5.0]})
+        table = pairwise(scores, "wilcoxon")
+        assert table.loc[0, "p_adjusted"] < 0.001
+        assert (table.loc[0, "difference"], table.loc[0, "better"]) == (0.0, "")
+
     def test_splits_do_not_stand_in_for_data_sets(self, several):
         with pytest.raises(ValueError, match=r"`over`: a comparison over data sets needs at least two"):
             pairwise(several.loc[["one"]], "wilcoxon", over="datasets")
@@ -498,6 +540,13 @@ class TestWins:
         assert totals.index[-1] == "B"  # the larger is the worse
         assert win_matrix(table).loc["A", "B"] == "2-0-0"
         assert win_matrix(table).loc["A", "A"] == "—"
+
+    def test_bayesian_wins_are_those_of_the_pairs(self, several):
+        pytest.importorskip("baycomp")
+        table = wins(several, "bayesian", test_train_ratio=RATIO).set_index(["model", "opponent"])
+        better = pairwise(several, "bayesian", test_train_ratio=RATIO)["better"]
+        assert table["wins"].sum() == (better == "B").sum() == 9
+        assert (table.loc["B", "wins"] == 3).all()
 
     def test_ranks_are_no_wins(self, several):
         with pytest.raises(ValueError, match=r"`test` must be one of .*got 'nemenyi'"):

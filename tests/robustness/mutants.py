@@ -4,7 +4,8 @@
 
 mutmut 3 writes all mutants of a module into a copy of the tree; each runs the tests that reach its function, in a
 process of its own, and is killed if one of them fails. A mutant that runs three times as long as the tests do, and
-four seconds more, counts as killed too. Needs the extra `mutants`.
+four seconds more, counts as killed too. Changes of nothing but the wording of a message are left out. Needs the extra
+`mutants`.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT / "docs" / "_generated" / "mutants.inc"
 COPIED = ("bayesmkl", "tests", "conftest.py", "pyproject.toml")
+NAMES = "meant.json"  # names of the mutants that are more than a message, by module
+COLUMNS = ("mutants", "tried", "killed", "late", "survived")
 # What mutmut writes for the exit status of pytest, or the signal that ended it.
 KILLED, SURVIVED, UNTESTED, TIMED_OUT = (1, 3), (0,), (5, 33), (-24, 24, 36, 152, 255)
 SETTINGS = """
 [tool.mutmut]
 source_paths = ["bayesmkl"]
-only_mutate = ["{module}"]
+only_mutate = {modules}
 pytest_add_cli_args = {switches}
 pytest_add_cli_args_test_selection = {tests}
 also_copy = ["conftest.py"]
@@ -41,23 +44,64 @@ timeout_multiplier = 3.0
 UNUSED = ("cacheprovider", "unraisableexception", "threadexception")
 SWITCHES = ["-o", "addopts=", *(word for name in UNUSED for word in ("-p", f"no:{name}"))]
 LIST = """
-import pathlib, sys
+import ast, pathlib, sys
 from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.utils.format_utils import get_mutant_name
-path = pathlib.Path(sys.argv[1])
-for name in mutate_file_contents(str(path), path.read_text()).mutant_names:
-    print(get_mutant_name(path, name))
+
+class Silenced(ast.NodeTransformer):
+    "Forget what errors and warnings say, and texts of several words"
+
+    def visit_FunctionDef(self, node):
+        node.name = ""
+        return self.generic_visit(node)
+
+    def visit_Raise(self, node):
+        if isinstance(node.exc, ast.Call):
+            node.exc.args, node.exc.keywords = [], []
+        return self.generic_visit(node)
+
+    def visit_Call(self, node):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if "warn" in name:
+            node.args = node.args[1:]
+        return self.generic_visit(node)
+
+    def visit_Constant(self, node):
+        is_prose = isinstance(node.value, str) and " " in node.value.strip()
+        return ast.Constant("") if is_prose else node
+
+for path in map(pathlib.Path, sys.argv[1:]):
+    mutated = mutate_file_contents(str(path), path.read_text())
+    functions = {f.name: f for f in ast.walk(ast.parse(mutated.code)) if isinstance(f, ast.FunctionDef)}
+    meaning = lambda name: ast.dump(Silenced().visit(functions[name]))
+    originals = {}
+    for name in mutated.mutant_names:
+        original = name.partition("__mutmut_")[0] + "__mutmut_orig"
+        if original not in originals:
+            originals[original] = meaning(original)
+        if meaning(name) != originals[original]:
+            print(path, get_mutant_name(path, name))
 """
 
 
 class Target(NamedTuple):
-    """A module and the quick tests of it."""
+    """A module, or several of a folder, and the quick tests of it."""
 
     group: str
-    module: str
+    modules: tuple[str, ...]
     tests: tuple[str, ...]
     functions: tuple[str, ...] = ()  # all
     keywords: str = ""  # of the tests
+    sample: int | None = None  # at most so many mutants of each module
+
+    def label(self) -> str:
+        """Return how the table names it."""
+        if len(self.modules) > 1:
+            folder = Path(self.modules[0]).parent
+            stems = ", ".join(Path(module).stem for module in self.modules)
+            return f"`{folder.relative_to('bayesmkl')}/`: {stems}"
+        functions = f": {', '.join(self.functions)}" if self.functions else ""
+        return f"`{self.modules[0].removeprefix('bayesmkl/')}`{functions}"
 
 
 NUMPY = "not jax"  # the same formulas run on JAX, where each test compiles first
@@ -65,21 +109,36 @@ NUMPY = "not jax"  # the same formulas run on JAX, where each test compiles firs
 
 def _numerics(name: str, keywords: str = "", tests: tuple[str, ...] = ()) -> Target:
     tests = tests or (f"tests/numerics/test_{name}.py",)
-    return Target("numerics", f"bayesmkl/_numerics/{name}.py", tests, keywords=keywords)
+    return Target("numerics", (f"bayesmkl/_numerics/{name}.py",), tests, keywords=keywords)
 
 
 def _discriminative(group: str, name: str, tests: tuple[str, ...], functions: tuple[str, ...] = ()) -> Target:
     tests = tuple(f"tests/{test}.py" for test in tests)
-    return Target(group, f"bayesmkl/discriminative/{name}.py", tests, functions)
+    return Target(group, (f"bayesmkl/discriminative/{name}.py",), tests, functions)
+
+
+def _sampled(group: str, folder: str, names: str, tests: str, sample: int, keywords: str = "") -> Target:
+    modules = tuple(f"bayesmkl/{folder}/{name}.py" for name in names.split())
+    return Target(
+        group, modules, tuple(f"tests/{test}.py" for test in tests.split()), keywords=keywords, sample=sample
+    )
 
 
 BEMKL = ("sweeps", "elbo", "carry", "padding")
 SVM = ("discriminative/test_svm", "robustness/test_stress_svm")
 SAMKL = ("discriminative/test_samkl",)
+POSTERIORS = " ".join(
+    f"posterior/test_{name}"
+    for name in (
+        *("arviz", "convert", "diagnose", "importance", "leave_one_out", "outputs", "reliability", "sample"),
+        *("shared_models", "summary"),
+    )
+)
+PAGES = "evaluation/test_plots_of_comparisons evaluation/test_report"
 TARGETS = (
     Target(
         "binary BEMKL",
-        "bayesmkl/bemkl/binary.py",
+        ("bayesmkl/bemkl/binary.py",),
         tuple(f"tests/bemkl/test_{name}.py" for name in BEMKL),
         keywords=NUMPY,
     ),
@@ -107,14 +166,96 @@ TARGETS = (
     _numerics("units"),
     _numerics("validation"),
     _numerics("warn", tests=("tests/numerics/test_warn.py", "tests/robustness/test_threads_together.py")),
+    _sampled(
+        "posteriors",
+        "posterior",
+        "calibration compare competing importance leave_one_out marginal mixing predictive_checks psis refine "
+        "reliability sensitivity",
+        POSTERIORS,
+        5,
+    ),
+    _sampled(
+        "posteriors",
+        "posterior",
+        "convert diagnose evaluated files fitted one_output report sample samplers summary",
+        POSTERIORS,
+        4,
+    ),
+    _sampled(
+        "posteriors",
+        "posterior",
+        "axes chain_plots check_plots comparison_plots plots prediction_plots uncertainty_plots",
+        "posterior/test_plots posterior/test_chain_plots posterior/test_check_plots posterior/test_comparison_plots "
+        "posterior/test_uncertainty_plots",
+        4,
+    ),
+    _sampled(
+        "comparisons",
+        "evaluation",
+        "_peak facts metrics named_metrics predictions progress scoring",
+        "evaluation/test_metrics evaluation/test_scoring evaluation/test_compare_models",
+        5,
+        "not two_processes",
+    ),
+    _sampled(
+        "comparisons",
+        "evaluation",
+        "compare comparison jobs journal runner study workers",
+        "evaluation/test_compare_models evaluation/test_report",
+        5,
+        "not two_processes",
+    ),
+    _sampled(
+        "comparisons",
+        "evaluation/significance",
+        "pairs pairwise_table ranks win_counts",
+        "evaluation/test_significance",
+        8,
+    ),
+    _sampled("comparisons", "evaluation/plots", "pairs parts ranks scores", PAGES, 4),
+    _sampled("comparisons", "evaluation/report", "__init__ analysis tables", PAGES, 4),
+    _sampled("streamed kernels", "kernels", "streamed streamed_jax", "kernels/test_streamed", 12),
+    _sampled(
+        "padded kernels",
+        "bemkl",
+        "padding _padded",
+        "bemkl/test_padding bemkl/test_sweeps bemkl/test_elbo",
+        12,
+    ),
+    _sampled("folds side by side", "bemkl", "folds", "bemkl/test_cross_fit", 20),
+    _sampled(
+        "multitask BEMKL",
+        "bemkl",
+        "_multitask_base _task_parts _tasks multitask multitask_estimators multitask_results",
+        "bemkl/test_multitask bemkl/test_multitask_bound bemkl/test_multitask_estimators",
+        6,
+        NUMPY,
+    ),
+    _sampled(
+        "missing views",
+        "bemkl",
+        "_absent_views missing_views",
+        "bemkl/test_missing_views bemkl/test_missing_views_estimators",
+        12,
+        NUMPY,
+    ),
+    _sampled(
+        "missing views",
+        "kernels",
+        "presence",
+        "kernels/test_missing_view_kernels bemkl/test_missing_views_estimators",
+        20,
+        NUMPY,
+    ),
+    _sampled("evidence", "bemkl", "evidence", "bemkl/test_evidence", 20),
 )
 
 
 def main() -> None:
     options = _options()
-    chosen = [t for t in TARGETS if not options.modules or any(fnmatch(t.module, m) for m in options.modules)]
+    chosen = [target for target in TARGETS if not options.modules or _is_chosen(target, options.modules)]
     if not chosen:
-        sys.exit("no such module; choose from\n" + "\n".join(target.module for target in TARGETS))
+        sys.exit("no such module; choose from\n" + "\n".join(name for t in TARGETS for name in t.modules))
     if not (options.show or options.docs):
         for target in chosen:
             _run(target, options)
@@ -136,7 +277,7 @@ def _options() -> argparse.Namespace:
     )
     options.add_argument("--children", type=int, default=os.cpu_count(), help="mutants at a time")
     options.add_argument(
-        "--sample", type=int, metavar="N", help="at most so many mutants of a module (seed 0)"
+        "--sample", type=int, metavar="N", help="at most so many mutants of each module (seed 0)"
     )
     options.add_argument(
         "--again", action="store_true", help="run those that survived once more, with today's tests"
@@ -150,8 +291,12 @@ def _options() -> argparse.Namespace:
     return options.parse_args()
 
 
+def _is_chosen(target: Target, patterns: list[str]) -> bool:
+    return any(fnmatch(module, pattern) for module in target.modules for pattern in patterns)
+
+
 def _place(target: Target, folder: Path) -> Path:
-    return folder / target.module.removesuffix(".py").replace("/", ".")
+    return folder / target.modules[0].removesuffix(".py").replace("/", ".")
 
 
 def _run(target: Target, options: argparse.Namespace) -> None:
@@ -166,7 +311,7 @@ def _run(target: Target, options: argparse.Namespace) -> None:
     if not options.again:  # other settings would make mutmut forget what it found
         switches = [*SWITCHES, "-m", "not slow", "-k", target.keywords]
         settings = SETTINGS.format(
-            module=target.module, tests=json.dumps(target.tests), switches=json.dumps(switches)
+            modules=json.dumps(target.modules), tests=json.dumps(target.tests), switches=json.dumps(switches)
         )
         with (place / "pyproject.toml").open("w") as file:
             file.write((ROOT / "pyproject.toml").read_text() + settings)
@@ -177,17 +322,23 @@ def _run(target: Target, options: argparse.Namespace) -> None:
         if not names:
             return
     else:
-        names = [name for name in _names(target, place) if _is_meant(name, target.functions)]
-        if options.sample and options.sample < len(names):
-            names = random.Random(0).sample(names, options.sample)
+        for own in _names(target, place).values():
+            meant = [name for name in own if _is_meant(name, target.functions)]
+            names += random.Random(0).sample(
+                meant, min(options.sample or target.sample or len(meant), len(meant))
+            )
     _mutmut(place, [str(options.children), *names])
 
 
-def _names(target: Target, place: Path) -> list[str]:
-    """Names of all mutants, without running any."""
-    arguments = [sys.executable, "-c", LIST, target.module]
+def _names(target: Target, place: Path) -> dict[str, list[str]]:
+    """Names of all mutants of each module, without running any; kept in a file for the counts."""
+    arguments = [sys.executable, "-c", LIST, *target.modules]
     listed = subprocess.run(arguments, cwd=place, check=True, capture_output=True, text=True)
-    return sorted(listed.stdout.split())
+    names: dict[str, list[str]] = {module: [] for module in target.modules}
+    for module, name in sorted(line.split() for line in listed.stdout.splitlines()):
+        names[module].append(name)
+    (place / NAMES).write_text(json.dumps(names))
+    return names
 
 
 def _is_meant(name: str, functions: tuple[str, ...]) -> bool:
@@ -207,9 +358,16 @@ def _mutmut(place: Path, arguments: list[str], check: bool = True) -> None:
 
 
 def _statuses(target: Target, folder: Path) -> dict[str, int | None]:
-    """Exit status of the tests of every mutant, by its name."""
-    meta = _place(target, folder) / "mutants" / f"{target.module}.meta"
-    return json.loads(meta.read_text())["exit_code_by_key"] if meta.exists() else {}
+    """Exit status of the tests of every mutant that is more than a message, by its name."""
+    place, found = _place(target, folder), {}
+    for module in target.modules:
+        meta = place / "mutants" / f"{module}.meta"
+        if meta.exists():
+            found |= json.loads(meta.read_text())["exit_code_by_key"]
+    if (place / NAMES).exists():
+        meant = {name for names in json.loads((place / NAMES).read_text()).values() for name in names}
+        found = {name: status for name, status in found.items() if name in meant}
+    return found
 
 
 def _show(target: Target, folder: Path) -> None:
@@ -220,6 +378,8 @@ def _show(target: Target, folder: Path) -> None:
 
 
 def _table(targets: list[Target], folder: Path) -> str:
+    """Write the table; what was not run keeps the line that it has in docs/."""
+    earlier = _earlier()
     lines = [
         "| module | mutants | tried | killed | out of time | survived | share |",
         "| --- | --: | --: | --: | --: | --: | --: |",
@@ -228,12 +388,18 @@ def _table(targets: list[Target], folder: Path) -> str:
         total: Counter[str] = Counter()
         for target in (t for t in targets if t.group == group):
             counts = _counts(target, folder)
+            counts = counts if counts["tried"] else earlier.get(target.label(), counts)
             if counts["tried"]:
-                functions = f": {', '.join(target.functions)}" if target.functions else ""
-                lines.append(_line(f"`{target.module.removeprefix('bayesmkl/')}`{functions}", counts))
+                lines.append(_line(target.label(), counts))
                 total += counts
         lines.append(_line(f"**{group}**", total))
     return "\n".join(lines)
+
+
+def _earlier() -> dict[str, Counter[str]]:
+    """Counts of the table in docs/, by label."""
+    rows = [line.strip("| ").split(" | ") for line in TABLE.read_text(encoding="utf-8").splitlines()[2:]]
+    return {label: Counter(dict(zip(COLUMNS, map(int, row), strict=True))) for label, *row, _ in rows}
 
 
 def _counts(target: Target, folder: Path) -> Counter[str]:
@@ -250,7 +416,7 @@ def _counts(target: Target, folder: Path) -> Counter[str]:
 
 def _line(name: str, counts: Counter[str]) -> str:
     share = (counts["killed"] + counts["late"]) / counts["tried"] if counts["tried"] else 0.0
-    numbers = [str(counts[key]) for key in ("mutants", "tried", "killed", "late", "survived")]
+    numbers = [str(counts[key]) for key in COLUMNS]
     return "| " + " | ".join([name, *numbers, f"{share:.1%}"]) + " |"
 
 
