@@ -246,6 +246,8 @@ def test_one_failing_candidate_is_recorded(table):
     assert np.isnan(failed["elbo"])
     assert np.isnan(failed["difference"])
     assert "no such kernel" in str(found)
+    assert failed["error"][:59] + "…" in str(found)
+    assert failed["error"][:61] not in str(found)
     assert found.best_params_["kernels"] is grid["kernels"][0]
 
 
@@ -266,6 +268,19 @@ def test_one_warning_for_all_that_did_not_converge(table):
     assert [w.category for w in caught] == [ConvergenceWarning]
     assert "2 of 3 candidates did not converge" in str(caught[0].message)
     assert found.table["converged"].tolist() == [True, False, False]
+    shown = [line.split() for line in str(found).splitlines()[1:]]
+    place = shown[0].index("converged") - len(shown[0])  # counted from the end: priors are of several words
+    assert [row[place] for row in shown[1:]] == ["yes", "no", "no"]
+
+
+def test_equal_bounds_stay_in_the_order_of_the_grid(table):
+    X, y = table
+    model = BEMKLClassifier(KernelBank(Linear()))
+    grid = [{"kernel_prior": [NON_SPARSE] * 18}, {"max_iter": [150]}, {"kernel_prior": [Gamma(2.0, 2.0)]}]
+    found = select_by_elbo(model, grid, X, y).table
+    equal = found[found["elbo"] == found["elbo"].loc[0]]
+    assert equal.index.tolist() == list(range(19))  # more than numpy sorts by insertion
+    assert equal["max_iter"].tolist() == [None] * 18 + [150]  # as given, 150 not 150.0
 
 
 # ------------------------------------------------------------------------------------------------------ refusals
@@ -317,6 +332,11 @@ def test_one_warning_for_all_that_did_not_converge(table):
 def test_what_does_not_compare_is_refused_before_any_fit(model, grid, expected):
     with pytest.raises(ValueError, match=expected):
         select_by_elbo(model, grid, np.empty((0, 2)), [])
+
+
+def test_grid_that_is_none_is_named():
+    with pytest.raises((TypeError, ValueError), match=r"`param_grid`"):
+        select_by_elbo(BEMKLClassifier(), "margin", np.empty((0, 2)), [])
 
 
 def test_scale_free_priors_compare_among_as_many_kernels_only(table):

@@ -17,6 +17,7 @@ from sklearn.model_selection import (
     GroupShuffleSplit,
     RepeatedStratifiedKFold,
     ShuffleSplit,
+    StratifiedGroupKFold,
     StratifiedKFold,
     StratifiedShuffleSplit,
 )
@@ -27,9 +28,10 @@ from sklearn.svm import SVC
 from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import EasyMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
+from bayesmkl.evaluation._peak import peak_memory
 from bayesmkl.evaluation.journal import VERSION
 from bayesmkl.evaluation.runner import run_study
-from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, content_of, fetched
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, content_of, fetched, spool
 from bayesmkl.kernels import Gaussian, KernelBank
 
 TIMES = ["fit_seconds", "predict_seconds", "kernel_seconds", "reused_seconds", "peak_memory_mb"]
@@ -94,6 +96,30 @@ class Hungry(RegressorMixin, BaseEstimator):
 
     def predict(self, X):
         return np.full(len(X), self.mean_)
+
+
+class Clock:
+    """Stands still until work moves it on."""
+
+    now = 0.0
+
+    @classmethod
+    def moved_by(cls, seconds, function):
+        def call(*args, **options):
+            cls.now += seconds
+            return function(*args, **options)
+
+        return call
+
+
+class Timed(UniformMKLClassifier):
+    """Takes 100 seconds to fit and 1000 to predict, kernels apart."""
+
+    def fit(self, X, y):
+        return Clock.moved_by(100.0, super().fit)(X, y)
+
+    def predict(self, X):
+        return Clock.moved_by(1000.0, super().predict)(X)
 
 
 # ---------------------------------------------------------------------------------------- the right numbers
@@ -173,6 +199,36 @@ def test_tables_with_names_and_groups(two_classes):
     assert set(folds.cells["n_test"]) == {20}  # whole groups
 
 
+def test_numbers_of_folds_stratify_and_keep_groups_together(two_classes):
+    X, y = two_classes
+    groups = np.random.default_rng(3).integers(20, size=100)
+    found = compare_models({"svm": SVC()}, X, y, groups=groups, cv=3, scoring="accuracy", random_state=5)
+    expected = [
+        accuracy_score(y[test], SVC().fit(X[train], y[train]).predict(X[test]))
+        for train, test in StratifiedGroupKFold(3, shuffle=True, random_state=5).split(X, y, groups)
+    ]
+    assert found.cells["accuracy"].tolist() == expected
+
+
+@pytest.mark.parametrize("kind", ["array", "table"])
+def test_data_that_go_through_files_come_back_the_same(kind, two_classes, tmp_path):
+    X, y = two_classes
+    X = pd.DataFrame(X, columns=list("abcd")) if kind == "table" else X
+    groups, splits = (
+        np.arange(100) // 10,
+        [(np.arange(60), np.arange(60, 100)), (np.arange(9), np.arange(9, 20))],
+    )
+    again = spool(Data(X, y.astype(object), groups, splits), tmp_path / "all")()
+    (pd.testing.assert_frame_equal if kind == "table" else np.testing.assert_array_equal)(again.X, X)
+    np.testing.assert_array_equal(again.y, y)
+    np.testing.assert_array_equal(again.groups, groups)
+    for found, given in zip(again.splits, splits, strict=True):
+        for rows, expected in zip(found, given, strict=True):
+            np.testing.assert_array_equal(rows, expected)
+    bare = spool(Data(X, y), tmp_path / "bare")()
+    assert (bare.groups, bare.splits) == (None, None)
+
+
 def test_several_data_sets_and_their_order(two_classes):
     sets = {"ours": two_classes, "wine": "wine"}
     models = {"b": LogisticRegression(max_iter=3000), "a": make_pipeline(StandardScaler(), SVC())}
@@ -186,6 +242,15 @@ def test_several_data_sets_and_their_order(two_classes):
     assert found.scores().shape == (6, 2)
     assert list(found.scores("accuracy", "wine").columns) == ["b", "a"]
     assert found.scores("log_loss")["a"].isna().all()  # an SVC has no probabilities
+    assert found.ranks("log_loss").loc["b", "n"] == 2
+    assert np.isnan(found.ranks("log_loss").loc["a", "mean_rank"])
+    pd.testing.assert_frame_equal(found.significance(), found.significance("accuracy", "corrected_t"))
+    pd.testing.assert_frame_equal(found.wins(), found.wins("accuracy", "corrected_t"))
+    lines = [line.split() for line in str(found).splitlines()[-3:]]
+    means = found.cells.groupby(["model", "dataset"])["accuracy"].mean()
+    assert lines[0] == ["ours", "wine"]
+    for name, *numbers in lines[1:]:
+        assert [float(number) for number in numbers] == means[name][["ours", "wine"]].round(4).tolist()
     best = found.summary("accuracy").query("best")
     assert len(best) == 2
     long = found.frame
@@ -267,6 +332,20 @@ def test_kernels_are_computed_once_per_split(two_classes, monkeypatch):
     assert found.cells.groupby("model")["kernel_stacks"].sum().to_dict() == {"u": 8, "s": 0, "e": 0}
     alone = compare_models({"e": models["e"]}, X, y, cv=cv, scoring=["accuracy", "auc"])
     np.testing.assert_array_equal(alone.cells["auc"], found.scores("auc")["e"])
+
+
+def test_every_model_is_charged_for_the_kernels_of_its_fit_and_of_its_predictions(two_classes, monkeypatch):
+    X, y = two_classes
+    monkeypatch.setattr("time.perf_counter", lambda: Clock.now)
+    monkeypatch.setattr(KernelBank, "_learn", Clock.moved_by(16.0, KernelBank._learn))
+    monkeypatch.setattr(KernelBank, "evaluate", Clock.moved_by(4.0, KernelBank.evaluate))
+    models = {"first": Timed(bank()), "second": Timed(bank())}
+    found = compare_models(models, X, y, cv=2, scoring=["accuracy", "auc"]).cells.set_index("model")
+    assert found["fit_seconds"].tolist() == [116.0] * 4
+    assert found["predict_seconds"].tolist() == [1004.0] * 4
+    assert found["kernel_seconds"].tolist() == [20.0] * 4
+    assert found.loc["first", "reused_seconds"].tolist() == [0.0] * 2
+    assert found.loc["second", "reused_seconds"].tolist() == [20.0] * 2
 
 
 def test_two_processes_give_what_one_gives(two_classes):
@@ -380,6 +459,23 @@ def test_the_peak_of_the_memory_is_that_of_the_model():
     assert peak["small"] <= 20
 
 
+def test_the_peak_is_read_from_the_status_of_the_process(tmp_path, monkeypatch):
+    status, reset = tmp_path / "status", tmp_path / "clear_refs"
+    status.write_bytes("Name:\tpythön\nVmPeak:\t9000 kB\nVmHWM:\t  3000 kB\nVmRSS:\t 2000 kB\n".encode())
+    monkeypatch.setattr("bayesmkl.evaluation._peak._STATUS", status)
+    monkeypatch.setattr("bayesmkl.evaluation._peak._RESET", reset)
+    with peak_memory() as peak:
+        assert reset.read_text() == "5"  # Linux resets the peak
+        status.write_text("VmHWM:\t  7000 kB\nVmRSS:\t 1000 kB\n")
+    assert peak.n_bytes == 5000 * 1024
+    with peak_memory() as peak:
+        status.write_text("VmHWM:\t  500 kB\n")
+    assert peak.n_bytes == 0.0
+    with peak_memory() as peak:
+        status.unlink()
+    assert np.isnan(peak.n_bytes)
+
+
 # -------------------------------------------------------------------------------------------------- bad input
 
 
@@ -403,6 +499,10 @@ def test_the_peak_of_the_memory_is_that_of_the_model():
         ({"X": None, "y": None, "datasets": ["iris", "iris"]}, "names 'iris' twice"),
         ({"X": None, "y": None, "datasets": {"a": 3}}, "must be a name"),
         ({"y": None}, "`y` must be given"),
+        ({"random_state": 2**32}, "`random_state` must be below"),
+        ({"inner_scoring": "acuracy"}, "Did you mean 'accuracy'"),
+        ({"cv": [(range(50), np.eye(2))]}, "`cv` must hold rows from 0 to 99"),
+        ({"cv": [(range(50), ["a", object()])]}, "`cv`"),
         ({"unavailable": "skip"}, "unavailable"),
     ],
 )

@@ -110,3 +110,5 @@ def test_lengths_must_agree():
         evaluate_classifier(Oracle(np.array([0, 1]), [[0.5, 0.5]]), np.zeros((2, 1)), [0])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         evaluate_regressor(Oracle(mean=[0.0], std=[1.0]), np.zeros((2, 1)), [0.0])
+    with pytest.raises(ValueError, match=r"^y should be a 1d array"):
+        evaluate_regressor(Oracle(mean=[0.0] * 2, std=[1.0] * 2), np.zeros((2, 1)), np.zeros((2, 2)))

@@ -90,6 +90,11 @@ def test_two_classes_by_hand():
     assert found["log_loss"] == pytest.approx(-np.mean(np.log(np.where(y == "yes", p, 1 - p))))
 
 
+def test_the_only_class_of_all_is_predicted_perfectly():
+    model, X = told(["yes"], np.ones((3, 1)))
+    assert scored(model, X, np.full(3, "yes"), ["f1"])["f1"] == 1.0
+
+
 def test_area_counts_ordered_pairs_of_each_class_against_the_others(rng):
     scores = rng.integers(0, 6, size=(40, 3)) / 15  # with ties
     y = rng.integers(0, 3, size=40)
@@ -434,6 +439,8 @@ def test_facts_of_a_search_over_a_pipeline(small):
     assert found["support_fraction"] == len(best[-1].support_) / 50
     assert found["converged"] is True
     assert np.isnan(found["n_active_kernels"])
+    inside = make_pipeline(StandardScaler(), GridSearchCV(SVC(), {"C": [10.0]})).fit(X, y > 0)
+    assert facts(inside, 50)["best_params"] == '{"C": 10.0}'
     limited = make_pipeline(StandardScaler(), SVC(max_iter=1))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -15,7 +15,14 @@ from bayesmkl.bemkl.regression import RegressionPriors
 from bayesmkl.posterior import diagnose
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.importance import _advice, _log_ray, _Marginal, importance_section, tail_of
+from bayesmkl.posterior.importance import (
+    _advice,
+    _direction_ratios,
+    _log_ray,
+    _Marginal,
+    importance_section,
+    tail_of,
+)
 from bayesmkl.posterior.marginal import first_sites, log_marginal, target_of
 from bayesmkl.posterior.psis import good_k, smooth_weights
 
@@ -125,6 +132,45 @@ def test_quadrature_of_the_density_along_a_ray(rng):
     exact = [np.log(np.trapezoid(radius**2 * law.pdf(radius[:, None] * u), radius)) for u in directions]
     own = [_log_ray(here, u) for u in directions]
     np.testing.assert_allclose(np.diff(own), np.diff(exact), atol=1e-3)
+
+
+def test_quadrature_of_the_densities_of_directions(rng):
+    """Ratios of the angular densities of p and q, where p is known in polar coordinates and q is normal."""
+    cov = np.array([[0.3, 0.1, 0.0], [0.1, 0.5, -0.2], [0.0, -0.2, 0.4]])
+    mean = np.array([0.5, -1.0, 0.2])
+    readout = Gaussian.from_moments(np.r_[0.3, mean], np.pad(cov, ((1, 0), (1, 0))) + 0.01 * np.eye(4))
+
+    def log_angular(u):
+        return 1.3 * u[0] - 0.8 * u[1] * u[2]
+
+    def log_radius(u):  # the radius is log-normal, and its median depends on the direction
+        return np.log(np.linalg.norm(mean)) + 0.2 + 0.25 * u[2]
+
+    class Polar:
+        def __init__(self):
+            self.mean, self.readout, self.precisions = mean, readout, np.ones((20, 1, 2))
+
+        def first_sites(self, weights, precisions, near=None):
+            return []
+
+        def log_density(self, weights, precisions, sites, rng):
+            radius = np.linalg.norm(weights)
+            away = np.log(radius) - log_radius(weights / radius)
+            return -0.5 * (away / 0.4) ** 2 - 3.0 * np.log(radius)  # d³e = r³ d(log r) d²u
+
+        def log_prior(self, weights):
+            return log_angular(weights / np.linalg.norm(weights))
+
+    draws = rng.multivariate_normal(mean, cov, size=20)
+    found = _direction_ratios(Polar(), draws, np.ones((1, 2)), rng)
+    law, radius = stats.multivariate_normal(mean, readout.cov[1:, 1:]), np.linspace(0.0, 15.0, 5000)
+    directions = draws / np.linalg.norm(draws, axis=1, keepdims=True)
+    exact = [
+        log_angular(u) - np.log(np.trapezoid(radius**2 * law.pdf(radius[:, None] * u), radius))
+        for u in directions
+    ]
+    assert np.ptp([log_radius(u) for u in directions]) > 0.2  # what a wrong power of the radius would show
+    np.testing.assert_allclose(found - found.mean(), exact - np.mean(exact), atol=0.02)
 
 
 # ------------------------------------------------------------------------------------------------- the whole section

@@ -65,6 +65,7 @@ def test_exact_leave_one_out(task, rng):
             below = stats.norm.cdf((problem.y[i] - everything.means[:, i]) / everything.scales[:, 0])
             assert found.pit[i] == pytest.approx(np.average(below, weights=others), abs=0.03)
             expected /= 2.0  # the target was divided by y_scale_
+            assert np.exp(found.lpd_i[i]) == pytest.approx(np.exp(model.log_likelihood[:, i]).mean() / 2.0)
         assert found.elpd_i[i] == pytest.approx(np.log(expected), abs=0.08)
     assert found.elpd == pytest.approx(found.elpd_i.sum())
 
@@ -174,6 +175,31 @@ def test_degenerate_scale_of_the_target_does_not_matter(waves):
         match=r"`models` must be fitted to the same samples .* 'scaled' differ from those of 'raw'",
     ):
         compare_loo({"raw": models["raw"], "scaled": scaled})
+
+
+def test_density_of_several_targets_is_in_the_units_of_each(target_model, targets):
+    """The density of a row of targets, in their own units, averaged over the draws without any reweighting."""
+    fitted, (center, scale) = fitted_bemkl(target_model), (target_model.y_mean_, target_model.y_scale_)
+    assert (
+        scale.max() > 2.0 * scale.min()
+    )  # else their sum and their mean would be told apart by nothing but a factor
+    models, log_ratios = evaluate_model(fitted, 300, np.random.default_rng(0))
+    found = leave_one_out(fitted, models, log_ratios)
+    laws = [
+        stats.norm(center[j] + scale[j] * output.means, scale[j] * output.scales)
+        for j, output in enumerate(models[0].outputs)
+    ]
+    density = np.prod([law.pdf(targets[:, j]) for j, law in enumerate(laws)], axis=0)  # (n_draws, n_samples)
+    np.testing.assert_allclose(found.lpd_i, np.log(density.mean(axis=0)), rtol=1e-9)
+    assert found.values()["p_loo"] == pytest.approx(np.log(density.mean(axis=0)).sum() - found.elpd)
+
+
+def test_units_of_two_targets_shift_the_accuracy_by_both_logarithms(features, bank, targets):
+    scales, found = np.array([10.0, 1000.0]), []
+    for y in (targets, targets * scales):
+        fitted = fitted_bemkl(BEMKLRegressor(bank, tol=1e-2).fit(features, y))
+        found.append(leave_one_out(fitted, *evaluate_model(fitted, 150, np.random.default_rng(0))))
+    np.testing.assert_allclose(found[0].elpd_i - found[1].elpd_i, np.log(scales).sum(), atol=1e-3)
 
 
 def test_margins_cost_likelihood_but_not_predictions(binary_model):

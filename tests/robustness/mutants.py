@@ -201,9 +201,9 @@ TARGETS = (
         "comparisons",
         "evaluation",
         "compare comparison jobs journal runner study workers",
-        "evaluation/test_compare_models evaluation/test_report",
+        "evaluation/test_compare_models evaluation/test_report robustness/test_workers_dying",
         5,
-        "not two_processes",
+        "not two_processes and not is_killed and not somebody and not ended_the_whole and not left_in_the_folder",
     ),
     _sampled(
         "comparisons",
