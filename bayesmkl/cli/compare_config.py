@@ -166,7 +166,7 @@ def _check_columns(section: Section, table: pd.DataFrame, others: list[str]) -> 
     features = table.drop(columns=others)
     if features.shape[1] == 0:
         raise section.wrong("drop", "leaves no column to learn from.")
-    nameless = unnamed_columns(features)
+    nameless = unnamed_columns(features.columns)
     if nameless:
         quoted = ", ".join(f'"{name}"' for name in nameless)
         raise section.wrong(

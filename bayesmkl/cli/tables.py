@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def select_columns(table: pd.DataFrame, target: str, drop: Sequence[str]) -> tup
         raise ValueError(
             "the table has no column beside --target and --drop; at least one is needed to predict from."
         )
-    nameless = unnamed_columns(features)
+    nameless = unnamed_columns(features.columns)
     if nameless:
         raise ValueError(
             f"{named(nameless)} has no name in the file, as row numbers have that were saved with a table; to learn "
@@ -145,9 +146,21 @@ def check_target(target: pd.Series, task: str, unlabeled: str | None = None) -> 
                 f"{target.iloc[0]!r}."
             )
         return target.to_numpy(np.float64), task
+    if not is_number:
+        _refuse_strange(target)
     values = target.to_numpy() if is_number else target.astype(str).to_numpy(dtype=str)
     _check_classes(str(target.name), values, unlabeled, is_number)
     return values, task
+
+
+def _refuse_strange(target: pd.Series) -> None:
+    """Raise for labels that are neither text nor numbers nor true or false, such as dates and decimals."""
+    strange = next((label for label in target if not isinstance(label, str | Real | np.bool_)), None)
+    if strange is not None:
+        raise ValueError(
+            f"the --target {target.name!r} holds values such as {strange!r} of type {type(strange).__name__}. Write "
+            "classes as text or whole numbers, and quantities as floating point numbers."
+        )
 
 
 def _check_classes(name: str, values: np.ndarray, unlabeled: str | None, is_number: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -177,9 +177,9 @@ def _refuse_header_inside(text: TextTable) -> None:
         )
 
 
-def unnamed_columns(table: pd.DataFrame) -> list[str]:
+def unnamed_columns(names: Iterable[str]) -> list[str]:
     """Return the columns that a file has no name for, most of them row numbers that were saved with it."""
-    return [name for name in table.columns if UNNAMED.fullmatch(name)]
+    return [name for name in names if not name.strip() or UNNAMED.fullmatch(name)]
 
 
 def column_hint(column: str, table: pd.DataFrame) -> str:

@@ -113,15 +113,15 @@ def as_object(column: pa.ChunkedArray, missing: Sequence[str] = MISSING) -> np.n
     return found
 
 
-def read_numbers(path: Path, header: bool = False) -> np.ndarray:
-    """Read a file of numbers separated by commas, (n_rows, n_columns), NaN where there is none.
+def read_numbers(path: Path) -> np.ndarray:
+    """Read a file of numbers separated by commas, without a header, (n_rows, n_columns), NaN where there is none.
 
     Raises
     ------
     ValueError
         If there is anything else in it, or lines have different numbers of fields.
     """
-    return numbers_in(read_text(path, header=header).columns)
+    return numbers_in(read_text(path, header=False).columns)
 
 
 def numbers_in(columns: Sequence[pa.ChunkedArray], missing: Sequence[str] = MISSING) -> np.ndarray:

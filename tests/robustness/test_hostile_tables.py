@@ -18,9 +18,12 @@ from typer.testing import CliRunner
 import bayesmkl.cli.commands
 from bayesmkl.cli import app
 from bayesmkl.cli.compare_config import read_config
+from bayesmkl.cli.tables import check_target
 from bayesmkl.datasets._tables import read_table, unnamed_columns
 from bayesmkl.datasets._text import read_numbers
+from bayesmkl.evaluation.jobs import _told
 from bayesmkl.evaluation.journal import COUNTS, RESULTS, Journal, read_results, table_of
+from bayesmkl.evaluation.papers.readers import read_user_data
 
 pytestmark = pytest.mark.family("files: tables")
 NAN = np.nan
@@ -237,9 +240,32 @@ def test_parquet_with_a_name_twice_is_refused(tmp_path):
         read_table(tmp_path / "table.parquet")
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [Decimal("1.5"), Decimal("2.5")],
+        [date(2026, 11, 22), date(2026, 11, 23)],
+        pd.to_datetime(["2026-11-22", "2026-11-23"]),
+        [b"a", b"b"],
+        [[1], [2]],
+    ],
+)
+def test_labels_of_other_types_are_refused(labels):
+    with pytest.raises(ValueError, match="the --target 'y' holds values such as"):
+        check_target(pd.Series(labels, name="y").repeat(2), "auto")
+
+
+@pytest.mark.parametrize(
+    "labels", [["a", "b"], [True, False], pd.Categorical([3, 1]), pd.array([1, 2], "Int64")]
+)
+def test_labels_of_usual_types_are_taken(labels):
+    values, task = check_target(pd.Series(labels, name="y").repeat(2), "auto")
+    assert (len(set(values.tolist())), task) == (2, "classification")
+
+
 def test_columns_without_a_name_are_known():
     names = ["Unnamed: 0", "Unnamed: 12", "__index_level_0__", "Unnamed: x", "index"]
-    assert unnamed_columns(pd.DataFrame(columns=names)) == names[:3]
+    assert unnamed_columns(names) == names[:3]
 
 
 def test_options_of_pandas_and_the_locale_change_nothing(tmp_path):
@@ -274,6 +300,19 @@ def test_long_files_are_read_whole(tmp_path, monkeypatch, rng):
         file.write('1,2,"' + "x\n" * 200 + '"\n')
     with pytest.raises(ValueError, match="no line may be longer than 64 bytes"):
         read_numbers(tmp_path / "table.csv")
+
+
+def test_labels_and_features_of_papers_are_read_by_the_same_rules(tmp_path):
+    (tmp_path / "features.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "labels.csv").write_text("label\n001\n1\n")
+    data = read_user_data(str(tmp_path), "features")
+    assert (data.X.tolist(), data.y.tolist()) == ([[1.0, 2.0], [3.0, 4.0]], ["001", "1"])
+    (tmp_path / "features.csv").write_text(",a,b\n0,1,2\n1,3,4\n")
+    with pytest.raises(ValueError, match=r"features.csv.* has columns without a name: ''"):
+        read_user_data(str(tmp_path), "features")
+    (tmp_path / "features.csv").write_text("a,b\n1,2,\n3,4,\n")
+    with pytest.raises(ValueError, match=r"features.csv.* line 2 has 3 fields and the header 2"):
+        read_user_data(str(tmp_path), "features")
 
 
 def test_tables_of_numbers_name_what_is_none(tmp_path):
@@ -433,6 +472,10 @@ def test_results_keep_every_name_and_message(tmp_path):
     for column, expected in (("model", names), ("error", messages), ("dataset", ["007"] * 10)):
         assert [row[column] for row in found] == expected
     assert [row["accuracy"] for row in found] == [0.1 + 0.2] * 10
+
+
+def test_messages_of_failed_cells_hold_no_nul():
+    assert _told(ValueError("a\0b")) == "ValueError: a\\0b"
 
 
 def test_results_with_lines_of_other_lengths_are_refused(tmp_path):

@@ -32,8 +32,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl.datasets._tables import as_labels
-from bayesmkl.datasets._text import TextTable, read_numbers, read_text
+from bayesmkl.datasets._tables import as_labels, named, unnamed_columns
+from bayesmkl.datasets._text import TextTable, numbers_in, read_text
 from bayesmkl.evaluation.study import Data
 
 __all__ = ["LAYOUT", "DistanceKernels", "find_data", "read_user_data"]
@@ -157,7 +157,13 @@ def _read_matrix(file: Path, header: bool = False) -> np.ndarray:
     try:
         if file.suffix == ".npy":
             return np.asarray(np.load(file, allow_pickle=False), dtype=np.float64)
-        return read_numbers(file, header)
+        names, columns = read_text(file, header=header)
+        nameless = unnamed_columns(names)
+        if nameless:
+            raise ValueError(
+                f"it has columns without a name: {named(nameless)}. Remove them if they number the rows"
+            )
+        return numbers_in(columns)
     except ValueError as error:
         raise ValueError(f"{str(file)!r} cannot be read as numbers: {error}") from error
 
