@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
 
@@ -9,9 +11,24 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-__all__ = ["ROWS", "resolve_devices", "row_mesh", "to_devices", "to_numpy"]
+__all__ = ["ROWS", "double_precision", "resolve_devices", "row_mesh", "to_devices", "to_numpy"]
 
 ROWS = "rows"  # name of the one axis of a mesh, along which samples are split
+
+
+@contextmanager
+def double_precision() -> Iterator[None]:
+    """Compute in double precision in this thread, and broadcast as NumPy does, whatever JAX is set to outside.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> with jax.numpy_rank_promotion("raise"), double_precision():
+    ...     (jnp.ones((2, 2)) * jnp.ones(2)).dtype
+    dtype('float64')
+    """
+    with jax.enable_x64(True), jax.numpy_rank_promotion("allow"):
+        yield
 
 
 def resolve_devices(devices: Any) -> tuple[jax.Device, ...]:

@@ -130,9 +130,11 @@ def _batches(problems: Sequence[Any]) -> list[list[int]]:
 def _on_jax(algorithm: Any, problems: Any, starts: Any, options: Any, observers: Any) -> list[LoopResult]:
     import jax
 
+    from bayesmkl._numerics.devices import double_precision
+
     problems, paddings = pad_problems(problems)
     most = _at_once(len(problems), largest_dimension(paddings[0].start(starts[0])))
-    with jax.enable_x64(True):
+    with double_precision():
         leaves, axes, structure = _merge(problems)
         sweep_all = _compile(algorithm.sweep, algorithm.carry, algorithm.scales, structure, axes)
         take = jax.jit(_take)

@@ -131,14 +131,14 @@ def _maximize_on_jax(
 ) -> LoopResult:
     import jax
 
-    from bayesmkl._numerics.devices import to_devices, to_numpy
+    from bayesmkl._numerics.devices import double_precision, to_devices, to_numpy
 
     def attempt(start: Any) -> tuple[Any, float]:
         state, elbo = sweep(problem, padding.start(start))
         return state, padding.bound(elbo)
 
     (problem,), (padding,) = pad_problems([problem])
-    with jax.enable_x64(True):
+    with double_precision():
         problem = to_devices(problem)
         # a function is compiled once for every shape, however often it is wrapped
         sweep, carry, scales = (jax.jit(f) for f in (algorithm.sweep, algorithm.carry, algorithm.scales))

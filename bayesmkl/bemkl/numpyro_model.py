@@ -43,6 +43,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
+from bayesmkl._numerics.devices import double_precision
 from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
 from bayesmkl.bemkl._moments import Gamma
 from bayesmkl.bemkl.binary import BinaryProblem
@@ -74,7 +75,7 @@ def numpyro_session() -> Iterator[None]:
     ...     float(dist.Normal(0.0, 1.0).log_prob(0.0))
     -0.9189385332046727
     """
-    with _LOCK, jax.enable_x64(True):
+    with _LOCK, double_precision():
         yield
 
 

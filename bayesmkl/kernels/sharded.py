@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from bayesmkl._numerics.devices import ROWS, resolve_devices, row_mesh, to_numpy
+from bayesmkl._numerics.devices import ROWS, double_precision, resolve_devices, row_mesh, to_numpy
 from bayesmkl.kernels.memory import format_bytes, require_memory
 from bayesmkl.kernels.stack import DenseStack, Spread
 
@@ -108,7 +108,7 @@ class ShardedStack:
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance over rows of ``K_m v`` for a batch of vectors (n_train, q), as NumPy arrays."""
         step = max(1, SPREAD_ENTRIES * self.mesh.size // (self.n_kernels * self.n_rows))
-        with jax.enable_x64(True):
+        with double_precision():
             parts = [
                 to_numpy(_moments(self, vectors[:, q : q + step])) for q in range(0, vectors.shape[1], step)
             ]
@@ -164,7 +164,7 @@ def shard_rows(
     mesh = row_mesh(resolve_devices(devices))
     size = -(-n_rows // mesh.size)
     _require_room(mesh, 8 * n_kernels * size * n_train)
-    with jax.enable_x64(True):
+    with double_precision():
         shards = [
             _place(
                 evaluate,
@@ -225,7 +225,7 @@ def _run(contraction: Any, stack: ShardedStack, *arrays: Any) -> Any:
     """Apply a contraction to arrays that are being traced; compile it for others, and return NumPy arrays."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((stack, arrays))):
         return contraction(stack, *arrays)
-    with jax.enable_x64(True):
+    with double_precision():
         return to_numpy(_compiled(contraction, stack, *arrays))
 
 

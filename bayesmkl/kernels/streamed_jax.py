@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from bayesmkl._numerics.devices import ROWS, resolve_devices, row_mesh
+from bayesmkl._numerics.devices import ROWS, double_precision, resolve_devices, row_mesh
 from bayesmkl.kernels._jax_formulas import Formula, Geometry, evaluate, formula_of, normalized
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.normalize import Center, Spherical
@@ -183,7 +183,7 @@ def stream(bank: KernelBank, X: np.ndarray, devices: Any = None) -> ShardedStack
     mesh = row_mesh(resolve_devices(devices))
     groups, order = _groups(bank)
     rows, counted = _cut(X, mesh.size, len(order) * len(bank.basis_), mesh.devices.flat[0].platform)
-    with jax.enable_x64(True):
+    with double_precision():
         everywhere, split = (NamedSharding(mesh, PartitionSpec(*axis)) for axis in ((), (ROWS,)))
         local = KernelBlocks(
             jax.device_put(rows, split),
@@ -242,7 +242,7 @@ def _evaluator(bank: KernelBank, X: Any) -> Callable[[slice], Any]:
         _refuse_infinite(bank, np.asarray(finite))
         return kernels
 
-    with jax.enable_x64(True):
+    with double_precision():
         tree = jax.tree.map(jnp.asarray, groups)
     return of_rows
 
