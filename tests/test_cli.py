@@ -42,6 +42,17 @@ def run(*arguments):
     return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
 
 
+def test_a_terminal_without_the_letters_of_a_name_ends_no_command(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"größe": rng.normal(size=30)})
+    rows["label"] = np.where(rows["größe"] > 0, "groß", "klein")
+    rows.to_csv(tmp_path / "data.csv", index=False)
+    command = ["fit", str(tmp_path / "data.csv"), "--target", "label", "--out", str(tmp_path / "run")]
+    result = CliRunner(charset="ascii").invoke(app, command)
+    assert result.exit_code == 0, result.stderr
+    assert "gr\\xf6\\xdfe" in result.stdout
+
+
 def fails(*arguments):
     """Run a command that must fail on bad data; return its message."""
     code, _, message = run(*arguments)

@@ -6,6 +6,8 @@ answers at once.
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +72,9 @@ def _options(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
     ] = False,
 ) -> None:
-    pass
+    stdout = sys.stdout
+    if isinstance(stdout, io.TextIOWrapper) and stdout.errors in ("strict", "surrogateescape"):
+        stdout.reconfigure(errors="backslashreplace")  # names that a terminal cannot show end no command
 
 
 Seed = Annotated[int, typer.Option(min=0, help="Seed of the split, the fit and the posterior draws.")]
