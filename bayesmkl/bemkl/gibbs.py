@@ -116,7 +116,9 @@ def sweep(problem: Any, state: GibbsState, rng: np.random.Generator) -> GibbsSta
         square, target = design @ design.T, design @ problem.y
         for _ in range(METROPOLIS_STEPS):
             precision = _readout_precision(priors, readout, rng)
-            readout = _propose_readout(square, target, problem.y, readout, precision, known, noise, rng)
+            readout = _propose_readout(
+                likelihood, design, square, target, readout, precision, known, noise, rng
+            )
     for _ in range(READOUT_STEPS):
         precision = _readout_precision(priors, readout, rng)
         readout = elliptical_slice(
@@ -153,9 +155,10 @@ def _readout_precision(priors: Any, readout: np.ndarray, rng: np.random.Generato
 
 
 def _propose_readout(
+    likelihood: _Likelihood,
+    design: np.ndarray,
     square: np.ndarray,
     target: np.ndarray,
-    y: np.ndarray,
     readout: np.ndarray,
     precision: np.ndarray,
     known: float,
@@ -164,15 +167,15 @@ def _propose_readout(
 ) -> np.ndarray:
     """Take a Metropolis step of w = (b, e) given a: were s² fixed, its normal conditional would be exact.
 
-    `square` is X X' and `target` X y with the design X = [1; K_m a].
+    `square` is X X' and `target` X y with the design X = [1; K_m a]. Residuals are taken sample by sample: of their
+    squares, ``y'y - 2 w'Xy + w'XX'w``, a target far from zero leaves rounding errors.
     """
 
     def variance_of(w: np.ndarray) -> float:
         return 1.0 / noise + w[1:] @ w[1:] / known
 
-    def log_target(w: np.ndarray, variance: float) -> float:
-        residual = y @ y - 2.0 * (w @ target) + w @ square @ w
-        return -0.5 * (residual / variance + len(y) * math.log(variance) + precision @ (w * w))
+    def log_target(w: np.ndarray) -> float:
+        return likelihood(w @ design, w[1:] @ w[1:], known, noise) - 0.5 * float(precision @ (w * w))
 
     def conditional(variance: float) -> tuple[np.ndarray, np.ndarray]:
         root, failed = dpotrf(square / variance + np.diag(precision), lower=1, clean=1)
@@ -190,7 +193,7 @@ def _propose_readout(
     proposed = mean + dtrtrs(root, rng.standard_normal(len(readout)), lower=1, trans=1)[0]
     proposed_variance = variance_of(proposed)
     mean_back, root_back = conditional(proposed_variance)
-    log_ratio = log_target(proposed, proposed_variance) - log_target(readout, variance)
+    log_ratio = log_target(proposed) - log_target(readout)
     log_ratio += log_proposal(readout, mean_back, root_back) - log_proposal(proposed, mean, root)
     return proposed if -rng.exponential() < log_ratio else readout
 

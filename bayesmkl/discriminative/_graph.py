@@ -16,12 +16,15 @@ from sklearn.utils.validation import check_array
 
 from bayesmkl._numerics.given import check_numbers, naming
 from bayesmkl._numerics.validation import check_choice, check_integer
+from bayesmkl.kernels.geometry import mean_row
 
 __all__ = ["check_distances", "check_laplacian", "knn_laplacian", "squared_kernel_distances"]
 
 # Largest |L - L'| and largest |row sum|, relative to the largest entry; those read from text reach 1e-8.
 EXACT = 1e-8
 METRICS = ("precomputed", *sorted({name for names in VALID_METRICS.values() for name in names}))
+# Distances that scikit-learn may expand into squares of rows, which loses digits far from zero.
+EXPANDED = ("euclidean", "l2", "minkowski", "p", "sqeuclidean")
 # Share of non-zero entries up to which a sparse product beats a dense one (BLAS is about ten times denser work).
 SPARSE = 0.1
 
@@ -74,6 +77,8 @@ def knn_laplacian(X: Any, n_neighbors: int = 10, metric: Any = "euclidean") -> A
     if not callable(metric):
         check_choice("metric", metric, METRICS)
     X = check_distances("X", X) if precomputed else _samples(X)
+    if isinstance(metric, str) and metric in EXPANDED:
+        X = X - mean_row(X)
     n_neighbors = min(n_neighbors, len(X) - 1)
     neighbors = NearestNeighbors(n_neighbors=n_neighbors, metric=metric).fit(X)
     directed = scipy.sparse.csr_array(neighbors.kneighbors_graph())  # no sample is its own neighbor

@@ -17,10 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from bayesmkl._numerics.warn import warn_user
+from bayesmkl.kernels.inspector import LOST, KernelQualityWarning
+from bayesmkl.kernels.normalize import Center
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = [
     "centered_alignment",
+    "centering_errors",
     "empirical_optimal_kernel",
     "entrywise_bounds",
     "frobenius_gram",
@@ -100,6 +104,11 @@ def kernel_alignment(kernels: Any, target: Any, center: bool = False) -> Any:
         If `kernels` does not have one of these shapes or is not finite, or `target` does not belong to the same
         samples or is not finite.
 
+    Warns
+    -----
+    KernelQualityWarning
+        If centering leaves few digits of a kernel, as of a linear kernel of features far from zero.
+
     References
     ----------
     N. Cristianini, J. Shawe-Taylor, A. Elisseeff and J. Kandola (2001), On kernel-target alignment, NIPS.
@@ -112,6 +121,12 @@ def kernel_alignment(kernels: Any, target: Any, center: bool = False) -> Any:
     array([1. , 0.5])
     """
     stack, single = _stack_of(kernels)
+    if center and (lost := centering_errors(stack)).max() > LOST:
+        warn_user(
+            f"centering leaves few digits of kernel {lost.argmax()}, nearly all of which is common to all samples. "
+            'Center the features, or let `KernelBank(normalize="center")` do it.',
+            KernelQualityWarning,
+        )
     if np.ndim(target) == 1:
         y = _numbers("target", target, stack.n_train)[None]
         products = target_products(stack, y, center)
@@ -147,6 +162,11 @@ def centered_alignment(kernels: Any, target: Any) -> Any:
     ValueError
         If `kernels` does not have one of these shapes or is not finite, or `target` does not belong to the same
         samples or is not finite.
+
+    Warns
+    -----
+    KernelQualityWarning
+        If centering leaves few digits of a kernel, as of a linear kernel of features far from zero.
 
     Notes
     -----
@@ -243,6 +263,22 @@ def target_products(stack: DenseStack, targets: np.ndarray, center: bool = False
     """
     vectors = targets - targets.mean(axis=1, keepdims=True) if center else targets
     return np.sum([stack.quadratic(vector) for vector in vectors], axis=0)
+
+
+def centering_errors(stack: DenseStack) -> np.ndarray:
+    """Bound the rounding errors of centered kernels, in units of their mean self-similarity, shape (n_kernels,).
+
+    See `KernelBank.centering_errors`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([1.0, 2.0, 4.0])
+    >>> bool(centering_errors(DenseStack(np.outer(x, x)[None] + 1e9)) > 1e-7)
+    True
+    """
+    kernels = stack.kernels
+    return np.array([Center.fit(kernel.__getitem__, kernel.diagonal()).lost for kernel in kernels])
 
 
 def frobenius_norms(stack: DenseStack, center: bool = False) -> np.ndarray:

@@ -7,13 +7,14 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._numerics.given import check_numbers, naming
 from bayesmkl._numerics.validation import shown
 from bayesmkl.kernels.base import Kernel, is_positive
-from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 
 __all__ = ["FromDistance"]
 
@@ -22,12 +23,12 @@ OWN_METRICS = ("euclidean", "l2", "sqeuclidean", "cityblock", "l1", "manhattan")
 BOOLEAN_METRICS = ("dice", "jaccard", "rogerstanimoto", "sokalsneath")
 # Metrics of two rows alone. "seuclidean" and "mahalanobis" are missing on purpose: they take a variance from
 # whatever rows they are called with, test rows included.
+ANGLES = ("correlation", "cosine")
 OTHER_METRICS = (
     "braycurtis",
     "canberra",
     "chebyshev",
-    "correlation",
-    "cosine",
+    *ANGLES,
     "hamming",
     "haversine",
     "minkowski",
@@ -215,10 +216,32 @@ class FromDistance(Kernel):
             return geometry.squared_distances
         if self.distance in OWN_METRICS:
             return geometry.l1_distances
+        if self.distance in ANGLES:
+            return _of_angles(geometry, centered=self.distance == "correlation")
         kind = bool if self.distance in BOOLEAN_METRICS else np.float64
         X = geometry.X.astype(kind, copy=False)
         Z = X if geometry.X is geometry.Z else geometry.Z.astype(kind, copy=False)
         return pairwise_distances(X, Z, metric=self.distance)
+
+
+def _of_angles(geometry: PairwiseGeometry, centered: bool) -> np.ndarray:
+    """Return one minus the cosines of the rows, of their deviations from their own means if `centered`.
+
+    It is half the squared distance of rows of length one: the difference from one would keep no digits of small
+    angles. A row without a direction is at distance one of all others; without a correlation, at none (NaN).
+    """
+    units = []
+    for rows in (geometry.X, geometry.Z):
+        rows = rows - rows.mean(axis=1, keepdims=True) if centered else rows
+        lengths = np.sqrt(squared_norms(rows))[:, None]
+        none = np.full_like(rows, np.nan if centered else 0.0)
+        units.append(np.divide(rows, lengths, out=none, where=lengths > 0.0))
+    distances = 0.5 * cdist(*units, "sqeuclidean")
+    without = [squared_norms(rows) == 0.0 for rows in units]
+    distances[without[0]], distances[:, without[1]] = 1.0, 1.0
+    if geometry.X is geometry.Z:
+        np.fill_diagonal(distances, 0.0)
+    return distances
 
 
 def callable_name(function: Callable[..., Any]) -> str:

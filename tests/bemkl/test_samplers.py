@@ -271,3 +271,20 @@ def test_the_worst_outcome_is_reported():
     assert judge(good._replace(rhat=1.03), False).name == "NOT_MIXED"
     assert judge(good._replace(ess=100.0), False).name == "NOT_MIXED"
     assert judge(good._replace(rhat=float("nan")), False).name == "NOT_MIXED"
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e9])
+def test_exact_conditionals_are_accepted_far_from_zero(offset, rng):
+    """Where the variance does not depend on (b, e), the proposal of Gibbs is their conditional itself."""
+    problem = small_problem(rng, "regression")
+    design = np.vstack([np.ones(N_SAMPLES), rng.normal(size=(2, N_SAMPLES))])
+    likelihood = gibbs._Likelihood(problem._replace(y=problem.y + offset))
+    square, target = design @ design.T, design @ likelihood.y
+    readout, moved = np.array([offset, 0.0, 0.0]), 0
+    for _ in range(30):
+        known, noise, precision = 1e12, 100.0, np.array([1e-20, 1.0, 1.0])
+        proposed = gibbs._propose_readout(
+            likelihood, design, square, target, readout, precision, known, noise, rng
+        )
+        readout, moved = proposed, moved + (proposed is not readout)
+    assert moved == 30

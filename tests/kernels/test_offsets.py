@@ -21,6 +21,7 @@ from bayesmkl.kernels import (
     Linear,
     Polynomial,
 )
+from bayesmkl.kernels.alignment import centered_alignment
 from bayesmkl.kernels.columns import BankColumns
 from bayesmkl.kernels.float32 import store_float32
 from bayesmkl.kernels.lowrank import compress_each
@@ -181,6 +182,20 @@ def test_kernels_of_distances_do_not_know_where_zero_is(kernel):
             np.testing.assert_allclose(far.transform(rows + offset), near.transform(rows), rtol=1e-14)
 
 
+@pytest.mark.parametrize("distance", ["cosine", "correlation"])
+def test_distances_of_small_angles_keep_their_digits(distance):
+    train = np.column_stack([TRAIN, RNG.normal(size=(9, 2))]) + 1e6 * np.arange(1.0, 6.0)
+    kernel = FromDistance(distance).fit(train)
+    with mpmath.workdps(50):
+        rows = [[mpmath.mpf(v) for v in row] for row in train.tolist()]
+        if distance == "correlation":
+            rows = [[v - mpmath.fsum(row) / 5 for v in row] for row in rows]
+        rows = [[v / mpmath.norm(row) for v in row] for row in rows]
+        exact = np.array([[float(1 - mpmath.fdot(x, z)) for z in rows] for x in rows])
+    assert kernel.scale_ == pytest.approx(exact.sum() / 72, rel=1e-8)
+    np.testing.assert_allclose(kernel(train, train), np.exp(-exact / (exact.sum() / 72)), rtol=1e-8)
+
+
 def dot(X, Z):
     return X @ Z.T
 
@@ -229,6 +244,15 @@ def test_cosines_that_are_centered_afterwards_are_bounded():
     """ "spherical" before "center" is another kernel, of which few digits are left."""
     bank = KernelBank([Linear(), Cosine()], normalize=("spherical", "center")).fit(shifted(TRAIN, 1e6))
     assert (bank.centering_errors() > 1e-6).all()
+
+
+def test_alignments_of_kernels_that_centering_cancels_are_warned_of():
+    y = np.sign(TRAIN[:, 0])
+    with pytest.warns(KernelQualityWarning, match="leaves few digits of kernel 1"):
+        centered_alignment(np.stack([dot(X, X) for X in (TRAIN, TRAIN + 1e6)], axis=-1), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        centered_alignment(dot(TRAIN, TRAIN), y)
 
 
 def test_a_model_on_far_features_is_the_model_on_centered_ones(rng):

@@ -19,7 +19,7 @@ from bayesmkl.discriminative.estimators.base import (
     OnStep,
 )
 from bayesmkl.discriminative.obmkl import OBMKLOptions, fit_obmkl
-from bayesmkl.kernels.alignment import frobenius_gram
+from bayesmkl.kernels.alignment import centering_errors, frobenius_gram
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = ["AlignmentMKLClassifier", "AlignmentMKLRegressor", "EasyMKLClassifier", "OBMKLClassifier"]
@@ -40,6 +40,10 @@ class _SharedGram(BaseDiscriminative):
         check_scale("C", self.C)
         check_number("tol", self.tol, low=0.0)
         check_choice("method", self.method, self.METHODS)
+
+    def _centering_errors(self, stack: DenseStack) -> np.ndarray:
+        errors = super()._centering_errors(stack)
+        return np.maximum(errors, centering_errors(stack)) if self.method in self.CENTERED else errors
 
     def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
         method = self.method
@@ -306,6 +310,9 @@ class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_scale("epsilon", self.epsilon, zero=True)
+
+    def _centers_target(self) -> bool:
+        return self.method in self.CENTERED
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         inner, unit = EpsilonInsensitive(float(self.C), float(self.epsilon)), float(targets.std()) or 1.0

@@ -16,6 +16,7 @@ from bayesmkl._numerics.validation import check_choice, check_scale, shown
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
 from bayesmkl.discriminative.estimators.path import RegularizationPath
+from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.stack import DenseStack
 
 __all__ = [
@@ -346,6 +347,15 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         self._check_parameters()
         stack, y = self._fit_stack(X, y, y_numeric=True)
         return stack, np.asarray(y, dtype=np.float64)[None]
+
+    def _centers_target(self) -> bool:
+        """Say whether a constant added to the target changes nothing but the intercept."""
+        return True
+
+    def _run(self, stack: DenseStack, targets: np.ndarray, start: Any) -> MKLResult:
+        mean = mean_row(targets.T) if self._centers_target() else np.zeros(len(targets))
+        result = super()._run(stack, targets - mean[:, None], start)
+        return result._replace(intercept=result.intercept + mean)
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn kernel weights and regression function.

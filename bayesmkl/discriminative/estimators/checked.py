@@ -72,10 +72,15 @@ class CheckedKernels(BaseMKL):
                 f"`X`: not positive semidefinite: {describe_indefinite(stack.kernels, names, found)}. Leave such "
                 'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
             )
-        lost = None if self.kernel_bank_ is None else self.kernel_bank_.centering_errors()
+        lost = self._centering_errors(stack)
         check_kernel_stack(stack.kernels, names, known_psd=known_psd, definiteness=False, lost=lost)
         self.clipping_ = fit_clipping(stack.kernels, found) if found else None
         return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
+
+    def _centering_errors(self, stack: DenseStack) -> np.ndarray:
+        """Bound the rounding errors that centering leaves in the kernels, that of the bank or of the method."""
+        bank = self.kernel_bank_
+        return np.zeros(stack.n_kernels) if bank is None else bank.centering_errors()
 
     def _fit_columns(self, X: Any, y: Any, cache_mb: float, **check_y: Any) -> tuple[BankColumns, np.ndarray]:
         """Validate training data and fit the bank as `_fit_stack` does, but form no training kernel.

@@ -32,6 +32,7 @@ from bayesmkl.discriminative.gatings import (
     check_gating_parameters,
 )
 from bayesmkl.discriminative.lmkl import SOLVERS, LMKLOptions, LMKLResult, fit_lmkl, predict_lmkl
+from bayesmkl.kernels.geometry import mean_row
 
 __all__ = ["LMKLClassifier", "LMKLRegressor"]
 
@@ -479,3 +480,9 @@ class LMKLRegressor(_LMKL, FeatureGatedRegressor):
     def _inner(self) -> InnerProblem:
         epsilon = check_scale("epsilon", self.epsilon, zero=True)
         return EpsilonInsensitive(check_scale("C", self.C), epsilon)
+
+    def _learn_task(self, kernels: Any, features: Any, target: np.ndarray, on_step: OnStep) -> LMKLResult:
+        """Learn deviations from the mean, which the intercept takes: a large one would cost their digits."""
+        mean = float(mean_row(target))
+        result = super()._learn_task(kernels, features, target - mean, on_step)
+        return result._replace(intercept=result.intercept + mean)
