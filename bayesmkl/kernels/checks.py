@@ -80,7 +80,7 @@ def check_kernel_stack(
     >>> print(caught[0].message)
     Some kernels are unlikely to help:
     - near-identity (each training sample resembles only itself): a. Use a larger width or fewer features ...
-    - constant (all samples look equal): b. Leave out kernels of constant features, or use a smaller width.
+    - constant (all samples look equal): b. Leave out kernels of constant features, center features far from zero, ...
     """
     _check_shape(kernels, names, self_similarity)
     inspector = KernelInspector(

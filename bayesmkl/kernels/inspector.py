@@ -89,7 +89,7 @@ class KernelInspector:
     >>> print(caught[0].message)
     Some kernels are unlikely to help:
     - near-identity (each training sample resembles only itself): a. Use a larger width or fewer features ...
-    - constant (all samples look equal): b. Leave out kernels of constant features, or use a smaller width.
+    - constant (all samples look equal): b. Leave out kernels of constant features, center features far from zero, ...
     """
 
     def __init__(
@@ -228,7 +228,10 @@ PROBLEMS = (
         "near-zero (most samples resemble no landmark)",
         "Use a larger width, fewer features per view or more landmarks.",
     ),
-    ("constant (all samples look equal)", "Leave out kernels of constant features, or use a smaller width."),
+    (
+        "constant (all samples look equal)",
+        "Leave out kernels of constant features, center features far from zero, or use a smaller width.",
+    ),
     ("duplicates up to scale, which share one weight between them", "Keep one of each group."),
     (
         "asymmetric",

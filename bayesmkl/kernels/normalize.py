@@ -141,9 +141,9 @@ class Center(NamedTuple):
             )  # the same digits, so that the centered kernel is exactly symmetric
         grand_mean = float(column_means.mean())
         centered = _centered_diagonal(diagonal, row_means, grand_mean)
-        left, lost = float(np.abs(centered).mean()), ENTRY_NOISE * float(np.abs(diagonal).mean())
+        left, noise = float(np.abs(centered).mean()), ENTRY_NOISE * float(np.abs(diagonal).mean())
         differ = bool(np.ptp(row_means) > 0.0)  # of a constant kernel nothing was to be left
-        lost = lost / left if left > 0.0 else float(differ)
+        lost = noise / left if left > 0.0 else float(differ)
         return cls(column_means, grand_mean, np.flatnonzero(centered == 0), None, lost)
 
     def train_diagonal(self, diagonal: np.ndarray) -> np.ndarray:
