@@ -297,6 +297,27 @@ def test_other_library_cross_validation_of_pooled_samples(rng):
     assert cross_val_predict(BEMKLMultitaskRegressor(bank, **PAPER), X, gaps, cv=folds).shape == (60, 3)
 
 
+@pytest.mark.parametrize("prior", [Gamma(1.0, 0.3), (1.0, 0.3), "close"])
+def test_names_of_priors_of_tasks_stand_for_their_gamma(rng, prior):
+    X, y = make("targets", rng)
+    found = BEMKLMultitaskRegressor(BANK, task_prior=prior, **PAPER).fit(X, y)
+    other = BEMKLMultitaskRegressor(BANK, **PAPER).fit(X, y)
+    priors = found._multitask_priors()._replace(task=found._task_prior())
+    assert priors.task == (1.0, 0.3)
+    assert found.elbo_ != other.elbo_
+
+
+@BOTH
+def test_random_starts_differ_by_seed(rng, kind):
+    X, y = make(kind, rng)
+    start = {"init": "random", "accelerate": False, "tol": 0.0, "max_iter": 1}
+    bounds = [
+        ESTIMATORS[kind](BANK, random_state=seed, **start).fit(X, y).elbo_history_[0] for seed in (0, 0, 1)
+    ]
+    assert bounds[0] == bounds[1]
+    assert bounds[0] != bounds[2]
+
+
 # ----------------------------------------------------------------------------------------------------- bad input
 
 

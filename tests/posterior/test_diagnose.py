@@ -24,6 +24,7 @@ from bayesmkl.posterior import diagnose, refine_posterior, reliability, to_datat
 from bayesmkl.posterior.calibration import Predictions, calibration_section, held_out_predictions
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.leave_one_out import leave_one_out
 from bayesmkl.posterior.mixing import convergence, sampling_section
 from bayesmkl.posterior.predictive_checks import check_section, prior_draws, why_no_prior_draws
 from bayesmkl.posterior.sensitivity import power_scaling
@@ -288,6 +289,16 @@ def test_every_inference_is_diagnosed(name, first, request):
     assert str(again) == report
 
 
+def test_accuracy_with_and_without_correction(binary_model):
+    """Both lines are of the same draws; only one of them is weighted by p / q."""
+    found = diagnose(binary_model, n_draws=120, random_state=0)["loo"]
+    fitted = fitted_bemkl(binary_model)
+    models, log_ratios = evaluate_model(fitted, 120, np.random.default_rng(0))
+    assert found["elpd"] == leave_one_out(fitted, models, log_ratios).elpd
+    assert found["as_it_is"]["elpd"] == leave_one_out(fitted, models).elpd
+    assert found["as_it_is"]["elpd"] != found["elpd"]
+
+
 def test_numbers_of_several_classes_are_under_their_names(gibbs_several_model, several_model):
     several = copy.deepcopy(gibbs_several_model)
     several.posterior_ = tuple(
@@ -320,6 +331,8 @@ def test_precomputed_kernels_are_given_back(features):
         ValueError, match=r"`kernels` must be the training kernels .* Pass the stack that `fit` got"
     ):
         diagnose(model)
+    with pytest.raises((ValueError, TypeError), match="`kernels`"):
+        diagnose(model, kernels="the same")
     found = diagnose(
         model, stack[:20], features["größe"][:20] > 0, kernels=stack, n_draws=100, random_state=0
     )

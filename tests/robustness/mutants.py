@@ -130,8 +130,8 @@ SAMKL = ("discriminative/test_samkl",)
 POSTERIORS = " ".join(
     f"posterior/test_{name}"
     for name in (
-        *("arviz", "convert", "diagnose", "importance", "leave_one_out", "outputs", "reliability", "sample"),
-        *("shared_models", "summary"),
+        *("arviz", "convert", "diagnose", "importance", "leave_one_out", "nonnegative_posteriors", "outputs"),
+        *("reliability", "sample", "shared_models", "summary"),
     )
 )
 PAGES = "evaluation/test_plots_of_comparisons evaluation/test_report"
@@ -214,7 +214,15 @@ TARGETS = (
     ),
     _sampled("comparisons", "evaluation/plots", "pairs parts ranks scores", PAGES, 4),
     _sampled("comparisons", "evaluation/report", "__init__ analysis tables", PAGES, 4),
-    _sampled("streamed kernels", "kernels", "streamed streamed_jax", "kernels/test_streamed", 12),
+    _sampled("streamed kernels", "kernels", "streamed", "kernels/test_streamed", 20),
+    _sampled(
+        "streamed kernels",
+        "kernels",
+        "streamed_jax",
+        "kernels/test_sharded",
+        20,
+        "not eight_simulated and not two_processes",
+    ),
     _sampled(
         "padded kernels",
         "bemkl",
@@ -222,7 +230,9 @@ TARGETS = (
         "bemkl/test_padding bemkl/test_sweeps bemkl/test_elbo",
         12,
     ),
-    _sampled("folds side by side", "bemkl", "folds", "bemkl/test_cross_fit", 20),
+    _sampled(
+        "folds side by side", "bemkl", "folds", "bemkl/test_cross_fit", 20, "not warns_as_it_does_alone"
+    ),
     _sampled(
         "multitask BEMKL",
         "bemkl",
