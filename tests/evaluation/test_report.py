@@ -18,6 +18,7 @@ from bayesmkl.evaluation import report
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.report import write_report
 from bayesmkl.evaluation.report.markup import Cell, Column, Markup, join, number, table, tag
+from bayesmkl.evaluation.significance import win_totals
 
 EVIL = "<script>document.title='evil'</script>"
 MODELS = ["plain", EVIL, 'a "quoted" & <b>bold</b> name', "fails"]
@@ -142,6 +143,13 @@ def text(path):
 @pytest.fixture(scope="module")
 def page(text):
     return Page(text)
+
+
+@pytest.fixture(scope="module")
+def pages(page, comparison, tmp_path_factory):
+    """The page of the first metric, which is written without being asked for, and that of the other one."""
+    other = write_report(comparison, tmp_path_factory.mktemp("other") / "report.html", metrics=["log_loss"])
+    return {"accuracy": page, "log_loss": Page(other.read_text(encoding="utf-8"))}
 
 
 @pytest.fixture(scope="module")
@@ -274,9 +282,17 @@ def test_cells_that_lack_scores_say_so(page):
     assert "2 of 48 fits failed" in page.words
 
 
-def test_ranks_are_those_of_the_comparison(page, comparison):
-    ranks = comparison.ranks("accuracy")
-    assert [row[0] for row in page.rows("ranks-accuracy")] == list(ranks.index)
+def test_ranks_are_those_of_the_comparison(page, pages, comparison):
+    for metric in ("accuracy", "log_loss"):
+        ranks = comparison.ranks(metric)
+        shown = pages[metric].tables[f"ranks-{metric.replace('_', '-')}"][1:]
+        assert [row[0][0] for row in shown] == list(ranks.index)
+        for row, expected in zip(shown, ranks.to_dict("records"), strict=True):
+            value = float(row[1][1] or "nan")
+            assert value == pytest.approx(expected["mean_rank"], nan_ok=True)
+            assert row[1][0] == ("–" if np.isnan(value) else f"{value:.2f}")
+            assert [int(text) for text, _, _ in row[2:4]] == [expected["times_best"], expected["times_worst"]]
+            assert row[4][0] == expected["note"]
     assert [row[:2] for row in page.rows("ranks-accuracy")][:3] == [
         [MODELS[2], "1.00"],
         [EVIL, "2.00"],
@@ -285,9 +301,15 @@ def test_ranks_are_those_of_the_comparison(page, comparison):
     assert "Friedman's test that 3 models rank alike over 3 data sets: χ² = 6.000, p = 0.050" in page.words
 
 
-def test_pairs_are_those_of_the_comparison(page, comparison):
-    pairs = comparison.significance("accuracy", "corrected_t")
-    shown = page.tables["pairs-accuracy"][1:]
+@pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
+def test_pairs_are_those_of_the_comparison(pages, comparison, metric):
+    pairs, name = comparison.significance(metric, "corrected_t"), metric.replace("_", "-")
+    page = pages[metric]
+    shown = page.tables[f"pairs-{name}"][1:]
+    totals = win_totals(comparison.wins(metric, "corrected_t"))
+    assert [row[0] for row in page.rows(f"wins-{name}")] == list(totals.index)
+    for row, expected in zip(page.rows(f"wins-{name}"), totals.to_numpy(), strict=True):
+        assert [int(text) for text in row[1:5]] == expected[:4].tolist()
     assert len(shown) == len(pairs) == 18
     for row, expected in zip(shown, pairs.to_dict("records"), strict=True):
         assert [text for text, _, _ in row[:3]] == [expected[name] for name in ("dataset", "first", "second")]
@@ -297,9 +319,7 @@ def test_pairs_are_those_of_the_comparison(page, comparison):
             assert (float(value) if value else np.nan) == pytest.approx(expected[name], nan_ok=True)
         assert row[8][0] == expected["better"]
     assert "corrected resampled t-test" in page.words
-    assert sum(int(row[1]) for row in page.rows("wins-accuracy")) == sum(
-        int(row[3]) for row in page.rows("wins-accuracy")
-    )
+    assert totals["wins"].sum() == totals["losses"].sum()
 
 
 def test_costs_are_means_over_splits(page):

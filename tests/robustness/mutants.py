@@ -134,7 +134,6 @@ POSTERIORS = " ".join(
         *("reliability", "sample", "shared_models", "summary"),
     )
 )
-PAGES = "evaluation/test_plots_of_comparisons evaluation/test_report"
 TARGETS = (
     Target(
         "binary BEMKL",
@@ -212,8 +211,13 @@ TARGETS = (
         "evaluation/test_significance",
         8,
     ),
-    _sampled("comparisons", "evaluation/plots", "pairs parts ranks scores", PAGES, 4),
-    _sampled("comparisons", "evaluation/report", "__init__ analysis tables", PAGES, 4),
+    _sampled(
+        "comparisons",
+        "evaluation/plots",
+        "pairs parts ranks scores",
+        "evaluation/test_plots_of_comparisons",
+        4,
+    ),
     _sampled("streamed kernels", "kernels", "streamed", "kernels/test_streamed", 20),
     _sampled(
         "streamed kernels",
