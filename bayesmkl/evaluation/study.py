@@ -12,7 +12,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import (
@@ -27,6 +26,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl._numerics.content import ContentHasher
 from bayesmkl.datasets import fetch
+from bayesmkl.evaluation.data_files import read_values, write_values
 
 __all__ = [
     "Data",
@@ -44,9 +44,6 @@ __all__ = [
     "spooled",
     "text_of",
 ]
-
-
-DATA = "data.joblib"  # file with data for the processes of a comparison
 
 
 class Data(NamedTuple):
@@ -177,17 +174,15 @@ def in_memory(data: Data) -> Data:
     return data
 
 
-def spooled(folder: str, mapped: bool) -> Data:
-    """Read what :func:`spool` wrote; arrays that are `mapped` stay on disk, where processes share them."""
+def spooled(folder: str) -> Data:
+    """Read what :func:`spool` wrote."""
     path = Path(folder)
     if not path.is_dir():
         raise FileNotFoundError(
             f"this worker sees no folder {folder!r} with the data of the comparison. Give data sets by name or by "
             "a file that all workers see, or point TMPDIR to a folder that they share."
         )
-    data = joblib.load(path / DATA, mmap_mode="r" if mapped else None)
-    maps = {name: np.asarray(part) for name, part in data._asdict().items() if isinstance(part, np.memmap)}
-    return data._replace(**maps)
+    return Data(**read_values(path))
 
 
 def spool(data: Data, folder: Path, content: str | None = None) -> DataRef:
@@ -197,17 +192,24 @@ def spool(data: Data, folder: Path, content: str | None = None) -> DataRef:
     ------
     OSError
         If there is no room for them.
+    TypeError
+        If there are objects in them that no file keeps as they are.
     """
     try:
         folder.mkdir(parents=True)
-        joblib.dump(data, folder / DATA)
+        write_values(data._asdict(), folder)
     except OSError as error:
         reason = os.strerror(error.errno or errno.ENOSPC)  # NumPy does not say why it wrote less
         raise OSError(
             f"the data of the comparison could not be written to {str(folder)!r}, where its processes read them: "
             f"{reason}. Free some space, let TMPDIR name a folder on another disk, or use `n_jobs=1`."
         ) from error
-    ref = DataRef(spooled, folder=str(folder), mapped=isinstance(data.X, np.ndarray))
+    if content is not None and _one(content_of(spooled(str(folder)))) != content:
+        raise TypeError(
+            "the data of the comparison cannot be handed to other processes as they are: a file gives other values "
+            "or types back. Use `n_jobs=1`, or give numbers, text and categories."
+        )
+    ref = DataRef(spooled, folder=str(folder))
     ref.content = content
     return ref
 

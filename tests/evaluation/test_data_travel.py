@@ -1,5 +1,7 @@
 """Data reach every process as they are: types, values and names, and with them the splits."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,6 +43,21 @@ SETS = {
 }
 
 
+FURTHER = {
+    "numbers of one type as objects": (NUMBERS, LABELS, np.array(list(OF_TEN), dtype=object)),
+    "objects of all kinds": (NUMBERS, LABELS, np.empty(N, dtype=object)),
+    "labels of two levels": (
+        pd.DataFrame(NUMBERS, columns=pd.MultiIndex.from_tuples([("a", 1), ("a", 2)], names=["view", None])),
+        LABELS,
+        None,
+    ),
+    "days as labels": (pd.DataFrame(NUMBERS, index=pd.Index(FRAME["day"])), LABELS, None),
+}
+FURTHER["objects of all kinds"][2][:] = [
+    value for _ in range(N // 4) for value in ((1, "a"), [2.5, None], np.int8(3), float("nan"))
+]
+
+
 class Seen(ClassifierMixin, BaseEstimator):
     """Remembers what it was fitted to."""
 
@@ -70,14 +87,31 @@ def seen(model, X, y):
     return float(int(ContentHasher()((fitted.fitted_, X, np.asarray(y)))[:12], 16))
 
 
-@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("name", SETS | FURTHER)
 def test_what_is_written_for_other_processes_comes_back(name, tmp_path):
-    data = Data(*SETS[name])
+    data = Data(*(SETS | FURTHER)[name])
     ref = spool(data, tmp_path / "0")
     assert content_of(ref()) == content_of(data)
     assert type(ref().X) is type(data.X)
-    if name == "table":
+    if isinstance(data.X, pd.DataFrame):
         pd.testing.assert_frame_equal(ref().X, data.X)
+
+
+def test_objects_that_no_file_keeps_are_refused(tmp_path):
+    table = pd.DataFrame({"price": [Decimal(1), Decimal(2)]})
+    with pytest.raises(
+        TypeError, match=r"`X` holds Decimal, which no other process can be handed. Use `n_jobs=1`"
+    ):
+        spool(Data(table, np.arange(2)), tmp_path / "0")
+
+
+def test_data_that_a_file_changes_are_refused(tmp_path, monkeypatch):
+    data = Data(*SETS["table"])
+    content = ContentHasher()(content_of(data))
+    assert spool(data, tmp_path / "0", content).content == content
+    monkeypatch.setattr(pd, "read_parquet", lambda file: pd.DataFrame({"column": WORDS}))
+    with pytest.raises(TypeError, match="cannot be handed to other processes as they are"):
+        spool(data, tmp_path / "1", content)
 
 
 def test_two_processes_get_the_data_and_folds_that_one_has():

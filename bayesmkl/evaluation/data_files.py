@@ -1,0 +1,150 @@
+"""Arrays and tables in a folder, for other processes: types and values as they are, and no pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+__all__ = ["read_values", "write_values"]
+
+PARTS = "parts.json"
+PLAIN = {str, int, float, bool, type(None)}  # JSON holds these exactly
+
+
+def write_values(values: Mapping[str, Any], folder: Path) -> None:
+    """Write arrays, tables, lists, text and numbers to a folder that is there; `read_values` reads them.
+
+    Raises
+    ------
+    TypeError
+        For objects of other types, by name.
+    OSError
+        If there is no room.
+    """
+    writer = _Writer(folder)
+    parts = {name: writer.put(name, value) for name, value in values.items()}
+    (folder / PARTS).write_text(json.dumps(parts), encoding="utf-8")
+
+
+def read_values(folder: Path) -> dict[str, Any]:
+    """Read what `write_values` wrote; arrays that stand alone stay on disk, where processes share them."""
+    parts = json.loads((folder / PARTS).read_text(encoding="utf-8"))
+    return {name: _read(part, folder, mapped=True) for name, part in parts.items()}
+
+
+class _Writer:
+    """Numbers the files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.n_files = folder, 0
+
+    def file(self, ending: str) -> Path:
+        self.n_files += 1
+        return self.folder / f"{self.n_files}.{ending}"
+
+    def put(self, where: str, value: Any) -> Any:
+        """Return what JSON says of a value, with its numbers in files."""
+        if type(value) in PLAIN:
+            return value
+        if isinstance(value, np.generic) and not value.dtype.hasobject:
+            return {"scalar": self._array(np.asarray(value))}
+        if isinstance(value, list | tuple):
+            return {type(value).__name__: [self.put(where, item) for item in value]}
+        if isinstance(value, pd.DataFrame):
+            return self._table(where, value)
+        if type(value) is np.ndarray and not value.dtype.hasobject:
+            return {"array": self._array(value)}
+        if type(value) is np.ndarray and value.dtype == object:
+            return {"objects": self._objects(where, value.ravel().tolist()), "shape": value.shape}
+        raise TypeError(
+            f"`{where}` holds {type(value).__name__}, which no other process can be handed. Use `n_jobs=1`, or give "
+            "numbers, text and categories."
+        )
+
+    def _array(self, array: np.ndarray) -> str:
+        file = self.file("npy")
+        np.save(file, array, allow_pickle=False)
+        return file.name
+
+    def _objects(self, where: str, values: list[Any]) -> Any:
+        kinds = set(map(type, values))
+        if len(kinds) == 1 and issubclass(*kinds, np.generic):
+            return {"array": self._array(np.array(values))}
+        return values if kinds <= PLAIN else [self.put(where, value) for value in values]
+
+    def _table(self, where: str, table: pd.DataFrame) -> dict[str, Any]:
+        kinds = set(table.dtypes)
+        if len(kinds) == 1 and isinstance(kind := next(iter(kinds)), np.dtype) and not kind.hasobject:
+            columns: Any = {"array": self._array(table.to_numpy())}
+        else:
+            columns = [self._column(where, table.iloc[:, j]) for j in range(table.shape[1])]
+        labels = [self._labels(where, labels) for labels in (table.index, table.columns)]
+        return {"table": columns, "index": labels[0], "columns": labels[1]}
+
+    def _labels(self, where: str, labels: pd.Index) -> dict[str, Any]:
+        names = [self.put(where, name) for name in labels.names]
+        if isinstance(labels, pd.RangeIndex):
+            return {"range": [labels.start, labels.stop, labels.step], "names": names}
+        levels = [labels.get_level_values(k) for k in range(labels.nlevels)]
+        parts = [self._column(where, level) for level in levels]
+        return {"levels": parts, "names": names, "multi": isinstance(labels, pd.MultiIndex)}
+
+    def _column(self, where: str, column: pd.Series | pd.Index) -> Any:
+        if isinstance(column.dtype, np.dtype):
+            return self.put(where, np.asarray(column))
+        file = self.file("parquet")
+        pd.DataFrame({"column": column.array}).to_parquet(file)
+        return {"column": file.name}
+
+
+def _read(part: Any, folder: Path, mapped: bool = False) -> Any:
+    if not isinstance(part, dict):
+        return part
+    match part:
+        case {"array": name}:
+            return np.asarray(np.load(folder / name, mmap_mode="r" if mapped else None, allow_pickle=False))
+        case {"scalar": name}:
+            return np.load(folder / name, allow_pickle=False)[()]
+        case {"list": items}:
+            return [_read(item, folder) for item in items]
+        case {"tuple": items}:
+            return tuple(_read(item, folder) for item in items)
+        case {"objects": values, "shape": shape}:
+            held = _read(values, folder)
+            return _of_objects(
+                held if isinstance(held, np.ndarray) else [_read(v, folder) for v in held], shape
+            )
+        case {"column": name}:
+            return pd.read_parquet(folder / name)["column"].array
+    table = part["table"]
+    index, columns = (_read_labels(part[axis], folder) for axis in ("index", "columns"))
+    if isinstance(table, dict):
+        return pd.DataFrame(_read(table, folder), index, columns, copy=False)
+    read = pd.DataFrame({j: _read(column, folder) for j, column in enumerate(table)}, index)
+    read.columns = columns
+    return read
+
+
+def _of_objects(values: Any, shape: list[int]) -> np.ndarray:
+    """Return an array of objects as they are, also where these are lists or arrays."""
+    found = np.empty(len(values), dtype=object)
+    for k, value in enumerate(values):
+        found[k] = value
+    return found.reshape(shape)
+
+
+def _read_labels(part: dict[str, Any], folder: Path) -> pd.Index:
+    names = [_read(name, folder) for name in part["names"]]
+    if "range" in part:
+        return pd.RangeIndex(*part["range"], name=names[0])
+    levels = [_read(level, folder) for level in part["levels"]]
+    if part["multi"]:
+        return pd.MultiIndex.from_arrays(levels, names=names)
+    level = levels[0]
+    kind = object if isinstance(level, np.ndarray) and level.dtype == object else None
+    return pd.Index(level, dtype=kind, name=names[0])
