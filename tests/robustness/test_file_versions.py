@@ -23,6 +23,7 @@ from bayesmkl.cli.run_config import RUN_VERSION
 from bayesmkl.evaluation import journal
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import Journal
+from bayesmkl.persistence.files import _packed
 from bayesmkl.persistence.layouts import STEPS, VERSION
 from bayesmkl.posterior import files as posterior_files
 from bayesmkl.posterior import load_posterior, save_posterior
@@ -90,7 +91,9 @@ def test_bank_that_was_never_fitted_is_brought_up_to_date(tmp_path):
     path = tmp_path / "bank.skops"
     path.write_bytes(packed(schema(part, version=1)))
     assert_refused(lambda: load_model(path), "`path`", "kernels")  # it never was without these
-    assert_refused(lambda: save_model(bank, path), "`model`", "landmarks")  # of the present layout
+    path.write_bytes(_packed(bank))
+    assert_refused(lambda: load_model(path), "`path`", "landmarks")  # of the present layout
+    assert_refused(lambda: save_model(bank, path), "`model`", "landmarks")
 
 
 @pytest.mark.parametrize("version", [VERSION + 1, 10**6])
