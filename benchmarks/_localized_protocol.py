@@ -131,7 +131,7 @@ PROTOCOLS = (
 )
 
 
-def ld_mkl(bank: KernelBank, **settings: str) -> LDMKLClassifier:
+def ld_mkl(bank: KernelBank, **settings: Any) -> LDMKLClassifier:
     """LD-MKL with the threshold of the paper and LibSVM's tolerance."""
     return LDMKLClassifier(bank, threshold="paper", tol=1e-3, **settings)
 

@@ -114,6 +114,7 @@ plt.show()
 # %%
 bank = KernelBank(Gaussian(width=0.5), views={"across": [0], "up": [1]})
 near = Gaussian(width=1)  # of the plane: what gates of SwMKL and LD-MKL are functions of
+only_where_open = {"temperature": 0.2, "threshold": "paper"}  # sharp gates, and machines of the samples inside
 MODELS = {
     "equal weights": UniformMKLClassifier(bank),
     "SimpleMKL": SimpleMKLClassifier(bank),
@@ -121,7 +122,7 @@ MODELS = {
     "LMKL, Gaussian": LMKLClassifier(bank, gating=GaussianGating(width=2), n_init=3, random_state=SEED),
     "C-LMKL": CLMKLClassifier(bank, n_clusters=2, random_state=SEED),
     "SwMKL": SwMKLClassifier(bank, gate_kernel=near),
-    "LD-MKL": LDMKLClassifier(bank, gate_kernel=near, temperature=0.2),
+    "LD-MKL": LDMKLClassifier(bank, gate_kernel=near, **only_where_open),
     "SAMKL": SAMKLClassifier(bank),
 }
 

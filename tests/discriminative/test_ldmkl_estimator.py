@@ -352,6 +352,14 @@ def test_six_orders_of_the_samples_give_the_same_scores(n_classes, kernels, sett
     assert spread(X, y, new, kernels=kernels, **settings) < bound
 
 
+def test_other_orders_have_other_samples_above_the_threshold():
+    X, y = blobs(2, 2, 60)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = spread(X, y, blobs(2, 1002)[0], threshold="paper", tol=1e-3)
+    assert found > 0.05  # as docs/testing.md says
+
+
 def test_draws_follow_the_random_state(rng):
     X, y, new = toy(rng, 50)
 

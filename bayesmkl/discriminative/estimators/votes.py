@@ -66,7 +66,7 @@ class LDMKLClassifier(SuccessGated):
         Of the softmax, above 0; 1 is the paper's. Low values let one kernel decide.
     threshold : float or "paper", default=0.0
         Least gate, from 0 to 1, of the samples that a voter is trained on. 0 keeps all of them, "paper" is
-        1 / n_kernels.
+        1 / n_kernels, for sharp gates (a `gate_kernel` and a low `temperature`).
     gate_targets : {"train", "cv"}, default="train"
         Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
         cross-validation, with as many folds as samples in the smallest class at most.

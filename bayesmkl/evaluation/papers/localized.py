@@ -107,7 +107,7 @@ class Method(NamedTuple):
     variant: str = ""  # in what it departs from the paper
 
 
-def ld_mkl(**settings: str) -> LDMKLClassifier:
+def ld_mkl(**settings: Any) -> LDMKLClassifier:
     """Return LD-MKL with the threshold of the paper and LibSVM's tolerance."""
     return LDMKLClassifier(BANK, threshold="paper", tol=1e-3, **settings)
 
