@@ -155,7 +155,7 @@ def fit_ldmkl(
     array([60, 60])
     >>> rows = [kernel.rows(X[:5]) for kernel in kernels]
     >>> y[:5], ldmkl_scores(kernels, result, rows, ldmkl_gates(kernels, result, rows)).round(1)
-    (array([-1.,  1., -1.,  1., -1.]), array([-0.7, -0.1, -0.9,  0.7, -0.9]))
+    (array([-1.,  1., -1.,  1., -1.]), array([-0.8, -0.2, -0.9,  0.9, -0.9]))
     """
     first = fit_success(  # lines 1 to 3
         kernels, target, options.success, gate_kernels, folds, rng, on_step=on_step

@@ -345,6 +345,7 @@ def test_few_different_values_are_groups(fitted):
     assert separator.get_xdata()[0] == n_blue - 0.5
 
 
+@pytest.mark.filterwarnings("ignore:SAMKLClassifier predicts 'blue' for all training samples")
 def test_many_kernels_are_a_picture():
     bank = KernelBank([Gaussian(width=w) for w in (0.2, 0.5, 1, 2, 4, 8, 16)])
     model = SAMKLClassifier(bank, max_switches=3).fit(X, Y)
