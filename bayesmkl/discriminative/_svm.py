@@ -39,6 +39,7 @@ __all__ = [
     "settled",
     "solve_svm",
     "solve_svr",
+    "spread_of",
     "train",
 ]
 
@@ -52,6 +53,8 @@ POLISHED_BELOW = 1e-5  # tolerance from which on LibSVM's single precision matte
 MOST_POLISHED = 1000  # duals in the system that is solved again
 POLISH_ROUNDS = 10
 FREE = 1e-8  # of its bound: a dual that is this far from both bounds is free
+TUBE_OF_SPREAD = 0.1  # epsilon, where none is given
+CONSTANT = 1e-14  # of the largest magnitude: what rounding leaves of a deviation
 TUBE = 10.0  # E in units of the largest |p_i|
 WIDEST_TUBE = 1e9
 
@@ -67,14 +70,33 @@ class Hinge(NamedTuple):
 
 
 class EpsilonInsensitive(NamedTuple):
-    r"""Support vector regression: :math:`\ell_i(f) = C \max(0, |t_i - f| - \epsilon)`."""
+    r"""Support vector regression: :math:`\ell_i(f) = C \max(0, |t_i - f| - \epsilon)`.
 
-    C: float
-    epsilon: float
+    None is for the standard deviation of the target and for a tenth of it, so that its unit and origin do not matter.
+    """
+
+    C: float | None
+    epsilon: float | None
 
     def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
         """Solve for a real target."""
-        return solve_svr(kernel, target, self.C, self.epsilon, tol)
+        spread = spread_of(target)
+        C = spread if self.C is None else self.C
+        epsilon = TUBE_OF_SPREAD * spread if self.epsilon is None else self.epsilon
+        return solve_svr(kernel, target, C, epsilon, tol)
+
+
+def spread_of(target: np.ndarray) -> float:
+    """Return the standard deviation of a target, the size of one that is constant, and one for zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> spread_of(np.array([4.0, 6.0])), spread_of(np.full(3, 0.1)), spread_of(np.zeros(2))
+    (1.0, 0.1, 1.0)
+    """
+    spread, size = float(target.std()), float(np.abs(target).max())
+    return spread if spread > CONSTANT * size else size or 1.0
 
 
 def solve_svm(

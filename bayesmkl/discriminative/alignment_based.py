@@ -23,17 +23,27 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.simplex import solve_nonnegative_qp, solve_simplex_qp
-from bayesmkl.discriminative._inner import InnerProblem
+from bayesmkl.discriminative._inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative._outer import MKLResult
 from bayesmkl.discriminative._two_stage import Selection, shares, train_selected
 from bayesmkl.kernels.alignment import frobenius_gram, frobenius_norms, target_products
 from bayesmkl.kernels.stack import DenseStack
 
-__all__ = ["CENTERED", "METHODS", "WITH_GRAM", "AlignmentOptions", "fit_alignment", "select_by_alignment"]
+__all__ = [
+    "CENTERED",
+    "METHODS",
+    "WITH_GRAM",
+    "AlignmentOptions",
+    "InUnitVariance",
+    "fit_alignment",
+    "kernel_variance",
+    "select_by_alignment",
+]
 
 METHODS = ("ratio", "convex", "align", "alignf")
 CENTERED = ("align", "alignf")
 WITH_GRAM = ("convex", "alignf")
+CONSTANT = 1e-12  # of the mean self-similarity: what rounding leaves of a variance
 
 
 class AlignmentOptions(NamedTuple):
@@ -48,6 +58,34 @@ class AlignmentOptions(NamedTuple):
 
     method: str = "alignf"
     tol: float = 1e-3
+
+
+class InUnitVariance(NamedTuple):
+    """A machine on the kernel divided by its variance: its price is relative to what the samples vary."""
+
+    machine: InnerProblem
+
+    def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
+        """Solve, and return the dual and the objective for the kernel as it is."""
+        variance = kernel_variance(kernel)
+        found = self.machine.solve(kernel / variance, target, tol)
+        return InnerSolution(
+            found.signed_dual / variance, found.intercept, found.objective / variance, found.gap / variance
+        )
+
+
+def kernel_variance(kernel: np.ndarray) -> float:
+    r"""Return :math:`\operatorname{tr}(HKH) / N`, what samples vary in the feature space; one where they do not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernel_variance(3.0 * np.eye(2) + 7.0), kernel_variance(np.ones((2, 2)))
+    (1.5, 1.0)
+    """
+    size = float(kernel.diagonal().mean())
+    variance = size - float(kernel.mean())
+    return variance if variance > CONSTANT * size else 1.0
 
 
 def fit_alignment(

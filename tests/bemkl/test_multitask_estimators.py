@@ -13,7 +13,6 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl import (
     BEMKLClassifier,
@@ -33,29 +32,6 @@ ESTIMATORS = {"labels": BEMKLMultitaskClassifier, "targets": BEMKLMultitaskRegre
 ALONE = {"labels": BEMKLClassifier(), "targets": BEMKLRegressor(intermediate_prior=Gamma(100.0, 100.0))}
 # A fixed number of plain sweeps, so that rounding decides neither a path nor where it ends.
 PAPER = {"accelerate": False, "tol": 0.0, "max_iter": 25}
-
-
-def expected_failures(estimator):
-    if isinstance(estimator, BEMKLMultitaskClassifier):
-        reason = (
-            "indexes one `classes_` for all tasks; as for scikit-learn's trees, each has its own classes here"
-        )
-        return {"check_classifier_multioutput": reason}
-    return {}
-
-
-@pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks(
-    [
-        estimator(KernelBank(Linear()), max_iter=10)
-        for estimator in (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
-    ],
-    expected_failed_checks=expected_failures,
-)
-def test_contract_scikit_learn(estimator, check):
-    check(estimator)
 
 
 def make(kind, rng, n_samples=30, n_tasks=3, missing=0.3):

@@ -155,7 +155,8 @@ def test_one_kernel_is_svc_and_svr(rng, method):
     machine = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(train[..., 0], y)
     assert_same(model.decision_function(test), machine.decision_function(test[..., 0]), MACHINE)
     target = rng.normal(size=35) + 2.0
-    regressor = AlignmentMKLRegressor("precomputed", method=method, C=2.0, tol=TIGHT).fit(train, target)
+    regressor = AlignmentMKLRegressor("precomputed", method=method, C=2.0, epsilon=0.1, tol=TIGHT)
+    regressor.fit(train, target)
     machine = SVR(kernel="precomputed", C=2.0, epsilon=0.1, tol=TIGHT).fit(train[..., 0], target)
     assert_same(regressor.predict(test), machine.predict(test[..., 0]), MACHINE)
 
@@ -334,3 +335,40 @@ def test_weights_of_a_thousand_kernels_are_a_maximum(rng):
     )  # of the cosine, kernels of norm one
     assert slope.max() <= 1e-6 * products.max()
     assert np.abs(slope[weights > 0.0]).max() <= 1e-6 * products.max()
+
+
+# ------------------------------------------------------------------------------------------------ default price
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", [1.0, 1e-3])
+def test_identity_of_the_default_price_and_the_variance_of_the_kernel(problem, method, scale):
+    kernels, y = problem
+    stack = scale * np.moveaxis(kernels, 0, -1)
+    target = 1000.0 * kernels[0, 3] - 50.0
+    for cls, truth, spread in (
+        (AlignmentMKLClassifier, y, 1.0),
+        (AlignmentMKLRegressor, target, target.std()),
+    ):
+        found = cls("precomputed", method=method).fit(stack, truth)
+        kernel = stack @ found.kernel_weights_
+        center = np.eye(len(y)) - 1.0 / len(y)
+        variance = np.trace(center @ kernel @ center) / len(y)
+        given = {"epsilon": 0.1 * spread} if cls is AlignmentMKLRegressor else {}
+        expected = cls("precomputed", method=method, C=spread / variance, **given).fit(stack, truth)
+        bound = max(np.abs(expected.dual_coef_).max(), spread / variance)
+        np.testing.assert_allclose(found.dual_coef_, expected.dual_coef_, atol=2e-2 * bound)
+        assert np.abs(found.dual_coef_).max() <= spread / variance * (1.0 + 1e-9)
+        if method != "convex":  # whose history is that of the weights
+            np.testing.assert_allclose(found.objective_history_, expected.objective_history_, rtol=1e-3)
+
+
+def test_recovery_where_the_aligned_kernel_hardly_varies(rng):
+    """Weights sum to one, and the widest Gaussian, of 1 - 1e-4 at the least, gets nearly all of them."""
+    X = rng.normal(size=(80, 1))
+    stack = np.exp(-((X - X.T) ** 2)[..., None] / np.array([1e-2, 1e5]))
+    model = AlignmentMKLRegressor("precomputed").fit(stack, X[:, 0])
+    assert model.kernel_weights_[1] > 0.99
+    assert model.score(stack, X[:, 0]) > 0.9
+    rare = X[:, 0] > np.quantile(X, 0.8)
+    assert AlignmentMKLClassifier("precomputed").fit(stack, rare).score(stack, rare) > 0.95

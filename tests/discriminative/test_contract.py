@@ -51,19 +51,18 @@ pytestmark = [*quietly, pytest.mark.heavy]
 
 
 def cases_of_scikit_learn():
-    """Its checks of every estimator; those of read-only memory, which all handle alike, for one of them only."""
-    for kernels in (None, "precomputed"):
-        for name in EVERY if kernels is None else ON_STACKS:
-            expected = {} if kernels is None else EXPECTED | (OUTLIERS if name.endswith("OneClass") else {})
-            for estimator, check in estimator_checks_generator(quick(name, kernels), legacy=True):
-                check_name = check.func.__name__
-                of_memory = check_name != "check_readonly_memmap_input" and check.keywords.get(
-                    "readonly_memmap"
-                )
-                if of_memory and not name.startswith("Uniform"):
-                    continue
-                reason = expected.get(check_name)
-                yield pytest.param(estimator, check, reason, id=f"{name}-{kernels or 'bank'}-{check_name}")
+    """Its checks of estimators on stacks; those of read-only memory, which all handle alike, for one of them only.
+
+    Those of all estimators as they are by default are in `tests/test_defaults.py`.
+    """
+    for name in ON_STACKS:
+        expected = EXPECTED | (OUTLIERS if name.endswith("OneClass") else {})
+        for estimator, check in estimator_checks_generator(quick(name, "precomputed"), legacy=True):
+            check_name = check.func.__name__
+            of_memory = check_name != "check_readonly_memmap_input" and check.keywords.get("readonly_memmap")
+            if of_memory and not name.startswith("Uniform"):
+                continue
+            yield pytest.param(estimator, check, expected.get(check_name), id=f"{name}-{check_name}")
 
 
 @pytest.mark.parametrize(("estimator", "check", "reason_to_fail"), list(cases_of_scikit_learn()))

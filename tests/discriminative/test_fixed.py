@@ -34,7 +34,6 @@ MACHINE = 1e-6  # two solutions of LibSVM at tolerance TIGHT, relative to the sc
 @parametrize_with_checks(
     [
         UniformMKLClassifier("precomputed", indefinite="clip"),
-        UniformMKLRegressor(),
         BestKernelClassifier("precomputed", cv=2, multiclass="shared", indefinite="clip"),
     ]
 )

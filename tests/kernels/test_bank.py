@@ -63,7 +63,6 @@ SEQUENCES = ["spherical", "trace", "center", None, ("center", "spherical"), ("sp
 
 @parametrize_with_checks(
     [
-        KernelBank(),
         KernelBank([Linear(), FromDistance(), "rbf"], "all+each", normalize=("center", "spherical")),
     ]
 )

@@ -9,8 +9,8 @@ import numpy as np
 from bayesmkl._numerics.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative import alignment_based, obmkl
 from bayesmkl.discriminative._outer import MKLResult
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
-from bayesmkl.discriminative.alignment_based import AlignmentOptions, fit_alignment
+from bayesmkl.discriminative._svm import Hinge, spread_of
+from bayesmkl.discriminative.alignment_based import AlignmentOptions, InUnitVariance, fit_alignment
 from bayesmkl.discriminative.easymkl import KOMD, EasyMKLOptions, fit_easymkl
 from bayesmkl.discriminative.estimators.base import (
     BaseDiscriminative,
@@ -18,6 +18,7 @@ from bayesmkl.discriminative.estimators.base import (
     DiscriminativeRegressor,
     OnStep,
 )
+from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.obmkl import OBMKLOptions, fit_obmkl
 from bayesmkl.kernels.alignment import centering_errors, frobenius_gram
 from bayesmkl.kernels.stack import DenseStack
@@ -28,16 +29,18 @@ __all__ = ["AlignmentMKLClassifier", "AlignmentMKLRegressor", "EasyMKLClassifier
 class _SharedGram(BaseDiscriminative):
     """Compute the Frobenius products once for all classes, where the method needs them."""
 
-    C: float
+    C: float | None
     tol: float
     method: str
     METHODS: tuple[str, ...]
     WITH_GRAM: tuple[str, ...]
     CENTERED: tuple[str, ...] = ()
+    C_OF_KERNEL = False  # whether None is a price that suits the combined kernel
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_scale("C", self.C)
+        if self.C is not None or not self.C_OF_KERNEL:
+            check_scale("C", self.C)
         check_number("tol", self.tol, low=0.0)
         check_choice("method", self.method, self.METHODS)
 
@@ -58,9 +61,11 @@ class _Alignment(_SharedGram):
     METHODS = alignment_based.METHODS
     WITH_GRAM = alignment_based.WITH_GRAM
     CENTERED = alignment_based.CENTERED
+    C_OF_KERNEL = True
 
-    def _align(self, stack: DenseStack, targets: np.ndarray, inner: Any, unit: float = 1.0) -> MKLResult:
+    def _align(self, stack: DenseStack, targets: np.ndarray, machine: Any, unit: float = 1.0) -> MKLResult:
         options = AlignmentOptions(self.method, float(self.tol) * unit)
+        inner = machine if self.C is not None else InUnitVariance(machine)
         return fit_alignment(stack, targets, inner, options, self._gram)
 
 
@@ -77,8 +82,9 @@ class AlignmentMKLClassifier(_Alignment, DiscriminativeClassifier):
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+    C : float, default=None
+        Price of margin violations, :math:`C > 0`. None: one over the variance of the samples in the feature space
+        of the combined kernel, :math:`\operatorname{tr}(K_\eta^c) / N`; the units of the kernels do not matter then.
     method : {"ratio", "convex", "align", "alignf"}, default="alignf"
         "ratio": weights proportional to the alignment of each kernel [1]_. "convex": the convex combination nearest
         to the target matrix [2]_. "align": proportional to the centered alignment of each kernel [3]_. "alignf": the
@@ -140,10 +146,12 @@ class AlignmentMKLClassifier(_Alignment, DiscriminativeClassifier):
 
     Notes
     -----
-    Weights are divided by their sum for all methods ([3]_ divides by their length), so that `C` means what it means
-    for UniformMKLClassifier; the machine sees the kernels uncentered. If no kernel is aligned, weights are uniform; a
-    kernel of zeros gets none from "ratio", "align" and "alignf". With ``multiclass="shared"`` the target is the mean
-    of the classes' :math:`y_c y_c^\top`.
+    Weights are divided by their sum for all methods ([3]_ divides by their length), so that a given `C` means what it
+    means for UniformMKLClassifier; the machine sees the kernels uncentered. Centered alignment is blind to the
+    constant part of a kernel: the kernels that "align" and "alignf" prefer are often wide Gaussians, which hardly
+    vary, and a price of one is far too low for them. By default `C` is therefore relative to the variance. If no
+    kernel is aligned, weights are uniform; a kernel of zeros gets none from "ratio", "align" and "alignf". With
+    ``multiclass="shared"`` the target is the mean of the classes' :math:`y_c y_c^\top`.
 
     "convex" and "alignf" cost one matrix product of :math:`P^2 N^2 / 2` multiplications, the others
     :math:`O(P N^2)`.
@@ -173,7 +181,7 @@ class AlignmentMKLClassifier(_Alignment, DiscriminativeClassifier):
         self,
         kernels: Any = None,
         *,
-        C: float = 1.0,
+        C: float | None = None,
         method: str = "alignf",
         tol: float = 1e-3,
         multiclass: str = "one-versus-rest",
@@ -189,7 +197,7 @@ class AlignmentMKLClassifier(_Alignment, DiscriminativeClassifier):
         self.kernel_names = kernel_names
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        return self._align(stack, targets, Hinge(float(self.C)))
+        return self._align(stack, targets, Hinge(1.0 if self.C is None else float(self.C)))
 
 
 class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
@@ -204,10 +212,12 @@ class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Price of deviations beyond `epsilon`, :math:`C > 0`.
-    epsilon : float, default=0.1
-        Deviations up to this cost nothing, in units of the target.
+    C : float, default=None
+        Price of deviations beyond `epsilon`, :math:`C > 0`. None: the standard deviation of the target over the
+        variance of the samples in the feature space of the combined kernel, :math:`\operatorname{tr}(K_\eta^c) / N`;
+        neither the units of the target nor those of the kernels matter then.
+    epsilon : float, default=None
+        Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
     method : {"ratio", "convex", "align", "alignf"}, default="alignf"
         "ratio": weights proportional to the alignment of each kernel [1]_. "convex": the convex combination nearest
         to the target matrix [2]_. "align": proportional to the centered alignment of each kernel [3]_. "alignf": the
@@ -265,7 +275,8 @@ class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
     -----
     "align" and "alignf" center the target with the kernels, so that a constant added to `y` changes nothing. "ratio"
     and "convex" take it as it is: center `y` before. "convex" also divides it by its root mean square, so that the
-    target matrix has the size of kernels with unit diagonal. The regression itself is on `y` as given.
+    target matrix has the size of kernels with unit diagonal. The regression itself is on `y` as given. Why `C` is
+    relative to the variance of the kernel by default: see AlignmentMKLClassifier.
 
     References
     ----------
@@ -292,8 +303,8 @@ class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
         self,
         kernels: Any = None,
         *,
-        C: float = 1.0,
-        epsilon: float = 0.1,
+        C: float | None = None,
+        epsilon: float | None = None,
         method: str = "alignf",
         tol: float = 1e-3,
         indefinite: str = "raise",
@@ -309,14 +320,13 @@ class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_scale("epsilon", self.epsilon, zero=True)
+        check_tube(self.C, self.epsilon)
 
     def _centers_target(self) -> bool:
         return self.method in self.CENTERED
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        inner, unit = EpsilonInsensitive(float(self.C), float(self.epsilon)), float(targets.std()) or 1.0
-        return self._align(stack, targets, inner, unit)
+        return self._align(stack, targets, check_tube(self.C, self.epsilon), spread_of(targets))
 
 
 class OBMKLClassifier(_SharedGram, DiscriminativeClassifier):

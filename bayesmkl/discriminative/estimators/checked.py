@@ -12,8 +12,9 @@ from sklearn.utils.validation import validate_data
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.given import naming
-from bayesmkl._numerics.validation import check_choice
+from bayesmkl._numerics.validation import check_choice, check_scale
 from bayesmkl._numerics.warn import warn_user
+from bayesmkl.discriminative._svm import EpsilonInsensitive
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.checks import (
     check_kernel_stack,
@@ -25,7 +26,7 @@ from bayesmkl.kernels.clip import fit_clipping
 from bayesmkl.kernels.columns import BankColumns
 from bayesmkl.kernels.stack import DenseStack
 
-__all__ = ["ACTIVE", "SUPPORT", "CheckedKernels", "OnStep", "check_above_rounding"]
+__all__ = ["ACTIVE", "SUPPORT", "CheckedKernels", "OnStep", "check_above_rounding", "check_tube"]
 
 OnStep = Callable[[int, str], None] | None
 SINGLE_PRECISION = 1e-6  # of the Frobenius norm: what float32 leaves of a zero eigenvalue
@@ -45,6 +46,14 @@ def check_above_rounding(name: str, value: float, stack: Any) -> None:
             f"`{name}` must be at least {smallest:.1e} with these kernels, whose rounding errors are as large; got "
             f"{value:g}. Raise it, or normalize the kernels."
         )
+
+
+def check_tube(C: Any, epsilon: Any) -> EpsilonInsensitive:
+    """Return support vector regression with valid parameters; None is for what suits the target."""
+    return EpsilonInsensitive(
+        None if C is None else check_scale("C", C),
+        None if epsilon is None else check_scale("epsilon", epsilon, zero=True),
+    )
 
 
 class CheckedKernels(BaseMKL):

@@ -10,13 +10,14 @@ from sklearn.utils import check_random_state
 
 from bayesmkl._numerics.validation import check_folds, check_integer, check_number, check_scale
 from bayesmkl.discriminative._outer import MKLResult
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
+from bayesmkl.discriminative._svm import Hinge, spread_of
 from bayesmkl.discriminative.best_kernel import fit_best_kernel
 from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     DiscriminativeRegressor,
     OnStep,
 )
+from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.uniform import fit_uniform
 from bayesmkl.kernels.stack import DenseStack
 
@@ -148,10 +149,11 @@ class UniformMKLRegressor(DiscriminativeRegressor):
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Price of deviations beyond `epsilon`, :math:`C > 0`.
-    epsilon : float, default=0.1
-        Deviations up to this cost nothing, in units of the target.
+    C : float, default=None
+        Price of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
+        self-similarity. None: its standard deviation, so that its unit and origin do not matter.
+    epsilon : float, default=None
+        Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
     tol : float, default=1e-3
         Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
     indefinite : {"raise", "clip"}, default="raise"
@@ -221,8 +223,8 @@ class UniformMKLRegressor(DiscriminativeRegressor):
         self,
         kernels: Any = None,
         *,
-        C: float = 1.0,
-        epsilon: float = 0.1,
+        C: float | None = None,
+        epsilon: float | None = None,
         tol: float = 1e-3,
         indefinite: str = "raise",
         kernel_names: Any = None,
@@ -236,13 +238,12 @@ class UniformMKLRegressor(DiscriminativeRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_scale("C", self.C)
-        check_scale("epsilon", self.epsilon, zero=True)
+        check_tube(self.C, self.epsilon)
         check_number("tol", self.tol, low=0.0)
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        inner = EpsilonInsensitive(float(self.C), float(self.epsilon))
-        return fit_uniform(stack, targets, inner, float(self.tol) * (float(targets.std()) or 1.0))
+        inner = check_tube(self.C, self.epsilon)
+        return fit_uniform(stack, targets, inner, float(self.tol) * spread_of(targets))
 
 
 class BestKernelClassifier(DiscriminativeClassifier):

@@ -10,12 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_choice, check_flag, check_integer, check_number, check_scale
+from bayesmkl._numerics.validation import check_choice, check_flag, check_integer, check_number
 from bayesmkl._numerics.warn import warn_user
 from bayesmkl.discriminative._gating import Gating, check_gating
 from bayesmkl.discriminative._inner import InnerProblem
-from bayesmkl.discriminative._svm import EpsilonInsensitive
-from bayesmkl.discriminative.estimators.checked import OnStep
+from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
 from bayesmkl.discriminative.estimators.localized import (
     FeatureGatedClassifier,
     FeatureGatedRegressor,
@@ -343,10 +342,11 @@ class LMKLRegressor(_LMKL, FeatureGatedRegressor):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
         passed as `gate_features`. None is ``KernelBank()``.
-    C : float, default=1.0
-        Price of deviations beyond `epsilon`, :math:`C > 0`.
-    epsilon : float, default=0.1
-        Deviations up to this cost nothing, in units of the target.
+    C : float, default=None
+        Price of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
+        self-similarity. None: its standard deviation, so that its unit and origin do not matter.
+    epsilon : float, default=None
+        Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
     gating : {"softmax", "sigmoid", "gaussian"} or Gating, default="softmax"
         "softmax": kernels compete, gates sum to one at every sample. "sigmoid": each gate for itself. "gaussian":
         each kernel has a center and a width, gates sum to one. Or an object such as
@@ -450,8 +450,8 @@ class LMKLRegressor(_LMKL, FeatureGatedRegressor):
         self,
         kernels: Any = None,
         *,
-        C: float = 1.0,
-        epsilon: float = 0.1,
+        C: float | None = None,
+        epsilon: float | None = None,
         gating: Any = "softmax",
         solver: str = "lbfgs",
         n_init: int = 1,
@@ -478,8 +478,7 @@ class LMKLRegressor(_LMKL, FeatureGatedRegressor):
         self.verbose = verbose
 
     def _inner(self) -> InnerProblem:
-        epsilon = check_scale("epsilon", self.epsilon, zero=True)
-        return EpsilonInsensitive(check_scale("C", self.C), epsilon)
+        return check_tube(self.C, self.epsilon)
 
     def _learn_task(self, kernels: Any, features: Any, target: np.ndarray, on_step: OnStep) -> LMKLResult:
         """Learn deviations from the mean, which the intercept takes: a large one would cost their digits."""

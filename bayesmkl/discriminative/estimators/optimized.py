@@ -182,10 +182,11 @@ class SimpleMKLRegressor(_SimpleMKL, EpsilonInsensitiveMixin, DiscriminativeRegr
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Price of deviations beyond `epsilon`, :math:`C > 0`.
-    epsilon : float, default=0.1
-        Deviations up to this cost nothing, in units of the target.
+    C : float, default=None
+        Price of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
+        self-similarity. None: its standard deviation, so that its unit and origin do not matter.
+    epsilon : float, default=None
+        Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
     solver : {"spg", "reduced-gradient"}, default="spg"
         "spg", spectral projected gradients, needs several times fewer machines; "reduced-gradient" is the algorithm
         of the paper. Both find the same optimum.
@@ -262,8 +263,8 @@ class SimpleMKLRegressor(_SimpleMKL, EpsilonInsensitiveMixin, DiscriminativeRegr
         self,
         kernels: Any = None,
         *,
-        C: float = 1.0,
-        epsilon: float = 0.1,
+        C: float | None = None,
+        epsilon: float | None = None,
         solver: str = "spg",
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -423,10 +424,11 @@ class LpMKLRegressor(_LpMKL, EpsilonInsensitiveMixin, DiscriminativeRegressor):
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Price of deviations beyond `epsilon`, :math:`C > 0`.
-    epsilon : float, default=0.1
-        Deviations up to this cost nothing, in units of the target.
+    C : float, default=None
+        Price of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
+        self-similarity. None: its standard deviation, so that its unit and origin do not matter.
+    epsilon : float, default=None
+        Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
     p_norm : float, default=2.0
         :math:`p \ge 1`. Weights are sparse at 1 (SimpleMKL's problem; called GLMKL in this form [2]_) and equal for
         large values.
@@ -505,8 +507,8 @@ class LpMKLRegressor(_LpMKL, EpsilonInsensitiveMixin, DiscriminativeRegressor):
         self,
         kernels: Any = None,
         *,
-        C: float = 1.0,
-        epsilon: float = 0.1,
+        C: float | None = None,
+        epsilon: float | None = None,
         p_norm: float = 2.0,
         tol: float = 1e-3,
         max_iter: int = 1000,

@@ -7,8 +7,9 @@ from typing import Any
 
 from bayesmkl._numerics.validation import check_integer, check_number, check_scale
 from bayesmkl.discriminative._inner import InnerProblem
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
+from bayesmkl.discriminative._svm import Hinge
 from bayesmkl.discriminative.estimators.base import BaseDiscriminative
+from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.estimators.path import RegularizationPath
 
 __all__ = ["EpsilonInsensitiveMixin", "OptimizingMixin"]
@@ -17,7 +18,7 @@ __all__ = ["EpsilonInsensitiveMixin", "OptimizingMixin"]
 class OptimizingMixin(BaseDiscriminative):
     """Parameters are checked before kernels are computed; fits along a grid of `C`."""
 
-    C: float
+    C: float | None
     tol: float
     max_iter: int
 
@@ -70,8 +71,8 @@ class OptimizingMixin(BaseDiscriminative):
 class EpsilonInsensitiveMixin(OptimizingMixin):
     """Support vector regression instead of classification."""
 
-    epsilon: float
+    C: float | None
+    epsilon: float | None
 
     def _inner(self) -> InnerProblem:
-        epsilon = check_scale("epsilon", self.epsilon, zero=True)
-        return EpsilonInsensitive(check_scale("C", self.C), epsilon)
+        return check_tube(self.C, self.epsilon)

@@ -1,0 +1,121 @@
+"""Every public estimator as it is made without an argument: scikit-learn's checks, and what it answers."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import warnings
+
+import numpy as np
+import pytest
+from helpers import frozen
+from sklearn.base import BaseEstimator, is_classifier, is_regressor
+from sklearn.datasets import load_diabetes, make_friedman1
+from sklearn.metrics import balanced_accuracy_score
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import bayesmkl
+from bayesmkl.kernels.base import Kernel
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+    pytest.mark.filterwarnings("ignore:The least populated class"),
+    pytest.mark.filterwarnings("ignore:`y` holds one sample only of"),  # which some checks make up
+    pytest.mark.heavy,
+]
+
+
+def public_classes():
+    """Return all classes in `__all__` of the modules that users import, by name."""
+    modules = [bayesmkl] + [
+        importlib.import_module(f"bayesmkl.{module.name}")
+        for module in pkgutil.iter_modules(bayesmkl.__path__)
+        if module.ispkg and not module.name.startswith("_") and module.name != "cli"
+    ]
+    found = {name: getattr(module, name) for module in modules for name in getattr(module, "__all__", ())}
+    return {name: value for name, value in found.items() if inspect.isclass(value)}
+
+
+# Kernels have parameters that can be searched, but learn their scale from samples that a bank has checked.
+EVERY = {
+    name: cls
+    for name, cls in public_classes().items()
+    if issubclass(cls, BaseEstimator) and not issubclass(cls, Kernel)
+}
+CLASSIFIERS = [name for name, cls in EVERY.items() if is_classifier(cls())]
+REGRESSORS = [name for name, cls in EVERY.items() if is_regressor(cls()) and "Multitask" not in name]
+EXPECTED_TO_FAIL = {
+    ("BEMKLMultitaskClassifier", "check_classifier_multioutput"): (
+        "indexes one array `classes_` by the signs of `decision_function`; here each task has classes of its own"
+    ),
+}
+
+
+def test_no_estimator_was_forgotten():
+    assert len(EVERY) >= 29
+    assert {"KernelBank", "BEMKLClassifier", "LDMKLClassifier", "PrimalMKLOneClass"} <= set(EVERY)
+    assert all(hasattr(cls, "predict") or hasattr(cls, "transform") for cls in EVERY.values())
+
+
+def checks():
+    """Yield scikit-learn's checks; those that repeat others in memory that cannot be written are slow but for two."""
+    for name, cls in EVERY.items():
+        for estimator, check in estimator_checks_generator(cls(), legacy=True):
+            words = [check.func.__name__, *map(str, check.keywords.values())]
+            repeated = check.keywords.get("readonly_memmap") and not name.startswith("Uniform")
+            marks = [pytest.mark.slow] if repeated else []
+            yield pytest.param(name, estimator, check, id="-".join([name, *words]), marks=marks)
+
+
+@pytest.mark.parametrize(("name", "estimator", "check"), list(checks()))
+def test_contract_scikit_learn(name, estimator, check):
+    assert estimator.get_params(deep=False) == EVERY[name]().get_params(deep=False)  # that is, untouched
+    if (name, check.func.__name__) in EXPECTED_TO_FAIL:
+        with pytest.raises((TypeError, AssertionError)):
+            check(estimator)
+    else:
+        check(estimator)
+
+
+# --------------------------------------------------------------------------------------------- what they answer
+
+
+@pytest.fixture(scope="module")
+def regression_data():
+    """Real and made up samples, in the units that they come in."""
+    X, y = load_diabetes(return_X_y=True)
+    return {
+        "diabetes": (frozen(X[:160]), frozen(y[:160])),
+        "friedman": tuple(map(frozen, make_friedman1(160, noise=1.0, random_state=0))),
+    }
+
+
+@pytest.mark.parametrize("data", ["diabetes", "friedman"])
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_recovery_by_regressors_in_any_unit(regression_data, name, data):
+    X, y = regression_data[data]
+    train, test = slice(None, 100), slice(100, None)
+    model = EVERY[name]().fit(X[train], y[train])
+    score, predicted = model.score(X[test], y[test]), model.predict(X[test])
+    assert score > (0.1 if data == "diabetes" else 0.6)
+    for scale, shift in ((1000.0, 1e5), (1e-3, -0.5)):
+        again = EVERY[name]().fit(X[train], scale * y[train] + shift)
+        assert again.score(X[test], scale * y[test] + shift) == pytest.approx(score, abs=0.02)
+        if name != "LMKLRegressor":  # which ends where rounding leads it
+            found = (again.predict(X[test]) - shift) / scale
+            np.testing.assert_allclose(found, predicted, atol=0.02 * y[train].std())
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_recovery_of_a_rare_class(name):
+    rng = np.random.default_rng(0)
+    y = (rng.random(160) < 0.25).astype(int)
+    X = rng.normal(size=(160, 4)) + 3.0 * y[:, None] * np.array([1.0, 0.0, 0.0, 0.0])
+    target = y[:, None] if "Multitask" in name else y
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model = EVERY[name]().fit(X[:100], target[:100])
+    assert balanced_accuracy_score(y[100:], np.ravel(model.predict(X[100:]))) > 0.75
