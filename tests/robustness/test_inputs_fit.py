@@ -331,7 +331,9 @@ LIMIT = 2.0**300  # about 2e90, within what is taken for a kernel
 def machine_of_kernels(name, factor):
     """Fit to kernels times `factor`, with prices that make the same machine of them; return its scores."""
     parameters = quick(name).get_params() if name not in SCALED_INSIDE else {}
-    prices = {key: parameters[key] * factor**power for key, power in PRICES.items() if key in parameters}
+    prices = {
+        key: (parameters[key] or 1.0) * factor**power for key, power in PRICES.items() if key in parameters
+    }
     if name == "GMKLClassifier":  # prices the weights, by their sum, beside the machines
         prices["regularizer"] = lambda d: (float(d.sum()) / factor, np.ones(len(d)) / factor)
     if name == "PrimalMKLOneClass":  # its first steps depend on the size of the objective

@@ -29,18 +29,14 @@ __all__ = ["AlignmentMKLClassifier", "AlignmentMKLRegressor", "EasyMKLClassifier
 class _SharedGram(BaseDiscriminative):
     """Compute the Frobenius products once for all classes, where the method needs them."""
 
-    C: float | None
     tol: float
     method: str
     METHODS: tuple[str, ...]
     WITH_GRAM: tuple[str, ...]
     CENTERED: tuple[str, ...] = ()
-    C_OF_KERNEL = False  # whether None is a price that suits the combined kernel
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.C is not None or not self.C_OF_KERNEL:
-            check_scale("C", self.C)
         check_number("tol", self.tol, low=0.0)
         check_choice("method", self.method, self.METHODS)
 
@@ -58,10 +54,15 @@ class _SharedGram(BaseDiscriminative):
 
 
 class _Alignment(_SharedGram):
+    C: float | None  # None: what suits the combined kernel
     METHODS = alignment_based.METHODS
     WITH_GRAM = alignment_based.WITH_GRAM
     CENTERED = alignment_based.CENTERED
-    C_OF_KERNEL = True
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.C is not None:
+            check_scale("C", self.C)
 
     def _align(self, stack: DenseStack, targets: np.ndarray, machine: Any, unit: float = 1.0) -> MKLResult:
         options = AlignmentOptions(self.method, float(self.tol) * unit)
@@ -464,6 +465,7 @@ class OBMKLClassifier(_SharedGram, DiscriminativeClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_scale("C", self.C)
         check_integer("max_iter", self.max_iter, low=1)
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
