@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesmkl import BEMKLClassifier, BEMKLMultitaskRegressor, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl import Gamma, cross_fit, folds
+from bayesmkl.bemkl.loop import LoopOptions
 from bayesmkl.datasets import open_rows
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.fold import FoldStack
@@ -220,3 +221,19 @@ def test_data_are_validated_as_by_a_fit():
     wrong = np.where(np.arange(44)[:, None] == 30, np.nan, X)
     with pytest.raises(ValueError, match="Input X contains NaN"):
         cross_fit(BEMKLClassifier(BANK, backend="jax"), wrong, LABELS, cv=2)
+
+
+def test_only_accelerators_have_room_for_kernels_of_several_fits(monkeypatch):
+    """A share of the memory of an accelerator that tells it; on a CPU the kernels are in memory already."""
+
+    class Device:
+        def __init__(self, platform, memory):
+            self.platform, self.memory_stats = platform, lambda: memory
+
+    def room(platform, memory, backend="jax"):
+        monkeypatch.setattr("jax.devices", lambda: [Device(platform, memory)])
+        return folds._room(LoopOptions(backend=backend))
+
+    assert room("gpu", {"bytes_limit": 8e9}) == folds.DEVICE_SHARE * 8e9 > 0.0
+    assert room("gpu", None) == room("cpu", {"bytes_limit": 8e9}) == 0.0
+    assert room("gpu", {"bytes_limit": 8e9}, backend="numpy") == 0.0

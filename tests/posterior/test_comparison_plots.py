@@ -172,3 +172,5 @@ def test_errors_name_the_argument(models, binary_model, several_model, regressio
         plot_posteriors(models, label="big")
     with pytest.raises(TypeError, match="`model` must be a BEMKLClassifier"):
         plot_posteriors({"VB": binary_model, "text": "model"})
+    with pytest.raises(ValueError, match="`ax`"):
+        plot_posteriors(models, ax="axes")

@@ -245,6 +245,8 @@ def test_reliability_plot_shows_the_bins(rng):
     )
     below = ax.figure.axes[1]
     np.testing.assert_array_equal([bar.get_height() for bar in below.patches], result.counts)
+    assert ax.get_shared_x_axes().joined(ax, below)
+    assert not any(tick.label1.get_visible() for tick in ax.xaxis.get_major_ticks())  # they are below
     assert f"Calibration error {result.calibration_error:.3f} on 200 samples" in ax.get_title(loc="left")
     assert_readable(ax)
     assert_readable(below)
