@@ -168,6 +168,20 @@ def test_infinite_kernels_are_refused_by_name(rng):
         stream(bank, np.where(np.arange(12)[:, None] == 7, 1e40, X))
 
 
+@pytest.mark.usefixtures("unchecked")
+def test_sum_over_blocks_of_one_device_is_that_of_the_stack(rng, monkeypatch):
+    monkeypatch.setattr(streamed_jax, "CPU_ENTRIES", 4 * 5 * 2)  # blocks of four rows, the last one not full
+    X = rng.normal(size=(11, 2))
+    bank = KernelBank([Gaussian(), Linear()], normalize="spherical", landmarks=X[:5]).fit(X)
+    stack, dense = stream(bank, X), DenseStack(bank.evaluate(X))
+    assert stack.local.rows.shape == (3, 4, 2)
+    changed = [len(family.normalizers) for family in stack.local.groups[0].families]
+    assert sorted(changed) == [0, 1]  # a Gaussian has length one already
+    quick = jax.jit(ShardedStack.gram, compiler_options={"xla_backend_optimization_level": 0})
+    with jax.enable_x64(True):
+        assert_same(np.asarray(quick(stack)), dense.gram(), 1e-12)
+
+
 def test_accelerators_evaluate_the_kernels_that_they_hold(rng, monkeypatch):
     """They do so in blocks of rows, as they would here if this processor were one."""
     monkeypatch.setattr(streamed_jax, "_evaluated_by", lambda device: True)
