@@ -502,7 +502,7 @@ def test_the_peak_is_read_from_the_status_of_the_process(tmp_path, monkeypatch):
         ({"random_state": 2**32}, "`random_state` must be below"),
         ({"inner_scoring": "acuracy"}, "Did you mean 'accuracy'"),
         ({"cv": [(range(50), np.eye(2))]}, "`cv` must hold rows from 0 to 99"),
-        ({"cv": [(range(50), ["a", object()])]}, "`cv`"),
+        ({"cv": [(range(50), [[1], [2, 3]])]}, "`cv`"),
         ({"unavailable": "skip"}, "unavailable"),
     ],
 )

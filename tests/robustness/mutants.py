@@ -1,6 +1,7 @@
 """Mutation testing: do the tests of the numerical core notice a changed operator, number or argument?
 
-    python tests/robustness/mutants.py [MODULE ...] [--children N] [--sample N] [--again] [--show] [--docs]
+    python tests/robustness/mutants.py [MODULE ...] [--children N] [--sample N] [--seed N] [--again] [--show]
+        [--docs]
 
 mutmut 3 writes all mutants of a module into a copy of the tree; each runs the tests that reach its function, in a
 process of its own, and is killed if one of them fails. A mutant that runs three times as long as the tests do, and
@@ -290,9 +291,8 @@ def _options() -> argparse.Namespace:
         "--folder", type=Path, default=ROOT / "build" / "mutants", help="of copies and results"
     )
     options.add_argument("--children", type=int, default=os.cpu_count(), help="mutants at a time")
-    options.add_argument(
-        "--sample", type=int, metavar="N", help="at most so many mutants of each module (seed 0)"
-    )
+    options.add_argument("--sample", type=int, metavar="N", help="at most so many mutants of each module")
+    options.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample")
     options.add_argument(
         "--again", action="store_true", help="run those that survived once more, with today's tests"
     )
@@ -338,7 +338,7 @@ def _run(target: Target, options: argparse.Namespace) -> None:
     else:
         for own in _names(target, place).values():
             meant = [name for name in own if _is_meant(name, target.functions)]
-            names += random.Random(0).sample(
+            names += random.Random(options.seed).sample(
                 meant, min(options.sample or target.sample or len(meant), len(meant))
             )
     _mutmut(place, [str(options.children), *names])
