@@ -132,11 +132,11 @@ def random_problem(model, rng, n_samples=N_SAMPLES, n_kernels=N_KERNELS, n_outpu
 # --------------------------------------------------------------------------------------- what follows from what
 
 
-def test_matrices_of_patterns_multiply_the_vectors_of_their_samples(rng, xp):
+def test_matrices_of_patterns_multiply_the_vectors_of_their_samples(rng):
     matrices, vectors = rng.normal(size=(2, 3, 4, 5)), rng.normal(size=(2, 7, 5))
     pattern = np.array([2, 0, 2, 1, 1, 0, 2])
     expected = np.einsum("knpq,knq->knp", matrices[:, pattern], vectors)
-    assert_same(apply_by_pattern(*map(xp.asarray, (matrices, vectors, pattern))), expected, SAME_FORMULA)
+    assert_same(apply_by_pattern(matrices, vectors, pattern), expected, SAME_FORMULA)
 
 
 @pytest.mark.parametrize("n_kernels", [1, 2, 3, 6])

@@ -273,14 +273,13 @@ def test_other_library_cross_validation_of_pooled_samples(rng):
     assert cross_val_predict(BEMKLMultitaskRegressor(bank, **PAPER), X, gaps, cv=folds).shape == (60, 3)
 
 
-@pytest.mark.parametrize("prior", [Gamma(1.0, 0.3), (1.0, 0.3), "close"])
-def test_names_of_priors_of_tasks_stand_for_their_gamma(rng, prior):
+def test_names_of_priors_of_tasks_stand_for_their_gamma(rng):
     X, y = make("targets", rng)
-    found = BEMKLMultitaskRegressor(BANK, task_prior=prior, **PAPER).fit(X, y)
-    other = BEMKLMultitaskRegressor(BANK, **PAPER).fit(X, y)
-    priors = found._multitask_priors()._replace(task=found._task_prior())
-    assert priors.task == (1.0, 0.3)
-    assert found.elbo_ != other.elbo_
+    bounds = [
+        BEMKLMultitaskRegressor(BANK, task_prior=prior, **PAPER | {"max_iter": 2}).fit(X, y).elbo_
+        for prior in ("close", Gamma(1.0, 0.3), (1.0, 0.3), "careful")
+    ]
+    assert bounds[0] == bounds[1] == bounds[2] != bounds[3]
 
 
 @BOTH
