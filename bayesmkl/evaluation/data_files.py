@@ -73,7 +73,7 @@ class _Writer:
 
     def _objects(self, where: str, values: list[Any]) -> Any:
         kinds = set(map(type, values))
-        if len(kinds) == 1 and issubclass(*kinds, np.generic):
+        if len(kinds) == 1 and issubclass(type(values[0]), np.generic):
             return {"array": self._array(np.array(values))}
         return values if kinds <= PLAIN else [self.put(where, value) for value in values]
 
@@ -141,7 +141,8 @@ def _of_objects(values: Any, shape: list[int]) -> np.ndarray:
 def _read_labels(part: dict[str, Any], folder: Path) -> pd.Index:
     names = [_read(name, folder) for name in part["names"]]
     if "range" in part:
-        return pd.RangeIndex(*part["range"], name=names[0])
+        start, stop, step = part["range"]
+        return pd.RangeIndex(start, stop, step, name=names[0])
     levels = [_read(level, folder) for level in part["levels"]]
     if part["multi"]:
         return pd.MultiIndex.from_arrays(levels, names=names)
