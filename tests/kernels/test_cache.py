@@ -35,6 +35,7 @@ def predict(model, X, y, X_test):
     return model.decision_function(X_test)
 
 
+@pytest.mark.filterwarnings("ignore:LDMKLClassifier predicts 1 for all training samples, of which 78%")
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_every_classifier_predicts_the_same_with_shared_kernels(name, samples):
     make = getattr(discriminative, name)

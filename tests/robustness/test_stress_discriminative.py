@@ -93,7 +93,8 @@ def test_localized_methods_at_any_price(data, name, C):
     for scale in (1.0, 2.0**-27, 2.0**27):
         model = quick(name, "precomputed", **known(name, {"C": C / scale, "gate_C": 1.0 / scale}))
         y = target if name.endswith("Regressor") else y
-        quietly(lambda m=model, s=scale, y=y: m.fit(s * stack, y, **of_train), ConvergenceWarning)
+        expected = UserWarning if min(EXTREME) == C else ConvergenceWarning  # one answer for all samples
+        quietly(lambda m=model, s=scale, y=y: m.fit(s * stack, y, **of_train), expected)
         scores = scores_of(model, scale * rows, **of_rows)
         assert np.isfinite(scores).all()
         found.append(scores)

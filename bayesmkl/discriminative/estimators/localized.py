@@ -398,6 +398,8 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         -----
         ConvergenceWarning
             If the tolerance was not reached.
+        UserWarning
+            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
         KernelQualityWarning
             If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
         """
@@ -625,6 +627,8 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
         -----
         ConvergenceWarning
             If the tolerance was not reached.
+        UserWarning
+            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
         KernelQualityWarning
             If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
         """
