@@ -258,6 +258,7 @@ def test_held_out_targets_of_a_pipeline(features):
     found = held_out_predictions(fitted_bemkl(model), model, features[30:], y[30:])
     mean, std = model.predict(features[30:], return_std=True)
     np.testing.assert_allclose(found.log_score, stats.norm.logpdf(y[30:], mean, std))
+    assert found.trusted  # they were held out
 
 
 # -------------------------------------------------------------------------------------------------------- the whole
