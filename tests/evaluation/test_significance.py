@@ -179,6 +179,18 @@ class TestWilcoxon:
         assert ours.p_value == pytest.approx(theirs.pvalue, abs=1e-12)
         assert ours.statistic == theirs.statistic
 
+    def test_thirteen_tied_pairs_are_still_exact(self, rng):
+        differences = rng.choice([-1.0, 1.0, 2.0, 3.0], p=[0.2, 0.3, 0.3, 0.2], size=13)
+        ranks = np.rint(2.0 * stats.rankdata(np.abs(differences))).astype(int)  # whole numbers, doubled
+        ways = np.eye(1, ranks.sum() + 1)[0]  # of each sum of positive ranks, sign by sign
+        for rank in ranks:
+            ways = ways + np.r_[np.zeros(rank), ways[:-rank]]
+        positive = ranks[differences > 0.0].sum()
+        exact = 2.0 * min(ways[: positive + 1].sum(), ways[positive:].sum()) / 2.0**13
+        ours = wilcoxon(differences, np.zeros(13))
+        assert ours.p_value == pytest.approx(min(exact, 1.0), rel=1e-12)
+        assert ours.statistic == 0.5 * min(positive, ranks.sum() - positive)
+
     def test_has_the_published_rank_sum(self):
         """Demšar's table 2; ranks that rounding errors would tear apart are ties there."""
         ours = wilcoxon(DEMSAR["C4.5"], DEMSAR["m"])
@@ -294,6 +306,12 @@ class TestFriedmanAndNemenyi:
         assert friedman(several).statistic == friedman(means).statistic
         assert friedman(several).n_datasets == 3
 
+    def test_two_data_sets_are_two_rows(self, several):
+        two = several.loc[["one", "two"]]
+        means = two.groupby(level=0, sort=False).mean()
+        pd.testing.assert_frame_equal(rank_table(two), rank_table(means))
+        assert (friedman(two).n_datasets, set(rank_table(two)["n"])) == (2, {2})
+
     def test_one_data_set_is_refused(self, several):
         with pytest.raises(ValueError, match=r"at least 2 data sets; got 1.*corrected_t"):
             friedman(several.loc[["one"]])
@@ -394,6 +412,15 @@ class TestDegenerate:
             paired_t(*pair, confidence=95)
         with pytest.raises(ValueError, match=r"`alpha` must be below 1; got 5"):
             critical_difference(3, 10, alpha=5)
+
+    @pytest.mark.parametrize("ratio", [0.0, -0.1])
+    def test_ratio_that_is_none(self, pair, ratio):
+        with pytest.raises(ValueError, match=r"`test_train_ratio` must be .*> 0"):
+            corrected_t(*pair, test_train_ratio=ratio)
+
+    def test_flag_that_is_none(self, several):
+        with pytest.raises((TypeError, ValueError), match=r"`greater_is_better`"):
+            rank_table(several, greater_is_better="yes")
 
 
 class TestPairwise:
@@ -547,6 +574,16 @@ class TestWins:
         better = pairwise(several, "bayesian", test_train_ratio=RATIO)["better"]
         assert table["wins"].sum() == (better == "B").sum() == 9
         assert (table.loc["B", "wins"] == 3).all()
+        equivalent = wins(several, "bayesian", test_train_ratio=RATIO, rope=0.5)
+        assert equivalent["ties"].tolist() == [3] * 12
+
+    def test_rate_is_that_of_the_pairs_that_were_tested(self, several):
+        several.loc[("two", 3), "A"] = np.nan
+        totals = win_totals(wins(several))
+        tested = totals["wins"] + totals["ties"] + totals["losses"]
+        assert tested.to_dict() == {"A": 6, "B": 8, "C": 8, "D": 8}
+        assert totals["win_rate"].tolist() == (totals["wins"] / tested).tolist()
+        assert totals.loc["B", "win_rate"] == 1.0
 
     def test_ranks_are_no_wins(self, several):
         with pytest.raises(ValueError, match=r"`test` must be one of .*got 'nemenyi'"):
