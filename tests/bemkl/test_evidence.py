@@ -271,6 +271,9 @@ def test_one_warning_for_all_that_did_not_converge(table):
     shown = [line.split() for line in str(found).splitlines()[1:]]
     place = shown[0].index("converged") - len(shown[0])  # counted from the end: priors are of several words
     assert [row[place] for row in shown[1:]] == ["yes", "no", "no"]
+    for name in ("elbo", "difference"):
+        place = shown[0].index(name) - len(shown[0])
+        assert [row[place] for row in shown[1:]] == [f"{value:.2f}" for value in found.table[name]]
 
 
 def test_equal_bounds_stay_in_the_order_of_the_grid(table):
@@ -339,6 +342,8 @@ def test_grid_and_jobs_that_are_none_are_named():
         select_by_elbo(BEMKLClassifier(), "margin", np.empty((0, 2)), [])
     with pytest.raises((TypeError, ValueError), match=r"`n_jobs`"):
         select_by_elbo(BEMKLClassifier(), {"margin": [1.0]}, np.empty((0, 2)), [], n_jobs="two")
+    with pytest.raises((TypeError, ValueError), match=r"`verbose`"):
+        select_by_elbo(BEMKLClassifier(), {"margin": [1.0]}, np.empty((0, 2)), [], verbose="much")
 
 
 def test_scale_free_priors_compare_among_as_many_kernels_only(table):

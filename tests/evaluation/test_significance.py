@@ -353,6 +353,7 @@ class TestDegenerate:
         same = [0.8, 0.9, 0.7]
         for result in (paired_t(same, same), corrected_t(same, same, RATIO), wilcoxon(same, same)):
             assert (result.difference, result.p_value) == (0.0, 1.0)
+        assert wilcoxon(same, same).statistic == 3.0  # half of the ranks 1, 2 and 3
         pytest.importorskip("baycomp")
         result = bayesian_correlated_t(same, same, RATIO)
         assert (result.p_first, result.p_equivalent, result.p_second) == (0.0, 1.0, 0.0)
