@@ -307,8 +307,8 @@ assert (single["all others"] > accuracy - 0.06).all()
 assert again.loc[four].sum().min() > 0.75
 assert table["share"][four].sum() > 0.75
 assert inside.to_numpy().mean() > 0.7
-assert per_digit["fourier"].idxmax() == "8"
-assert per_digit.loc["4"].idxmax() == "rows"
+assert per_digit["fourier"].idxmax() == 8
+assert per_digit.loc[4].idxmax() == "rows"
 assert abs(separate.score(X[new], y[new]) - model.score(X[new], y[new])) < 0.05
 at_end, some = last["accuracy"], means["accuracy"].loc[0.2]
 assert some["rows dropped"] == some.min()

@@ -1,5 +1,7 @@
 """Which samples a kernel misleads, and for which SAMKL switches it off."""
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from _drawing import ORANGE
@@ -14,6 +16,9 @@ K, K_new = sample.kernels[train, train], sample.kernels[new, train]
 y, y_new = sample.target[train], sample.target[new]
 order = np.argsort(y, kind="stable")
 corrupted = sample.corrupted[train]
+warnings.filterwarnings(
+    "ignore", ".* predicts 1 for all training samples"
+)  # with a budget of two, as the page says
 panels = [("truly misled", corrupted, f"{100 * corrupted.mean():.0f} % of the pairs")]
 for budget in (1, 2):
     model = SAMKLClassifier("precomputed", max_switches=budget).fit(K, y)
