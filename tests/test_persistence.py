@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import io
+import json
 import zipfile
 
 import numpy as np
@@ -430,3 +431,13 @@ def test_interrupted_writing_leaves_the_old_file_alone(interruption, tmp_path):
         interrupted()
     assert [p.name for p in tmp_path.iterdir()] == ["table.csv"]
     assert target.read_text() == "old"
+
+
+def test_a_module_inside_a_model_is_named(tmp_path):
+    model = KernelBank(Gaussian(width=1))
+    model.memory_ = {"json": json}
+    with pytest.raises(
+        ValueError, match=r"model\.memory_\['json'\] is the module 'json', which no file keeps"
+    ):
+        save_model(model, tmp_path / "model.skops")
+    assert not any(tmp_path.iterdir())

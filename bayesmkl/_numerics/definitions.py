@@ -1,4 +1,4 @@
-"""What functions, classes and modules are made of, and which of them installed packages bring."""
+"""Contents of functions, classes and modules, and the installed packages among them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ MOST_STEPS_OF_FEW = 10**5  # and their limit
 POLISHED_BELOW = 1e-5  # tolerance from which on LibSVM's single precision matters
 MOST_POLISHED = 1000  # duals in the system that is solved again
 POLISH_ROUNDS = 10
-FREE = 1e-8  # of its bound: a dual that is this far from both bounds is free
+FREE = 1e-8  # of the largest dual above zero, and of its own bound below that: a dual in between is free
 TUBE_OF_SPREAD = 0.1  # epsilon, where none is given
 CONSTANT = 1e-14  # of the largest magnitude: what rounding leaves of a deviation
 TUBE = 10.0  # E in units of the largest |p_i|
@@ -299,9 +299,9 @@ def settled(
     limits : callable
         Takes signed duals and returns what the intercept must not be below, and what not above.
     """
-    share = np.abs(signed_dual) / bounds
-    off = (share > 0.0) & (share < 1.0)
-    if not off.any() or np.any((share > FREE) & (share < 1.0 - FREE)):
+    size, share = np.abs(signed_dual), np.abs(signed_dual) / bounds
+    off = (size > 0.0) & (share < 1.0)
+    if not off.any() or np.any((size > FREE * size.max()) & (share < 1.0 - FREE)):  # bounds may be far away
         return signed_dual, intercept
     signed_dual = np.sign(signed_dual) * bounds * np.round(share)
     below, above = limits(signed_dual)

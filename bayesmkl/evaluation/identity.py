@@ -1,4 +1,4 @@
-"""What tells a study from others: hashes of its data, models, splits and metrics, and versions of what computes."""
+"""Identity of a study: hashes of its data, models, splits and metrics, and versions of what computes."""
 
 from __future__ import annotations
 

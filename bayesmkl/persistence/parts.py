@@ -29,6 +29,8 @@ def faults(model: Any, name: str) -> Iterator[tuple[str, str]]:
 def _fault(part: Any) -> str | None:
     if isinstance(part, (types.FunctionType, type)):
         return _not_importable(part)
+    if isinstance(part, types.ModuleType):
+        return f"the module {part.__name__!r}, which no file keeps. Leave out what holds it."
     if type(part).__module__.partition(".")[0] == "pandas":
         return f"a pandas {type(part).__name__}, which skops cannot keep. Pass a NumPy array or a list."
     fault = _not_importable(type(part))
@@ -49,7 +51,8 @@ def _walk(value: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def _parts(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, (types.FunctionType, type)) or type(value).__module__.partition(".")[0] == "pandas":
+    closed = isinstance(value, (types.FunctionType, types.ModuleType, type))
+    if closed or type(value).__module__.partition(".")[0] == "pandas":
         return
     if isinstance(value, Mapping):
         yield from ((f"{place}[{key!r}]", part) for key, part in value.items())

@@ -334,3 +334,22 @@ def test_degenerate_systems_without_a_solution_leave_the_machine_as_it_is(rng):
     fine, coarse = solve_svm(kernel, y, 5.0, 1e-6), solve_svm(kernel, y, 5.0, 1e-3)
     assert fine.gap <= coarse.gap
     assert fine.objective == pytest.approx(coarse.objective, rel=1e-3)
+
+
+@pytest.mark.parametrize("form", ["dense", "native"])
+def test_degenerate_bounds_that_no_dual_comes_near_change_nothing(rng, form):
+    """Separable classes: from some C on the solution is that of the hard margin."""
+    X = rng.normal(size=(30, 2)) + np.repeat([[-3.0, 0.0], [3.0, 0.0]], 15, axis=0)
+    y = np.repeat([-1.0, 1.0], 15)
+    bank = KernelBank(Polynomial(degree=1), normalize=None).fit(X)
+    found = []
+    for C in (1e2, 1e6, 1e12):
+        if form == "native":
+            machine = native_kernels(bank)[0].classify(y, C, 1e-6)
+            found.append((machine.coef, machine.intercept))
+        else:
+            solution = solve_svm(bank.train_stack()[0], y, C, tol=1e-6)
+            found.append((solution.signed_dual[solution.signed_dual != 0.0], solution.intercept))
+    for dual, intercept in found[1:]:
+        np.testing.assert_allclose(dual, found[0][0], rtol=1e-3)
+        assert intercept == pytest.approx(found[0][1], abs=1e-4)

@@ -145,7 +145,7 @@ def test_tables_say_what_made_their_intervals(binary_model, gibbs_model, svi_mod
 def test_precomputed_kernels_of_a_sampled_model(features, gibbs_model):
     stack = gibbs_model.kernel_bank_.transform(features)
     given = copy.deepcopy(gibbs_model).set_params(kernels="precomputed")
-    given.kernel_bank_, given.n_features_in_ = None, len(features)
+    given.kernel_bank_, given.n_features_in_, given._column_labels = None, len(features), None
     table, full = kernel_table(given), kernel_table(given, kernels=stack)
     assert table.attrs["share_intervals"].startswith("Beta")
     assert full.attrs["share_intervals"] == "quantiles of the draws"

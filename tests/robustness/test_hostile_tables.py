@@ -270,7 +270,7 @@ def test_columns_without_a_name_are_known():
 
 def test_options_of_pandas_and_the_locale_change_nothing(tmp_path):
     (tmp_path / "table.csv").write_text("x,y\n1.5,001\ninf,NA\n")
-    options = ["mode.copy_on_write", False] if pd.__version__ < "3" else ["future.infer_string", True]
+    options = ["mode.copy_on_write", False] if pd.__version__ < "3" else ["display.width", 10]
     before = locale.setlocale(locale.LC_NUMERIC)
     expected = read_table(tmp_path / "table.csv", ["y"])
     try:

@@ -360,15 +360,16 @@ UNITS = {"epsilon": 1, "delta": 1, "C": 0}
 @every_regressor
 def test_units_of_the_target_do_not_matter(name, factor):
     """Targets times s: the same machine with C times s, a loss times s squared, or a prior on standardized ones."""
-    if name == "PrimalMKLRegressor":
-        scaled = {"delta": factor}
-    else:
-        scaled = {"epsilon": 0.2 * factor, "C": factor} if name in DISCRIMINATIVE else {}
-    model = quietly(lambda: quick(name, **known(name, scaled)).fit(X, factor * TARGET), *WARNED)
-    expected = scores(fitted(name), NEW)
-    np.testing.assert_allclose(
-        scores(model, NEW) / factor, expected, rtol=0.0, atol=1e-6 * np.abs(expected).max()
-    )
+    given = {"delta": 1.0} if name == "PrimalMKLRegressor" else {"epsilon": 0.2, "C": 1.0}
+    given = known(name, given) if name in DISCRIMINATIVE else {}
+    follow = dict.fromkeys(given)  # the target, by default
+    for one in (given, follow) if "C" in given else (given,):
+        scaled = {key: value if value is None else factor * value for key, value in one.items()}
+        model = quietly(lambda scaled=scaled: quick(name, **scaled).fit(X, factor * TARGET), *WARNED)
+        plain = quietly(lambda one=one: quick(name, **one).fit(X, TARGET), *WARNED)
+        expected = scores(plain, NEW)
+        bound = 1e-6 * np.abs(expected).max()
+        np.testing.assert_allclose(scores(model, NEW) / factor, expected, rtol=0.0, atol=bound)
 
 
 # --------------------------------------------------------------------------------------------------------- tasks
