@@ -21,12 +21,8 @@ from bayesmkl._numerics.validation import shown
 __all__ = ["as_array", "check_magnitude", "check_numbers", "finite_numbers", "naming", "refuse_unevaluated"]
 
 NOT_NUMBERS = {"U": "text", "S": "bytes", "M": "dates", "m": "time differences", "V": "a structured array"}
-EVALUATE = (
-    "toPandas",
-    "collect",
-    "compute",
-    "execute",
-)  # of Spark, polars, Dask and Ibis, which makes a table
+# What makes a table of a query: of Spark, polars, Dask and Ibis.
+EVALUATE = ("toPandas", "collect", "compute", "execute")
 
 
 def as_array(name: str, values: Any) -> np.ndarray:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +23,7 @@ from bayesmkl.datasets import fetch
 from bayesmkl.datasets._names import look_up
 from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_columns
 from bayesmkl.evaluation.scoring import METRICS
-from bayesmkl.evaluation.study import DataRef, ModelSpec, Study, fetched, from_file, label_columns
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched, from_file, label_columns
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import resolve_views
@@ -85,9 +87,10 @@ def read_config(path: Path) -> Config:
     datasets = {
         name: _data(section, quantity) for name, section in config.section("datasets").sections().items()
     }
-    _check_views(config, datasets, models)
+    load = cache(lambda name: datasets[name]())  # once for all checks
+    _check_views(config, list(datasets), load, models)
     for name, section in config.section("datasets").sections().items():
-        _check_task(section, datasets[name], models)
+        _check_task(section, datasets[name], partial(load, name), models)
     study = config.section("study")
     study.refuse_others(STUDY_KEYS, "[study]")
     _check_groups(config, study)
@@ -189,28 +192,32 @@ def _beside(section: Section, key: str) -> Path:
     return (section.file.parent / section.need(key, str, 'file = "cells.csv"')).absolute()
 
 
-def _check_views(config: Section, datasets: dict[str, DataRef], models: dict[str, ModelSpec]) -> None:
+def _check_views(
+    config: Section, datasets: list[str], load: Callable[[str], Data], models: dict[str, ModelSpec]
+) -> None:
     """Refuse views with columns that a data set does not have."""
     for model, spec in models.items():
         estimator = spec.estimator[-1] if isinstance(spec.estimator, Pipeline) else spec.estimator
         bank = getattr(estimator, "kernels", None)
         if not isinstance(bank, KernelBank) or not isinstance(bank.views, dict):
             continue
-        for name, ref in datasets.items():
+        for name in datasets:
             with config.blamed(f"models.{model}.kernels"):
-                data = ref()
+                data = load(name)
                 try:
                     resolve_views(bank.views, data.X.shape[1], column_labels(data.X))
                 except ValueError as error:
                     raise ValueError(f"data set {name!r}: {error}") from error
 
 
-def _check_task(section: Section, ref: DataRef, models: dict[str, ModelSpec]) -> None:
+def _check_task(
+    section: Section, ref: DataRef, load: Callable[[], Data], models: dict[str, ModelSpec]
+) -> None:
     """Refuse classifiers of what is a quantity, and regressors of what are classes."""
     if ref.load is fetched:
         kind = "classes" if look_up(ref.options["name"]).n_classes else "a quantity"
     else:
-        target = ref().y
+        target = load().y
         kind = {"continuous": "a quantity"}.get(type_of_target(target), "either")
         kind = kind if pd.api.types.is_numeric_dtype(target) else "classes"
     for model, spec in models.items():

@@ -216,15 +216,12 @@ class SklearnPairwise(ForeignKernel):
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`, shape (n_rows, n_train)."""
-        if (
-            self.metric == "rbf"
-        ):  # scikit-learn expands the squared distance, which loses digits far from zero
+        if self.metric == "rbf":  # scikit-learn expands the squared distance: few digits far from zero
             Gaussian(gamma=1.0 / geometry.X.shape[1]).evaluate(geometry, out)
         else:
             super().evaluate(geometry, out)
 
-    def about(self, origin: np.ndarray) -> MovedPolynomial | None:
-        """Return kernels of inner products with another origin; see `Kernel.about`."""
+    def _about(self, origin: np.ndarray) -> MovedPolynomial | None:
         if self.metric == "linear":
             return MovedPolynomial(origin)
         if self.metric in ("poly", "polynomial"):

@@ -105,7 +105,10 @@ class Kernel(BaseEstimator):
         Kernel or None
             None where there is no such formula.
         """
-        return None
+        return self._about(origin)
+
+    def _about(self, origin: np.ndarray) -> Kernel | None:
+        return None  # of most kernels
 
     @own_settings
     def __call__(self, X: Any, Z: Any) -> np.ndarray:

@@ -209,19 +209,7 @@ class Polynomial(Kernel):
         _power(values, int(self.degree))
         return values
 
-    def about(self, origin: np.ndarray) -> MovedPolynomial:
-        """Return the kernel with the image of a point as origin of its feature space; see `Kernel.about`.
-
-        Parameters
-        ----------
-        origin : ndarray of shape (n_features,)
-            The point.
-
-        Returns
-        -------
-        MovedPolynomial
-            A kernel that is called like this one.
-        """
+    def _about(self, origin: np.ndarray) -> MovedPolynomial:
         return MovedPolynomial(origin, int(self.degree), float(self.offset))
 
 
@@ -268,19 +256,7 @@ class Linear(Kernel):
         """
         return squared_norms(X)
 
-    def about(self, origin: np.ndarray) -> MovedPolynomial:
-        """Return the kernel with the image of a point as origin of its feature space; see `Kernel.about`.
-
-        Parameters
-        ----------
-        origin : ndarray of shape (n_features,)
-            The point.
-
-        Returns
-        -------
-        MovedPolynomial
-            A kernel that is called like this one.
-        """
+    def _about(self, origin: np.ndarray) -> MovedPolynomial:
         return MovedPolynomial(origin)
 
 

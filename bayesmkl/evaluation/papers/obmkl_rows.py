@@ -178,7 +178,7 @@ def alignment_tables(
     kernels, agreement = [], []
     for refs, bank, names in parts.values():
         stack = bank.fit_transform(next(iter(refs.values()))().X)
-        targets = [2.0 * (ref().y == ref().y.max()) - 1.0 for ref in refs.values()]
+        targets = [2.0 * (y == y.max()) - 1.0 for y in (ref().y for ref in refs.values())]
         distance = 1.0 - np.array([kernel_alignment(stack, y) for y in targets])
         optimal = 1.0 - np.mean([kernel_alignment(empirical_optimal_kernel(stack, y), y) for y in targets])
         errors = np.array(
