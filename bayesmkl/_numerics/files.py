@@ -7,20 +7,32 @@ import glob
 import os
 import re
 import secrets
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bayesmkl._numerics.validation import shown
 
-__all__ = ["as_path", "is_partial", "not_written", "written_beside"]
+__all__ = ["READING_ARRAYS", "as_path", "is_partial", "load_array", "not_written", "written_beside"]
 
 PARTIAL = ".part"  # end of the names of files that are being written
 ABANDONED = 3600.0  # seconds after which nobody writes on: what a killed process left
 NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 SPACE = "Free some space, or choose a folder on another disk."
+# NumPy parses the header of a file as Python. Before Python 3.11.8 and 3.12.2 the parser counts its depth for all
+# threads together, and two of them may make it fail with a SystemError (python/cpython#106905).
+READING_ARRAYS = threading.RLock()
+
+
+def load_array(file: Path, mmap_mode: Any = None) -> Any:
+    """Return the array of an ``.npy`` file, which may be read in several threads at once."""
+    with READING_ARRAYS:
+        return np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
 
 
 def is_partial(path: Path) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
+from bayesmkl._numerics.files import READING_ARRAYS
 from bayesmkl.datasets._columns import MFEAT_VIEWS
 from bayesmkl.datasets._raw import Raw, splice_codes
 
@@ -53,7 +54,7 @@ def read_folder(name: str, folder: Path) -> Raw:
             f"that holds {pack}/{pack}.npz; unset it to download the set instead."
         )
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        with READING_ARRAYS, path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return read(arrays)
     except KeyError as error:
         raise ValueError(

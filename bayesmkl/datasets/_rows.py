@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.files import as_path
+from bayesmkl._numerics.files import as_path, load_array
 from bayesmkl._numerics.given import check_numbers
 from bayesmkl._numerics.validation import check_integer, generator_of, shown
 
@@ -294,7 +294,7 @@ class _ArrayRows(RowSource):
 
 def _array_file(file: Path, columns: Sequence[Any] | None) -> _ArrayRows:
     try:
-        values = np.load(file, mmap_mode="r", allow_pickle=False)
+        values = load_array(file, mmap_mode="r")
     except ValueError as error:
         raise ValueError(f"`path`: {file.name!r} is not an array of numbers: {error}") from error
     return _ArrayRows(values, columns, repr(file.name))

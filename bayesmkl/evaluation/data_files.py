@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from bayesmkl._numerics.files import load_array
+
 __all__ = ["read_values", "write_values"]
 
 PARTS = "parts.json"
@@ -107,9 +109,9 @@ def _read(part: Any, folder: Path, mapped: bool = False) -> Any:
         return part
     match part:
         case {"array": name}:
-            return np.asarray(np.load(folder / name, mmap_mode="r" if mapped else None, allow_pickle=False))
+            return np.asarray(load_array(folder / name, mmap_mode="r" if mapped else None))
         case {"scalar": name}:
-            return np.load(folder / name, allow_pickle=False)[()]
+            return load_array(folder / name)[()]
         case {"list": items}:
             return [_read(item, folder) for item in items]
         case {"tuple": items}:

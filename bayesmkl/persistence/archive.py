@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._numerics.files import READING_ARRAYS
 from bayesmkl.persistence.known_types import FUNCTIONS, PARTS
 
 __all__ = ["Contents", "check_archive", "untrusted_parts"]
@@ -130,7 +131,8 @@ def _check_array(name: str, content: bytes) -> None:
     }
     if version not in readers:
         raise ValueError(f"the array {name!r} has the unknown format {version}")
-    shape, _, dtype = readers[version](stream)
+    with READING_ARRAYS:
+        shape, _, dtype = readers[version](stream)
     if dtype.hasobject:
         raise ValueError(f"the array {name!r} holds Python objects, which are never loaded")
     n_entries = math.prod(shape) if all(n >= 0 for n in shape) else -1

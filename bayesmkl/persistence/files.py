@@ -14,7 +14,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.described import check_layout
-from bayesmkl._numerics.files import written_beside
+from bayesmkl._numerics.files import READING_ARRAYS, written_beside
 from bayesmkl._numerics.warn import recording_warnings, warn_user
 from bayesmkl.kernels.memory import available_memory, format_bytes
 from bayesmkl.persistence.archive import Contents, check_archive, untrusted_parts
@@ -238,7 +238,8 @@ def _untrusted(data: bytes, contents: Contents, named: set[str]) -> list[str]:
 
 def _content(data: bytes, named: set[str]) -> Any:
     """Build everything in a file whose types were judged."""
-    return skops.io.loads(data, trusted=sorted({*named, *TRUSTED, *PARTS, *FUNCTIONS}))
+    with READING_ARRAYS:
+        return skops.io.loads(data, trusted=sorted({*named, *TRUSTED, *PARTS, *FUNCTIONS}))
 
 
 def _build(path: Any, data: bytes, named: set[str]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import warnings
@@ -15,6 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from verdicts import quietly
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, load_model, save_model
+from bayesmkl._numerics.files import load_array
 from bayesmkl._numerics.threads import blas_threads_for, one_thread
 from bayesmkl._numerics.warn import holding_back, recording_warnings
 from bayesmkl.bemkl import select_by_elbo
@@ -104,6 +106,31 @@ def test_files_written_and_read_in_threads(tmp_path):
         for read in found:
             assert_equal(families.predictions(models[name]), read)
     assert len(list(tmp_path.iterdir())) == 16
+
+
+def test_arrays_are_read_in_threads_while_the_collector_runs(tmp_path):
+    # JAX has Python called at every collection; the parser that reads headers loses count where threads switch then
+    for k in range(4):
+        np.save(tmp_path / f"{k}.npy", np.full(3, k))
+    save_model(families.fitted(families.families()["regression"]), tmp_path / "model.skops")
+
+    def reads(k):
+        for _ in range(40):
+            assert np.all(load_array(tmp_path / f"{k}.npy") == k)
+        for _ in range(8):
+            load_model(tmp_path / "model.skops")
+
+    def called(*_):
+        return sum(range(20))
+
+    before = gc.get_threshold()
+    gc.set_threshold(10)
+    gc.callbacks.append(called)
+    try:
+        at_once(*[lambda k=k: reads(k) for k in range(4)])
+    finally:
+        gc.callbacks.remove(called)
+        gc.set_threshold(*before)
 
 
 def test_one_model_predicts_in_many_threads():

@@ -32,6 +32,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._numerics.files import load_array
 from bayesmkl.datasets._tables import as_labels, named, unnamed_columns
 from bayesmkl.datasets._text import TextTable, numbers_in, read_text
 from bayesmkl.evaluation.study import Data
@@ -156,7 +157,7 @@ class DistanceKernels(TransformerMixin, BaseEstimator):
 def _read_matrix(file: Path, header: bool = False) -> np.ndarray:
     try:
         if file.suffix == ".npy":
-            return np.asarray(np.load(file, allow_pickle=False), dtype=np.float64)
+            return np.asarray(load_array(file), dtype=np.float64)
         names, columns = read_text(file, header=header)
         nameless = unnamed_columns(names)
         if nameless:
@@ -228,7 +229,7 @@ def _labels(path: Path, held: dict[str, Any]) -> np.ndarray:
             raise ValueError(f"{str(path / 'labels.csv')!r} has {missing} empty labels.")
         return labels.astype(str) if labels.dtype == object else labels
     if (path / "labels.npy").is_file():
-        return np.load(path / "labels.npy", allow_pickle=False).ravel()
+        return load_array(path / "labels.npy").ravel()
     if "labels" in held:
         return np.asarray(held["labels"]).ravel()
     raise FileNotFoundError(f"{str(path)!r} has no labels.csv (header `label`, one label per line).")
