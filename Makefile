@@ -6,7 +6,7 @@
 #   WHEEL_TESTS which of them, for the wheel               make test-wheel WHEEL_TESTS=tests/evaluation
 #   WHEEL_VENV environment of the installed wheel          make test-wheel PYTHON=python3.12
 #   MIN_VENV environment of the lowest declared versions    make test-min MIN_VENV=.venv-min PYTHON=python3.11
-#   MUTATE   modules whose tests are tested                make mutants MUTATE=bayesmkl/bemkl/binary.py
+#   MUTATE   modules whose tests are tested                make mutants MUTATE=bayesmkl/bemkl/models/binary.py
 
 PYTHON ?= python3
 VENV ?= .venv

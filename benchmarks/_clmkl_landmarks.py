@@ -15,14 +15,14 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.datasets import fetch, make_ringnorm
-from bayesmkl.discriminative._clustering import (
+from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
+from bayesmkl.discriminative.localized.clustering import (
     ClusterOptions,
     Clusters,
     kernel_kmeans,
     landmark_kmeans,
     sample_kmeans,
 )
-from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 
 __all__ = ["accuracies", "seconds"]

@@ -19,11 +19,11 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl._estimator import encode_labels
-from bayesmkl.bemkl import binary, multiclass
-from bayesmkl.bemkl.batch import maximize_elbo_batch
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, multiclass
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["run"]
 

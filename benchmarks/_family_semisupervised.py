@@ -23,13 +23,14 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLClassifier, KernelBank
-from bayesmkl.bemkl import Gamma, binary
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.predict import log_probabilities, predict_score
-from bayesmkl.bemkl.semisupervised import labeled_part
+from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models.semisupervised import labeled_part
+from bayesmkl.bemkl.reading.predict import log_probabilities, predict_score
 from bayesmkl.datasets import fetch
 from bayesmkl.kernels import Gaussian
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["run"]
 

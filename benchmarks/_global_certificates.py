@@ -12,13 +12,13 @@ from _report import markdown_table
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.discriminative import PrimalMKLClassifier
-from bayesmkl.discriminative._outer import MKLResult
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
-from bayesmkl.discriminative.simplemkl import SOLVERS, SimpleMKLOptions, fit_simplemkl
-from bayesmkl.discriminative.smomkl import SMOMKLOptions, fit_smomkl
+from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
+from bayesmkl.discriminative.global_weights.simplemkl import SOLVERS, SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
+from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["run"]
 

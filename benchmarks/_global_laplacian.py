@@ -19,11 +19,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import MinMaxScaler
 
 from bayesmkl.datasets import fetch, load_iris
-from bayesmkl.discriminative._graph import knn_laplacian
-from bayesmkl.discriminative.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
-from bayesmkl.evaluation.papers import lapmkl, primalmkl
-from bayesmkl.evaluation.papers.tangent import AFFINE, TANGENT, tangent_distances
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.graph import knn_laplacian
+from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.reproduction import lapmkl, primalmkl
+from bayesmkl.reproduction.tangent import AFFINE, TANGENT, tangent_distances
 
 __all__ = ["run"]
 

@@ -17,13 +17,13 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.discriminative import UniformMKLClassifier
-from bayesmkl.discriminative._inner import InnerSolution
-from bayesmkl.discriminative._outer import MKLResult
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
-from bayesmkl.discriminative.simplemkl import SimpleMKLOptions, fit_simplemkl
-from bayesmkl.discriminative.uniform import fit_uniform
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
+from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.global_weights.uniform import fit_uniform
+from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["run"]
 

@@ -11,8 +11,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl.datasets import fetch
-from bayesmkl.discriminative.estimators.votes import LDMKLClassifier
-from bayesmkl.discriminative.ldmkl import BIAS, SV_GATE
+from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
+from bayesmkl.discriminative.localized.ldmkl import BIAS, SV_GATE
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 
 __all__ = ["compare"]

@@ -12,17 +12,17 @@ from _protocol import SETS, have_real_data, load, paper_kernels, split
 from _report import markdown_table
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.discriminative._clustering import ClusterOptions, kernel_kmeans
-from bayesmkl.discriminative._outer import WeightedFit, fit_at
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative.clmkl import (
+from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,
     clustered_gap,
     fit_clmkl,
     update_weights,
 )
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.localized.clustering import ClusterOptions, kernel_kmeans
+from bayesmkl.discriminative.outer import WeightedFit, fit_at
+from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["run"]
 

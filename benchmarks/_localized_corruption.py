@@ -23,9 +23,10 @@ from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.datasets import make_corrupted
-from bayesmkl.discriminative import LpMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier, samkl
+from bayesmkl.discriminative import LpMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
 from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
+from bayesmkl.discriminative.localized import samkl
 
 __all__ = ["run"]
 

@@ -16,13 +16,18 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.discriminative import UniformMKLClassifier
-from bayesmkl.discriminative._descent import SOLVERS
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
-from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
-from bayesmkl.discriminative.lmkl import gate_slopes
+from bayesmkl.discriminative.localized.descent import SOLVERS
+from bayesmkl.discriminative.localized.gatings import (
+    GaussianGating,
+    GroupGating,
+    SigmoidGating,
+    SoftmaxGating,
+)
+from bayesmkl.discriminative.localized.lmkl import gate_slopes
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["run"]
 

@@ -21,8 +21,9 @@ from _report import markdown_table
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
+from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
-from bayesmkl.discriminative.estimators.votes import LDMKLClassifier, SwMKLClassifier
+from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 
 __all__ = ["measure_all", "report"]

@@ -9,7 +9,7 @@ import numpy as np
 from _localized_protocol import SETS, VARIANTS
 from _report import markdown_table, mean_and_std
 
-from bayesmkl.evaluation.papers import localized_numbers
+from bayesmkl.reproduction import localized_numbers
 
 __all__ = [
     "COSTLY_ROWS",

@@ -21,9 +21,9 @@ from bayesmkl.discriminative import (
     SwMKLClassifier,
     UniformMKLClassifier,
 )
-from bayesmkl.evaluation.papers import localized as paper
-from bayesmkl.evaluation.papers import localized_numbers
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
+from bayesmkl.reproduction import localized as paper
+from bayesmkl.reproduction import localized_numbers
 
 __all__ = [
     "GAMMAS",

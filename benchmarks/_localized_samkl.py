@@ -13,12 +13,12 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.datasets import load_wdbc, make_corrupted
-from bayesmkl.discriminative import samkl
-from bayesmkl.discriminative._switches import choose_switches
 from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
+from bayesmkl.discriminative.localized import samkl
+from bayesmkl.discriminative.localized.switches import choose_switches
 from bayesmkl.discriminative.plots import plot_switches
 from bayesmkl.kernels import Gaussian, KernelBank
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["draw", "run"]
 

@@ -26,8 +26,9 @@ from sklearn.svm import SVC, SVR
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.datasets import fetch
-from bayesmkl.discriminative import _native
-from bayesmkl.discriminative.estimators.votes import LDMKLClassifier, SwMKLClassifier
+from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
+from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
+from bayesmkl.discriminative.svm import native
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 
 __all__ = ["run"]
@@ -69,7 +70,7 @@ class LibSVMClock:
     def __init__(self) -> None:
         self.seconds: dict[str, list[float]] = {"SVC": [], "SVR": []}
         for name, machine in (("SVC", SVC), ("SVR", SVR)):
-            setattr(_native, name, self._timed(name, machine))
+            setattr(native, name, self._timed(name, machine))
 
     def _timed(self, name: str, machine: type) -> type:
         times = self.seconds[name]
@@ -84,7 +85,7 @@ class LibSVMClock:
         return Timed
 
     def stop(self) -> None:
-        _native.SVC, _native.SVR = SVC, SVR
+        native.SVC, native.SVR = SVC, SVR
 
 
 def data(fast: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

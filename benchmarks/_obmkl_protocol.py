@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative._two_stage import Selection, train_selected
-from bayesmkl.discriminative.alignment_based import select_by_alignment
-from bayesmkl.discriminative.gmkl import GMKLOptions, fit_gmkl
-from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
-from bayesmkl.discriminative.obmkl import (
+from bayesmkl.discriminative.global_weights.alignment import select_by_alignment
+from bayesmkl.discriminative.global_weights.gmkl import GMKLOptions, fit_gmkl
+from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
+from bayesmkl.discriminative.global_weights.obmkl import (
     OBMKLOptions,
     Problem,
     alternate,
@@ -21,9 +19,11 @@ from bayesmkl.discriminative.obmkl import (
     select_by_ratio,
     select_nearest,
 )
-from bayesmkl.evaluation.papers import obmkl_rows
+from bayesmkl.discriminative.global_weights.two_stage import Selection, train_selected
+from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.alignment import frobenius_gram
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.reproduction import obmkl_rows
 
 __all__ = [
     "ACTIVE",

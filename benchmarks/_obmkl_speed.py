@@ -13,11 +13,11 @@ from scipy.spatial.distance import cdist
 from sklearn.svm import SVC
 
 from bayesmkl.discriminative import AlignmentMKLClassifier, OBMKLClassifier
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative.alignment_based import AlignmentOptions, fit_alignment
-from bayesmkl.discriminative.obmkl import OBMKLOptions, fit_obmkl
-from bayesmkl.discriminative.uniform import fit_uniform
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.global_weights.alignment import AlignmentOptions, fit_alignment
+from bayesmkl.discriminative.global_weights.obmkl import OBMKLOptions, fit_obmkl
+from bayesmkl.discriminative.global_weights.uniform import fit_uniform
+from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["speed_section"]
 

@@ -13,8 +13,9 @@ import numpy as np
 from scipy.stats import norm
 
 from bayesmkl._numerics.truncated_normal import label_moments
-from bayesmkl.bemkl import Gamma, binary
-from bayesmkl.bemkl._moments import Gaussian, IntermediateOutputs
+from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs
 
 __all__ = ["Factors", "as_state", "fit_plain"]
 

@@ -17,11 +17,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl.draws import PosteriorDraws, variational_draws
-from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
+from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.datasets import fetch, load_diabetes, load_wdbc
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
     "LEVEL",

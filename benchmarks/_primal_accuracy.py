@@ -19,16 +19,16 @@ from _primal_sets import (
 )
 from _report import markdown_table, mean_and_std
 
-from bayesmkl.discriminative._basis import fit_basis_mkl
-from bayesmkl.discriminative._primal import SquaredHinge
-from bayesmkl.discriminative._primal_outer import PrimalMKLOptions
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative.gmkl import GMKLOptions, combine_product, fit_gmkl
-from bayesmkl.discriminative.primalmkl import fit_primalmkl
-from bayesmkl.discriminative.simplemkl import SimpleMKLOptions, fit_simplemkl
-from bayesmkl.discriminative.smomkl import SMOMKLOptions, fit_smomkl
-from bayesmkl.evaluation.papers import primalmkl
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.global_weights.gmkl import GMKLOptions, combine_product, fit_gmkl
+from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
+from bayesmkl.discriminative.primal.basis import fit_basis_mkl
+from bayesmkl.discriminative.primal.primalmkl import fit_primalmkl
+from bayesmkl.discriminative.primal.records import PrimalMKLOptions
+from bayesmkl.discriminative.primal.solve import SquaredHinge
+from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.reproduction import primalmkl
 
 __all__ = ["small_bases", "table_1", "table_2"]
 

@@ -10,16 +10,16 @@ import numpy as np
 from _primal_sets import BASES, WIDTHS, gaussians, sample
 from _report import markdown_table
 
-from bayesmkl.discriminative._primal import SOLVERS, SquaredHinge, solve_primal
-from bayesmkl.discriminative._primal_outer import PrimalMKLOptions
-from bayesmkl.discriminative._primal_steps import (
+from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
+from bayesmkl.discriminative.primal.records import PrimalMKLOptions
+from bayesmkl.discriminative.primal.solve import SOLVERS, SquaredHinge, solve_primal
+from bayesmkl.discriminative.primal.steps import (
     PrimalProblem,
     gradient_at,
     state_at,
     truncated_direction,
 )
-from bayesmkl.discriminative.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["draw_weights", "figure_1", "figure_2", "figure_3", "one_machine", "preconditioning", "schemes"]
 

@@ -9,11 +9,12 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl.bemkl import Gamma, binary
-from bayesmkl.evaluation.papers.bemkl_uci import N_KERNELS, N_TRAIN, PUBLISHED, Row, paper_bank
-from bayesmkl.evaluation.papers.bemkl_uci import SETS as PAPER_SETS
+from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl.models import binary
 from bayesmkl.evaluation.study import fetched
 from bayesmkl.kernels import KernelBank
+from bayesmkl.reproduction.bemkl_uci import N_KERNELS, N_TRAIN, PUBLISHED, Row, paper_bank
+from bayesmkl.reproduction.bemkl_uci import SETS as PAPER_SETS
 
 __all__ = [
     "KERNEL_PRIORS",

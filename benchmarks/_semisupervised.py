@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._estimator import split_labels
-from bayesmkl.discriminative._graph import knn_laplacian
-from bayesmkl.discriminative.glks import GLKSOptions, fit_glks, graph_kernel
-from bayesmkl.discriminative.lapmkl import Deformed, Graph, LapMKLOptions, deform, fit_lapmkl, share
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.global_weights.glks import GLKSOptions, fit_glks, graph_kernel
+from bayesmkl.discriminative.graph import knn_laplacian
+from bayesmkl.discriminative.primal.lapmkl import Deformed, Graph, LapMKLOptions, deform, fit_lapmkl, share
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["GLKS_NEIGHBORS", "Sample", "gaussians", "learn", "learn_glks", "learn_shared"]
 

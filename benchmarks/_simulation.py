@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl import KernelBank
-from bayesmkl.bemkl import binary, regression
-from bayesmkl.bemkl.chains import SamplerOptions
-from bayesmkl.bemkl.collapsed import score_means, score_scales
-from bayesmkl.bemkl.draws import PosteriorDraws, variational_draws
-from bayesmkl.bemkl.inference import gibbs_start, run_gibbs, run_nuts
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.bemkl.inference.chains import SamplerOptions
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.runs import gibbs_start, run_gibbs, run_nuts
+from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
+from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
+from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["INFERENCES", "QUANTITIES", "Simulated", "draw_posteriors", "quantities", "simulate", "stacks"]
 

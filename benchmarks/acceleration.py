@@ -22,9 +22,9 @@ from _report import STATIC, claim, finish, markdown_table, parser
 from matplotlib.figure import Figure
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_PLAIN = 200
 N_CURVE = 500  # plain sweeps in the figure

@@ -42,11 +42,11 @@ from _protocol import (
 from _report import ROOT, finish, markdown_table, mean_and_std, parser
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, LoopResult, maximize_elbo
-from bayesmkl.bemkl.predict import log_probabilities, predict_score
-from bayesmkl.kernels.lowrank import compress
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, maximize_elbo
+from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.reading.predict import log_probabilities, predict_score
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.lowrank import compress
 
 RESULTS = ROOT / "benchmarks" / "results" / "table1.jsonl"
 PRIORS = ("sparse", "nonsparse")

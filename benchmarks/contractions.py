@@ -24,9 +24,9 @@ from _report import claim, finish, markdown_table, parser
 
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.float32 import Float32Stack, store_float32
-from bayesmkl.kernels.lowrank import LowRankStack, compress
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.float32 import Float32Stack, store_float32
+from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress
 
 ROUNDS, CALLS = 8, 2
 MATRIX_WORK = 8  # operations per number from which on dgemm can be the limit

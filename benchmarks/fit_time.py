@@ -21,9 +21,9 @@ from _protocol import deterministic_start, load, paper_kernels, problem_of, spli
 from _report import claim, finish, markdown_table, parser
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_SWEEPS, FAST_SWEEPS = 200, 50
 ASKED = 4.0

@@ -21,13 +21,13 @@ import numpy as np
 from _machine import measure
 from _report import claim, finish, markdown_table, parser
 
-from bayesmkl._numerics.devices import resolve_devices
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl._utils.devices import resolve_devices
+from bayesmkl._utils.memory import format_bytes
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
 from bayesmkl.kernels import Gaussian, KernelBank
-from bayesmkl.kernels.memory import format_bytes
-from bayesmkl.kernels.sharded import ShardedStack, shard_rows
-from bayesmkl.kernels.streamed_jax import shard_bank, stream
+from bayesmkl.kernels.stacks.sharded import ShardedStack, shard_rows
+from bayesmkl.kernels.stacks.streamed_jax import shard_bank, stream
 
 ASKED = 0.6
 N_FEATURES = 20

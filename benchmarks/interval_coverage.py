@@ -28,10 +28,10 @@ from scipy.special import ndtr, ndtri
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLRegressor
-from bayesmkl.bemkl.collapsed import score_means, score_scales
-from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.regression import RegressionProblem
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.models.regression import RegressionProblem
+from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 LENGTHS = {"vb": (0, 1000), "refined": (50, 500), "gibbs": (300, 1500), "nuts": (300, 600)}
 FAST_LENGTHS = {name: LENGTHS[name] for name in ("vb", "refined")} | {"gibbs": (100, 300)}

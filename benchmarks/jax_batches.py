@@ -25,7 +25,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl.bemkl import Gamma, cross_fit
-from bayesmkl.bemkl.padding import bucket_size
+from bayesmkl.bemkl.inference.padding import bucket_size
 
 ASKED_FOLDS = 12.0
 N_FOLDS, FAST_FOLDS = 10, 3

@@ -28,10 +28,10 @@ from _protocol import (
 from _report import finish, markdown_table, mean_and_std, parser
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, LoopResult, maximize_elbo
-from bayesmkl.bemkl.predict import log_probabilities, predict_score
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, maximize_elbo
+from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.reading.predict import log_probabilities, predict_score
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 KEPT = 0.01  # of the largest |a_i|
 OPTIONS = LoopOptions(max_iter=1000, tol=1e-6)

@@ -28,10 +28,10 @@ from _speed_cases import Case, cases
 from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLClassifier
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.kernels.lowrank import compress
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.lowrank import compress
 
 N_PLAIN, FAST_PLAIN = 200, 50
 TRIAL = 5  # iterations that choose the number of threads

@@ -29,13 +29,13 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import ThreadpoolController
 
 from bayesmkl import BEMKLClassifier
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
 from bayesmkl.datasets import make_twonorm, open_rows
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.row_sources import fit_bank_to_rows
-from bayesmkl.kernels.streamed import TILE, StreamedStack, streamed_stack
-from bayesmkl.kernels.tiles import KernelTiles, Room
+from bayesmkl.kernels.stacks.streamed import TILE, StreamedStack, streamed_stack
+from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
 
 TOL = 1e-5
 N_TEST = 10_000

@@ -22,10 +22,10 @@ from fit_time import profile
 from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.kernels.lowrank import compress
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.lowrank import compress
 
 ASKED = 1.5
 N_SWEEPS, FAST_SWEEPS = 60, 20

@@ -34,7 +34,9 @@ exclude_patterns = ["_build", "_generated", "_templates", "pictures", "gallery/*
 templates_path = ["_templates"]
 default_role = "code"
 nitpicky = True
-nitpick_ignore = [("py:func", "bayesmkl.kernels.checks.check_kernel_stack")]  # named in a docstring only
+nitpick_ignore = [
+    ("py:func", "bayesmkl.kernels.quality.checks.check_kernel_stack")
+]  # named in a docstring only
 nitpick_ignore_regex = [("py:.*", r"(sklearn|joblib)\..*")]  # looked up nowhere, so that no network is needed
 
 copybutton_exclude = ".linenos, .gp, .go"  # neither prompts nor what was printed

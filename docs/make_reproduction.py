@@ -17,10 +17,10 @@ import pandas as pd
 
 from bayesmkl.datasets import list_datasets
 from bayesmkl.evaluation.journal import RESULTS
-from bayesmkl.evaluation.papers import paper_tables
-from bayesmkl.evaluation.papers.printing import as_text, markdown
-from bayesmkl.evaluation.papers.tables import Fetched, PaperTable, set_name
-from bayesmkl.evaluation.reproduce import Reproduction, read_reproduction
+from bayesmkl.reproduction import paper_tables
+from bayesmkl.reproduction.printing import as_text, markdown
+from bayesmkl.reproduction.run import Reproduction, read_reproduction
+from bayesmkl.reproduction.tables import Fetched, PaperTable, set_name
 
 ROOT = Path(__file__).resolve().parents[1]
 TEMPLATE = ROOT / "docs" / "_templates" / "reproduction.md"

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import bayesmkl
-from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.binary import BinaryPriors, BinaryProblem
-from bayesmkl.bemkl.regression import RegressionPriors, RegressionProblem
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 ROOT = Path(__file__).resolve().parents[1]  # of the repository, or of its source archive
 from_source = pytest.mark.skipif(

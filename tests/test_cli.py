@@ -13,9 +13,9 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
 from typer.testing import CliRunner
 
+import bayesmkl._utils.memory
 import bayesmkl.cli.commands
 import bayesmkl.cli.folders
-import bayesmkl.kernels.memory
 from bayesmkl import __version__, load_model
 from bayesmkl.cli import app
 from bayesmkl.cli.options import FitOptions, check_options, new_model
@@ -417,7 +417,7 @@ def test_bad_files_are_named(tmp_path):
 
 
 def test_kernels_that_do_not_fit_into_memory_are_refused(csv, tmp_path, monkeypatch):
-    monkeypatch.setattr(bayesmkl.kernels.memory, "available_memory", lambda: 10_000)
+    monkeypatch.setattr(bayesmkl._utils.memory, "available_memory", lambda: 10_000)
     message = fails("fit", csv, "--target", "diagnosis", "--out", tmp_path / "run")
     assert "52 kernels over 42 rows needs 734 kB, and 10.0 kB are available" in message
     assert "--kernels-on all" in message

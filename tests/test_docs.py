@@ -12,44 +12,46 @@ import typer
 
 import bayesmkl
 import bayesmkl.cli
+import bayesmkl.discriminative
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-# Packages export what users need, also of their plain modules. The command line is documented as commands.
+# Packages export what users need, also of their plain modules. The command line is documented as
+# commands, and so is what stands behind `bayesmkl reproduce`.
 PUBLIC_MODULES = ["bayesmkl"] + [
     f"bayesmkl.{module.name}"
     for module in pkgutil.iter_modules(bayesmkl.__path__)
-    if module.ispkg and not module.name.startswith("_") and module.name != "cli"
+    if module.ispkg and not module.name.startswith("_") and module.name not in {"cli", "reproduction"}
 ]
 MODULES_IN_EQUATION_TABLES = {
-    "_absent_views": "bayesmkl.bemkl._absent_views",
-    "_moments": "bayesmkl.bemkl._moments",
-    "_outputs": "bayesmkl.bemkl._outputs",
-    "_task_parts": "bayesmkl.bemkl._task_parts",
-    "_tasks": "bayesmkl.bemkl._tasks",
-    "batch": "bayesmkl.bemkl.batch",
-    "binary": "bayesmkl.bemkl.binary",
-    "regression": "bayesmkl.bemkl.regression",
-    "loop": "bayesmkl.bemkl.loop",
-    "predict": "bayesmkl.bemkl.predict",
-    "agreement": "bayesmkl.bemkl.agreement",
-    "class_probabilities": "bayesmkl.bemkl.class_probabilities",
-    "collapsed": "bayesmkl.bemkl.collapsed",
-    "draws": "bayesmkl.bemkl.draws",
-    "gibbs": "bayesmkl.bemkl.gibbs",
+    "absent_views": "bayesmkl.bemkl.models.absent_views",
+    "moments": "bayesmkl.bemkl.models.moments",
+    "outputs": "bayesmkl.bemkl.models.outputs",
+    "task_parts": "bayesmkl.bemkl.models.task_parts",
+    "tasks": "bayesmkl.bemkl.models.tasks",
+    "batch": "bayesmkl.bemkl.inference.batch",
+    "binary": "bayesmkl.bemkl.models.binary",
+    "regression": "bayesmkl.bemkl.models.regression",
+    "loop": "bayesmkl.bemkl.inference.loop",
+    "predict": "bayesmkl.bemkl.reading.predict",
+    "agreement": "bayesmkl.bemkl.inference.agreement",
+    "class_probabilities": "bayesmkl.bemkl.reading.class_probabilities",
+    "collapsed": "bayesmkl.bemkl.reading.collapsed",
+    "draws": "bayesmkl.bemkl.reading.draws",
+    "gibbs": "bayesmkl.bemkl.inference.gibbs",
     "largest_normal": "bayesmkl._numerics.largest_normal",
-    "missing_views": "bayesmkl.bemkl.missing_views",
-    "multiclass": "bayesmkl.bemkl.multiclass",
-    "multinomial": "bayesmkl.bemkl.multinomial",
-    "multioutput": "bayesmkl.bemkl.multioutput",
-    "multitask": "bayesmkl.bemkl.multitask",
-    "multitask_results": "bayesmkl.bemkl.multitask_results",
-    "nonnegative": "bayesmkl.bemkl.nonnegative",
-    "numpyro_guide": "bayesmkl.bemkl.numpyro_guide",
-    "numpyro_model": "bayesmkl.bemkl.numpyro_model",
+    "missing_views": "bayesmkl.bemkl.inference.missing_views",
+    "multiclass": "bayesmkl.bemkl.models.multiclass",
+    "multinomial": "bayesmkl.bemkl.models.multinomial",
+    "multioutput": "bayesmkl.bemkl.models.multioutput",
+    "multitask": "bayesmkl.bemkl.models.multitask",
+    "multitask_results": "bayesmkl.bemkl.reading.multitask_results",
+    "nonnegative": "bayesmkl.bemkl.models.nonnegative",
+    "numpyro_guide": "bayesmkl.bemkl.inference.numpyro_guide",
+    "numpyro_model": "bayesmkl.bemkl.inference.numpyro_model",
     "quadrant": "bayesmkl._numerics.quadrant",
-    "sampling": "bayesmkl.bemkl.sampling",
-    "semisupervised": "bayesmkl.bemkl.semisupervised",
-    "shares": "bayesmkl.bemkl.shares",
+    "sampling": "bayesmkl.bemkl.inference.sampling",
+    "semisupervised": "bayesmkl.bemkl.models.semisupervised",
+    "shares": "bayesmkl.bemkl.reading.shares",
     "truncated_normal": "bayesmkl._numerics.truncated_normal",
 }
 
@@ -87,8 +89,9 @@ def test_every_public_name_is_in_the_api_reference(module):
 
 
 MODULES_IN_EQUATION_TABLES |= {
-    module.name: f"bayesmkl.discriminative.{module.name}"
-    for module in pkgutil.iter_modules([str(Path(bayesmkl.__file__).parent / "discriminative")])
+    module.name.rpartition(".")[2]: module.name
+    for module in pkgutil.walk_packages(bayesmkl.discriminative.__path__, "bayesmkl.discriminative.")
+    if not module.name.startswith(("bayesmkl.discriminative.estimators.", "bayesmkl.discriminative.plots."))
 }
 
 

@@ -29,7 +29,7 @@ from bayesmkl import (
     save_model,
 )
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.files import written_beside
+from bayesmkl._utils.files import written_beside
 from bayesmkl.bemkl import Gamma
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 from bayesmkl.kernels.adapters import PAIRWISE_NAMES, ForeignKernel

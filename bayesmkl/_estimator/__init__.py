@@ -1,4 +1,4 @@
-"""What the estimators of both families share."""
+"""Base of the estimators of both families."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what the user passes to a stack of kernels, the same for every estimator."""
+"""Base estimator: from the samples or kernels of the user to a stack, and back for new rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from bayesmkl._estimator.storage import Storage, hold_bank, hold_given, resolve_storage
 from bayesmkl._estimator.targets import check_targets
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.given import naming
-from bayesmkl._numerics.rollback import all_or_nothing
-from bayesmkl._numerics.validation import (
+from bayesmkl._utils.given import naming
+from bayesmkl._utils.rollback import all_or_nothing
+from bayesmkl._utils.settings import methods_with_own_settings
+from bayesmkl._utils.validation import (
     check_choice,
     check_flag,
     check_label,
@@ -26,17 +27,16 @@ from bayesmkl._numerics.validation import (
     generator_of,
     shown,
 )
-from bayesmkl._numerics.warn import warn_user
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.cache import current_cache
-from bayesmkl.kernels.checks import check_kernel_stack
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns, refuse_shuffled_rows
-from bayesmkl.kernels.factored import factored_rows, has_factored_rows
 from bayesmkl.kernels.presence import check_some_view, stack_with_absent
+from bayesmkl.kernels.quality.checks import check_kernel_stack
 from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
-from bayesmkl.kernels.settings import methods_with_own_settings
-from bayesmkl.kernels.stack import DenseStack
-from bayesmkl.kernels.streamed import streamed_stack
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.factored import factored_rows, has_factored_rows
+from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.kernels.views import check_samples
 
 __all__ = ["BaseMKL"]

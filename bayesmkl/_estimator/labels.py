@@ -1,4 +1,4 @@
-"""Class labels as the targets of binary models, and samples without labels."""
+"""Class labels as targets of binary models, and samples without labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from bayesmkl._estimator.targets import plain_labels
-from bayesmkl._numerics.warn import warn_user
+from bayesmkl._utils.warnings import warn_user
 
 __all__ = ["ClassTargets", "LabelSplit", "class_targets", "encode_labels", "split_labels"]
 

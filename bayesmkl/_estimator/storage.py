@@ -1,4 +1,4 @@
-"""How training kernels are held: which stack a fit gets, decided before anything large is allocated."""
+"""Choice of the training stack (`storage=`), made before anything large is allocated."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.checks import KernelInspector
-from bayesmkl.kernels.float32 import store_float32
-from bayesmkl.kernels.lowrank import LowRankStack, compress_each
-from bayesmkl.kernels.memory import available_memory, format_bytes, require_memory
-from bayesmkl.kernels.stack import DenseStack
-from bayesmkl.kernels.streamed import streamed_stack
+from bayesmkl.kernels.quality.checks import KernelInspector
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.float32 import store_float32
+from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress_each
+from bayesmkl.kernels.stacks.streamed import streamed_stack
 
 __all__ = ["STORAGES", "Storage", "hold_bank", "hold_given", "name_of", "resolve_storage"]
 
@@ -134,7 +134,7 @@ def hold_bank(bank: KernelBank, X: Any, names: Sequence[str], storage: Storage) 
 
 def _split(request: _Request) -> Any:
     """Dense kernels whose rows are split over devices; those in one place come from the bank itself."""
-    from bayesmkl.kernels.streamed_jax import shard_bank
+    from bayesmkl.kernels.stacks.streamed_jax import shard_bank
 
     _inspect_sample(request)
     return shard_bank(request.bank, request.X, request.storage.devices)
@@ -154,7 +154,7 @@ def _float32(request: _Request) -> Any:
 def _streamed(request: _Request) -> Any:
     _inspect_sample(request)
     if request.storage.backend == "jax":
-        from bayesmkl.kernels.streamed_jax import stream
+        from bayesmkl.kernels.stacks.streamed_jax import stream
 
         return stream(request.bank, np.asarray(request.X[:]), request.storage.devices)
     return streamed_stack(request.bank, request.X)
@@ -189,7 +189,7 @@ def hold_given(stack: DenseStack, storage: Storage) -> Any:
             'KernelBank, or storage="auto".'
         )
     if storage.devices is not None:
-        from bayesmkl.kernels.sharded import shard
+        from bayesmkl.kernels.stacks.sharded import shard
 
         return shard(stack, storage.devices)
     if storage.name == "float32":

@@ -1,4 +1,4 @@
-"""Labels and targets as users pass them: what cannot be learned from is refused, naming `y`."""
+"""Validation of labels and targets, with errors that name `y`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
-from bayesmkl._numerics.given import as_array, check_magnitude, check_numbers
-from bayesmkl._numerics.validation import shown
+from bayesmkl._utils.given import as_array, check_magnitude, check_numbers
+from bayesmkl._utils.validation import shown
 
 __all__ = ["UNITS", "check_labels", "check_targets", "is_missing", "plain_labels"]
 

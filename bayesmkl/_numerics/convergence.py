@@ -1,4 +1,4 @@
-"""How an iterative algorithm ended."""
+"""Outcomes of iterative algorithms."""
 
 from __future__ import annotations
 

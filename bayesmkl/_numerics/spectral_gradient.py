@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.units import unit_of
+from bayesmkl._utils.units import unit_of
 
 __all__ = ["SPGOptions", "SPGResult", "minimize_spg"]
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.classifier import BEMKLClassifier
+from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
+from bayesmkl.bemkl.estimators.multitask import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
+from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
 from bayesmkl.bemkl.evidence import EvidenceSearch, select_by_elbo
 from bayesmkl.bemkl.folds import CrossFit, cross_fit
-from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.multitask_estimators import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
-from bayesmkl.bemkl.regressor import BEMKLRegressor
+from bayesmkl.bemkl.models import binary as binary
+from bayesmkl.bemkl.models import multiclass as multiclass
+from bayesmkl.bemkl.models import multioutput as multioutput
+from bayesmkl.bemkl.models import multitask as multitask
+from bayesmkl.bemkl.models import regression as regression
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.moments import Gamma
 
 __all__ = [
     "BEMKLClassifier",

@@ -1,4 +1,4 @@
-r"""Which evidence lower bounds can be compared.
+r"""Comparability of evidence lower bounds.
 
 Bounds compare only where the candidates give probabilities to the same thing, and where their priors have a mass that
 can be compared:
@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.bemkl.base import BaseBEMKL
+from bayesmkl.bemkl.estimators.base import BaseBEMKL
 
 __all__ = ["refuse_incomparable", "refuse_other_sizes"]
 

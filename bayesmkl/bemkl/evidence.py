@@ -1,4 +1,4 @@
-r"""Choose priors and kernels by the evidence lower bound, without cross-validation.
+r"""Selection of priors and kernels by the evidence lower bound, without cross-validation.
 
 The evidence p(y) of a model averages the probability of the training labels over the prior, and so charges for
 flexibility that the data do not need. Every closed-form fit ends with a lower bound of its logarithm, the ELBO.
@@ -21,8 +21,8 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
-from bayesmkl._numerics.validation import check_grid, check_jobs, check_verbose, shown
-from bayesmkl._numerics.warn import holding_back, warn_user
+from bayesmkl._utils.validation import check_grid, check_jobs, check_verbose, shown
+from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.comparable import refuse_incomparable, refuse_other_sizes
 
 if TYPE_CHECKING:

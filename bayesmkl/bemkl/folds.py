@@ -1,4 +1,4 @@
-"""Fit BEMKL to every training fold under every prior of a grid; on JAX, with few passes over the kernels.
+"""Cross-validation of BEMKL under a grid of priors; on JAX all folds are swept together.
 
 What the fits have in common is done once. All settings of a fold share its kernels. Where the kernels of a fold are
 those of all samples, cut to it (precomputed ones, and banks that learn nothing from the samples), all folds share
@@ -17,17 +17,17 @@ from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 
 from bayesmkl._estimator import step_progress
-from bayesmkl._numerics.validation import check_folds, check_grid, shown
-from bayesmkl.bemkl.base import FitTask
-from bayesmkl.bemkl.batch import maximize_elbo_batch
-from bayesmkl.bemkl.classifier import BEMKLClassifier
-from bayesmkl.bemkl.inference import variational_fit
-from bayesmkl.bemkl.loop import LoopOptions
-from bayesmkl.bemkl.regressor import BEMKLRegressor
-from bayesmkl.kernels.fold import FoldStack
-from bayesmkl.kernels.memory import available_memory
+from bayesmkl._utils.memory import available_memory
+from bayesmkl._utils.validation import check_folds, check_grid, shown
+from bayesmkl.bemkl.estimators.base import FitTask
+from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
+from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
+from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
+from bayesmkl.bemkl.inference.loop import LoopOptions
+from bayesmkl.bemkl.inference.runs import variational_fit
 from bayesmkl.kernels.row_sources import is_row_source
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.fold import FoldStack
 
 __all__ = ["CrossFit", "cross_fit"]
 

@@ -304,7 +304,7 @@ def reproduce(
     """
     with _bad_input_reported():
         from bayesmkl.cli.reproduce_command import run_list, run_reproduce
-        from bayesmkl.evaluation.papers.tables import Setting
+        from bayesmkl.reproduction.tables import Setting
 
         if list_tables:
             run_list()

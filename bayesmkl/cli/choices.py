@@ -1,4 +1,4 @@
-"""What options of the command line can be."""
+"""Choices of command line options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands do: read and check, fit, evaluate, write a run."""
+"""Commands `fit`, `diagnose`, `predict`, `demo`: read and check, fit, evaluate, write a run."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 
 from bayesmkl import __version__
+from bayesmkl._utils.memory import format_bytes, require_memory
 from bayesmkl.bemkl import BEMKLClassifier
 from bayesmkl.cli.folders import CONFIG, MODEL, check_free, folder_beside, load_run
 from bayesmkl.cli.options import FitOptions, check_options, may_be_empty, new_model
@@ -39,7 +40,6 @@ from bayesmkl.cli.tables import (
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.evaluation import evaluate_classifier, evaluate_regressor
 from bayesmkl.kernels.adapters import paper_kernels
-from bayesmkl.kernels.memory import format_bytes, require_memory
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
     diagnose,

@@ -1,4 +1,4 @@
-"""What `bayesmkl compare` does: read the configuration, run what is left of the study, report."""
+"""Command `bayesmkl compare`: read the configuration, run what is left of the study, report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from bayesmkl._numerics.files import written_beside
+from bayesmkl._utils.files import written_beside
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.cli.report import console, notes_of_warnings, say
 from bayesmkl.cli.stops import STOPS

@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from bayesmkl._numerics.files import NO_SPACE, not_written
-from bayesmkl._numerics.folders import lock, lock_if_possible
+from bayesmkl._utils.files import NO_SPACE, not_written
+from bayesmkl._utils.folders import lock, lock_if_possible
 from bayesmkl.cli.run_config import check_described, is_run_config, read_run_config
 from bayesmkl.persistence import load_model
 

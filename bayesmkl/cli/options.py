@@ -1,4 +1,4 @@
-"""What decides a fit: the options, which of them go together, and the model that they stand for."""
+"""Options that decide a fit, their valid combinations, and the model that they stand for."""
 
 from __future__ import annotations
 

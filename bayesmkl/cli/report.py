@@ -1,4 +1,4 @@
-"""What the commands say: tables on stdout, notes on stderr."""
+"""Output of commands: tables on stdout, notes on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``bayesmkl reproduce`` does: run a table of a paper, print it, keep its folder."""
+"""Command ``bayesmkl reproduce``: run a table of a paper, print it, keep its folder."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from bayesmkl._numerics.files import written_beside
-from bayesmkl._numerics.validation import check_integer
+from bayesmkl._utils.files import written_beside
+from bayesmkl._utils.validation import check_integer
 from bayesmkl.cli.compare_command import duration
 from bayesmkl.cli.report import notes_of_warnings, say
 from bayesmkl.cli.stops import STOPS
 from bayesmkl.evaluation.journal import held_run
-from bayesmkl.evaluation.papers import paper_tables
-from bayesmkl.evaluation.papers.printing import as_text, markdown
-from bayesmkl.evaluation.papers.tables import Setting
 from bayesmkl.evaluation.progress import cell_progress
-from bayesmkl.evaluation.reproduce import Reproduction, find_table, reproduce
+from bayesmkl.reproduction import paper_tables
+from bayesmkl.reproduction.printing import as_text, markdown
+from bayesmkl.reproduction.run import Reproduction, find_table, reproduce
+from bayesmkl.reproduction.tables import Setting
 
 __all__ = ["run_list", "run_reproduce"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
-from bayesmkl._numerics.described import check_layout, read_json
+from bayesmkl._utils.described import check_layout, read_json
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 
 __all__ = ["RUN_FORMAT", "RUN_VERSION", "check_described", "is_run_config", "read_run_config"]

@@ -1,4 +1,4 @@
-"""How a command ends that was asked to stop: by Ctrl-C, or by the signals that systems send before they kill."""
+"""Orderly end of a command on Ctrl-C or a termination signal."""
 
 from __future__ import annotations
 

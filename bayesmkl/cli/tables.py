@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayesmkl._numerics.files import written_beside
+from bayesmkl._utils.files import written_beside
 from bayesmkl.datasets._tables import (
     LONGEST_LIST,
     MOST_CLASSES,

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils import Bunch
 
-from bayesmkl._numerics.validation import check_flag
+from bayesmkl._utils.validation import check_flag
 from bayesmkl.datasets._table import Entry
 
 __all__ = ["describe", "make_bunch"]

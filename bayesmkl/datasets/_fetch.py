@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from bayesmkl._numerics.files import as_path
-from bayesmkl._numerics.validation import check_flag
+from bayesmkl._utils.files import as_path
+from bayesmkl._utils.validation import check_flag
 from bayesmkl.datasets._bunch import make_bunch
 from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
 from bayesmkl.datasets._columns import CATEGORICAL, MFEAT_VIEWS, feature_names

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import csr_array
 
-from bayesmkl._numerics.files import READING_ARRAYS
+from bayesmkl._utils.files import READING_ARRAYS
 from bayesmkl.datasets._columns import MFEAT_VIEWS
 from bayesmkl.datasets._raw import Raw, splice_codes
 

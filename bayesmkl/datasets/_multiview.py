@@ -10,8 +10,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.utils import Bunch
 
-from bayesmkl._numerics.given import finite_numbers
-from bayesmkl._numerics.validation import LARGEST, check_choice, check_number, check_scale, generator_of
+from bayesmkl._utils.given import finite_numbers
+from bayesmkl._utils.validation import LARGEST, check_choice, check_number, check_scale, generator_of
 from bayesmkl.datasets._synthetic import check_n_samples
 
 __all__ = ["make_multiview"]

@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.sparse import issparse
 from sklearn.datasets import fetch_openml
 
-from bayesmkl._numerics.warn import holding_back
+from bayesmkl._utils.warnings import holding_back
 from bayesmkl.datasets._raw import Raw, splice_codes
 from bayesmkl.datasets._table import Entry
 

@@ -1,4 +1,4 @@
-"""What every source (local folder, OpenML, a file from UCI) delivers, and what is checked about it."""
+"""Common form of data from every source (local folder, OpenML, a file from UCI), with its checks."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.files import as_path, load_array
-from bayesmkl._numerics.given import check_numbers
-from bayesmkl._numerics.validation import check_integer, generator_of, shown
+from bayesmkl._utils.files import as_path, load_array
+from bayesmkl._utils.given import check_numbers
+from bayesmkl._utils.validation import check_integer, generator_of, shown
 
 __all__ = ["RowSource", "open_rows"]
 

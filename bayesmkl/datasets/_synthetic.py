@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import Bunch
 
-from bayesmkl._numerics.validation import TOO_MANY, check_flag, generator_of, shown
+from bayesmkl._utils.validation import TOO_MANY, check_flag, generator_of, shown
 
 __all__ = ["WAVEFORM_CLASSES", "check_n_samples", "make_ringnorm", "make_twonorm", "make_waveform"]
 

@@ -1,4 +1,4 @@
-"""How good predictions are, whether their probabilities can be believed, and which models are better."""
+"""Evaluation of predictions and their probabilities, and comparison of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory a piece of work takes at its peak."""
+"""Peak memory of a piece of work."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer_names
 from sklearn.utils.validation import check_consistent_length
 
-from bayesmkl._numerics.files import as_path
-from bayesmkl._numerics.given import as_array
-from bayesmkl._numerics.validation import (
+from bayesmkl._utils.files import as_path
+from bayesmkl._utils.given import as_array
+from bayesmkl._utils.validation import (
     check_folds,
     check_grid,
     check_integer,
@@ -23,7 +23,7 @@ from bayesmkl._numerics.validation import (
     check_verbose,
     shown,
 )
-from bayesmkl._numerics.warn import warn_user
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.progress import cell_progress
 from bayesmkl.evaluation.runner import run_study

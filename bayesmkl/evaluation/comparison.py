@@ -1,4 +1,4 @@
-"""What a comparison found: every cell of data set, model and split, and how to read them."""
+"""Results of a comparison: every cell of data set, model and split."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from bayesmkl._numerics.files import as_path
+from bayesmkl._utils.files import as_path
 from bayesmkl.evaluation.journal import CELLS, RESULTS, Journal, read_results, table_of
 from bayesmkl.evaluation.significance import pairwise, rank_table, wins
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from bayesmkl._numerics.files import load_array
+from bayesmkl._utils.files import load_array
 
 __all__ = ["read_values", "write_values"]
 

@@ -1,4 +1,4 @@
-"""What can be said of fitted models of any kind besides their scores."""
+"""Facts about fitted models of any kind besides their scores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.bemkl.base import BaseBEMKL
+from bayesmkl.bemkl.estimators.base import BaseBEMKL
 from bayesmkl.evaluation.predictions import final_estimator
 
 __all__ = ["facts"]

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import clone
 
 from bayesmkl import __version__
-from bayesmkl._numerics.content import ContentHasher
+from bayesmkl._utils.content import ContentHasher
 from bayesmkl.evaluation.named_metrics import Metric
 from bayesmkl.evaluation.study import ModelSpec, Study
 

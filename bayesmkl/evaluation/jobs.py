@@ -1,4 +1,4 @@
-"""How the cells of a comparison are computed: one model on one split of one data set, and groups of them."""
+"""Jobs of a comparison: one model on one split of one data set, and groups of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import _safe_split
 
-from bayesmkl._numerics.threads import one_thread
-from bayesmkl._numerics.warn import recording_warnings
+from bayesmkl._utils.threads import one_thread
+from bayesmkl._utils.warnings import recording_warnings
 from bayesmkl.evaluation._peak import peak_memory
 from bayesmkl.evaluation.journal import Journal
 from bayesmkl.evaluation.scoring import Metric, Predictions, facts, score

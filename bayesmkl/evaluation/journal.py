@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from bayesmkl._numerics.described import check_layout, read_json
-from bayesmkl._numerics.files import is_partial, written_beside
-from bayesmkl._numerics.folders import held_folder
+from bayesmkl._utils.described import check_layout, read_json
+from bayesmkl._utils.files import is_partial, written_beside
+from bayesmkl._utils.folders import held_folder
 from bayesmkl.datasets._text import as_object, read_text
 
 __all__ = ["ABOUT", "CELLS", "KEY", "RESULTS", "Journal", "held_run", "read_results", "table_of"]

@@ -1,4 +1,4 @@
-"""How good predictions are, and whether their probabilities and intervals can be believed."""
+"""Metrics of predictions, probabilities and intervals."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sklearn.metrics import (
 )
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from bayesmkl._numerics.given import as_array, finite_numbers, naming, refuse_unevaluated
-from bayesmkl._numerics.validation import shown
+from bayesmkl._utils.given import as_array, finite_numbers, naming, refuse_unevaluated
+from bayesmkl._utils.validation import shown
 from bayesmkl.posterior.reliability import reliability
 
 __all__ = [

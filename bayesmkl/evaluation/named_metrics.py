@@ -17,7 +17,7 @@ from sklearn.metrics import (
     root_mean_squared_error,
 )
 
-from bayesmkl._numerics.warn import warn_user
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.metrics import (
     area_under_curve,
     brier,

@@ -1,4 +1,4 @@
-"""What fitted models answer about new samples, each question asked once."""
+"""Predictions of fitted models on new samples, each computed once."""
 
 from __future__ import annotations
 

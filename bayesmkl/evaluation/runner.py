@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.content import NoContentError, hash_or_none
-from bayesmkl._numerics.folders import scratch_folder
+from bayesmkl._utils.content import NoContentError, hash_or_none
+from bayesmkl._utils.folders import scratch_folder
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.identity import Identity, Splits, check_same, environment, identify, with_packages
 from bayesmkl.evaluation.jobs import Job

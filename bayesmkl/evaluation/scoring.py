@@ -1,4 +1,4 @@
-"""Which metrics a comparison computes, whether its models can give them, and the scores of fitted models."""
+"""Metrics of a comparison, checked against its models, and scores of fitted models."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.multiclass import type_of_target
 
-from bayesmkl._numerics.validation import check_choice
-from bayesmkl._numerics.warn import holding_back, warn_user
+from bayesmkl._utils.validation import check_choice
+from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.evaluation.facts import facts
 from bayesmkl.evaluation.named_metrics import METRICS, NEEDS, Metric
 from bayesmkl.evaluation.predictions import Predictions, final_estimator, gives

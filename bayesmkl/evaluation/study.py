@@ -1,4 +1,4 @@
-"""What decides the result of a comparison: data sets, models, splits and metrics, all of them small to send."""
+"""Specification of a comparison: data sets, models, splits and metrics, all of them small to send."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.multiclass import type_of_target
 
-from bayesmkl._numerics.content import ContentHasher
+from bayesmkl._utils.content import ContentHasher
 from bayesmkl.datasets import fetch
 from bayesmkl.evaluation.data_files import read_values, write_values
 

@@ -1,4 +1,4 @@
-"""Who computes the jobs of a comparison: this process, processes beside it, or a cluster; and what if they die.
+"""Workers of a comparison: this process, processes beside it, or a cluster, and recovery when they die.
 
 A process that dies (killed for its memory, or by a crash in compiled code) takes all of its work with it, and joblib
 only says that one of several is gone. Cells that had been begun are therefore repeated one at a time, alone in a

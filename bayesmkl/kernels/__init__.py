@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.checks import KernelQualityWarning
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
+from bayesmkl.kernels.quality.checks import KernelQualityWarning
 
 __all__ = [
     "Cosine",

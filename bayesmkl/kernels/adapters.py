@@ -1,4 +1,4 @@
-"""What users call a kernel (an object, a function, a name) made into one kind of object."""
+"""Adapters that make one kind of kernel object of objects, functions and names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from bayesmkl._numerics.given import check_numbers
+from bayesmkl._utils.given import check_numbers
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import callable_name
 from bayesmkl.kernels.functions import Gaussian, Polynomial

@@ -1,4 +1,4 @@
-r"""How well kernels agree with a target and with each other, and the Frobenius products behind it.
+r"""Kernel alignment with a target and between kernels, and Frobenius products.
 
 With :math:`\langle K, K' \rangle_F = \sum_{ij} K_{ij} K'_{ij}` and the centering matrix :math:`H = I - 11^\top/N`:
 
@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.warn import warn_user
-from bayesmkl.kernels.inspector import LOST, KernelQualityWarning
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.normalize import Center
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.quality.inspector import LOST, KernelQualityWarning
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
     "centered_alignment",

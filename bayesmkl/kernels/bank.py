@@ -1,4 +1,4 @@
-"""From a table of samples to a stack of kernels: which functions, on which columns, on which scale."""
+"""Kernel bank: kernel functions on views of a table, with learned scales, as a stack of kernels."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayesmkl._numerics.given import naming
-from bayesmkl._numerics.rollback import all_or_nothing
-from bayesmkl._numerics.validation import check_choice, check_integer
+from bayesmkl._utils.given import naming
+from bayesmkl._utils.memory import require_memory
+from bayesmkl._utils.rollback import all_or_nothing
+from bayesmkl._utils.settings import methods_with_own_settings
+from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.adapters import as_kernels
 from bayesmkl.kernels.base import Kernel, check_range
 from bayesmkl.kernels.cache import current_cache
@@ -24,7 +26,6 @@ from bayesmkl.kernels.column_labels import column_labels, have_same_columns, ref
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.landmarks import SELECTIONS, choose_landmarks
-from bayesmkl.kernels.memory import require_memory
 from bayesmkl.kernels.normalize import (
     Center,
     Normalizer,
@@ -35,7 +36,6 @@ from bayesmkl.kernels.normalize import (
     normalized_kernel,
 )
 from bayesmkl.kernels.presence import PresentPairs, positions, present_views
-from bayesmkl.kernels.settings import methods_with_own_settings
 from bayesmkl.kernels.views import View, check_samples, resolve_views
 
 __all__ = ["KernelBank"]
@@ -124,7 +124,8 @@ class KernelBank(TransformerMixin, BaseEstimator):
     -----
     All statistics (normalization, scales of distances) come from the training samples that have the view and are
     applied to every later row. Training kernels are exactly symmetric for all kernel functions of this package.
-    Doubtful kernels are not judged here but once per fit by :func:`bayesmkl.kernels.checks.check_kernel_stack`.
+    Doubtful kernels are not judged here but once per fit by
+    :func:`bayesmkl.kernels.quality.checks.check_kernel_stack`.
 
     With landmarks they stand for the training samples everywhere: statistics come from the landmarks, since centering
     by the training mean would take all similarities among training samples, a cost that grows with their square. A

@@ -1,4 +1,4 @@
-"""What all kernel objects have in common."""
+"""Base class of kernel functions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from bayesmkl._numerics.given import check_numbers, naming
-from bayesmkl._numerics.validation import float_of
+from bayesmkl._utils.given import check_numbers, naming
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import float_of
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.settings import own_settings
 
 __all__ = ["Kernel", "check_range", "is_positive"]
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.content import ContentHasher, hash_or_none
+from bayesmkl._utils.content import ContentHasher, hash_or_none
 
 __all__ = ["KernelCache", "Tally", "current_cache", "sharing_kernels"]
 

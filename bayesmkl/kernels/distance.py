@@ -11,8 +11,8 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._numerics.given import check_numbers, naming
-from bayesmkl._numerics.validation import shown
+from bayesmkl._utils.given import check_numbers, naming
+from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.base import Kernel, is_positive
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.kernels.lowrank import LowRankStack
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.lowrank import LowRankStack
 
 __all__ = ["weighted_forms"]
 
@@ -39,7 +39,7 @@ def weighted_forms(stack: Any, mixing: np.ndarray, roots: list[np.ndarray]) -> n
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl.kernels.stack import DenseStack
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> stack = DenseStack(np.array([[[1.0, 2.0]], [[0.0, 3.0]]]))  # two kernels of one row
     >>> weighted_forms(stack, np.array([[2.0, 1.0]]), [np.eye(2)])  # |2 k_1 + k_2|²
     array([[53.]])

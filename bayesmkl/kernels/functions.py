@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import float_of, shown
+from bayesmkl._utils.validation import float_of, shown
 from bayesmkl.kernels.base import LARGEST, Kernel, is_positive
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 from bayesmkl.kernels.moved import MovedPolynomial

@@ -13,10 +13,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
-from bayesmkl._numerics.given import check_numbers
-from bayesmkl._numerics.threads import one_thread
-from bayesmkl._numerics.validation import check_choice, check_integer, shown
-from bayesmkl._numerics.warn import holding_back
+from bayesmkl._utils.given import check_numbers
+from bayesmkl._utils.threads import one_thread
+from bayesmkl._utils.validation import check_choice, check_integer, shown
+from bayesmkl._utils.warnings import holding_back
 
 __all__ = ["SELECTIONS", "choose_landmarks"]
 

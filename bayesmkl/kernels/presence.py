@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View
 
 __all__ = ["PresentPairs", "check_some_view", "positions", "present_views", "stack_with_absent"]

@@ -1,4 +1,4 @@
-"""Which columns of the data each kernel sees."""
+"""Views: the columns of the data that each kernel sees."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.given import check_numbers, refuse_unevaluated
+from bayesmkl._utils.given import check_numbers, refuse_unevaluated
 from bayesmkl.kernels.column_labels import are_default
 
 __all__ = ["View", "check_samples", "refuse_text_columns", "resolve_views"]

@@ -1,4 +1,4 @@
-"""What a model file may be, looked at before anything is built from it.
+"""Validation of model archives before anything is built from them.
 
 skops checks the types that a file names. This is a second, narrower look that does not depend on its version: at the
 zip archive (nothing compressed, nothing twice, no paths), at the arrays in it (as large as they say, no objects) and
@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.files import READING_ARRAYS
-from bayesmkl.persistence.known_types import FUNCTIONS, PARTS
+from bayesmkl._utils.files import READING_ARRAYS
+from bayesmkl.persistence.known_types import FUNCTIONS, MODULES, PARTS
 
-__all__ = ["Contents", "check_archive", "untrusted_parts"]
+__all__ = ["Contents", "check_archive", "untrusted_parts", "with_present_modules"]
 
 SCHEMA = "schema.json"
 PROTOCOL = 2  # of skops; older ones have parts that check less
@@ -78,6 +78,27 @@ def check_archive(data: bytes) -> Contents:
             elif name.endswith(".npy"):
                 _check_array(name, content)
     return Contents(schema, n_bytes)
+
+
+def with_present_modules(data: bytes, schema: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+    """Return an archive and its description with this package's own types where they are defined at present.
+
+    A type keeps its subpackage and its name; the module between the two may have moved since the file was written.
+    """
+    moved = False
+    for part in _parts(schema):
+        subpackage = part.name.removeprefix("bayesmkl.").partition(".")[0]
+        module = MODULES.get((subpackage, part.state["__class__"]))
+        if part.name.startswith("bayesmkl.") and module not in (None, part.state["__module__"]):
+            part.state["__module__"], moved = module, True
+    if not moved:
+        return data, schema
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(buffer, "w") as written:
+        for entry in archive.infolist():
+            content = json.dumps(schema) if entry.filename == SCHEMA else archive.read(entry)
+            written.writestr(entry.filename, content)
+    return buffer.getvalue(), schema
 
 
 def _check_entries(entries: list[zipfile.ZipInfo], n_bytes: int) -> None:

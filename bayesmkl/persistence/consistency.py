@@ -1,4 +1,4 @@
-"""Whether the parts of a model that was read fit together, so that a damaged one fails at once and by name.
+"""Consistency of the parts of a model that was read from a file.
 
 Types are known by then. What is left are absent attributes and arrays of the wrong lengths: lengths of fitted
 attributes are compared, and the model is asked for one prediction.
@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import is_regressor
 
 from bayesmkl._estimator import BaseMKL
-from bayesmkl._numerics.warn import holding_back
+from bayesmkl._utils.warnings import holding_back
 from bayesmkl.kernels import KernelBank
 from bayesmkl.persistence.parts import every_part
 

@@ -13,11 +13,11 @@ import skops.io
 from sklearn.exceptions import InconsistentVersionWarning
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.described import check_layout
-from bayesmkl._numerics.files import READING_ARRAYS, written_beside
-from bayesmkl._numerics.warn import recording_warnings, warn_user
-from bayesmkl.kernels.memory import available_memory, format_bytes
-from bayesmkl.persistence.archive import Contents, check_archive, untrusted_parts
+from bayesmkl._utils.described import check_layout
+from bayesmkl._utils.files import READING_ARRAYS, written_beside
+from bayesmkl._utils.memory import available_memory, format_bytes
+from bayesmkl._utils.warnings import recording_warnings, warn_user
+from bayesmkl.persistence.archive import Contents, check_archive, untrusted_parts, with_present_modules
 from bayesmkl.persistence.consistency import check_consistent
 from bayesmkl.persistence.known_types import FUNCTIONS, PARTS, TRUSTED, SavedOutcome
 from bayesmkl.persistence.layouts import VERSION, migrate
@@ -80,7 +80,7 @@ def save_model(model: Any, path: str | os.PathLike[str], trusted: Iterable[str |
     data = _packed(model)
     try:
         contents = check_archive(data)
-        unknown = _untrusted(data, contents, named)
+        unknown = _untrusted(data, contents.schema, named)
         if not unknown:
             check_consistent(_content(data, named)["model"])
     except MemoryError:
@@ -176,7 +176,8 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     try:
         contents = check_archive(data)
         _require_memory(path, contents)
-        unknown = _untrusted(data, contents, named)
+        data, schema = with_present_modules(data, contents.schema)
+        unknown = _untrusted(data, schema, named)
     except MemoryError:
         raise
     except Exception as error:  # whatever the parser of a damaged file stumbles over
@@ -228,10 +229,10 @@ def _require(path: Any, n_bytes: int) -> None:
         )
 
 
-def _untrusted(data: bytes, contents: Contents, named: set[str]) -> list[str]:
+def _untrusted(data: bytes, schema: dict[str, Any], named: set[str]) -> list[str]:
     """Return the names of what is neither known to this package or to skops, nor named by the user."""
     allowed = named | set(TRUSTED)
-    unknown = untrusted_parts(contents.schema, allowed)
+    unknown = untrusted_parts(schema, allowed)
     by_skops = set(skops.io.get_untrusted_types(data=data))
     return sorted(unknown | (by_skops - allowed - PARTS - FUNCTIONS))
 

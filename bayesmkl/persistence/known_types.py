@@ -1,4 +1,4 @@
-"""What may be built from a model file: the types of this package, by name, and a few of its dependencies."""
+"""Types that may be built from a model file: those of this package, and a few of its dependencies."""
 
 from __future__ import annotations
 
@@ -9,24 +9,19 @@ from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
-from bayesmkl.bemkl import (
-    BEMKLClassifier,
-    BEMKLMultitaskClassifier,
-    BEMKLMultitaskRegressor,
-    BEMKLRegressor,
-    _moments,
-)
-from bayesmkl.bemkl._absent_views import AbsentViews, CompletedOutputs, ViewMoments
-from bayesmkl.bemkl._task_parts import LabelState, MultitaskState, TargetState
-from bayesmkl.bemkl._tasks import TaskReadouts
-from bayesmkl.bemkl.binary import BinaryState
-from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.multiclass import MulticlassState
-from bayesmkl.bemkl.multinomial import MultinomialState
-from bayesmkl.bemkl.multioutput import MultioutputState
-from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
-from bayesmkl.bemkl.regression import RegressionState
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, BEMKLRegressor
+from bayesmkl.bemkl.models import moments
+from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
+from bayesmkl.bemkl.models.binary import BinaryState
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.multiclass import MulticlassState
+from bayesmkl.bemkl.models.multinomial import MultinomialState
+from bayesmkl.bemkl.models.multioutput import MultioutputState
+from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
+from bayesmkl.bemkl.models.regression import RegressionState
+from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState, TargetState
+from bayesmkl.bemkl.models.tasks import TaskReadouts
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.discriminative import (
     AlignmentMKLClassifier,
     AlignmentMKLRegressor,
@@ -57,14 +52,14 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
     UniformMKLRegressor,
 )
-from bayesmkl.discriminative._clustering import Clusters
-from bayesmkl.discriminative._machines import Machine
-from bayesmkl.discriminative._outer import MKLResult
-from bayesmkl.discriminative._patterns import SAMKLResult
-from bayesmkl.discriminative._success import Success
-from bayesmkl.discriminative.ldmkl import LDMKLResult
-from bayesmkl.discriminative.lmkl import LMKLResult
-from bayesmkl.discriminative.swmkl import SwMKLResult
+from bayesmkl.discriminative.localized.clustering import Clusters
+from bayesmkl.discriminative.localized.ldmkl import LDMKLResult
+from bayesmkl.discriminative.localized.lmkl import LMKLResult
+from bayesmkl.discriminative.localized.patterns import SAMKLResult
+from bayesmkl.discriminative.localized.success import Success
+from bayesmkl.discriminative.localized.swmkl import SwMKLResult
+from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.svm.machines import Machine
 from bayesmkl.kernels import (
     Cosine,
     FromDistance,
@@ -76,12 +71,21 @@ from bayesmkl.kernels import (
     Tanimoto,
 )
 from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
-from bayesmkl.kernels.clip import Clipping
-from bayesmkl.kernels.lowrank import LowRankStack
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
+from bayesmkl.kernels.quality.clip import Clipping
+from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.views import View
 
-__all__ = ["FUNCTIONS", "GP_TYPES", "OWN_TYPES", "PARTS", "SPARSE_TYPES", "TRUSTED", "SavedOutcome"]
+__all__ = [
+    "FUNCTIONS",
+    "GP_TYPES",
+    "MODULES",
+    "OWN_TYPES",
+    "PARTS",
+    "SPARSE_TYPES",
+    "TRUSTED",
+    "SavedOutcome",
+]
 
 
 class SavedOutcome:
@@ -115,7 +119,7 @@ OWN_TYPES: tuple[type, ...] = (
     MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
     BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
     PosteriorDraws, Dirichlet, SpikeSlab,
-    _moments.Gamma, _moments.Gaussian, _moments.PrecisionMoments, _moments.IntermediateOutputs, TruncatedMoments,
+    moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, UniformMKLClassifier, UniformMKLRegressor,
@@ -126,6 +130,8 @@ OWN_TYPES: tuple[type, ...] = (
     SigmoidGating, GaussianGating, GroupGating, MKLResult, Clusters, SwMKLResult, LDMKLResult, Machine, Success,
     SAMKLResult, LowRankStack,
 )  # fmt: skip
+# Where each of them is, by its subpackage and its name.
+MODULES = {(known.__module__.split(".")[1], known.__name__): known.__module__ for known in OWN_TYPES}
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
 GP_TYPES: tuple[type, ...] = (
     gp.CompoundKernel, gp.ConstantKernel, gp.DotProduct, gp.Exponentiation, gp.ExpSineSquared, gp.Matern,

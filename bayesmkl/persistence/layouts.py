@@ -1,4 +1,4 @@
-"""Models of earlier layouts, brought to the present one after they were read.
+"""Migration of models from earlier file layouts.
 
 A layout is what a file says about a model: which attributes the objects in it have. Raise `VERSION` when an attribute
 is added that the code reads, and say in `STEPS` what it is for models that do not have it. Older code cannot read

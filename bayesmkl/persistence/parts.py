@@ -1,4 +1,4 @@
-"""What a model consists of, down to the last attribute."""
+"""Traversal of a model down to its last attribute."""
 
 from __future__ import annotations
 

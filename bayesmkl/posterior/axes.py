@@ -1,4 +1,4 @@
-"""How all plots look, and axes that no global state of matplotlib knows of."""
+"""Style of plots, and axes without global state of matplotlib."""
 
 from __future__ import annotations
 

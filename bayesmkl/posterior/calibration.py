@@ -1,4 +1,4 @@
-"""Can predicted probabilities and intervals be believed: on held-out samples, or leaving training samples out."""
+"""Calibration of probabilities and intervals, on held-out samples or by leave-one-out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plots of chains, by ArviZ: did they mix, and do they agree."""
+"""Plots of chains, by ArviZ: mixing and agreement."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.stats import rankdata
 
-from bayesmkl._numerics.validation import check_choice, check_collection, check_integer
-from bayesmkl.bemkl.agreement import RHAT
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_choice, check_collection, check_integer
+from bayesmkl.bemkl.inference.agreement import RHAT
 from bayesmkl.posterior.axes import COLORS, LINES, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.fitted import check_probability, fitted_bemkl

@@ -1,4 +1,4 @@
-"""Plots that hold a posterior against the data it was fitted to, by ArviZ."""
+"""Plots of predictive checks against the training data, by ArviZ."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_collection, check_integer, generator_of
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_collection, check_integer, generator_of
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis

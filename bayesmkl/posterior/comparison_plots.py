@@ -1,4 +1,4 @@
-"""The same kernels under several posteriors, side by side."""
+"""Plots of the same kernels under several posteriors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayesmkl._numerics.validation import check_axes, check_choice, check_integer, generator_of
-from bayesmkl.bemkl.shares import share_of_each
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_axes, check_choice, check_integer, generator_of
+from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.posterior.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, evenly, fitted_bemkl
 from bayesmkl.posterior.summary import kernel_table

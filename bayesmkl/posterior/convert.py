@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_flag, check_integer, generator_of
-from bayesmkl.bemkl.collapsed import log_prior_terms, log_variational
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_flag, check_integer, generator_of
+from bayesmkl.bemkl.reading.collapsed import log_prior_terms, log_variational
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.sample import named_draws

@@ -1,4 +1,4 @@
-"""One call that says how far a fitted posterior can be trusted."""
+"""Diagnosis of a fitted posterior in one call."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_integer, generator_of
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl.posterior.calibration import calibration_section, held_out_predictions, left_out_predictions
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl

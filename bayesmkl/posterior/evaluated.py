@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.bemkl._absent_views import AbsentViews
-from bayesmkl.bemkl.binary import BinaryPriors, BinaryProblem
-from bayesmkl.bemkl.collapsed import (
+from bayesmkl.bemkl.models.absent_views import AbsentViews
+from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
+from bayesmkl.bemkl.models.multinomial import MultinomialProblem
+from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem
+from bayesmkl.bemkl.reading.collapsed import (
     log_beyond,
     log_likelihood,
     log_prior,
@@ -17,10 +19,8 @@ from bayesmkl.bemkl.collapsed import (
     score_means,
     score_scales,
 )
-from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.multinomial import MultinomialProblem
-from bayesmkl.bemkl.regression import RegressionPriors, RegressionProblem
-from bayesmkl.bemkl.shares import share_of_each
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.posterior.competing import log_class_probabilities
 from bayesmkl.posterior.fitted import FittedBEMKL
 

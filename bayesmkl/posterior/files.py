@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.described import check_layout
-from bayesmkl._numerics.files import as_path, written_beside
-from bayesmkl.kernels.memory import available_memory, format_bytes
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.described import check_layout
+from bayesmkl._utils.files import as_path, written_beside
+from bayesmkl._utils.memory import available_memory, format_bytes
+from bayesmkl._utils.settings import own_settings
 from bayesmkl.posterior.convert import to_datatree
 
 if TYPE_CHECKING:

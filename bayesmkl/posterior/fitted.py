@@ -1,4 +1,4 @@
-"""What every view of a posterior needs to know of a fitted model."""
+"""Common view of fitted BEMKL models, also inside pipelines and searches."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._numerics.given import check_numbers
-from bayesmkl._numerics.validation import check_number
+from bayesmkl._utils.given import check_numbers
+from bayesmkl._utils.validation import check_number
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
-from bayesmkl.bemkl.collapsed import NonnegativeGamma
-from bayesmkl.bemkl.draws import PosteriorDraws, variational_draws
-from bayesmkl.bemkl.multinomial import MultinomialState
-from bayesmkl.bemkl.multitask_estimators import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
-from bayesmkl.bemkl.nonnegative import NonnegativeReadout
-from bayesmkl.bemkl.predict import ScoreDraws
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.estimators.multitask import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
+from bayesmkl.bemkl.models.multinomial import MultinomialState
+from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
+from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
+from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
+from bayesmkl.bemkl.reading.predict import ScoreDraws
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["FittedBEMKL", "check_probability", "evenly", "fitted_bemkl"]
 

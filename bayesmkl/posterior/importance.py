@@ -1,4 +1,4 @@
-r"""How far a variational posterior is from the exact one: Pareto k-hat of importance ratios.
+r"""Distance of a variational posterior from the exact one: Pareto k-hat of importance ratios.
 
 Ratios p / q are heavy-tailed where q is too narrow. For a normal p that is τ times as wide as a normal q in some
 direction, the shape k of their tail tends to :math:`1 - 1/\tau^2`: 0.7 stands for τ = 1.8.
@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.threads import blas_threads_for
-from bayesmkl.bemkl.collapsed import log_gamma, log_weights, log_weights_prior, weights_quadratic
+from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl.bemkl.reading.collapsed import log_gamma, log_weights, log_weights_prior, weights_quadratic
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.marginal import Sites, Target, first_sites, log_marginal, target_of
 from bayesmkl.posterior.psis import good_k, smooth_weights

@@ -34,9 +34,9 @@ from scipy.linalg.lapack import dtrtri
 from scipy.special import log_ndtr
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl._moments import LOG_2PI, Gamma
-from bayesmkl.bemkl.collapsed import log_gamma
-from bayesmkl.bemkl.regression import RegressionProblem
+from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma
+from bayesmkl.bemkl.models.regression import RegressionProblem
+from bayesmkl.bemkl.reading.collapsed import log_gamma
 
 __all__ = ["Sites", "Target", "first_sites", "log_marginal", "target_of"]
 

@@ -1,4 +1,4 @@
-"""Did the chains of a sampler explore the posterior: R-hat, effective sample sizes, divergences."""
+"""Mixing of chains: R-hat, effective sample sizes, divergences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.bemkl.agreement import DIVERGENT, ESS, RHAT
+from bayesmkl.bemkl.inference.agreement import DIVERGENT, ESS, RHAT
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.report import Section, table, worst
 

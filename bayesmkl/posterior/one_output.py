@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_choice
+from bayesmkl._utils.validation import check_choice
 
 __all__ = ["OneOutput", "one_output"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_axes, check_choice, check_flag, check_integer
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_axes, check_choice, check_flag, check_integer
 from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, new_axes, shorten, tidy
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.summary import kernel_table
@@ -241,7 +241,7 @@ def _steps(fitted: FittedBEMKL, k: int) -> np.ndarray:
     sweeps = np.arange(1, 1 + len(fitted.histories[k]))
     if not fitted.is_drawn:
         return sweeps
-    from bayesmkl.bemkl.sampling import SVI_BLOCK
+    from bayesmkl.bemkl.inference.sampling import SVI_BLOCK
 
     return np.minimum(SVI_BLOCK * sweeps, np.atleast_1d(fitted.estimator.n_iter_)[k])
 

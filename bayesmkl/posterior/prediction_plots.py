@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import norm
 
-from bayesmkl._numerics.given import finite_numbers
-from bayesmkl._numerics.validation import check_axes
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.given import finite_numbers
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_axes
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, new_axes, tidy
 from bayesmkl.posterior.fitted import check_probability
 from bayesmkl.posterior.reliability import Reliability, reliability

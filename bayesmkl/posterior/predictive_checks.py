@@ -1,4 +1,4 @@
-"""Does the model make data like the ones that it was fitted to: prior and posterior predictive checks.
+"""Prior and posterior predictive checks.
 
 Draws from the prior have no variance (Student t with 2 degrees of freedom by default): they are described by
 quantiles only.
@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.collapsed import NonnegativeGamma
-from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.kernel_priors import Dirichlet
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.report import Section, line_of_text, table, worst

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from bayesmkl._numerics.warn import holding_back
+from bayesmkl._utils.warnings import holding_back
 
 __all__ = ["good_k", "quietly", "smooth_weights"]
 

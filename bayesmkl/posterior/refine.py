@@ -1,4 +1,4 @@
-"""Honest intervals at a small multiple of the cost of the variational posterior."""
+"""Refinement of the variational posterior by a short Gibbs run."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_integer, generator_of
-from bayesmkl.bemkl.chains import SamplerOptions
-from bayesmkl.bemkl.inference import check_can_sample, gibbs_start, run_gibbs
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_integer, generator_of
+from bayesmkl.bemkl.inference.chains import SamplerOptions
+from bayesmkl.bemkl.inference.runs import check_can_sample, gibbs_start, run_gibbs
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.samplers import why_not_refined
 

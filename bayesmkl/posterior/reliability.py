@@ -1,4 +1,4 @@
-"""How often predicted probabilities come true, bin by bin."""
+"""Reliability of predicted probabilities, bin by bin."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import binomtest
 
-from bayesmkl._numerics.given import as_array, check_numbers
-from bayesmkl._numerics.validation import check_integer, shown
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.given import as_array, check_numbers
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_integer, shown
 from bayesmkl.posterior.fitted import check_probability
 
 __all__ = ["Reliability", "reliability"]

@@ -1,4 +1,4 @@
-"""What the sections of a diagnosis are made of, and how they are printed."""
+"""Sections of a diagnosis, and their printed form."""
 
 from __future__ import annotations
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.validation import check_integer, generator_of
-from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_integer, generator_of
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 
 __all__ = ["named_draws", "sample_posterior"]

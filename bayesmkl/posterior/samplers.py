@@ -1,8 +1,8 @@
-"""What can be sampled where a variational posterior is too narrow, and what cannot."""
+"""Availability of samplers for a variational posterior."""
 
 from __future__ import annotations
 
-from bayesmkl.bemkl.nonnegative import NonnegativeReadout
+from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.predictive_checks import why_no_prior_draws
 

@@ -1,4 +1,4 @@
-r"""How much the kernel shares depend on the priors: power-scaling (Kallioinen et al. 2024).
+r"""Sensitivity of kernel shares to the priors, by power-scaling (Kallioinen et al. 2024).
 
 The prior, or the likelihood, is raised to a power slightly away from one by weighting the draws; the sensitivity is
 the distance that the distribution of a share moves, per doubling of the power. Values above 0.05 count as sensitive.
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.bemkl.collapsed import log_prior_terms
+from bayesmkl.bemkl.reading.collapsed import log_prior_terms
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.psis import quietly
 from bayesmkl.posterior.report import Section, line_of_text, table

@@ -10,10 +10,10 @@ from scipy.special import log_ndtr, ndtri_exp
 from scipy.stats import beta, norm
 
 from bayesmkl._numerics.quadrant import quadrant_quantiles
-from bayesmkl._numerics.validation import check_integer, generator_of
-from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
-from bayesmkl.bemkl.shares import share_of_each
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_integer, generator_of
+from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
+from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
 
 __all__ = ["kernel_table", "view_table"]

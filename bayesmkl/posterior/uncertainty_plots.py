@@ -1,4 +1,4 @@
-"""What a model of two features predicts over the plane, and how surely."""
+"""Plots of predictions and their uncertainty over the plane of two features."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.stats import entropy
 
-from bayesmkl._numerics.given import as_array, check_numbers, finite_numbers
-from bayesmkl._numerics.validation import check_axes, check_choice, check_integer
-from bayesmkl.kernels.settings import own_settings
+from bayesmkl._utils.given import as_array, check_numbers, finite_numbers
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_axes, check_choice, check_integer
 from bayesmkl.posterior.axes import COLORS, MARKERS, SHADES, legend_below, new_axes
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.one_output import OneOutput, one_output

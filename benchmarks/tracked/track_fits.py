@@ -15,11 +15,11 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
 from bayesmkl.kernels import Gaussian, KernelBank
-from bayesmkl.kernels.lowrank import compress
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.lowrank import compress
 
 N_SAMPLES, N_FEATURES = 300, 9
 SWEEPS = LoopOptions(max_iter=20, tol=0.0, accelerate=False)

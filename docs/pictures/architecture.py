@@ -5,6 +5,7 @@ from matplotlib.patches import FancyBboxPatch
 
 # From the data to the command line, as in the contract of pyproject.toml; each may import those before it.
 LAYERS = (
+    "_utils",
     "_numerics",
     "datasets",
     "kernels",
@@ -13,6 +14,7 @@ LAYERS = (
     "persistence",
     "posterior",
     "evaluation",
+    "reproduction",
     "cli",
 )
 DARK, GREY, TINT = "#222222", "#666666", "#DCE9F5"
@@ -43,7 +45,7 @@ box(0.1, 0.1, 0.95, 16.5, color="#EEEEEE")
 ax.text(
     0.58,
     8.35,
-    "_numerics",
+    "_utils     _numerics",
     rotation=90,
     ha="center",
     va="center",
@@ -59,7 +61,7 @@ ax.text(1.55, 14.2, "an estimator, fit(X, y)", va="center", size=10.5)
 ax.text(9.65, 14.2, "_estimator", va="center", ha="right", family="monospace", weight="bold", size=11.5)
 box(1.6, 12.45, 8.0, 1.35, "kernels.bank", "views x kernels, normalized", TINT)
 arrow(12.45, 11.65, "n_kernels, n_rows, n_train")
-box(1.6, 10.0, 8.0, 1.65, "kernels.stack", "combine, apply, adjoint,\ngram, quadratic", TINT)
+box(1.6, 10.0, 8.0, 1.65, "kernels.stacks", "combine, apply, adjoint,\ngram, quadratic", TINT)
 arrow(10.0, 9.2, "stack, targets, options")
 box(1.6, 7.95, 3.9, 1.25, "bemkl", "sweep, elbo", TINT)
 box(5.7, 7.95, 3.9, 1.25, "discriminative", "fit_...", TINT)
@@ -72,7 +74,8 @@ arrow(5.95, 5.1, "a fitted estimator")
 box(1.3, 3.85, 4.15, 1.25, "persistence", "model files")
 box(5.75, 3.85, 4.15, 1.25, "posterior", "DataTree, plots")
 arrow(3.85, 3.3, "")
-box(1.3, 1.95, 8.6, 1.35, "evaluation", "Comparison, report, papers' tables")
+box(1.3, 1.95, 4.15, 1.35, "evaluation", "Comparison, report")
+box(5.75, 1.95, 4.15, 1.35, "reproduction", "papers' tables")
 arrow(1.95, 1.4, "")
 box(1.3, 0.1, 8.6, 1.3, "cli", "fit, predict, compare, reproduce")
 ax.set_title(f"Data flow down through {len(LAYERS)} layers;\nimports only point back", size=13, color=DARK)

@@ -20,8 +20,8 @@ from helpers import (
 )
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import binary, regression
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, regression
 
 pytestmark = pytest.mark.heavy
 

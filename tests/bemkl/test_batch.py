@@ -22,11 +22,12 @@ from helpers import (
 from bayesmkl._numerics.acceleration import Coordinate
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.linalg import spd_inverse
-from bayesmkl.bemkl import batch, binary, multiclass, regression
-from bayesmkl.bemkl.batch import maximize_elbo_batch
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.inference import batch
+from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, multiclass, regression
+from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

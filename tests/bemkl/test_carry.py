@@ -21,16 +21,16 @@ from helpers import (
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl._numerics.acceleration import flatten, measure, restore
-from bayesmkl.bemkl import _moments, binary, multiclass, multinomial, multioutput, multitask, regression
-from bayesmkl.bemkl._moments import PROBED, Gamma, IntermediateOutputs, probe, probe_scale
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.multiclass import MulticlassPriors, MulticlassProblem
-from bayesmkl.bemkl.multinomial import MultinomialPriors, MultinomialProblem
-from bayesmkl.bemkl.multioutput import MultioutputPriors, MultioutputProblem
-from bayesmkl.bemkl.multitask import LabelTask, MultitaskPriors, MultitaskProblem, TargetTask
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, moments, multiclass, multinomial, multioutput, multitask, regression
+from bayesmkl.bemkl.models.moments import PROBED, Gamma, IntermediateOutputs, probe, probe_scale
+from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem
+from bayesmkl.bemkl.models.multinomial import MultinomialPriors, MultinomialProblem
+from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem
+from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors, MultitaskProblem, TargetTask
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_KERNELS, N_OUTPUTS = 3, 2
 FEW, MANY = PROBED - 4, 3 * PROBED - 4  # all of the few samples are probed, every third of the many
@@ -49,7 +49,7 @@ BASES = pytest.mark.parametrize("n_train", [None, 7], ids=["square", "landmarks"
 @pytest.fixture(autouse=True)
 def few_are_probed(monkeypatch):
     """Problems of this size would be probed as a whole."""
-    monkeypatch.setattr(_moments, "PROBED_ENTRIES", 0)
+    monkeypatch.setattr(moments, "PROBED_ENTRIES", 0)
 
 
 def signs(values):

@@ -18,7 +18,7 @@ from helpers import (
 from scipy import stats
 
 from bayesmkl.bemkl import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.collapsed import (
+from bayesmkl.bemkl.reading.collapsed import (
     BLOCK_SIZE,
     log_label,
     log_likelihood,
@@ -27,7 +27,7 @@ from bayesmkl.bemkl.collapsed import (
     score_means,
     score_scales,
 )
-from bayesmkl.bemkl.draws import PosteriorDraws
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
 
 pytestmark = pytest.mark.heavy
 
@@ -63,7 +63,7 @@ def test_score_means_are_the_literal_sum_whatever_the_block(rng, monkeypatch):
     problem, draws = problem_and_draws(rng, "binary")
     expected = literal_means(problem, draws)
     assert_same(score_means(problem.stack, draws), expected, 1e-13)
-    monkeypatch.setattr("bayesmkl.bemkl.collapsed.BLOCK_SIZE", 2 * N_KERNELS * N_SAMPLES)
+    monkeypatch.setattr("bayesmkl.bemkl.reading.collapsed.BLOCK_SIZE", 2 * N_KERNELS * N_SAMPLES)
     assert_same(score_means(problem.stack, draws), expected, 1e-13)
     assert BLOCK_SIZE > 2 * N_KERNELS * N_SAMPLES
 
@@ -142,7 +142,7 @@ def test_variational_density(rng):
 def test_same_densities_as_the_numpyro_model(rng, task):
     from numpyro.infer.util import log_density
 
-    from bayesmkl.bemkl.numpyro_model import collapsed_model, numpyro_session
+    from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, numpyro_session
 
     problem, draws = problem_and_draws(rng, task)
     ours = log_prior(problem, draws) + log_likelihood(problem, draws).sum(axis=1)

@@ -15,11 +15,11 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesmkl import BEMKLClassifier, BEMKLMultitaskRegressor, BEMKLRegressor, KernelBank
 from bayesmkl.bemkl import Gamma, cross_fit, folds
-from bayesmkl.bemkl.loop import LoopOptions
+from bayesmkl.bemkl.inference.loop import LoopOptions
 from bayesmkl.datasets import open_rows
 from bayesmkl.kernels import Gaussian
-from bayesmkl.kernels.fold import FoldStack
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.fold import FoldStack
 
 pytestmark = pytest.mark.heavy
 

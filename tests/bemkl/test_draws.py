@@ -16,10 +16,11 @@ from helpers import (
 )
 from scipy import stats
 
-from bayesmkl.bemkl import Dirichlet, binary, regression
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.draws import PosteriorDraws, align_signs, draw_precisions, variational_draws
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl import Dirichlet
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions, variational_draws
 
 
 def mirrored_draws(rng, n_chains=3, n_draws=50):

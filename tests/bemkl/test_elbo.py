@@ -23,9 +23,9 @@ from helpers import (
 from scipy import stats
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl import binary, regression
-from bayesmkl.bemkl.binary import BinaryState
-from bayesmkl.bemkl.regression import RegressionState
+from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models.binary import BinaryState
+from bayesmkl.bemkl.models.regression import RegressionState
 
 pytestmark = pytest.mark.heavy
 

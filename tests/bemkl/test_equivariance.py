@@ -17,11 +17,11 @@ from helpers import (
 )
 from scipy import stats
 
-from bayesmkl.bemkl import binary, regression
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.binary import BinaryPriors
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.regression import RegressionPriors
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.regression import RegressionPriors
 
 N_SAMPLES, N_KERNELS = 11, 4
 OPTIONS = LoopOptions(max_iter=60, tol=0.0, accelerate=False)

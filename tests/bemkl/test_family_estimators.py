@@ -15,12 +15,12 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl import multiclass, multinomial
-from bayesmkl.bemkl.class_probabilities import log_class_probabilities, predict_class_scores
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import multiclass, multinomial
+from bayesmkl.bemkl.reading.class_probabilities import log_class_probabilities, predict_class_scores
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

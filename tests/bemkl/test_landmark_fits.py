@@ -24,12 +24,12 @@ from bayesmkl import (
     load_model,
     save_model,
 )
-from bayesmkl.bemkl import binary, regression
-from bayesmkl.bemkl.base import BaseBEMKL
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.estimators.base import BaseBEMKL
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
-from bayesmkl.kernels.checks import KernelQualityWarning
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.quality.checks import KernelQualityWarning
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import diagnose, kernel_table, refine_posterior, sample_posterior, to_datatree
 
 EXACT = 1e-8

@@ -26,8 +26,17 @@ from test_elbo import deviation, gamma_law, normal
 from test_stationarity import moves_of_gamma, moves_of_normal
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import _moments, _outputs, missing_views, multiclass, multinomial, multioutput, predict
-from bayesmkl.bemkl._absent_views import (
+from bayesmkl.bemkl.inference import missing_views
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.missing_views import (
+    absent_views,
+    em_step,
+    fit_with_missing_views,
+    posterior_moments,
+    start_moments,
+)
+from bayesmkl.bemkl.models import moments, multiclass, multinomial, multioutput, outputs
+from bayesmkl.bemkl.models.absent_views import (
     CompletedOutputs,
     ViewMoments,
     apply_by_pattern,
@@ -35,23 +44,16 @@ from bayesmkl.bemkl._absent_views import (
     view_moments,
     view_patterns,
 )
-from bayesmkl.bemkl._moments import Gamma, Gaussian, probe_scale
-from bayesmkl.bemkl.class_probabilities import log_class_probabilities, predict_class_scores
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.missing_views import (
-    absent_views,
-    em_step,
-    fit_with_missing_views,
-    posterior_moments,
-    start_moments,
-)
-from bayesmkl.bemkl.multiclass import MulticlassPriors, MulticlassProblem
-from bayesmkl.bemkl.multinomial import MultinomialPriors, MultinomialProblem
-from bayesmkl.bemkl.multioutput import MultioutputPriors, MultioutputProblem
-from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.bemkl.predict import log_probabilities, predict_scores
-from bayesmkl.bemkl.shares import share_draws
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian, probe_scale
+from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem
+from bayesmkl.bemkl.models.multinomial import MultinomialPriors, MultinomialProblem
+from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem
+from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.reading import predict
+from bayesmkl.bemkl.reading.class_probabilities import log_class_probabilities, predict_class_scores
+from bayesmkl.bemkl.reading.predict import log_probabilities, predict_scores
+from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 
@@ -461,7 +463,7 @@ def log_likelihood(values, present, noise, cov):
 
 def test_moments_to_start_from_are_those_of_probed_samples_that_have_the_view(rng, monkeypatch):
     """Of 100 samples every seventh is probed; the last view is one that none of these has."""
-    monkeypatch.setattr(_moments, "PROBED_ENTRIES", 0)
+    monkeypatch.setattr(moments, "PROBED_ENTRIES", 0)
     present = random_present(rng, 3, 100)
     present[2] = np.arange(100) % 7 == 1
     probed, center = rng.normal(size=(2, 3, 15)) * [[0.5], [1.0], [2.0]], rng.normal(size=(3, 100))
@@ -564,16 +566,16 @@ def test_numpy_and_jax_agree_in_what_absent_views_change(rng):
     readout = Gaussian.from_moments(start.readout, random_covariance(rng, len(start.readout)))
 
     def changed(problem, projection, readout):
-        found = _outputs.update_intermediates(
+        found = outputs.update_intermediates(
             projection, problem.y, readout.mean, readout.cov, 1.3, problem.y[:, 0] ** 2, problem.absent
         )
-        misfit = _outputs.score_errors(problem.y, found, readout)
-        bound = found.entropy + _outputs.score_bound(misfit, found, Gamma(2.0, misfit))
+        misfit = outputs.score_errors(problem.y, found, readout)
+        bound = found.entropy + outputs.score_bound(misfit, found, Gamma(2.0, misfit))
         return (
             found,
-            _outputs.readout_design(found, 0.7),
-            _outputs.readout_target(found, problem.y, 0.7),
-            _outputs.intermediate_errors(found, projection, problem.gram, start_duals),
+            outputs.readout_design(found, 0.7),
+            outputs.readout_target(found, problem.y, 0.7),
+            outputs.intermediate_errors(found, projection, problem.gram, start_duals),
             probe_scale(found),
             bound,
         )

@@ -27,21 +27,22 @@ from helpers import (
 from test_sweeps import assert_state, shapes_and_scales
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl import binary, multiclass, multioutput, predict, regression
-from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl._outputs import readout_of
-from bayesmkl.bemkl._scores import ScoresCarry
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.multiclass import MulticlassPriors, MulticlassProblem, MulticlassState
-from bayesmkl.bemkl.multioutput import (
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, multiclass, multioutput, regression
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem, MulticlassState
+from bayesmkl.bemkl.models.multioutput import (
     MultioutputCarry,
     MultioutputPriors,
     MultioutputProblem,
     MultioutputState,
 )
-from bayesmkl.bemkl.predict import log_probabilities, predict_score, predict_scores
-from bayesmkl.bemkl.shares import kernel_shares, share_draws
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.models.outputs import readout_of
+from bayesmkl.bemkl.models.scores import ScoresCarry
+from bayesmkl.bemkl.reading import predict
+from bayesmkl.bemkl.reading.predict import log_probabilities, predict_score, predict_scores
+from bayesmkl.bemkl.reading.shares import kernel_shares, share_draws
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -29,20 +29,25 @@ from test_sweeps import assert_state, shapes_and_scales
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.largest_normal import largest_moments
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
-from bayesmkl.bemkl import class_probabilities, multinomial
-from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl._outputs import latent_means
-from bayesmkl.bemkl._scores import ScoresCarry
-from bayesmkl.bemkl.class_probabilities import ClassScores, log_class_probabilities, predict_class_scores
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.multinomial import (
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import multinomial
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl.models.multinomial import (
     MultinomialPriors,
     MultinomialProblem,
     MultinomialState,
 )
-from bayesmkl.bemkl.predict import predict_scores
-from bayesmkl.bemkl.shares import kernel_shares
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.models.outputs import latent_means
+from bayesmkl.bemkl.models.scores import ScoresCarry
+from bayesmkl.bemkl.reading import class_probabilities
+from bayesmkl.bemkl.reading.class_probabilities import (
+    ClassScores,
+    log_class_probabilities,
+    predict_class_scores,
+)
+from bayesmkl.bemkl.reading.predict import predict_scores
+from bayesmkl.bemkl.reading.shares import kernel_shares
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -17,13 +17,13 @@ from test_multiclass import kernels_between, three_views
 from test_multinomial import problem_of, random_problem, signs_of
 
 from bayesmkl._numerics.largest_normal import largest_moments, log_largest
-from bayesmkl.bemkl import multinomial
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.class_probabilities import log_class_probabilities, predict_class_scores
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.multinomial import MultinomialPriors
-from bayesmkl.bemkl.numpyro_model import numpyro_session
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.numpyro_model import numpyro_session
+from bayesmkl.bemkl.models import multinomial
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.multinomial import MultinomialPriors
+from bayesmkl.bemkl.reading.class_probabilities import log_class_probabilities, predict_class_scores
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -17,19 +17,19 @@ from helpers import (
 )
 
 from bayesmkl._numerics import acceleration
-from bayesmkl.bemkl import binary, multiclass, multioutput, multitask, regression
-from bayesmkl.bemkl._moments import Gamma, Gaussian, known_precision, readout_design, readout_target
-from bayesmkl.bemkl._tasks import task_evidence, update_task_readouts
-from bayesmkl.bemkl.binary import BinaryPriors
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.multiclass import MulticlassPriors, MulticlassProblem
-from bayesmkl.bemkl.multioutput import MultioutputPriors, MultioutputProblem
-from bayesmkl.bemkl.multitask import LabelTask, MultitaskPriors, MultitaskProblem, TargetTask
-from bayesmkl.bemkl.multitask_results import common_weights, observed_part, predict_task, task_shares
-from bayesmkl.bemkl.predict import predict_score
-from bayesmkl.bemkl.regression import RegressionPriors
-from bayesmkl.bemkl.shares import kernel_shares
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, multiclass, multioutput, multitask, regression
+from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian, known_precision, readout_design, readout_target
+from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem
+from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem
+from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors, MultitaskProblem, TargetTask
+from bayesmkl.bemkl.models.regression import RegressionPriors
+from bayesmkl.bemkl.models.tasks import task_evidence, update_task_readouts
+from bayesmkl.bemkl.reading.multitask_results import common_weights, observed_part, predict_task, task_shares
+from bayesmkl.bemkl.reading.predict import predict_score
+from bayesmkl.bemkl.reading.shares import kernel_shares
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -19,11 +19,17 @@ from test_stationarity import moves_of_gamma, moves_of_normal, with_entry
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl import multitask
-from bayesmkl.bemkl._moments import Gamma, Gaussian, latent_mean
-from bayesmkl.bemkl._tasks import TaskReadouts
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.multitask import LabelState, LabelTask, MultitaskProblem, MultitaskState, TargetState
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import multitask
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian, latent_mean
+from bayesmkl.bemkl.models.multitask import (
+    LabelState,
+    LabelTask,
+    MultitaskProblem,
+    MultitaskState,
+    TargetState,
+)
+from bayesmkl.bemkl.models.tasks import TaskReadouts
 
 N_DRAWS = 20_000
 

@@ -29,13 +29,13 @@ from test_stationarity import moves_of_gamma, moves_of_normal, moves_of_truncate
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl import _moments, binary, nonnegative, regression
-from bayesmkl.bemkl._moments import Gamma, Gaussian, IntermediateOutputs
-from bayesmkl.bemkl.binary import BinaryState
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
-from bayesmkl.bemkl.predict import predict_score
-from bayesmkl.bemkl.shares import kernel_shares
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, moments, nonnegative, regression
+from bayesmkl.bemkl.models.binary import BinaryState
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs
+from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
+from bayesmkl.bemkl.reading.predict import predict_score
+from bayesmkl.bemkl.reading.shares import kernel_shares
 
 pytestmark = pytest.mark.heavy
 N_SAMPLES, N_DRAWS = 7, 40_000
@@ -115,7 +115,7 @@ def test_weights_far_from_zero_have_the_normal_distribution_of_equation_4(rng, n
         precision[1:, 1:] += np.outer(precision[1:, 0], precision[0, 1:]) / precision[0, 0]
     linear = precision @ np.r_[1.0, np.full(n_kernels, 60.0)]
     readout = update(precision, linear, np.ones(n_kernels))
-    free = _moments.update_readout(precision, linear, np.zeros(1 + n_kernels), 1.0)
+    free = moments.update_readout(precision, linear, np.zeros(1 + n_kernels), 1.0)
     assert_same(readout.mean, free.mean, 1e-10)
     assert_same(readout.cov, free.cov, 1e-8)
     assert readout.entropy == pytest.approx(free.entropy, abs=1e-8)

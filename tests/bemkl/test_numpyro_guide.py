@@ -31,8 +31,12 @@ from numpyro.distributions import constraints
 from numpyro.infer import SVI, Trace_ELBO
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl import binary, numpyro_guide, regression
-from bayesmkl.bemkl._moments import (
+from bayesmkl.bemkl.inference import numpyro_guide
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.numpyro_guide import elbo_particles, estimate_elbo
+from bayesmkl.bemkl.inference.numpyro_model import literal_model, numpyro_session
+from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
     IntermediateOutputs,
@@ -40,9 +44,6 @@ from bayesmkl.bemkl._moments import (
     readout_design,
     score_error,
 )
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.numpyro_guide import elbo_particles, estimate_elbo
-from bayesmkl.bemkl.numpyro_model import literal_model, numpyro_session
 
 pytestmark = pytest.mark.heavy
 
@@ -135,12 +136,12 @@ def test_guide_takes_no_formula_from_the_bound():
         if isinstance(node, ast.ImportFrom) and node.module.startswith("bayesmkl")
     }
     assert ours == {
-        ("bayesmkl.bemkl.binary", "BinaryProblem"),
-        ("bayesmkl.bemkl.binary", "BinaryState"),
-        ("bayesmkl.bemkl.regression", "RegressionProblem"),
-        ("bayesmkl.bemkl.regression", "RegressionState"),
-        ("bayesmkl.bemkl.numpyro_model", "literal_model"),
-        ("bayesmkl.bemkl.numpyro_model", "numpyro_session"),
+        ("bayesmkl.bemkl.models.binary", "BinaryProblem"),
+        ("bayesmkl.bemkl.models.binary", "BinaryState"),
+        ("bayesmkl.bemkl.models.regression", "RegressionProblem"),
+        ("bayesmkl.bemkl.models.regression", "RegressionState"),
+        ("bayesmkl.bemkl.inference.numpyro_model", "literal_model"),
+        ("bayesmkl.bemkl.inference.numpyro_model", "numpyro_session"),
     }
     assert not [a.name for n in imports if isinstance(n, ast.Import) for a in n.names if "bayesmkl" in a.name]
 

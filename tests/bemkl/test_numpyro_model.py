@@ -24,14 +24,14 @@ from numpyro.infer import Predictive, log_likelihood
 from numpyro.infer.util import log_density
 from scipy import special, stats
 
-from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
-from bayesmkl.bemkl.numpyro_model import (
+from bayesmkl.bemkl.inference.numpyro_model import (
     BeyondMargin,
     MarginalLabel,
     collapsed_model,
     literal_model,
     numpyro_session,
 )
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 
 pytestmark = pytest.mark.heavy
 

@@ -9,15 +9,15 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import binary, multiclass, multioutput, regression
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.class_models import ClassSettings, SharedWeights, class_model_of
-from bayesmkl.bemkl.collapsed import log_likelihood, log_prior_terms
-from bayesmkl.bemkl.draws import PosteriorDraws
-from bayesmkl.bemkl.numpyro_model import collapsed_model, numpyro_session
+from bayesmkl.bemkl.estimators.class_models import ClassSettings, SharedWeights, class_model_of
+from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, numpyro_session
+from bayesmkl.bemkl.models import binary, multiclass, multioutput, regression
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.reading.collapsed import log_likelihood, log_prior_terms
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.datasets import load_iris
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

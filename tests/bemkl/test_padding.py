@@ -18,16 +18,16 @@ from helpers import (
     random_labels,
 )
 
-from bayesmkl.bemkl import binary, multiclass, multinomial, multioutput, regression
-from bayesmkl.bemkl import padding as padding_module
-from bayesmkl.bemkl._absent_views import AbsentViews
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.bemkl.padding import ExactShape, bucket_size, pad_problems, size_class
-from bayesmkl.kernels.float32 import store_float32
-from bayesmkl.kernels.fold import FoldStack
-from bayesmkl.kernels.lowrank import LowRankStack, compress
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.inference import padding as padding_module
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.padding import ExactShape, bucket_size, pad_problems, size_class
+from bayesmkl.bemkl.models import binary, multiclass, multinomial, multioutput, regression
+from bayesmkl.bemkl.models.absent_views import AbsentViews
+from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.float32 import store_float32
+from bayesmkl.kernels.stacks.fold import FoldStack
+from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress
 
 N_SAMPLES, N_KERNELS, N_OUTPUTS = 21, 3, 3
 PADDED = 1e-11  # of the largest entry, after a few sweeps; measured below 1e-13

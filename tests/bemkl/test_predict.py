@@ -8,10 +8,10 @@ import pytest
 from helpers import SAME_FORMULA, STANDARD_ERRORS, assert_same, frozen, random_gaussian
 from scipy import stats
 
-from bayesmkl.bemkl import predict
-from bayesmkl.bemkl._moments import Gaussian
-from bayesmkl.bemkl.predict import ScoreMoments, binary_log_odds, log_probabilities, predict_score
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.models.moments import Gaussian
+from bayesmkl.bemkl.reading import predict
+from bayesmkl.bemkl.reading.predict import ScoreMoments, binary_log_odds, log_probabilities, predict_score
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_KERNELS, N_ROWS, N_TRAIN, N_DRAWS = 3, 4, 6, 1_000_000
 SIGMA = 0.7

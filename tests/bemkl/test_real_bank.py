@@ -8,12 +8,13 @@ from helpers import arrays_of, binary_problem, largest_error
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl.bemkl import Gamma, binary
-from bayesmkl.bemkl.binary import BinaryPriors
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models.binary import BinaryPriors
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.lowrank import compress
+from bayesmkl.kernels.stacks.lowrank import compress
 
 pytestmark = pytest.mark.slow
 PRIORS = {"nonsparse": Gamma(1.0, 1.0), "sparse": Gamma(1e-10, 1e-10)}

@@ -16,16 +16,17 @@ from helpers import (
 )
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
-from bayesmkl.bemkl import Dirichlet, SpikeSlab, gibbs
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.agreement import check_agreement, judge
-from bayesmkl.bemkl.binary import BinaryPriors
-from bayesmkl.bemkl.chains import Chains, SamplerOptions, run_chains
-from bayesmkl.bemkl.collapsed import log_likelihood, log_prior, score_means, score_scales
-from bayesmkl.bemkl.draws import PosteriorDraws, align_signs
-from bayesmkl.bemkl.regression import RegressionPriors
-from bayesmkl.bemkl.sampling import fit_nuts, fit_svi
-from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.bemkl import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.inference import gibbs
+from bayesmkl.bemkl.inference.agreement import check_agreement, judge
+from bayesmkl.bemkl.inference.chains import Chains, SamplerOptions, run_chains
+from bayesmkl.bemkl.inference.sampling import fit_nuts, fit_svi
+from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.regression import RegressionPriors
+from bayesmkl.bemkl.reading.collapsed import log_likelihood, log_prior, score_means, score_scales
+from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs
+from bayesmkl.bemkl.reading.shares import share_draws
 
 pytestmark = pytest.mark.heavy
 
@@ -261,7 +262,7 @@ def test_agreement_sees_chains_that_disagree_but_not_the_symmetries(rng):
 
 
 def test_the_worst_outcome_is_reported():
-    from bayesmkl.bemkl.agreement import Agreement
+    from bayesmkl.bemkl.inference.agreement import Agreement
 
     good = Agreement(1.002, 900.0, 0.0)
     assert judge(good, False).name == "MIXED"

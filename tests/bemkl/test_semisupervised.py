@@ -25,13 +25,13 @@ from test_loop import KINDS
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import label_moments
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl._moments import Gamma, intermediate_error
-from bayesmkl.bemkl.binary import BinaryState
-from bayesmkl.bemkl.collapsed import log_label
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.predict import predict_score
-from bayesmkl.bemkl.semisupervised import labeled_part, positive_probability, start_from_labeled
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models.binary import BinaryState
+from bayesmkl.bemkl.models.moments import Gamma, intermediate_error
+from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
+from bayesmkl.bemkl.reading.collapsed import log_label
+from bayesmkl.bemkl.reading.predict import predict_score
 
 pytestmark = pytest.mark.heavy
 

@@ -184,7 +184,7 @@ def test_storage_passes_through_cross_validation(wdbc):
 def test_a_large_fit_is_refused_before_it_starts(wdbc, monkeypatch):
     X, y = wdbc
     calls = []
-    monkeypatch.setattr("bayesmkl.kernels.memory.available_memory", lambda: 10**5)
+    monkeypatch.setattr("bayesmkl._utils.memory.available_memory", lambda: 10**5)
     monkeypatch.setattr("bayesmkl.kernels.bank.SURELY_THERE", 0)
     monkeypatch.setattr(Gaussian, "evaluate", lambda *_: calls.append(1))
     with pytest.raises(MemoryError, match=r"15 kernels of 110 x 110 entries needs 1.5 MB, and 100 kB are"):

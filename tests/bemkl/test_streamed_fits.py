@@ -11,8 +11,9 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, sa
 from bayesmkl._estimator import base
 from bayesmkl.datasets import open_rows
 from bayesmkl.discriminative import EasyMKLClassifier
-from bayesmkl.kernels import Gaussian, Laplacian, Linear, streamed
-from bayesmkl.kernels.streamed import StreamedStack
+from bayesmkl.kernels import Gaussian, Laplacian, Linear
+from bayesmkl.kernels.stacks import streamed
+from bayesmkl.kernels.stacks.streamed import StreamedStack
 
 SAME = 1e-9  # relative to the largest entry, after sweeps that carry the rounding of other sums along
 N = 90

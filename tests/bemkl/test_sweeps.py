@@ -19,9 +19,9 @@ from helpers import (
     regression_problem,
 )
 
-from bayesmkl.bemkl import binary, regression
-from bayesmkl.bemkl.binary import BinaryCarry
-from bayesmkl.bemkl.regression import RegressionCarry
+from bayesmkl.bemkl.models import binary, regression
+from bayesmkl.bemkl.models.binary import BinaryCarry
+from bayesmkl.bemkl.models.regression import RegressionCarry
 
 N_KERNELS, N_SAMPLES = 3, 9
 FACTORS = {

@@ -11,18 +11,18 @@ from scipy.optimize import minimize
 from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative.alignment_based import (
+from bayesmkl.discriminative.estimators import alignment as estimators
+from bayesmkl.discriminative.estimators.alignment import AlignmentMKLClassifier, AlignmentMKLRegressor
+from bayesmkl.discriminative.global_weights.alignment import (
     METHODS,
     AlignmentOptions,
     fit_alignment,
     select_by_alignment,
 )
-from bayesmkl.discriminative.estimators import alignment as estimators
-from bayesmkl.discriminative.estimators.alignment import AlignmentMKLClassifier, AlignmentMKLRegressor
+from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.alignment import frobenius_gram, target_products
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 TIGHT = 1e-9
 MACHINE = 1e-6

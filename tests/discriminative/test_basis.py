@@ -8,13 +8,14 @@ from scipy.optimize import approx_fprime, minimize
 
 from bayesmkl import KernelBank
 from bayesmkl.datasets import load_iris, make_twonorm
-from bayesmkl.discriminative import PrimalMKLClassifier, _basis
-from bayesmkl.discriminative._basis import fit_basis_mkl, grow, solve_in_features
-from bayesmkl.discriminative._primal import OneClass, Squared, SquaredHinge
-from bayesmkl.discriminative._primal_outer import PrimalMKLOptions
-from bayesmkl.discriminative.primalmkl import fit_primalmkl
+from bayesmkl.discriminative import PrimalMKLClassifier
+from bayesmkl.discriminative.primal import basis as basis_module
+from bayesmkl.discriminative.primal.basis import fit_basis_mkl, grow, solve_in_features
+from bayesmkl.discriminative.primal.primalmkl import fit_primalmkl
+from bayesmkl.discriminative.primal.records import PrimalMKLOptions
+from bayesmkl.discriminative.primal.solve import OneClass, Squared, SquaredHinge
 from bayesmkl.kernels import Gaussian
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 N = 50
 MACHINES = {"squared hinge": SquaredHinge(0.1), "squared": Squared(0.1), "one-class": OneClass(0.1)}
@@ -51,7 +52,7 @@ def reduced_objective(kernel, basis, problem):
 @pytest.mark.parametrize("name", MACHINES)
 def test_machine_minimizes_the_reduced_objective(stack, labels, name):
     kernel, problem = stack.kernels[1], MACHINES[name].problem(labels)
-    machine = grow(kernel, problem, _basis._empty(problem), 6)
+    machine = grow(kernel, problem, basis_module._empty(problem), 6)
     value = reduced_objective(kernel, machine.basis, problem)
     at = np.append(machine.beta, machine.intercept)
     assert value(at) == pytest.approx(machine.objective, rel=1e-9)
@@ -65,13 +66,13 @@ def with_candidate(kernel, problem, machine, candidate):
     """The machine with one more basis sample, solved in full."""
     basis = np.append(machine.basis, candidate)
     grown = machine._replace(basis=basis, lower=np.eye(len(basis)), coef=np.zeros(len(basis)))
-    return solve_in_features(problem, _basis._at_weights(kernel[:, basis], grown))
+    return solve_in_features(problem, basis_module._at_weights(kernel[:, basis], grown))
 
 
 @pytest.mark.parametrize(("name", "share"), [("squared", 1.0), ("squared hinge", 0.7)])
 def test_greedy_choice_against_all_samples_by_brute_force(stack, labels, name, share):
     kernel, problem = stack.kernels[1], MACHINES[name].problem(labels)
-    machine = _basis._empty(problem)
+    machine = basis_module._empty(problem)
     for _ in range(6):
         chosen = grow(kernel, problem, machine, machine.basis.size + 1)
         outside = np.setdiff1d(np.arange(N), machine.basis)
@@ -81,7 +82,7 @@ def test_greedy_choice_against_all_samples_by_brute_force(stack, labels, name, s
         assert decrease >= share * (machine.objective - values.min()) * (1.0 - 1e-6)
         if share == 1.0:
             rest = kernel - machine.features @ machine.features.T
-            gains = _basis._gains(problem, machine, rest)[outside]
+            gains = basis_module._gains(problem, machine, rest)[outside]
             np.testing.assert_allclose(gains, machine.objective - values, atol=1e-7 * machine.objective)
         machine = chosen
 
@@ -90,14 +91,14 @@ def test_greedy_choice_against_all_samples_by_brute_force(stack, labels, name, s
 def test_weight_gradient_is_a_finite_difference(rng, stack, labels, name):
     problem = MACHINES[name].problem(labels)
     weights = rng.dirichlet(np.ones(3))
-    machine = grow(stack.combine(weights), problem, _basis._empty(problem), 5)
+    machine = grow(stack.combine(weights), problem, basis_module._empty(problem), 5)
     columns = DenseStack(stack.columns(machine.basis))
 
     def value(d):
-        return solve_in_features(problem, _basis._at_weights(columns.combine(d), machine)).objective
+        return solve_in_features(problem, basis_module._at_weights(columns.combine(d), machine)).objective
 
     np.testing.assert_allclose(
-        _basis._weight_gradient(problem, columns, machine),
+        basis_module._weight_gradient(problem, columns, machine),
         approx_fprime(weights, value, 1e-6),
         rtol=1e-3,
         atol=1e-4 * abs(machine.objective),
@@ -135,7 +136,7 @@ def test_copies_of_samples_are_not_taken_twice(rng, labels):
     X = np.repeat(rng.normal(size=(N // 5, 3)), 5, axis=0)
     kernel = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=-1))
     problem = SquaredHinge(0.01).problem(labels)
-    machine = grow(kernel, problem, _basis._empty(problem), N)
+    machine = grow(kernel, problem, basis_module._empty(problem), N)
     assert len({index // 5 for index in machine.basis}) == machine.basis.size <= N // 5
 
 
@@ -172,8 +173,8 @@ def test_a_second_basis_at_the_weights_found_is_better(monkeypatch):
     stack = DenseStack(np.stack([np.exp(-distances / (2.0 * 2.0**s)) for s in range(-4, 7, 2)]))
     values = {}
     for rounds, mixed in ((5, 0.1), (1, 0.1), (5, 0.0)):
-        monkeypatch.setattr(_basis, "ROUNDS", rounds)
-        monkeypatch.setattr(_basis, "MIXED", mixed)
+        monkeypatch.setattr(basis_module, "ROUNDS", rounds)
+        monkeypatch.setattr(basis_module, "MIXED", mixed)
         found = fit_basis_mkl(stack, y[None], SquaredHinge(0.1), PrimalMKLOptions(), 20)
         values[rounds, mixed] = found.result.objective_history[-1]
     assert values[5, 0.1] < 0.97 * values[1, 0.1]

@@ -13,22 +13,23 @@ from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative._by_columns import ByColumns, GatedColumns, localized_kernel
-from bayesmkl.discriminative._gating import combine_components
-from bayesmkl.discriminative._machines import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
-from bayesmkl.discriminative._multiplicative import MultiplicativeWeights
-from bayesmkl.discriminative._native import native_kernels
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
 from bayesmkl.discriminative.estimators.clmkl import CLMKLClassifier
+from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
-from bayesmkl.discriminative.estimators.votes import LDMKLClassifier, SwMKLClassifier
-from bayesmkl.discriminative.gatings import SigmoidGating, SoftmaxGating
-from bayesmkl.discriminative.lmkl import SOLVERS, LMKLOptions, _Evaluator, fit_lmkl, gate_slopes
-from bayesmkl.discriminative.mwumkl import MWUOptions, fit_mwumkl
+from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
+from bayesmkl.discriminative.gating import combine_components
+from bayesmkl.discriminative.global_weights.multiplicative import MultiplicativeWeights
+from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
+from bayesmkl.discriminative.localized.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
+from bayesmkl.discriminative.localized.gatings import SigmoidGating, SoftmaxGating
+from bayesmkl.discriminative.localized.lmkl import SOLVERS, LMKLOptions, _Evaluator, fit_lmkl, gate_slopes
+from bayesmkl.discriminative.svm.by_columns import ByColumns, GatedColumns, localized_kernel
+from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.discriminative.svm.machines import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
+from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
-from bayesmkl.kernels.columns import BankColumns
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.columns import BankColumns
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 
@@ -349,7 +350,7 @@ def test_memory_is_linear_in_the_number_of_samples(monkeypatch, method):
         MultiplicativeWeights, "__new__", lambda cls, *a, **k: _new(cls, *a, **{**k, "cache_mb": 2.0})
     )
     monkeypatch.setattr("bayesmkl._estimator.base.BLOCK_ENTRIES", 2**17)
-    monkeypatch.setattr("bayesmkl.kernels.columns.BLOCK", 2**16)
+    monkeypatch.setattr("bayesmkl.kernels.stacks.columns.BLOCK", 2**16)
     X, y = two_sides(np.random.default_rng(0), 2000)
     bank = KernelBank([Gaussian(width=1.5), Polynomial(degree=2)])
     common = {"svm": "mwu", "mwu_epsilon": 0.8, "C": 0.03, "random_state": 0}

@@ -8,12 +8,12 @@ import pytest
 from helpers import random_kernels, random_labels
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative.gmkl import GMKLOptions, fit_gmkl
-from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
-from bayesmkl.discriminative.simplemkl import SimpleMKLOptions, fit_simplemkl
-from bayesmkl.discriminative.smomkl import SMOMKLOptions, fit_smomkl
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.global_weights.gmkl import GMKLOptions, fit_gmkl
+from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
+from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
+from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -9,12 +9,8 @@ from scipy.optimize import minimize
 from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative._clustering import ClusterOptions, kernel_kmeans
-from bayesmkl.discriminative._gating import combine_components
-from bayesmkl.discriminative._machines import GatedKernel, precomputed_kernels
-from bayesmkl.discriminative._outer import fit_at
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge, solve_svm
-from bayesmkl.discriminative.clmkl import (
+from bayesmkl.discriminative.gating import combine_components
+from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,
     clmkl_components,
@@ -23,8 +19,12 @@ from bayesmkl.discriminative.clmkl import (
     fit_clmkl,
     update_weights,
 )
+from bayesmkl.discriminative.localized.clustering import ClusterOptions, kernel_kmeans
+from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge, solve_svm
+from bayesmkl.discriminative.svm.machines import GatedKernel, precomputed_kernels
 from bayesmkl.kernels import Gaussian
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 NORMS = [1.0, 1.1, 4.0 / 3.0, 2.0, 4.0]
 TIGHT = CLMKLOptions(tol=1e-5, max_iter=3000)

@@ -19,11 +19,11 @@ from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris
 from bayesmkl.discriminative import CLMKLClassifier, LpMKLClassifier, UniformMKLClassifier
-from bayesmkl.discriminative._primal import SquaredHinge
-from bayesmkl.discriminative.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
 from bayesmkl.discriminative.estimators import clmkl
+from bayesmkl.discriminative.localized.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
+from bayesmkl.discriminative.primal.solve import SquaredHinge
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 BANK = KernelBank([Gaussian(width=1), Linear()], normalize=None)
 EACH = KernelBank(Gaussian(width=1), views="each")
@@ -308,7 +308,7 @@ def test_multiplicative_weights_form_no_kernel_of_all_samples(sides, monkeypatch
         return evaluate(self, rows, kernels)
 
     monkeypatch.setattr(KernelBank, "evaluate", watched)
-    monkeypatch.setattr("bayesmkl.kernels.columns.BLOCK", 3 * 100 * 8)
+    monkeypatch.setattr("bayesmkl.kernels.stacks.columns.BLOCK", 3 * 100 * 8)
     model = CLMKLClassifier(EACH, **settings).fit(X, y)
     assert max(largest) <= 8
     assert_same(model.memberships_, dense.memberships_, 1e-9)

@@ -10,7 +10,7 @@ from helpers import assert_same, random_kernels
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score
 
-from bayesmkl.discriminative._clustering import (
+from bayesmkl.discriminative.localized.clustering import (
     ClusterOptions,
     evenness_temperature,
     kernel_kmeans,
@@ -18,7 +18,7 @@ from bayesmkl.discriminative._clustering import (
     mean_evenness,
     sample_kmeans,
 )
-from bayesmkl.discriminative._kmeans import _first_labels, _refill
+from bayesmkl.discriminative.localized.kmeans import _first_labels, _refill
 from bayesmkl.kernels import Gaussian
 
 OPTIONS = ClusterOptions(n_clusters=3, n_restarts=20)

@@ -13,11 +13,11 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative.easymkl import KOMD, EasyMKLOptions, fit_easymkl, play
-from bayesmkl.discriminative.estimators.alignment import EasyMKLClassifier
+from bayesmkl.discriminative.estimators.easymkl import EasyMKLClassifier
+from bayesmkl.discriminative.global_weights.easymkl import KOMD, EasyMKLOptions, fit_easymkl, play
+from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 TIGHT = 1e-9
 MACHINE = 1e-6

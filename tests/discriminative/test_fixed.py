@@ -13,17 +13,14 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
-from bayesmkl.discriminative._two_stage import Selection, shares, train_selected
-from bayesmkl.discriminative.best_kernel import cross_validate_kernel, fit_best_kernel
-from bayesmkl.discriminative.estimators.fixed import (
-    BestKernelClassifier,
-    UniformMKLClassifier,
-    UniformMKLRegressor,
-)
-from bayesmkl.discriminative.uniform import fit_uniform
+from bayesmkl.discriminative.estimators.best_kernel import BestKernelClassifier
+from bayesmkl.discriminative.estimators.uniform import UniformMKLClassifier, UniformMKLRegressor
+from bayesmkl.discriminative.global_weights.best_kernel import cross_validate_kernel, fit_best_kernel
+from bayesmkl.discriminative.global_weights.two_stage import Selection, shares, train_selected
+from bayesmkl.discriminative.global_weights.uniform import fit_uniform
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -7,14 +7,19 @@ import pytest
 import scipy.special
 from helpers import SAME_FORMULA, assert_same, frozen, random_kernels
 
-from bayesmkl.discriminative._gating import (
+from bayesmkl.discriminative.gating import (
     check_gating,
     combine_components,
     gates_of_components,
     gating_matrix,
 )
-from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.localized.gatings import (
+    GaussianGating,
+    GroupGating,
+    SigmoidGating,
+    SoftmaxGating,
+)
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_KERNELS, N_SAMPLES, N_FEATURES, N_GROUPS = 4, 25, 3, 5
 GATINGS = {

@@ -8,8 +8,8 @@ import scipy.linalg
 from helpers import assert_same
 from scipy.optimize import approx_fprime, minimize
 
-from bayesmkl.discriminative._graph import knn_laplacian
-from bayesmkl.discriminative.glks import LeastSquares, glks_transduce, graph_kernel
+from bayesmkl.discriminative.global_weights.glks import LeastSquares, glks_transduce, graph_kernel
+from bayesmkl.discriminative.graph import knn_laplacian
 
 
 def dense(laplacian):

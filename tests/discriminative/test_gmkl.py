@@ -11,12 +11,18 @@ from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import GMKLClassifier
-from bayesmkl.discriminative._outer import fit_at
-from bayesmkl.discriminative._svm import Hinge, solve_svm
-from bayesmkl.discriminative.gmkl import REGULARIZERS, SOLVERS, GMKLOptions, combine_product, fit_gmkl
-from bayesmkl.discriminative.simplemkl import SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.global_weights.gmkl import (
+    REGULARIZERS,
+    SOLVERS,
+    GMKLOptions,
+    combine_product,
+    fit_gmkl,
+)
+from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 MACHINE = 2e-3
 

@@ -8,7 +8,7 @@ import scipy.sparse
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 
-from bayesmkl.discriminative._graph import check_laplacian, knn_laplacian, squared_kernel_distances
+from bayesmkl.discriminative.graph import check_laplacian, knn_laplacian, squared_kernel_distances
 
 
 def dense(laplacian):

@@ -8,11 +8,11 @@ from helpers import assert_same, random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 from sklearn.svm import SVC
 
-from bayesmkl.discriminative._graph import knn_laplacian
-from bayesmkl.discriminative._outer import fit_at
-from bayesmkl.discriminative._primal import SquaredHinge
-from bayesmkl.discriminative.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.graph import knn_laplacian
+from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
+from bayesmkl.discriminative.primal.solve import SquaredHinge
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 EXACT = LapMKLOptions(tol=1e-10)
 

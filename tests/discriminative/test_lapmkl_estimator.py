@@ -16,7 +16,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier
-from bayesmkl.discriminative._graph import knn_laplacian
+from bayesmkl.discriminative.graph import knn_laplacian
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
 
 BANK = KernelBank([Gaussian(width=0.3), Gaussian(width=1.0), Gaussian(width=3.0)])

@@ -11,10 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
-from bayesmkl.discriminative._machines import Machine, PrecomputedKernel, precomputed_kernels, scores
-from bayesmkl.discriminative._native import native_kernel, native_kernels
-from bayesmkl.discriminative._success import SuccessOptions
-from bayesmkl.discriminative.ldmkl import (
+from bayesmkl.discriminative.localized.ldmkl import (
     BIAS,
     PAPER,
     SV_GATE,
@@ -24,9 +21,12 @@ from bayesmkl.discriminative.ldmkl import (
     ldmkl_gates,
     ldmkl_scores,
 )
-from bayesmkl.discriminative.swmkl import fit_swmkl
+from bayesmkl.discriminative.localized.success import SuccessOptions
+from bayesmkl.discriminative.localized.swmkl import fit_swmkl
+from bayesmkl.discriminative.svm.machines import Machine, PrecomputedKernel, precomputed_kernels, scores
+from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 TIGHT = SuccessOptions(tol=1e-4)
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]

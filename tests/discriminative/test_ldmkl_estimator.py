@@ -16,15 +16,11 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative import (
-    LDMKLClassifier,
-    SwMKLClassifier,
-    UniformMKLClassifier,
-    _multiplicative,
-)
-from bayesmkl.discriminative._native import native_kernels
-from bayesmkl.discriminative._success import SuccessOptions
-from bayesmkl.discriminative.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
+from bayesmkl.discriminative import LDMKLClassifier, SwMKLClassifier, UniformMKLClassifier
+from bayesmkl.discriminative.global_weights import multiplicative
+from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
+from bayesmkl.discriminative.localized.success import SuccessOptions
+from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
 
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
@@ -461,9 +457,9 @@ def test_multiplicative_weights_train_the_squared_hinge(rng):
 @pytest.mark.parametrize("method", [LDMKLClassifier, SwMKLClassifier])
 def test_one_warning_where_multiplicative_weights_fall_short(rng, monkeypatch, method):
     X, y, _ = toy(rng, 40)
-    fit_mwumkl = _multiplicative.fit_mwumkl
+    fit_mwumkl = multiplicative.fit_mwumkl
     monkeypatch.setattr(
-        _multiplicative,
+        multiplicative,
         "fit_mwumkl",
         lambda stack, y, options: fit_mwumkl(stack, y, options._replace(max_iter=9)),
     )

@@ -10,11 +10,16 @@ from helpers import SAME_FORMULA, assert_same, frozen, informed_target, random_k
 from sklearn.svm import SVC, SVR
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative._gating import check_gating, combine_components, gating_matrix
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
-from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
-from bayesmkl.discriminative.lmkl import SOLVERS, LMKLOptions, fit_lmkl, gate_slopes, predict_lmkl
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.gating import check_gating, combine_components, gating_matrix
+from bayesmkl.discriminative.localized.gatings import (
+    GaussianGating,
+    GroupGating,
+    SigmoidGating,
+    SoftmaxGating,
+)
+from bayesmkl.discriminative.localized.lmkl import SOLVERS, LMKLOptions, fit_lmkl, gate_slopes, predict_lmkl
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_GROUPS = 4
 GATINGS = {

@@ -15,7 +15,12 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier, LMKLRegressor
-from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
+from bayesmkl.discriminative.localized.gatings import (
+    GaussianGating,
+    GroupGating,
+    SigmoidGating,
+    SoftmaxGating,
+)
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 
 BANK = KernelBank([Gaussian(width=2), Linear(), Polynomial(degree=2)])

@@ -17,7 +17,7 @@ from bayesmkl._estimator import base as estimator_base
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.discriminative import GroupGating, SimpleMKLClassifier, SMOMKLClassifier, UniformMKLClassifier
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning"),

@@ -11,10 +11,10 @@ from sklearn.svm import SVC, SVR
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import LpMKLClassifier, LpMKLRegressor, SimpleMKLClassifier, UniformMKLClassifier
-from bayesmkl.discriminative._outer import fit_at
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
-from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
+from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -11,13 +11,13 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
-from bayesmkl.discriminative._gating import combine_components
-from bayesmkl.discriminative._machines import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
-from bayesmkl.discriminative._native import native_kernel, native_kernels
-from bayesmkl.discriminative._success import SuccessOptions, fit_success
-from bayesmkl.discriminative.ldmkl import LDMKLOptions, fit_ldmkl
+from bayesmkl.discriminative.gating import combine_components
+from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl
+from bayesmkl.discriminative.localized.success import SuccessOptions, fit_success
+from bayesmkl.discriminative.svm.machines import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
+from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 TIGHT = 1e-8  # LibSVM's tolerance
 FUNCTIONS = [
@@ -207,7 +207,7 @@ def test_gated_kernel_against_gating_matrices(rng, n_components, normalized):
 
 
 def test_gated_native_kernel_in_blocks_of_rows(rng, monkeypatch):
-    monkeypatch.setattr("bayesmkl.discriminative._machines.BLOCK", 250)
+    monkeypatch.setattr("bayesmkl.discriminative.svm.machines.BLOCK", 250)
     X, _ = toy(rng)
     bank = KernelBank(FUNCTIONS).fit(X)
     gates = rng.uniform(0.1, 1.0, size=(1, len(FUNCTIONS), 60))

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, random_kernels, random_labels
 
-from bayesmkl.discriminative._evaluator import Evaluator, Goal
-from bayesmkl.discriminative._moving import MovingCombination, ShrinkingQuadratics, SupportQuadratics
-from bayesmkl.discriminative._outer import fit_at, outer_gap
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.outer import fit_at, outer_gap
+from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal
+from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.discriminative.svm.moving import MovingCombination, ShrinkingQuadratics, SupportQuadratics
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 
 class CountingStack(DenseStack):

@@ -18,10 +18,17 @@ from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris, load_wdbc
 from bayesmkl.discriminative.estimators.mwumkl import MWUMKLClassifier
-from bayesmkl.discriminative.mwumkl import MWUOptions, _add_pair, _oracle, _schedule, _start, fit_mwumkl
+from bayesmkl.discriminative.global_weights.mwumkl import (
+    MWUOptions,
+    _add_pair,
+    _oracle,
+    _schedule,
+    _start,
+    fit_mwumkl,
+)
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
-from bayesmkl.kernels.columns import BankColumns
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.columns import BankColumns
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

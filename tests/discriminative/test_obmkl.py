@@ -13,12 +13,10 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative._inner import InnerSolution
-from bayesmkl.discriminative._svm import Hinge
-from bayesmkl.discriminative.alignment_based import select_by_alignment
 from bayesmkl.discriminative.estimators import alignment as estimators
-from bayesmkl.discriminative.estimators.alignment import OBMKLClassifier
-from bayesmkl.discriminative.obmkl import (
+from bayesmkl.discriminative.estimators.obmkl import OBMKLClassifier
+from bayesmkl.discriminative.global_weights.alignment import select_by_alignment
+from bayesmkl.discriminative.global_weights.obmkl import (
     METHODS,
     OBMKLOptions,
     Problem,
@@ -27,9 +25,11 @@ from bayesmkl.discriminative.obmkl import (
     optimal_kernel,
     select_weighted,
 )
+from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.kernels.alignment import empirical_optimal_kernel, frobenius_gram
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -8,7 +8,7 @@ from helpers import random_kernels, random_labels
 from scipy.optimize import approx_fprime, minimize
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative._outer import (
+from bayesmkl.discriminative.outer import (
     dual_norm,
     fit_at,
     lp_weights,
@@ -16,8 +16,8 @@ from bayesmkl.discriminative._outer import (
     projection_for,
     result_of,
 )
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 EXACT = 1e-9
 NORMS = [1.0, 1.1, 4.0 / 3.0, 2.0, 4.0]

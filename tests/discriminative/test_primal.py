@@ -10,11 +10,11 @@ from sklearn.linear_model import LinearRegression
 from sklearn.svm import LinearSVC
 
 from bayesmkl._numerics.simplex import project_simplex, solve_simplex_qp
-from bayesmkl.discriminative import _primal
-from bayesmkl.discriminative._nesterov import minimize_nesterov
-from bayesmkl.discriminative._primal import Huber, OneClass, Squared, SquaredHinge, solve_primal
-from bayesmkl.discriminative._primal_losses import exact_step, huber, one_class, squared, squared_hinge
-from bayesmkl.discriminative._primal_steps import (
+from bayesmkl.discriminative.primal import solve
+from bayesmkl.discriminative.primal.losses import exact_step, huber, one_class, squared, squared_hinge
+from bayesmkl.discriminative.primal.nesterov import minimize_nesterov
+from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge, solve_primal
+from bayesmkl.discriminative.primal.steps import (
     PrimalProblem,
     PrimalState,
     gradient_at,
@@ -280,7 +280,7 @@ def test_solvers_agree_where_newton_needs_an_easier_problem_first(rng):
     target = np.sin(X[:, 0]) + rng.standard_t(2, size=150)
     problem = PrimalProblem(huber(target, 0.01), 1e-3)
     newton, truncated = (solve_primal(kernel, problem, solver) for solver in ("newton", "truncated"))
-    assert newton.n_steps > _primal.FIRST_STEPS
+    assert newton.n_steps > solve.FIRST_STEPS
     assert newton.solution.gap <= 1e-8 * newton.solution.objective
     assert newton.solution.objective == pytest.approx(truncated.solution.objective, rel=1e-7)
 
@@ -299,7 +299,7 @@ def test_tiny_regularizations_are_solved(kernel, labels, target, name):
 def test_many_support_vectors_switch_to_conjugate_gradients(kernel, labels, monkeypatch):
     problem = PrimalProblem(squared_hinge(labels), 0.05)
     dense = solve_primal(kernel, problem, tol=1e-10)
-    monkeypatch.setattr(_primal, "DENSE_LIMIT", 5)
+    monkeypatch.setattr(solve, "DENSE_LIMIT", 5)
     iterative = solve_primal(kernel, problem, tol=1e-10)
     assert dense.n_products == 0
     assert iterative.n_products > 0

@@ -12,13 +12,13 @@ from bayesmkl import KernelBank
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl.datasets import load_iris, make_multiview
 from bayesmkl.discriminative import PrimalMKLClassifier, PrimalMKLOneClass, PrimalMKLRegressor
-from bayesmkl.discriminative._outer import dual_norm, fit_at
-from bayesmkl.discriminative._primal import Huber, OneClass, Squared, SquaredHinge
-from bayesmkl.discriminative._primal_outer import PrimalMKLOptions
-from bayesmkl.discriminative._primal_steps import state_at
-from bayesmkl.discriminative.primalmkl import _update_weights, fit_primalmkl
+from bayesmkl.discriminative.outer import dual_norm, fit_at
+from bayesmkl.discriminative.primal.primalmkl import _update_weights, fit_primalmkl
+from bayesmkl.discriminative.primal.records import PrimalMKLOptions
+from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge
+from bayesmkl.discriminative.primal.steps import state_at
 from bayesmkl.kernels import Gaussian
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -12,12 +12,9 @@ from sklearn.svm import SVC
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets._corruption import CORRUPTIONS, make_corrupted
-from bayesmkl.discriminative._inner import InnerSolution
-from bayesmkl.discriminative._outer import fit_at, outer_gap
-from bayesmkl.discriminative._patterns import RULES, infer_switches, switch_gates, update_margins
-from bayesmkl.discriminative._svm import Hinge, solve_svm
-from bayesmkl.discriminative._switched_weights import WeightsOptions, WeightsStep, solve_weights
-from bayesmkl.discriminative.samkl import (
+from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.localized.patterns import RULES, infer_switches, switch_gates, update_margins
+from bayesmkl.discriminative.localized.samkl import (
     SAMKLOptions,
     check_options,
     check_switch_options,
@@ -25,7 +22,10 @@ from bayesmkl.discriminative.samkl import (
     initial_support,
     update_switches,
 )
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.localized.switched_weights import WeightsOptions, WeightsStep, solve_weights
+from bayesmkl.discriminative.outer import fit_at, outer_gap
+from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

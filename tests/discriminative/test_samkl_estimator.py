@@ -14,11 +14,11 @@ from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris, make_corrupted
 from bayesmkl.discriminative import SimpleMKLClassifier
-from bayesmkl.discriminative._patterns import infer_switches
 from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
-from bayesmkl.discriminative.samkl import SAMKLOptions, fit_samkl, initial_support
+from bayesmkl.discriminative.localized.patterns import infer_switches
+from bayesmkl.discriminative.localized.samkl import SAMKLOptions, fit_samkl, initial_support
 from bayesmkl.kernels import Gaussian
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 SEPARATIONS = (1.5, 1.0, 1.0, 0.0)
 

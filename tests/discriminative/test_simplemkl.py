@@ -10,10 +10,15 @@ from scipy.optimize import minimize_scalar
 from sklearn.svm import SVC, SVR
 
 from bayesmkl.discriminative import SimpleMKLClassifier, SimpleMKLRegressor
-from bayesmkl.discriminative._outer import fit_at
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge
-from bayesmkl.discriminative.simplemkl import SOLVERS, SimpleMKLOptions, fit_simplemkl, reduced_gradient
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.global_weights.simplemkl import (
+    SOLVERS,
+    SimpleMKLOptions,
+    fit_simplemkl,
+    reduced_gradient,
+)
+from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -10,11 +10,11 @@ from scipy.optimize import minimize, minimize_scalar
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import SMOMKLClassifier
-from bayesmkl.discriminative._outer import fit_at
-from bayesmkl.discriminative._svm import Hinge, solve_svm
-from bayesmkl.discriminative.lpmkl import LpMKLOptions, fit_lpmkl
-from bayesmkl.discriminative.smomkl import SMOMKLOptions, fit_smomkl
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
+from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
+from bayesmkl.discriminative.outer import fit_at
+from bayesmkl.discriminative.svm.libsvm import Hinge, solve_svm
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 NORMS = [1.1, 4.0 / 3.0, 2.0, 4.0]
 

@@ -8,9 +8,9 @@ from helpers import assert_same, random_kernels, random_labels
 from scipy.optimize import minimize
 from sklearn.svm import SVC, SVR
 
-from bayesmkl.discriminative import _svm
-from bayesmkl.discriminative._native import native_kernels
-from bayesmkl.discriminative._svm import EpsilonInsensitive, Hinge, solve_svm, solve_svr
+from bayesmkl.discriminative.svm import libsvm
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge, solve_svm, solve_svr
+from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import KernelBank, Polynomial
 
 KINDS = ["smooth", "rank deficient", "near identity"]
@@ -59,17 +59,17 @@ def test_rounding_of_the_duals_of_a_regression_moves_no_intercept(side):
     target, C, epsilon = np.array([5.0, 5.0, 5.2, 9.0, 1.0]), 0.01, 0.5
     scores = np.zeros(5)
     exact = np.array([0.0, 0.0, 0.0, C, -C])
-    limits = lambda v: _svm.regression_limits(scores, target, v, epsilon)
+    limits = lambda v: libsvm.regression_limits(scores, target, v, epsilon)
     for dust in (0.0, 1e-17, 1e-12):
         v = exact + dust * np.array([side, 0.0, 0.0, -1.0, 0.0])
-        dual, intercept = _svm.settled(v, 5.1 + side, C, limits)
+        dual, intercept = libsvm.settled(v, 5.1 + side, C, limits)
         if dust == 0.0:
             assert intercept == 5.1 + side  # LibSVM's
         else:
             np.testing.assert_array_equal(dual, exact)
             assert intercept == pytest.approx(0.5 * (4.7 + 5.5))
     free = exact + np.array([0.0, 0.3 * C, 0.0, -1e-17, 0.0])
-    assert _svm.settled(free, 4.5, C, limits) == (pytest.approx(free), 4.5)
+    assert libsvm.settled(free, 4.5, C, limits) == (pytest.approx(free), 4.5)
 
 
 def dual_by_scipy(kernel, y, bounds, linear):
@@ -237,8 +237,8 @@ def test_tube_that_is_too_narrow_is_widened(rng, monkeypatch):
             tubes.append(self.epsilon)
             return super().fit(*args, **kwargs)
 
-    monkeypatch.setattr(_svm, "SVR", Recorded)
-    monkeypatch.setattr(_svm, "TUBE", 1e-3)
+    monkeypatch.setattr(libsvm, "SVR", Recorded)
+    monkeypatch.setattr(libsvm, "TUBE", 1e-3)
     solution = solve_svm(kernel, y, 20.0, tol=1e-8, linear=linear)
     assert len(tubes) > 1
     assert_optimal(kernel, y, np.full(25, 20.0), linear, solution, 1e-5)
@@ -318,7 +318,7 @@ def test_certificate_tight_tolerances_reach_double_precision(rng, monkeypatch, w
     bounds = rng.uniform(20.0, 50.0, 40)
     linear = rng.uniform(0.5, 1.5, 40) if with_margins else None
     fine = solve_svm(kernel, y, bounds, 1e-6, linear)
-    monkeypatch.setattr(_svm, "POLISHED_BELOW", 0.0)
+    monkeypatch.setattr(libsvm, "POLISHED_BELOW", 0.0)
     coarse = solve_svm(kernel, y, bounds, 1e-6, linear)
     assert fine.gap <= 1e-8 * fine.objective
     assert fine.gap < 0.1 * coarse.gap

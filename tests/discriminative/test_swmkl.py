@@ -10,12 +10,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import KernelBank
-from bayesmkl.discriminative._gating import combine_components
-from bayesmkl.discriminative._machines import PrecomputedKernel, precomputed_kernels
-from bayesmkl.discriminative._native import native_kernel, native_kernels
-from bayesmkl.discriminative._success import SuccessOptions
-from bayesmkl.discriminative._svm import solve_svm
-from bayesmkl.discriminative.swmkl import (
+from bayesmkl.discriminative.gating import combine_components
+from bayesmkl.discriminative.localized.success import SuccessOptions
+from bayesmkl.discriminative.localized.swmkl import (
     PSD,
     SwMKLOptions,
     fit_swmkl,
@@ -24,8 +21,11 @@ from bayesmkl.discriminative.swmkl import (
     swmkl_kernel,
     swmkl_scores,
 )
+from bayesmkl.discriminative.svm.libsvm import solve_svm
+from bayesmkl.discriminative.svm.machines import PrecomputedKernel, precomputed_kernels
+from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 TIGHT = SuccessOptions(tol=1e-4)
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]

@@ -12,8 +12,8 @@ from sklearn.svm import SVC
 
 from bayesmkl import KernelBank
 from bayesmkl.discriminative import SwMKLClassifier
-from bayesmkl.discriminative._machines import GatedKernel
-from bayesmkl.discriminative.swmkl import PSD
+from bayesmkl.discriminative.localized.swmkl import PSD
+from bayesmkl.discriminative.svm.machines import GatedKernel
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
 
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]

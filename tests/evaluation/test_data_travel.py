@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GroupKFold
 
-from bayesmkl._numerics.content import ContentHasher
+from bayesmkl._utils.content import ContentHasher
 from bayesmkl.evaluation import compare_models
 from bayesmkl.evaluation.study import Data, content_of, spool
 

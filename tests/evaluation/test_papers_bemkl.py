@@ -12,10 +12,10 @@ from scipy.spatial.distance import cdist
 
 from bayesmkl.bemkl import Gamma
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.papers import bemkl_classes, bemkl_files, bemkl_uci
-from bayesmkl.evaluation.papers.bemkl import TABLES
-from bayesmkl.evaluation.papers.tables import MissingData, PaperSet, Published, Setting, Sizes
 from bayesmkl.evaluation.study import Data, DataRef
+from bayesmkl.reproduction import bemkl_classes, bemkl_files, bemkl_uci
+from bayesmkl.reproduction.bemkl import TABLES
+from bayesmkl.reproduction.tables import MissingData, PaperSet, Published, Setting, Sizes
 
 FAST = Setting(fast=True)
 

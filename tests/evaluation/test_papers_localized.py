@@ -13,8 +13,8 @@ from bayesmkl.datasets import make_corrupted
 from bayesmkl.discriminative import LMKLClassifier
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import COLUMNS
-from bayesmkl.evaluation.papers import localized, localized_numbers, samkl, samkl_data, samkl_synthetic
-from bayesmkl.evaluation.papers.tables import MissingData, Setting, Sizes
+from bayesmkl.reproduction import localized, localized_numbers, samkl, samkl_data, samkl_synthetic
+from bayesmkl.reproduction.tables import MissingData, Setting, Sizes
 
 # Test samples of five folds, of which the published accuracies of all ten pairs are whole shares.
 TEST_SAMPLES = {1: 6, 7: 44, 9: 13, 12: 19, 16: 48}
@@ -23,7 +23,7 @@ TEST_SAMPLES = {1: 6, 7: 44, 9: 13, 12: 19, 16: 48}
 @pytest.fixture
 def studies_of(monkeypatch):
     """Studies of a full run, without a look at the data."""
-    monkeypatch.setattr("bayesmkl.evaluation.papers.tables.PaperSet._check", lambda self, reference: None)
+    monkeypatch.setattr("bayesmkl.reproduction.tables.PaperSet._check", lambda self, reference: None)
 
     def studies_of(table, **setting):
         return table.studies(Setting(**setting))

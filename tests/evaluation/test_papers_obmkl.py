@@ -13,14 +13,14 @@ from sklearn.datasets import load_digits
 
 from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier, glks_transduce, knn_laplacian
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.papers import lapmkl, obmkl, obmkl_rows, primalmkl
-from bayesmkl.evaluation.papers.folds import FewLabeled, SpreadFolds
-from bayesmkl.evaluation.papers.standins import synthetic_features
-from bayesmkl.evaluation.papers.tables import Setting
-from bayesmkl.evaluation.papers.tangent import AFFINE, TANGENT, tangent_distances
-from bayesmkl.evaluation.papers.transductive import GLKSTransducer, TransductiveSearch
 from bayesmkl.evaluation.study import DataRef
 from bayesmkl.kernels import Gaussian, KernelBank
+from bayesmkl.reproduction import lapmkl, obmkl, obmkl_rows, primalmkl
+from bayesmkl.reproduction.folds import FewLabeled, SpreadFolds
+from bayesmkl.reproduction.standins import synthetic_features
+from bayesmkl.reproduction.tables import Setting
+from bayesmkl.reproduction.tangent import AFFINE, TANGENT, tangent_distances
+from bayesmkl.reproduction.transductive import GLKSTransducer, TransductiveSearch
 
 FAST = Setting(fast=True)
 

@@ -11,10 +11,10 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline
 
 from bayesmkl.discriminative import UniformMKLClassifier
-from bayesmkl.evaluation.papers.readers import DistanceKernels, read_user_data
-from bayesmkl.evaluation.papers.standins import cut_down, synthetic_features, synthetic_kernels
-from bayesmkl.evaluation.papers.tables import measure
 from bayesmkl.kernels import FromDistance
+from bayesmkl.reproduction.readers import DistanceKernels, read_user_data
+from bayesmkl.reproduction.standins import cut_down, synthetic_features, synthetic_kernels
+from bayesmkl.reproduction.tables import measure
 
 N, P = 12, 3
 DATA = synthetic_kernels(N, P, n_classes=3, n_splits=2)

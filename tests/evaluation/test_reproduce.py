@@ -14,11 +14,13 @@ from typer.testing import CliRunner
 
 from bayesmkl.cli import app
 from bayesmkl.datasets import load_iris
-from bayesmkl.evaluation import reproduce as module
-from bayesmkl.evaluation.papers import paper_tables
-from bayesmkl.evaluation.papers.printing import PROVENANCE, as_text, check_printed, markdown, provenance
-from bayesmkl.evaluation.papers.standins import synthetic_features
-from bayesmkl.evaluation.papers.tables import (
+from bayesmkl.evaluation.study import ModelSpec, Study
+from bayesmkl.reproduction import paper_tables
+from bayesmkl.reproduction import run as module
+from bayesmkl.reproduction.printing import PROVENANCE, as_text, check_printed, markdown, provenance
+from bayesmkl.reproduction.run import read_reproduction, reproduce
+from bayesmkl.reproduction.standins import synthetic_features
+from bayesmkl.reproduction.tables import (
     Entry,
     Fetched,
     MissingData,
@@ -31,8 +33,6 @@ from bayesmkl.evaluation.papers.tables import (
     UserData,
     references,
 )
-from bayesmkl.evaluation.reproduce import read_reproduction, reproduce
-from bayesmkl.evaluation.study import ModelSpec, Study
 
 TABLES = (
     *(f"bemkl-table{k}" for k in range(1, 6)),

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bayesmkl.evaluation.papers import paper_tables
-from bayesmkl.evaluation.papers.tables import Setting
-from bayesmkl.evaluation.reproduce import reproduce
+from bayesmkl.reproduction import paper_tables
+from bayesmkl.reproduction.run import reproduce
+from bayesmkl.reproduction.tables import Setting
 
 pytestmark = pytest.mark.heavy
 SCRIPT = Path(__file__).resolve().parents[2] / "docs" / "make_reproduction.py"

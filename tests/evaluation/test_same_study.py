@@ -248,7 +248,7 @@ def test_versions_of_packages_that_models_come_from_are_kept(tmp_path, monkeypat
     found = compare_models(X=X, y=y, **options)
     assert found.about["environment"]["plugged"] == "1.2"
     monkeypatch.setattr(plugged, "__version__", "1.3")
-    from bayesmkl._numerics import definitions
+    from bayesmkl._utils import definitions
 
     definitions.package_version.cache_clear()
     with pytest.raises(ValueError, match=r"plugged was 1.2 and is 1.3"):

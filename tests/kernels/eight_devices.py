@@ -28,13 +28,13 @@ from helpers import (
 from jax.sharding import NamedSharding, PartitionSpec
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor
-from bayesmkl._numerics.devices import resolve_devices, to_devices
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl._utils.devices import resolve_devices, to_devices
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
 from bayesmkl.kernels import Gaussian, KernelBank, Laplacian, Polynomial
-from bayesmkl.kernels.sharded import shard, shard_rows
-from bayesmkl.kernels.stack import DenseStack
-from bayesmkl.kernels.streamed_jax import stream
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.sharded import shard, shard_rows
+from bayesmkl.kernels.stacks.streamed_jax import stream
 
 N_DEVICES = 8
 SAME = 1e-12
@@ -123,7 +123,7 @@ def check_rows_evaluated_in_blocks_are_those_in_memory():
         asked.append((rows.start, rows.stop))
         return bank.evaluate(X[rows])
 
-    import bayesmkl.kernels.sharded as module
+    import bayesmkl.kernels.stacks.sharded as module
 
     module.BLOCK_ENTRIES, before = 4 * kernels.shape[0] * kernels.shape[2], module.BLOCK_ENTRIES
     try:

@@ -17,7 +17,7 @@ from bayesmkl.kernels.alignment import (
     kernel_polarization,
     target_products,
 )
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 KINDS = ["smooth", "rank deficient", "duplicated", "badly scaled"]
 

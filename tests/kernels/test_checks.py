@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear
-from bayesmkl.kernels.checks import check_kernel_stack
+from bayesmkl.kernels.quality.checks import check_kernel_stack
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 GOOD = Gaussian(width=2)(X, X)

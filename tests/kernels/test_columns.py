@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesmkl.kernels import Gaussian, KernelBank, Laplacian, Linear, Polynomial
-from bayesmkl.kernels import columns as module
-from bayesmkl.kernels.columns import BankColumns, ColumnCache
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks import columns as module
+from bayesmkl.kernels.stacks.columns import BankColumns, ColumnCache
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_TRAIN = 30
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bayesmkl.bemkl._moments import Gaussian as Normal
-from bayesmkl.bemkl.predict import predict_score
-from bayesmkl.kernels import Gaussian, KernelBank, Polynomial, factored
+from bayesmkl.bemkl.models.moments import Gaussian as Normal
+from bayesmkl.bemkl.reading.predict import predict_score
+from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.kernels import forms as module
-from bayesmkl.kernels.factored import RowParts, factored_rows, has_factored_rows
 from bayesmkl.kernels.forms import weighted_forms
-from bayesmkl.kernels.lowrank import LowRankStack, compress_each
-from bayesmkl.kernels.stack import DenseStack
-from bayesmkl.kernels.streamed import StreamedStack
+from bayesmkl.kernels.stacks import factored
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.factored import RowParts, factored_rows, has_factored_rows
+from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress_each
+from bayesmkl.kernels.stacks.streamed import StreamedStack
 
 N = 150
 FUNCTIONS = [Gaussian(width=1), Polynomial(degree=2), Gaussian(width=0.02)]  # the last of full rank

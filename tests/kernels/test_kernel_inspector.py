@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bayesmkl.kernels import Gaussian, KernelBank, KernelQualityWarning, Linear, Polynomial
-from bayesmkl.kernels.checks import check_kernel_stack
-from bayesmkl.kernels.inspector import KernelInspector
+from bayesmkl.kernels.quality.checks import check_kernel_stack
+from bayesmkl.kernels.quality.inspector import KernelInspector
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 GOOD = Gaussian(width=2)(X, X)

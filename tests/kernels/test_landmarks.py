@@ -25,9 +25,9 @@ from bayesmkl.kernels import (
     Tanimoto,
 )
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
-from bayesmkl.kernels.checks import KernelQualityWarning, check_kernel_stack
-from bayesmkl.kernels.columns import BankColumns
 from bayesmkl.kernels.landmarks import LEAST_SAMPLES, SAMPLES_PER_LANDMARK, choose_landmarks
+from bayesmkl.kernels.quality.checks import KernelQualityWarning, check_kernel_stack
+from bayesmkl.kernels.stacks.columns import BankColumns
 
 RNG = np.random.default_rng(11)
 TRAIN = RNG.normal(size=(40, 3)) + 0.5

@@ -9,16 +9,18 @@ import jax
 import numpy as np
 import pytest
 
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.predict import predict_score
-from bayesmkl.bemkl.shares import kernel_shares
+from bayesmkl._utils import memory
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.reading.predict import predict_score
+from bayesmkl.bemkl.reading.shares import kernel_shares
 from bayesmkl.datasets import load_wdbc
-from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial, lowrank, memory
-from bayesmkl.kernels.factorize import CALL_BYTES, Factorizer, group_by_rank
-from bayesmkl.kernels.lowrank import TOLERANCE, compress, compress_each
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
+from bayesmkl.kernels.stacks import lowrank
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.factorize import CALL_BYTES, Factorizer, group_by_rank
+from bayesmkl.kernels.stacks.lowrank import TOLERANCE, compress, compress_each
 
 N, P = 80, 14
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bayesmkl.kernels import memory
-from bayesmkl.kernels.memory import available_memory, format_bytes, require_memory
+from bayesmkl._utils import memory
+from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

@@ -21,9 +21,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from bayesmkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl._estimator import BaseMKL
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, KernelQualityWarning, Linear, Polynomial
-from bayesmkl.kernels.checks import check_kernel_stack
 from bayesmkl.kernels.presence import present_views, stack_with_absent
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.quality.checks import check_kernel_stack
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View
 
 RNG = np.random.default_rng(5)

@@ -22,11 +22,11 @@ from bayesmkl.kernels import (
     Polynomial,
 )
 from bayesmkl.kernels.alignment import centered_alignment
-from bayesmkl.kernels.columns import BankColumns
-from bayesmkl.kernels.float32 import store_float32
-from bayesmkl.kernels.lowrank import compress_each
 from bayesmkl.kernels.normalize import Center, fit_normalizers
-from bayesmkl.kernels.streamed import streamed_stack
+from bayesmkl.kernels.stacks.columns import BankColumns
+from bayesmkl.kernels.stacks.float32 import store_float32
+from bayesmkl.kernels.stacks.lowrank import compress_each
+from bayesmkl.kernels.stacks.streamed import streamed_stack
 from bayesmkl.persistence import load_model, save_model
 
 OFFSETS = [0.0, 1e3, 1e6, 1e9, 1e12]
@@ -149,7 +149,7 @@ def test_every_form_of_a_bank_is_as_exact_as_the_dense_one(offset):
 
 def test_kernels_on_jax_are_as_exact():
     pytest.importorskip("jax")
-    from bayesmkl.kernels.streamed_jax import stream
+    from bayesmkl.kernels.stacks.streamed_jax import stream
 
     train, rows, names = shifted(TRAIN, 1e9), shifted(ROWS, 1e9), ("trace", "center", "spherical")
     kernels = [Linear(), Polynomial(degree=1), Polynomial(degree=3), Polynomial(degree=2)]

@@ -16,7 +16,7 @@ from helpers import assert_same
 from one_of_several_processes import fitted
 
 from bayesmkl import BEMKLClassifier
-from bayesmkl._numerics.devices import resolve_devices, to_numpy
+from bayesmkl._utils.devices import resolve_devices, to_numpy
 from bayesmkl.kernels import (
     Cosine,
     FromDistance,
@@ -26,13 +26,12 @@ from bayesmkl.kernels import (
     Linear,
     Polynomial,
     Tanimoto,
-    sharded,
-    streamed_jax,
 )
-from bayesmkl.kernels.sharded import ShardedStack, shard, shard_rows
-from bayesmkl.kernels.stack import DenseStack
-from bayesmkl.kernels.streamed import Spread
-from bayesmkl.kernels.streamed_jax import stream
+from bayesmkl.kernels.stacks import sharded, streamed_jax
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.sharded import ShardedStack, shard, shard_rows
+from bayesmkl.kernels.stacks.streamed import Spread
+from bayesmkl.kernels.stacks.streamed_jax import stream
 
 pytestmark = pytest.mark.heavy
 
@@ -191,7 +190,7 @@ def test_accelerators_evaluate_the_kernels_that_they_hold(rng, monkeypatch):
         X
     )
     monkeypatch.setattr(bank, "evaluate", None)
-    found = np.asarray(streamed_jax.shard_bank(bank, X).local.kernels)
+    found = np.asarray(jax.shard_bank(bank, X).local.kernels)
     monkeypatch.undo()
     for m, kernel in enumerate(bank.evaluate(X)):
         assert_same(found[m], kernel, 1e-12, bank.kernel_names_[m])
@@ -199,9 +198,9 @@ def test_accelerators_evaluate_the_kernels_that_they_hold(rng, monkeypatch):
     with pytest.raises(
         ValueError, match=r"kernel 'polynomial\(degree=30\) · x1': its values are not all finite"
     ):
-        streamed_jax.shard_bank(bank, np.where(np.arange(2) == 1, 1e12 * X, X))
+        jax.shard_bank(bank, np.where(np.arange(2) == 1, 1e12 * X, X))
     product = KernelBank(lambda x, z: x @ z.T, normalize=None).fit(X)
-    found = streamed_jax.shard_bank(product, X).apply(np.ones(13))  # no formula: evaluated by NumPy
+    found = jax.shard_bank(product, X).apply(np.ones(13))  # no formula: evaluated by NumPy
     assert_same(found[0], X @ X.sum(axis=0), 1e-12)
 
 

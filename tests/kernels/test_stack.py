@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen
 
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = pytest.mark.heavy
 

@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import pytest
 
-from bayesmkl.bemkl import binary
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
-from bayesmkl.kernels import float32 as module
-from bayesmkl.kernels.float32 import Float32Stack, store_float32
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks import float32 as module
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.float32 import Float32Stack, store_float32
 
 P, N, B = 5, 33, 17
 HALF_ULP = 2.0**-24

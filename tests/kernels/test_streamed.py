@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from bayesmkl._estimator.storage import Storage, hold_bank
-from bayesmkl.bemkl import binary, regression
-from bayesmkl.bemkl.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.datasets import open_rows
 from bayesmkl.kernels import (
     Cosine,
@@ -23,12 +23,12 @@ from bayesmkl.kernels import (
     Linear,
     Polynomial,
     Tanimoto,
-    streamed,
 )
 from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
-from bayesmkl.kernels.stack import DenseStack
-from bayesmkl.kernels.streamed import streamed_stack
-from bayesmkl.kernels.tiles import KernelTiles, Room
+from bayesmkl.kernels.stacks import streamed
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.streamed import streamed_stack
+from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
 
 pytestmark = pytest.mark.heavy
 
@@ -404,7 +404,7 @@ def test_wrong_options(X, option, value):
 
 def test_gram_that_does_not_fit_is_refused(X, monkeypatch):
     stack, _ = pair(X)
-    monkeypatch.setattr("bayesmkl.kernels.memory.available_memory", lambda: 1000)
+    monkeypatch.setattr("bayesmkl._utils.memory.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"over 12 basis points needs 2\.3 kB, and 1\.0 kB are available"):
         stack.gram()
 

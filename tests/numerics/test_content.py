@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC
 
-from bayesmkl._numerics.content import ContentHasher, NoContentError, hash_or_none
+from bayesmkl._utils.content import ContentHasher, NoContentError, hash_or_none
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
 
 RNG = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
-from bayesmkl._numerics import devices
+from bayesmkl._utils import devices
 
 
 class Device:

@@ -7,7 +7,7 @@ import threading
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bayesmkl._numerics.threads import LARGE, blas_threads_for
+from bayesmkl._utils.threads import LARGE, blas_threads_for
 
 
 def blas_threads():

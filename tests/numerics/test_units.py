@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bayesmkl._numerics.units import USUAL_EXPONENTS, unit_of
+from bayesmkl._utils.units import USUAL_EXPONENTS, unit_of
 
 
 @pytest.mark.parametrize("size", [0.0, math.nan, math.inf, 1.0, 0.7, 1e6, 1e-6])

@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bayesmkl._numerics import validation
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
+from bayesmkl._utils import validation
+from bayesmkl._utils.validation import check_choice, check_integer, check_number
 
 
 def refused(call, message):

@@ -7,7 +7,7 @@ import warnings
 
 import pytest
 
-from bayesmkl._numerics.warn import warn_user
+from bayesmkl._utils.warnings import warn_user
 
 
 def within(package, depth, message="too hot", category=UserWarning):

@@ -10,11 +10,11 @@ import pandas as pd
 import pytest
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl.collapsed import log_variational
-from bayesmkl.bemkl.draws import variational_draws
-from bayesmkl.bemkl.shares import shares_of_draws
+from bayesmkl.bemkl.reading.collapsed import log_variational
+from bayesmkl.bemkl.reading.draws import variational_draws
+from bayesmkl.bemkl.reading.shares import shares_of_draws
 from bayesmkl.kernels import Gaussian, Polynomial
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 N_SAMPLES = 40
 

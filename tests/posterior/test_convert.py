@@ -14,8 +14,8 @@ from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl.shares import share_draws
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import load_posterior, sample_posterior, save_posterior, to_datatree
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl

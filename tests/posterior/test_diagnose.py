@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.posterior import diagnose, refine_posterior, reliability, to_datatree
 from bayesmkl.posterior.calibration import Predictions, calibration_section, held_out_predictions
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model

@@ -8,10 +8,10 @@ from helpers import STANDARD_ERRORS, binary_problem, random_kernels, regression_
 from scipy import stats
 from scipy.special import ndtr
 
-from bayesmkl.bemkl._moments import Gamma, Gaussian
-from bayesmkl.bemkl.binary import BinaryPriors
-from bayesmkl.bemkl.draws import variational_draws
-from bayesmkl.bemkl.regression import RegressionPriors
+from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian
+from bayesmkl.bemkl.models.regression import RegressionPriors
+from bayesmkl.bemkl.reading.draws import variational_draws
 from bayesmkl.posterior import diagnose
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl

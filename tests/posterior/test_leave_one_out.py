@@ -13,9 +13,9 @@ from scipy import stats
 from scipy.special import ndtr
 
 from bayesmkl import BEMKLRegressor, KernelBank
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.binary import BinaryPriors
-from bayesmkl.bemkl.regression import RegressionPriors
+from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.regression import RegressionPriors
 from bayesmkl.posterior import compare_loo, to_datatree
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl

@@ -19,14 +19,14 @@ from scipy import stats
 from scipy.special import ndtr
 
 from bayesmkl._numerics.largest_normal import log_largest
-from bayesmkl.bemkl._moments import Gamma, Gaussian
-from bayesmkl.bemkl.binary import BinaryProblem
-from bayesmkl.bemkl.collapsed import log_prior, log_prior_terms, log_variational
-from bayesmkl.bemkl.draws import PosteriorDraws, variational_draws
-from bayesmkl.bemkl.multiclass import MulticlassPriors, MulticlassProblem, MulticlassState
-from bayesmkl.bemkl.multinomial import MultinomialPriors, MultinomialProblem
-from bayesmkl.bemkl.multioutput import MultioutputPriors, MultioutputProblem
-from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.bemkl.models.binary import BinaryProblem
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian
+from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem, MulticlassState
+from bayesmkl.bemkl.models.multinomial import MultinomialPriors, MultinomialProblem
+from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem
+from bayesmkl.bemkl.reading.collapsed import log_prior, log_prior_terms, log_variational
+from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
+from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.posterior import importance
 from bayesmkl.posterior.competing import log_class_probabilities
 from bayesmkl.posterior.evaluated import Evaluated
@@ -149,7 +149,7 @@ def test_brute_force_likelihood_and_shares(kind, rng):
 def test_same_densities_as_the_numpyro_model(kind, rng):
     from numpyro.infer.util import log_density
 
-    from bayesmkl.bemkl.numpyro_model import collapsed_model, numpyro_session
+    from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, numpyro_session
 
     problem = shared_problem(kind, rng)
     model = Evaluated(problem, prior_draws(problem, 2, rng))

@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from sklearn.exceptions import NotFittedError
 
 from bayesmkl import BEMKLClassifier, KernelBank
-from bayesmkl.bemkl.draws import variational_draws
+from bayesmkl.bemkl.reading.draws import variational_draws
 from bayesmkl.posterior import (
     kernel_table,
     plot_elbo,

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor
-from bayesmkl.bemkl._moments import Gaussian
+from bayesmkl.bemkl.models.moments import Gaussian
 from bayesmkl.posterior import sample_posterior
 from bayesmkl.posterior.fitted import fitted_bemkl
 

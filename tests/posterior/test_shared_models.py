@@ -9,8 +9,8 @@ from scipy import stats
 from sklearn.metrics import brier_score_loss
 
 from bayesmkl import BEMKLMultitaskRegressor
-from bayesmkl.bemkl._absent_views import completion
-from bayesmkl.bemkl.shares import share_draws
+from bayesmkl.bemkl.models.absent_views import completion
+from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.posterior import (
     compare_loo,
     diagnose,

@@ -10,8 +10,8 @@ from matplotlib.text import Text
 from scipy import stats
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl.shares import share_draws
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import (
     kernel_table,
     plot_kernel_weights,

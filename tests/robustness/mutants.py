@@ -98,9 +98,11 @@ class Target(NamedTuple):
     def label(self) -> str:
         """Return how the table names it."""
         if len(self.modules) > 1:
-            folder = Path(self.modules[0]).parent
-            stems = ", ".join(Path(module).stem for module in self.modules)
-            return f"`{folder.relative_to('bayesmkl')}/`: {stems}"
+            folder = Path(os.path.commonpath(self.modules))
+            names = ", ".join(
+                str(Path(module).relative_to(folder).with_suffix("")) for module in self.modules
+            )
+            return f"`{folder.relative_to('bayesmkl')}/`: {names}"
         functions = f": {', '.join(self.functions)}" if self.functions else ""
         return f"`{self.modules[0].removeprefix('bayesmkl/')}`{functions}"
 
@@ -108,9 +110,11 @@ class Target(NamedTuple):
 NUMPY = "not jax"  # the same formulas run on JAX, where each test compiles first
 
 
-def _numerics(name: str, keywords: str = "", tests: tuple[str, ...] = ()) -> Target:
+def _numerics(
+    name: str, keywords: str = "", tests: tuple[str, ...] = (), folder: str = "_numerics"
+) -> Target:
     tests = tests or (f"tests/numerics/test_{name}.py",)
-    return Target("numerics", (f"bayesmkl/_numerics/{name}.py",), tests, keywords=keywords)
+    return Target("numerics", (f"bayesmkl/{folder}/{name}.py",), tests, keywords=keywords)
 
 
 def _discriminative(group: str, name: str, tests: tuple[str, ...], functions: tuple[str, ...] = ()) -> Target:
@@ -138,20 +142,20 @@ POSTERIORS = " ".join(
 TARGETS = (
     Target(
         "binary BEMKL",
-        ("bayesmkl/bemkl/binary.py",),
+        ("bayesmkl/bemkl/models/binary.py",),
         tuple(f"tests/bemkl/test_{name}.py" for name in BEMKL),
         keywords=NUMPY,
     ),
-    _discriminative("support vector machine", "_svm", SVM),
-    _discriminative("support vector machine", "_interior", SVM),
-    _discriminative("support vector machine", "_outer", ("discriminative/test_outer",)),
-    _discriminative("integer step of SAMKL", "_switches", ("discriminative/test_switches",)),
-    _discriminative("integer step of SAMKL", "_patterns", SAMKL),
-    _discriminative("integer step of SAMKL", "samkl", SAMKL, ("update_switches", "_hold_one")),
+    _discriminative("support vector machine", "svm/libsvm", SVM),
+    _discriminative("support vector machine", "svm/interior", SVM),
+    _discriminative("support vector machine", "outer", ("discriminative/test_outer",)),
+    _discriminative("integer step of SAMKL", "localized/switches", ("discriminative/test_switches",)),
+    _discriminative("integer step of SAMKL", "localized/patterns", SAMKL),
+    _discriminative("integer step of SAMKL", "localized/samkl", SAMKL, ("update_switches", "_hold_one")),
     _numerics("acceleration", f"{NUMPY} or least_squares"),
     _numerics("arrays"),
-    _numerics("devices"),
-    _numerics("files", tests=("tests/robustness/test_interruptions.py",)),
+    _numerics("devices", folder="_utils"),
+    _numerics("files", tests=("tests/robustness/test_interruptions.py",), folder="_utils"),
     _numerics("gamma_divergence", tests=("tests/robustness/test_stress_numbers.py",)),
     _numerics("largest_normal", NUMPY),
     _numerics("linalg"),
@@ -160,12 +164,18 @@ TARGETS = (
     _numerics("slice_sampling"),
     _numerics("spectral_gradient"),
     _numerics(
-        "threads", tests=("tests/numerics/test_threads.py", "tests/robustness/test_threads_together.py")
+        "threads",
+        tests=("tests/numerics/test_threads.py", "tests/robustness/test_threads_together.py"),
+        folder="_utils",
     ),
     _numerics("truncated_normal", NUMPY),
-    _numerics("units"),
-    _numerics("validation"),
-    _numerics("warn", tests=("tests/numerics/test_warn.py", "tests/robustness/test_threads_together.py")),
+    _numerics("units", folder="_utils"),
+    _numerics("validation", folder="_utils"),
+    _numerics(
+        "warnings",
+        tests=("tests/numerics/test_warn.py", "tests/robustness/test_threads_together.py"),
+        folder="_utils",
+    ),
     _sampled(
         "posteriors",
         "posterior",
@@ -219,10 +229,10 @@ TARGETS = (
         "evaluation/test_plots_of_comparisons",
         4,
     ),
-    _sampled("streamed kernels", "kernels", "streamed", "kernels/test_streamed", 20),
+    _sampled("streamed kernels", "kernels/stacks", "streamed", "kernels/test_streamed", 20),
     _sampled(
         "streamed kernels",
-        "kernels",
+        "kernels/stacks",
         "streamed_jax",
         "kernels/test_sharded",
         20,
@@ -231,7 +241,7 @@ TARGETS = (
     _sampled(
         "padded kernels",
         "bemkl",
-        "padding _padded",
+        "inference/padding models/padded",
         "bemkl/test_padding bemkl/test_sweeps bemkl/test_elbo",
         12,
     ),
@@ -241,7 +251,8 @@ TARGETS = (
     _sampled(
         "multitask BEMKL",
         "bemkl",
-        "_multitask_base _task_parts _tasks multitask multitask_estimators multitask_results",
+        "estimators/multitask_base models/task_parts models/tasks models/multitask estimators/multitask "
+        "reading/multitask_results",
         "bemkl/test_multitask bemkl/test_multitask_bound bemkl/test_multitask_estimators",
         6,
         NUMPY,
@@ -249,7 +260,7 @@ TARGETS = (
     _sampled(
         "missing views",
         "bemkl",
-        "_absent_views missing_views",
+        "models/absent_views inference/missing_views",
         "bemkl/test_missing_views bemkl/test_missing_views_estimators",
         12,
         NUMPY,
@@ -286,7 +297,9 @@ def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    options.add_argument("modules", nargs="*", metavar="MODULE", help="path or pattern, such as '*/_svm.py'")
+    options.add_argument(
+        "modules", nargs="*", metavar="MODULE", help="path or pattern, such as '*/libsvm.py'"
+    )
     options.add_argument(
         "--folder", type=Path, default=ROOT / "build" / "mutants", help="of copies and results"
     )

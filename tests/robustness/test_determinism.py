@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from verdicts import assert_refused, quietly
 
 from bayesmkl import BEMKLClassifier, KernelBank
-from bayesmkl._numerics.threads import one_thread
+from bayesmkl._utils.threads import one_thread
 from bayesmkl.bemkl import select_by_elbo
 from bayesmkl.discriminative import LpMKLClassifier
 

@@ -163,8 +163,8 @@ def test_comparison_of_another_layout_is_refused(version, tmp_path):
 
 
 def test_reproduction_of_a_newer_layout_is_refused(tmp_path):
-    from bayesmkl.evaluation.papers.tables import Setting
-    from bayesmkl.evaluation.reproduce import read_reproduction, reproduce
+    from bayesmkl.reproduction.run import read_reproduction, reproduce
+    from bayesmkl.reproduction.tables import Setting
 
     folder = changed_about(
         tmp_path / "newer", version=journal.VERSION + 1, reproduce={"table": "bemkl-table1"}

@@ -15,7 +15,7 @@ from sklearn.svm import SVC
 from typer.testing import CliRunner
 
 from bayesmkl import KernelBank, load_model, save_model
-from bayesmkl._numerics.folders import scratch_folder
+from bayesmkl._utils.folders import scratch_folder
 from bayesmkl.cli import app, compare_command
 from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.evaluation.study import Data, spool

@@ -23,7 +23,7 @@ from bayesmkl.datasets._tables import read_table, unnamed_columns
 from bayesmkl.datasets._text import read_numbers
 from bayesmkl.evaluation.jobs import _told
 from bayesmkl.evaluation.journal import COUNTS, RESULTS, Journal, read_results, table_of
-from bayesmkl.evaluation.papers.readers import read_user_data
+from bayesmkl.reproduction.readers import read_user_data
 
 pytestmark = pytest.mark.family("files: tables")
 NAN = np.nan

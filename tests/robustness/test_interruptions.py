@@ -30,9 +30,9 @@ from bayesmkl import (
     load_model,
     save_model,
 )
-from bayesmkl._numerics import threads
-from bayesmkl._numerics.files import ABANDONED, is_partial, written_beside
-from bayesmkl._numerics.folders import scratch_folder
+from bayesmkl._utils import threads
+from bayesmkl._utils.files import ABANDONED, is_partial, written_beside
+from bayesmkl._utils.folders import scratch_folder
 from bayesmkl.cli import folders
 from bayesmkl.cli.folders import CONFIG, MODEL, folder_beside, load_run
 from bayesmkl.cli.run_config import RUN_FORMAT, RUN_VERSION

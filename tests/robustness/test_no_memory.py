@@ -15,8 +15,8 @@ from bayesmkl import (
     KernelBank,
     kernels,
 )
+from bayesmkl._utils import memory
 from bayesmkl.evaluation import compare_models
-from bayesmkl.kernels import memory
 from bayesmkl.kernels.functions import Gaussian
 
 pytestmark = pytest.mark.family("out of memory")

@@ -21,10 +21,10 @@ from many_digits import (
     zero_mean_bound,
 )
 
-from bayesmkl.bemkl import multitask
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.multitask import LabelTask, MultitaskPriors, MultitaskProblem, TargetTask
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.models import multitask
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors, MultitaskProblem, TargetTask
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 sys.path.append(str(Path(__file__).parents[1] / "bemkl"))
 from test_missing_views import random_problem

@@ -22,8 +22,13 @@ from bayesmkl._numerics.truncated_normal import (
     split_moments,
     truncated_moments,
 )
-from bayesmkl.bemkl.predict import ScoreMoments, binary_log_odds, log_probabilities
-from bayesmkl.discriminative.gatings import GaussianGating, GroupGating, SigmoidGating, SoftmaxGating
+from bayesmkl.bemkl.reading.predict import ScoreMoments, binary_log_odds, log_probabilities
+from bayesmkl.discriminative.localized.gatings import (
+    GaussianGating,
+    GroupGating,
+    SigmoidGating,
+    SoftmaxGating,
+)
 
 pytestmark = [pytest.mark.family("numbers under stress"), pytest.mark.heavy]
 

@@ -9,11 +9,11 @@ import pytest
 from helpers import random_kernels, random_labels
 from verdicts import quietly
 
-from bayesmkl.discriminative import _svm
-from bayesmkl.discriminative._interior import BoxProblem, solve_box
-from bayesmkl.discriminative._machines import PrecomputedKernel, scores
-from bayesmkl.discriminative._native import native_kernel
-from bayesmkl.discriminative._svm import classification_box, regression_box, solve_svm, solve_svr
+from bayesmkl.discriminative.svm import libsvm
+from bayesmkl.discriminative.svm.interior import BoxProblem, solve_box
+from bayesmkl.discriminative.svm.libsvm import classification_box, regression_box, solve_svm, solve_svr
+from bayesmkl.discriminative.svm.machines import PrecomputedKernel, scores
+from bayesmkl.discriminative.svm.native import native_kernel
 from bayesmkl.kernels import Linear, Polynomial
 
 pytestmark = [pytest.mark.family("numbers under stress"), pytest.mark.heavy]
@@ -169,8 +169,8 @@ def test_overlapping_classes_on_a_line_at_large_bounds(rng, n_samples, tol):
 
 def test_the_interior_point_method_is_what_takes_over(rng, monkeypatch):
     called = []
-    monkeypatch.setattr(_svm, "solve_box", lambda box: called.append(box) or solve_box(box))
-    monkeypatch.setattr(_svm, "MOST_STEPS_OF_FEW", 5)
+    monkeypatch.setattr(libsvm, "solve_box", lambda box: called.append(box) or solve_box(box))
+    monkeypatch.setattr(libsvm, "MOST_STEPS_OF_FEW", 5)
     kernel, y, target = kernel_of("smooth", rng, 30), random_labels(rng, 30), rng.normal(size=30)
     linear = rng.uniform(-0.5, 2.0, size=30)
     cut_short = (
@@ -199,7 +199,7 @@ def test_interior_points_satisfy_the_optimality_conditions(rng, kind, C):
     n = 40
     kernel, y, target = kernel_of(kind, rng, n), random_labels(rng, n), rng.normal(size=n)
     v, intercept = solve_box(classification_box(kernel, y, C))
-    found = _svm.InnerSolution(v, intercept, 0.0, 0.0)
+    found = libsvm.InnerSolution(v, intercept, 0.0, 0.0)
     assert_kkt(kernel, y, np.full(n, C), found, 1e-6)
     value = y @ v - 0.5 * v @ kernel @ v
     assert primal(kernel, y, C, found) - value <= 1e-5 * value

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from many_digits import DIGITS, Old, Settings, doubles, exact, sweep
 
-from bayesmkl.bemkl import binary, multiclass, multinomial, multioutput, regression
-from bayesmkl.bemkl._moments import Gamma
-from bayesmkl.bemkl.nonnegative import nonnegative
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.bemkl.models import binary, multiclass, multinomial, multioutput, regression
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 pytestmark = [pytest.mark.family("numbers under stress"), pytest.mark.heavy]
 

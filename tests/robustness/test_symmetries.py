@@ -23,7 +23,7 @@ from strategies import (
 )
 
 from bayesmkl.bemkl import Gamma
-from bayesmkl.bemkl._moments import Gaussian
+from bayesmkl.bemkl.models.moments import Gaussian
 
 pytestmark = [
     pytest.mark.heavy,

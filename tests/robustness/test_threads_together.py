@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from verdicts import quietly
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, load_model, save_model
-from bayesmkl._numerics.files import load_array
-from bayesmkl._numerics.threads import blas_threads_for, one_thread
-from bayesmkl._numerics.warn import holding_back, recording_warnings
+from bayesmkl._utils.files import load_array
+from bayesmkl._utils.threads import blas_threads_for, one_thread
+from bayesmkl._utils.warnings import holding_back, recording_warnings
 from bayesmkl.bemkl import select_by_elbo
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 

@@ -14,7 +14,7 @@ import pytest
 from sklearn.svm import SVC
 from typer.testing import CliRunner
 
-from bayesmkl._numerics.folders import held_folder
+from bayesmkl._utils.folders import held_folder
 from bayesmkl.cli import app
 from bayesmkl.evaluation import compare_models
 from bayesmkl.evaluation.journal import held_run

@@ -20,7 +20,7 @@ import pytest
 from dying import Dying
 from sklearn.svm import SVC
 
-from bayesmkl._numerics.folders import OWNER, scratch_folder
+from bayesmkl._utils.folders import OWNER, scratch_folder
 from bayesmkl.evaluation import Comparison, compare_models, workers
 from bayesmkl.evaluation.journal import Journal
 
@@ -181,7 +181,7 @@ def test_workers_that_die_before_they_begin_are_an_error_with_a_remedy(monkeypat
 def test_what_kill_left_in_the_folder_of_temporary_files_goes_with_the_next_run(alone):
     """Folders of the dead go; those of the living, of other machines, and of other programs stay."""
     code = (
-        "import sys, time\nfrom bayesmkl._numerics.folders import scratch_folder\n"
+        "import sys, time\nfrom bayesmkl._utils.folders import scratch_folder\n"
         "with scratch_folder() as folder:\n"
         "    (folder / 'X.npy').write_bytes(b'data')\n    print(folder, flush=True)\n    time.sleep(600)"
     )

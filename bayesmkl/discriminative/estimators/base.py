@@ -1,4 +1,4 @@
-"""What all discriminative estimators share: tasks, fitted attributes, scores, warnings and paths."""
+"""Base of the discriminative estimators: tasks, fitted attributes, scores, warnings and paths."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import encode_labels, is_missing, step_progress
-from bayesmkl._numerics.given import as_array
-from bayesmkl._numerics.threads import blas_threads_for
-from bayesmkl._numerics.validation import check_choice, check_scale, shown
-from bayesmkl.discriminative._outer import MKLResult
+from bayesmkl._utils.given import as_array
+from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl._utils.validation import check_choice, check_scale, shown
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
 from bayesmkl.discriminative.estimators.path import RegularizationPath
+from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.geometry import mean_row
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
     "ALL_LABELED",

@@ -11,20 +11,20 @@ from sklearn.utils.validation import validate_data
 
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.given import naming
-from bayesmkl._numerics.validation import check_choice, check_scale
-from bayesmkl._numerics.warn import warn_user
-from bayesmkl.discriminative._svm import EpsilonInsensitive
+from bayesmkl._utils.given import naming
+from bayesmkl._utils.validation import check_choice, check_scale
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.checks import (
+from bayesmkl.kernels.quality.checks import (
     check_kernel_stack,
     describe_indefinite,
     indefinite_kernels,
     refuse_unusable,
 )
-from bayesmkl.kernels.clip import fit_clipping
-from bayesmkl.kernels.columns import BankColumns
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.quality.clip import fit_clipping
+from bayesmkl.kernels.stacks.columns import BankColumns
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["ACTIVE", "SUPPORT", "CheckedKernels", "OnStep", "check_above_rounding", "check_tube"]
 

@@ -8,31 +8,31 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number
-from bayesmkl._numerics.warn import warn_user
-from bayesmkl.discriminative._by_columns import KernelStack
-from bayesmkl.discriminative._clustering import (
-    ClusterOptions,
-    Clusters,
-    kernel_kmeans,
-    landmark_kmeans,
-    sample_kmeans,
-)
-from bayesmkl.discriminative._gating import gates_of_components
-from bayesmkl.discriminative._outer import MKLResult
-from bayesmkl.discriminative.clmkl import (
+from bayesmkl._utils.validation import check_choice, check_integer, check_number
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.discriminative.estimators.base import MULTICLASS
+from bayesmkl.discriminative.estimators.checked import ACTIVE, OnStep
+from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
+from bayesmkl.discriminative.estimators.solvers import SVMChoice
+from bayesmkl.discriminative.gating import gates_of_components
+from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,
     clmkl_components,
     clmkl_scores,
     fit_clmkl,
 )
-from bayesmkl.discriminative.estimators.base import MULTICLASS
-from bayesmkl.discriminative.estimators.checked import ACTIVE, OnStep
-from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
-from bayesmkl.discriminative.estimators.solvers import SVMChoice
-from bayesmkl.kernels.columns import BankColumns
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.discriminative.localized.clustering import (
+    ClusterOptions,
+    Clusters,
+    kernel_kmeans,
+    landmark_kmeans,
+    sample_kmeans,
+)
+from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.svm.by_columns import KernelStack
+from bayesmkl.kernels.stacks.columns import BankColumns
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["CLMKLClassifier"]
 

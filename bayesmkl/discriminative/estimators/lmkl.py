@@ -10,10 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_choice, check_flag, check_integer, check_number
-from bayesmkl._numerics.warn import warn_user
-from bayesmkl.discriminative._gating import Gating, check_gating
-from bayesmkl.discriminative._inner import InnerProblem
+from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
 from bayesmkl.discriminative.estimators.localized import (
     FeatureGatedClassifier,
@@ -23,14 +21,16 @@ from bayesmkl.discriminative.estimators.localized import (
     Rows,
 )
 from bayesmkl.discriminative.estimators.solvers import SVMChoice
-from bayesmkl.discriminative.gatings import (
+from bayesmkl.discriminative.gating import Gating, check_gating
+from bayesmkl.discriminative.inner import InnerProblem
+from bayesmkl.discriminative.localized.gatings import (
     GaussianGating,
     GroupGating,
     SigmoidGating,
     SoftmaxGating,
     check_gating_parameters,
 )
-from bayesmkl.discriminative.lmkl import SOLVERS, LMKLOptions, LMKLResult, fit_lmkl, predict_lmkl
+from bayesmkl.discriminative.localized.lmkl import SOLVERS, LMKLOptions, LMKLResult, fit_lmkl, predict_lmkl
 from bayesmkl.kernels.geometry import mean_row
 
 __all__ = ["LMKLClassifier", "LMKLRegressor"]

@@ -1,4 +1,4 @@
-"""What localized estimators share: gates and gating matrices, scores task by task, fitted attributes.
+"""Base of the localized estimators: gates and gating matrices, scores by task, fitted attributes.
 
 An estimator learns one result per task (two classes: one; more: one per class, against the rest) and reads from it
 what users see. Features that gates depend on are `X` itself with a bank, or passed as `gate_features`.
@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from bayesmkl._estimator import encode_labels, step_progress
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.given import naming
-from bayesmkl._numerics.threads import blas_threads_for
-from bayesmkl._numerics.warn import warn_user
-from bayesmkl.discriminative._gating import combine_components, gates_of_components, gating_matrix
+from bayesmkl._utils.given import naming
+from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
+from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import check_samples
 
 __all__ = [

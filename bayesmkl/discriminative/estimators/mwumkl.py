@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number, check_scale
-from bayesmkl._numerics.warn import warn_user
-from bayesmkl.discriminative._outer import MKLResult
+from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
-from bayesmkl.discriminative.mwumkl import MWUOptions, fit_mwumkl
-from bayesmkl.kernels.columns import BankColumns
+from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
+from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.kernels.stacks.columns import BankColumns
 
 __all__ = ["MWUMKLClassifier"]
 
@@ -105,8 +105,8 @@ class MWUMKLClassifier(DiscriminativeClassifier):
 
     Notes
     -----
-    ``bayesmkl.discriminative.mwumkl`` lists where this departs from the paper. The paper scales kernels to trace
-    one; its `C` is :math:`N` times this one.
+    ``bayesmkl.discriminative.global_weights.mwumkl`` lists where this departs from the paper. The paper scales
+    kernels to trace one; its `C` is :math:`N` times this one.
 
     A bank with callables or other kernels that may be indefinite is tested on the kernels among 200 samples, not on
     whole kernels. Predictions work in blocks of rows.

@@ -1,16 +1,16 @@
-"""What the estimators that optimize kernel weights together with the machine have in common."""
+"""Parameters of estimators that optimize kernel weights together with the SVM."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from bayesmkl._numerics.validation import check_integer, check_number, check_scale
-from bayesmkl.discriminative._inner import InnerProblem
-from bayesmkl.discriminative._svm import Hinge
+from bayesmkl._utils.validation import check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.estimators.path import RegularizationPath
+from bayesmkl.discriminative.inner import InnerProblem
+from bayesmkl.discriminative.svm.libsvm import Hinge
 
 __all__ = ["EpsilonInsensitiveMixin", "OptimizingMixin"]
 

@@ -8,19 +8,25 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._numerics.validation import check_choice, check_flag
-from bayesmkl._numerics.warn import warn_user
-from bayesmkl.discriminative._patterns import RULES, Inference, SAMKLResult, infer_switches, switch_gates
+from bayesmkl._utils.validation import check_choice, check_flag
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
-from bayesmkl.discriminative.samkl import (
+from bayesmkl.discriminative.localized.patterns import (
+    RULES,
+    Inference,
+    SAMKLResult,
+    infer_switches,
+    switch_gates,
+)
+from bayesmkl.discriminative.localized.samkl import (
     SAMKLOptions,
     check_options,
     check_switch_options,
     fit_samkl,
     initial_support,
 )
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["SAMKLClassifier"]
 

@@ -1,4 +1,4 @@
-"""Which solver trains the machines of a localized method: LibSVM, or multiplicative weights."""
+"""Solver of the SVMs of localized methods: LibSVM or multiplicative weights."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._numerics.validation import check_choice, check_scale
-from bayesmkl._numerics.warn import warn_user
-from bayesmkl.discriminative._by_columns import takes_columns
-from bayesmkl.discriminative._inner import InnerProblem
-from bayesmkl.discriminative._multiplicative import MOST_STEPS, MultiplicativeWeights
-from bayesmkl.discriminative._svm import Hinge
+from bayesmkl._utils.validation import check_choice, check_scale
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import CheckedKernels
+from bayesmkl.discriminative.global_weights.multiplicative import MOST_STEPS, MultiplicativeWeights
+from bayesmkl.discriminative.inner import InnerProblem
+from bayesmkl.discriminative.svm.by_columns import takes_columns
+from bayesmkl.discriminative.svm.libsvm import Hinge
 
 __all__ = ["SVMS", "SVMChoice"]
 

@@ -1,4 +1,4 @@
-"""What SwMKL and LD-MKL share as estimators: kernels that LibSVM may have, and what their gates see."""
+"""Base of the SwMKL and LD-MKL estimators: kernels for LibSVM, features of the gates."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._numerics.validation import check_choice, check_integer, check_number, check_scale
-from bayesmkl.discriminative._by_columns import ByColumns
-from bayesmkl.discriminative._machines import (
+from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
+from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION
+from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
+from bayesmkl.discriminative.estimators.solvers import SVMChoice
+from bayesmkl.discriminative.localized.success import Folds, SuccessOptions
+from bayesmkl.discriminative.svm.by_columns import ByColumns
+from bayesmkl.discriminative.svm.machines import (
     OneKernel,
     PrecomputedKernel,
     precomputed_kernels,
     row_blocks,
 )
-from bayesmkl.discriminative._native import NativeKernel, native_kernels
-from bayesmkl.discriminative._success import Folds, SuccessOptions
-from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION
-from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
-from bayesmkl.discriminative.estimators.solvers import SVMChoice
+from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
-from bayesmkl.kernels.checks import describe_indefinite, indefinite_kernels
-from bayesmkl.kernels.columns import BankColumns
-from bayesmkl.kernels.stack import DenseStack
+from bayesmkl.kernels.quality.checks import describe_indefinite, indefinite_kernels
+from bayesmkl.kernels.stacks.columns import BankColumns
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["SuccessGated"]
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.given import as_array, finite_numbers
-from bayesmkl._numerics.validation import check_axes, check_integer, shown
+from bayesmkl._utils.given import as_array, finite_numbers
+from bayesmkl._utils.validation import check_axes, check_integer, shown
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.discriminative.plots.axes import (
     CLASS_COLORS,

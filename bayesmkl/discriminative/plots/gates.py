@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.given import as_array
-from bayesmkl._numerics.validation import check_axes
+from bayesmkl._utils.given import as_array
+from bayesmkl._utils.validation import check_axes
 from bayesmkl.discriminative.plots.axes import (
     KERNEL_COLORS,
     KERNEL_MARKERS,

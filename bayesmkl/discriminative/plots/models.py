@@ -1,4 +1,4 @@
-"""What plots need to know of a fitted classifier, the same for global and localized ones."""
+"""View of a fitted classifier for plots, global or localized."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl._numerics.given import finite_numbers
-from bayesmkl._numerics.validation import check_axes
+from bayesmkl._utils.given import finite_numbers
+from bayesmkl._utils.validation import check_axes
 from bayesmkl.discriminative.plots.axes import new_axes, percent
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from bayesmkl._numerics.validation import check_choice
+from bayesmkl._utils.validation import check_choice
 from bayesmkl.evaluation.plots.pairs import plot_pairwise
 from bayesmkl.evaluation.plots.ranks import plot_critical_difference, plot_ranks
 from bayesmkl.evaluation.plots.scores import plot_scores, plot_time

@@ -1,4 +1,4 @@
-"""What the plots of a comparison have in common: names, panels, and the models they can show."""
+"""Common parts of comparison plots: names, panels, models that can be shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayesmkl._numerics.validation import check_axes
+from bayesmkl._utils.validation import check_axes
 from bayesmkl.evaluation.scoring import METRICS
 from bayesmkl.evaluation.significance.ranks import rank_table
 from bayesmkl.posterior.axes import NEUTRAL, new_axes, shorten

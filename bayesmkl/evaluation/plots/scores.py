@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from bayesmkl._numerics.validation import check_axes, check_number
+from bayesmkl._utils.validation import check_axes, check_number
 from bayesmkl.evaluation.plots.parts import (
     Shown,
     explain,

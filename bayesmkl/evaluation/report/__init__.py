@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bayesmkl import __version__
-from bayesmkl._numerics.files import as_path, written_beside
-from bayesmkl._numerics.validation import shown
+from bayesmkl._utils.files import as_path, written_beside
+from bayesmkl._utils.validation import shown
 from bayesmkl.evaluation.report.analysis import difference_parts, picture_parts, rank_parts
 from bayesmkl.evaluation.report.markup import Cell, Column, Markup, counted, join, number, table, tag
 from bayesmkl.evaluation.report.tables import cost_table, failure_tables, score_table, split_table, title_of

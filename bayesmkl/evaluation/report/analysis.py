@@ -1,4 +1,4 @@
-"""What a report says about one metric: ranks over data sets, tests of pairs, plots."""
+"""Report section on one metric: ranks over data sets, tests of pairs, plots."""
 
 from __future__ import annotations
 

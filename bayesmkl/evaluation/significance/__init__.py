@@ -1,4 +1,4 @@
-"""Which differences between models are real: tests of pairs and of many models, and win-tie-loss tables.
+"""Significance tests between models: pairs, several models, and win-tie-loss tables.
 
 On one data set, models are compared over the splits they share; over several data sets, by their mean score or rank
 in each. Functions take scores of two models, or a table of scores with a column per model, as ``Comparison.scores``

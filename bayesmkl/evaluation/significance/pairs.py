@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special, stats
 
-from bayesmkl._numerics.given import check_numbers
-from bayesmkl._numerics.validation import check_number
+from bayesmkl._utils.given import check_numbers
+from bayesmkl._utils.validation import check_number
 from bayesmkl.evaluation.significance.optional import require
 
 __all__ = ["BayesianTest", "PairedTest", "bayesian_correlated_t", "corrected_t", "paired_t", "wilcoxon"]

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayesmkl._numerics.given import check_numbers
-from bayesmkl._numerics.validation import check_choice, check_flag, check_number, shown
+from bayesmkl._utils.given import check_numbers
+from bayesmkl._utils.validation import check_choice, check_flag, check_number, shown
 from bayesmkl.evaluation.significance.pairs import bayesian_correlated_t, corrected_t, paired_t, wilcoxon
 from bayesmkl.evaluation.significance.ranks import (
     blocks_of,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayesmkl._numerics.validation import check_choice
+from bayesmkl._utils.validation import check_choice
 from bayesmkl.evaluation.significance.pairwise_table import pairwise
 
 __all__ = ["win_matrix", "win_totals", "wins"]

@@ -1,0 +1,1 @@
+"""Utilities of every layer: checks of arguments, warnings, files, content hashes, threads, devices, memory."""

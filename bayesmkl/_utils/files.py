@@ -1,0 +1,124 @@
+"""Atomic writing of files, and reading of arrays in several threads."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesmkl._utils.validation import shown
+
+__all__ = ["READING_ARRAYS", "as_path", "is_partial", "load_array", "not_written", "written_beside"]
+
+PARTIAL = ".part"  # end of the names of files that are being written
+ABANDONED = 3600.0  # seconds after which nobody writes on: what a killed process left
+NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
+SPACE = "Free some space, or choose a folder on another disk."
+# NumPy parses the header of a file as Python. Before Python 3.11.8 and 3.12.2 the parser counts its depth for all
+# threads together, and two of them may make it fail with a SystemError (python/cpython#106905).
+READING_ARRAYS = threading.RLock()
+
+
+def load_array(file: Path, mmap_mode: Any = None) -> Any:
+    """Return the array of an ``.npy`` file, which may be read in several threads at once."""
+    with READING_ARRAYS:
+        return np.load(file, mmap_mode=mmap_mode, allow_pickle=False)
+
+
+def is_partial(path: Path) -> bool:
+    """Say whether a file is what a killed process left of `written_beside`."""
+    return re.fullmatch(rf"\..+\.[0-9a-f]{{8}}\{PARTIAL}", path.name) is not None
+
+
+@contextmanager
+def written_beside(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Give a name in the same folder to write to, and rename it to `path` once all is well.
+
+    Whatever happens before, `path` keeps its content. A process that is killed leaves a file with a name of its own,
+    which :func:`is_partial` knows, and which the next writer of `path` removes once it is an hour old.
+
+    Raises
+    ------
+    ValueError
+        If `path` cannot be a file.
+    OSError
+        If it cannot be written, for example because the disk is full: with its name and the remedy.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from bayesmkl._utils.files import written_beside
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with written_beside(f"{folder}/table.csv") as beside:
+    ...         _ = beside.write_text("a,b")
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['table.csv']
+    """
+    target = as_path("path", path)
+    if target.is_dir() or not target.parent.is_dir():
+        problem = "is a folder" if target.is_dir() else "is in a folder that does not exist"
+        raise ValueError(f"`path` must be a file in an existing folder; {str(target)!r} {problem}.")
+    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}{PARTIAL}")
+    try:
+        _remove_abandoned(target)
+        yield beside
+        with beside.open("rb+") as file:
+            os.fsync(file.fileno())
+        beside.replace(target)
+    except OSError as error:
+        if error.errno not in NO_SPACE and error.filename != str(beside):
+            raise
+        raise not_written(f"`path`: {str(target)!r}", error) from error
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def not_written(what: str, error: OSError) -> OSError:
+    """Return an error of the same kind that says in words what could not be written, and what to do.
+
+    Examples
+    --------
+    >>> print(not_written("`path`: 'model.skops'", OSError(errno.ENOSPC, "No space left on device")))
+    `path`: 'model.skops' could not be written: No space left on device. Nothing was changed. Free some space, or
+    choose a folder on another disk.
+    """
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    remedy = f" {SPACE}" if error.errno in NO_SPACE else ""
+    told = type(error)(f"{what} could not be written: {reason}. Nothing was changed.{remedy}")
+    told.errno = error.errno
+    return told
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove what killed processes left of earlier attempts to write `target`."""
+    now = time.time()
+    for left in target.parent.glob(f".{glob.escape(target.name)}.*{PARTIAL}"):
+        with suppress(OSError):  # somebody else was faster, or it is not ours
+            if is_partial(left) and now - left.stat().st_mtime > ABANDONED:
+                left.unlink()
+
+
+def as_path(name: str, value: Any) -> Path:
+    """Return a path that was given as text or as a path.
+
+    Examples
+    --------
+    >>> as_path("path", None)
+    Traceback (most recent call last):
+    ...
+    TypeError: `path` must be a str or a path; got None.
+    """
+    if isinstance(value, bytes) or not isinstance(value, str | os.PathLike):
+        raise TypeError(f"`{name}` must be a str or a path; got {shown(value)}.")
+    return Path(value)

@@ -1,0 +1,1 @@
+"""BEMKL models as scikit-learn estimators."""

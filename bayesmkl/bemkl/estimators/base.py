@@ -1,0 +1,459 @@
+"""Parameters, inferences and posterior summaries that all BEMKL estimators share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesmkl._estimator import STORAGES, BaseMKL, Storage, announce, name_of, step_progress
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.validation import (
+    LARGEST,
+    SMALLEST,
+    check_choice,
+    check_integer,
+    check_number,
+    check_scale,
+    shown,
+)
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.bemkl.estimators.rounding import TOO_MUCH, rounding_error
+from bayesmkl.bemkl.inference.agreement import ESS, RHAT
+from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
+from bayesmkl.bemkl.inference.chains import SamplerOptions
+from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult
+from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
+from bayesmkl.bemkl.inference.runs import Fit, check_can_sample, run_gibbs, run_nuts, run_svi, variational_fit
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.reading.shares import KernelShares, kernel_shares, shares_of_draws
+from bayesmkl.kernels.quality.checks import KernelQualityWarning
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["BaseBEMKL", "FitTask"]
+
+INFERENCES = ("vb", "nuts", "gibbs", "svi")
+TOO_LARGE = (
+    "The kernels are too large or too close to singular for double precision: normalize them "
+    '(`KernelBank(normalize="spherical")`).'
+)
+
+
+TOO_MUCH_ROUNDING = (
+    "{} has rounding errors that reach the third digit of posterior variances: the kernels are too large and too "
+    'close to singular for double precision. Normalize them (`KernelBank(normalize="spherical")`), or divide all by '
+    "one number; in regression, express a tiny target in other units."
+)
+
+
+class FitTask(NamedTuple):
+    """What a fit has to find, between the validation of the data and the fitted attributes."""
+
+    algorithm: Any
+    problems: list[Any]  # one per model
+    inits: list[Any]  # where each of them starts: "mean", "random" or a posterior
+    labels: list[str]  # their names in progress reports
+    stack: Any  # training kernels
+    targets: np.ndarray
+
+
+def _check_lengths(problem: Any) -> None:
+    """Refuse a prior on the kernel weights with entries for another number of kernels."""
+    prior = problem.priors.kernel
+    for field, entry in prior._asdict().items() if isinstance(prior, Dirichlet | SpikeSlab) else ():
+        if np.ndim(entry) and len(entry) != problem.stack.n_kernels:
+            raise ValueError(
+                f"`kernel_prior.{field}` must be a number, or one for each of the {problem.stack.n_kernels} kernels; "
+                f"got {len(entry)} of them."
+            )
+
+
+def _is_posterior(value: Any) -> bool:
+    return not isinstance(value, type) and not {"readout", "tasks"}.isdisjoint(getattr(value, "_fields", ()))
+
+
+class BaseBEMKL(BaseMKL):
+    """Parameters, inference and posterior summaries of both tasks."""
+
+    _FLAGS: ClassVar[tuple[str, ...]] = ("accelerate", "nonnegative", "normalize_y")
+    _takes_landmarks: ClassVar[bool] = True
+    _streams_rows: ClassVar[bool] = True
+
+    # Named priors on precisions; the paper's hyper-parameters (§6.1), whose scale is our 1 / rate.
+    PRIORS: ClassVar[dict[str, Gamma]] = {"nonsparse": Gamma(1.0, 1.0), "sparse": Gamma(1e-10, 1e-10)}
+    # Priors on the kernel weights themselves, for NUTS.
+    KERNEL_PRIORS: ClassVar[dict[str, Any]] = {"dirichlet": Dirichlet(), "spike-slab": SpikeSlab()}
+
+    # ------------------------------------------------------------------------------------------ parameters
+
+    def _prior(self, name: str) -> Gamma:
+        value = getattr(self, name)
+        if isinstance(value, str) and value in self.PRIORS:
+            return self.PRIORS[value]
+        if isinstance(value, (tuple, list)) and len(value) == 2 and not isinstance(value, SpikeSlab):
+            concentration, rate = value
+            return Gamma(
+                check_scale(f"{name}.concentration", concentration),
+                check_scale(f"{name}.rate", rate),
+            )
+        others = ', "dirichlet", "spike-slab"' if name == "kernel_prior" else ""
+        raise ValueError(
+            f'`{name}` must be "nonsparse", "sparse"{others} or a Gamma(concentration, rate); got {shown(value)}.'
+        )
+
+    def _kernel_prior(self) -> Any:
+        value = self.kernel_prior
+        value = self.KERNEL_PRIORS.get(value, value) if isinstance(value, str) else value
+        if not isinstance(value, (Dirichlet, SpikeSlab)):
+            return self._prior("kernel_prior")
+        if self.inference != "nuts":
+            raise ValueError(
+                f'`kernel_prior` {value!r} has no closed-form updates: it needs inference="nuts"; '
+                f"got inference={self.inference!r}."
+            )
+        for field, entry in value._asdict().items():
+            listed = isinstance(entry, Sequence | np.ndarray) and not isinstance(entry, str | bytes)
+            values = list(entry) if listed else [entry]
+            real = all(isinstance(value, Real) and not isinstance(value, bool) for value in values)
+            entries = np.array(values if real else [np.nan], dtype=np.float64)
+            highest = 1.0 if field == "inclusion" else LARGEST
+            if not (entries.size and ((entries > SMALLEST) & (entries < highest)).all()):
+                limits = "strictly between 0 and 1" if field == "inclusion" else "positive and finite"
+                raise ValueError(f"`kernel_prior.{field}` must be {limits}; got {shown(entry)}.")
+        return value
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._loop_options()
+        self._check_init(self.init)
+        check_integer("n_init", self.n_init, low=1)
+
+    def _check_init(self, init: Any) -> None:
+        """Refuse what cannot be a start: whether a posterior fits the problem is seen when there is one."""
+        posteriors = init if type(init) is tuple else (init,)
+        is_word = isinstance(init, str) and init in ("mean", "random")
+        if not is_word and not (posteriors and all(map(_is_posterior, posteriors))):
+            raise ValueError(f'`init` must be "mean", "random" or a `posterior_`; got {shown(init)}.')
+
+    def _loop_options(self) -> LoopOptions:
+        check_choice("inference", self.inference, INFERENCES)
+        options = self._stopping_rule()
+        self._storage()
+        if self.missing_views == "integrate":
+            self._check_inference(
+                '`missing_views="integrate"`', ["vb"], "Or leave the incomplete samples out."
+            )
+        if self.nonnegative:
+            self._check_inference(
+                "`nonnegative=True`", ["vb"], 'kernel_prior="dirichlet" has positive weights.'
+            )
+        return options
+
+    def _stopping_rule(self) -> LoopOptions:
+        """Check what the closed form of all estimators has."""
+        check_choice("predictive", self.predictive, ("full", "paper"))
+        return LoopOptions(
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
+            accelerate=bool(self.accelerate),
+            backend=self._backend(self.backend),
+        )
+
+    def _storage(self) -> Storage:
+        """Check `storage` and `devices` against what the fit does with the kernels."""
+        check_choice("storage", self.storage, STORAGES)
+        backend = self._backend(self.backend)
+        is_closed_form = self.inference == "vb" and self.missing_views == "error"
+        for name, plain in (
+            ("storage", self.storage in ("auto", "dense")),
+            ("devices", self.devices is None),
+        ):
+            if not plain and not is_closed_form:
+                raise ValueError(
+                    f'`{name}` {getattr(self, name)!r} needs inference="vb" and missing_views="error"; got '
+                    f"inference={self.inference!r} and missing_views={self.missing_views!r}. Use "
+                    'storage="dense" and devices=None.'
+                )
+        if self.devices is not None:
+            self._check_devices(backend)
+        return Storage(
+            self.storage,
+            backend,
+            self.devices,
+            may_compress=is_closed_form and backend == "numpy",
+            announce=partial(announce, self.verbose > 0),
+        )
+
+    def _check_devices(self, backend: str) -> None:
+        """Refuse devices that do not exist, or that the fit would not use."""
+        if backend != "jax":
+            raise ValueError(
+                f'`devices` needs backend="jax"; got {self.devices!r} and backend={self.backend!r}.'
+            )
+        if self.storage in ("compressed", "float32"):
+            raise ValueError(
+                '`devices` hold kernels with storage="dense", or evaluate them with "streamed"; got '
+                f"{self.storage!r}."
+            )
+        from bayesmkl._utils.devices import resolve_devices
+
+        resolve_devices(self.devices)
+
+    def _check_inference(self, feature: str, allowed: Sequence[str], remedy: str) -> None:
+        """Refuse inferences that do not have a feature."""
+        if self.inference not in allowed:
+            *others, last = (f'"{name}"' for name in allowed)
+            raise ValueError(
+                f"{feature} needs inference={' or '.join(filter(None, [', '.join(others), last]))}; "
+                f"got inference={self.inference!r}. {remedy}"
+            )
+
+    def _sampler_options(self) -> SamplerOptions:
+        check_integer("n_steps", self.n_steps, low=1)
+        target = check_number("target_accept", self.target_accept, low=0.0)
+        if target >= 1.0:
+            raise ValueError(f"`target_accept` must be between 0 and 1; got {target:g}. 0.99 is the default.")
+        return SamplerOptions(
+            n_chains=check_integer("n_chains", self.n_chains, low=1),
+            n_warmup=check_integer("n_warmup", self.n_warmup, low=1),
+            n_draws=check_integer("n_draws", self.n_draws, low=10),
+            target_accept=target,
+            chain_method=check_choice("chain_method", self.chain_method, ("sequential", "vectorized")),
+        )
+
+    def _gram(self, stack: DenseStack) -> np.ndarray:
+        with np.errstate(over="ignore", invalid="ignore"):
+            gram = stack.gram()
+        if not np.isfinite(gram).all():
+            raise ValueError(f"`X`: the squares of the kernels overflow. {TOO_LARGE}")
+        return gram
+
+    # ------------------------------------------------------------------------------------------- inference
+
+    def _infer(self, algorithm: Any, problems: list[Any], inits: list[Any], labels: list[str]) -> list[Fit]:
+        """Find the posterior of every model; `labels` name them in progress reports."""
+        options, rng = self._loop_options(), self._rng()
+        if self.inference == "vb":
+            return [
+                variational_fit(result)
+                for result in self._raise_bounds(algorithm, problems, inits, options, rng, labels)
+            ]
+        fits: list[Fit] = []
+        for problem, init, label in zip(problems, inits, labels, strict=True):
+            fits.append(self._sample(algorithm, problem, init, rng, label))
+            if fits[-1].outcome is Outcome.INTERRUPTED and len(fits) < len(problems):
+                raise KeyboardInterrupt
+        return fits
+
+    def _sample(self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, label: str) -> Fit:
+        """Draw from the posterior of one model."""
+        options, sampler = self._loop_options(), self._sampler_options()
+        check_can_sample(problem.priors, self.inference)
+        _check_lengths(problem)
+        if self.inference == "svi":
+            n_steps = check_integer("n_steps", self.n_steps, low=1)
+            (start,) = self._raise_bounds(algorithm, [problem], [init], options, rng, [label])
+            with step_progress(self.verbose > 0, label, n_steps, "step") as report:
+                return run_svi(problem, n_steps, sampler.n_draws, rng, start.state, report)
+        run = run_nuts if self.inference == "nuts" else run_gibbs
+        total = sampler.n_warmup + sampler.n_draws
+        total *= sampler.n_chains if run is run_gibbs or sampler.chain_method == "sequential" else 1
+        with step_progress(self.verbose > 0, label, total, "step") as report:
+            return run(problem, sampler, rng, report)
+
+    def _raise_bounds(
+        self,
+        algorithm: Any,
+        problems: list[Any],
+        inits: list[Any],
+        options: LoopOptions,
+        rng: np.random.Generator,
+        labels: list[str],
+    ) -> list[LoopResult]:
+        """Run the closed-form loop from `n_init` starts for every problem and keep the highest bounds."""
+        runs = self._runs(algorithm, problems, inits, options, rng)
+        label = labels[0] if len(labels) == 1 else f"{len(labels)} models"
+        with step_progress(self.verbose > 0, label, options.max_iter, "sweep") as report:
+            on_sweep = None if report is None else lambda n, elbo: report(n, f"ELBO {elbo:.4f}")
+            results = self._maximize(algorithm, runs, options, on_sweep)
+        best = self._highest(results)
+        error = max(rounding_error(*pair) for pair in zip(problems, (r.state for r in best), strict=True))
+        if error > TOO_MUCH:
+            warn_user(TOO_MUCH_ROUNDING.format(type(self).__name__), KernelQualityWarning)
+        return best
+
+    def _runs(
+        self,
+        algorithm: Any,
+        problems: list[Any],
+        inits: list[Any],
+        options: LoopOptions,
+        rng: np.random.Generator,
+    ) -> list[tuple[Any, Any]]:
+        """Return pairs of a problem and a start, `n_init` of them for every problem.
+
+        With missing views kernels are centered first: there the second is what finds a start for a problem.
+        """
+        n_init = check_integer("n_init", self.n_init, low=1)
+        each = [[init] + ["random"] * (n_init - 1) for init in inits]
+        begin = partial(self._start, algorithm, rng=rng, options=options)
+        late = getattr(self, "missing_views", "error") == "integrate"
+        return [
+            (problem, partial(begin, init=init) if late else begin(problem, init=init))
+            for problem, own in zip(problems, each, strict=True)
+            for init in own
+        ]
+
+    def _highest(self, results: list[LoopResult]) -> list[LoopResult]:
+        """Return the run with the highest bound of every problem."""
+        if not all(np.isfinite(result.elbo_history[0]) for result in results):
+            raise ValueError(f"`X`: the first update of the posterior is not finite. {TOO_LARGE}")
+        return [
+            max(results[first : first + self.n_init], key=lambda result: result.elbo_history[-1])
+            for first in range(0, len(results), self.n_init)
+        ]
+
+    def _maximize(
+        self, algorithm: Any, runs: list[tuple[Any, Any]], options: LoopOptions, on_sweep: Any = None
+    ) -> list[LoopResult]:
+        """Run the loops of pairs of a problem and a start in one batch."""
+        if self.missing_views == "integrate":
+            return [fit_with_missing_views(algorithm, *run, options, on_sweep)[0] for run in runs]
+        problems, starts = zip(*runs, strict=True)
+        return maximize_elbo_batch(algorithm, list(problems), list(starts), options, on_sweep)
+
+    def _start(
+        self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, options: LoopOptions
+    ) -> Any:
+        """Carry that the loop starts from: deterministic, random, or a posterior given by the user."""
+        n_kernels, n_samples = problem.stack.n_kernels, problem.y.shape[-1]
+        if isinstance(init, str) and init in ("mean", "random"):
+            return algorithm.init(problem, self._initial_noise(n_samples, rng if init == "random" else None))
+        state_type = algorithm.STATE
+        if not isinstance(init, state_type):
+            raise ValueError(
+                f'`init` must be "mean", "random" or a {state_type.__name__} such as `posterior_`; got {init!r}.'
+            )
+        n_outputs, expected = problem.y.shape[:-1], (*problem.y.shape[:-1], n_kernels, n_samples)
+        if init.intermediate.mean.shape != expected:
+            shape = init.intermediate.mean.shape
+            outputs = f" and {n_outputs[0]} outputs" if n_outputs else ""
+            raise ValueError(
+                f"`init` must be a posterior over {n_kernels} kernels and {n_samples} samples{outputs}; got one over "
+                f"{shape[-2]} and {shape[-1]}{f' and {shape[0]}' if n_outputs else ''}."
+            )
+        if init.dual.mean.shape[-1] != problem.stack.n_train:
+            raise ValueError(
+                f"`init` must be a posterior with {problem.stack.n_train} sample weights, one per landmark or "
+                f"training sample; got one with {init.dual.mean.shape[-1]}."
+            )
+        return algorithm.carry(problem, init)
+
+    @staticmethod
+    def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
+        raise NotImplementedError
+
+    # --------------------------------------------------------------------------------------------- results
+
+    def _conclude(self, task: FitTask, fits: list[Fit]) -> None:
+        """Set the fitted attributes, and warn at most once."""
+        self._store(fits, task.stack, task.targets, len(task.problems) > 1)
+        self._warn(fits)
+
+    def _store(self, fits: list[Fit], stack: DenseStack, targets: np.ndarray, several: bool) -> None:
+        """Set the fitted attributes; with `several` one-versus-all models, each with a leading axis for them.
+
+        `targets` are set as they are given.
+        """
+        single = several or targets.ndim == 1
+        summaries = [self._summary(fit.posterior, stack, single) for fit in fits]
+        values: dict[str, Any] = {name: np.array([s[name] for s in summaries]) for name in summaries[0]}
+        values["n_iter_"] = np.array([fit.n_iter for fit in fits])
+        values["outcome_"] = tuple(fit.outcome for fit in fits)
+        values["posterior_"] = tuple(fit.posterior for fit in fits)
+        for name in ("elbo_history_", "elbo_", "sample_stats_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if fits[0].stats is not None:
+            values["sample_stats_"] = tuple(fit.stats for fit in fits)
+        if fits[0].elbo_history is not None:
+            histories = tuple(fit.elbo_history for fit in fits)
+            values["elbo_history_"] = histories
+            self.elbo_ = float(sum(history[-1] for history in histories if history is not None))
+        for name, value in values.items():
+            setattr(self, name, value if several else value[0])
+        self.target_ = targets
+        self.storage_, self.kernel_bytes_ = name_of(stack), int(stack.nbytes)
+        self.converged_ = all(fit.outcome.converged for fit in fits)
+
+    def _summary(self, posterior: Any, stack: DenseStack, single: bool) -> dict[str, Any]:
+        """Posterior moments of one model, of a `single` output or several, by the names of the attributes."""
+        shares: KernelShares
+        if isinstance(posterior, PosteriorDraws):
+            flat = posterior.flat()
+            shares = shares_of_draws(stack, flat)
+            mean, cov = flat.kernel_weights.mean(axis=0), np.atleast_2d(np.cov(flat.kernel_weights.T))
+            intercept, dual = flat.intercept.mean(axis=0), flat.dual.mean(axis=0)
+        else:
+            readout, n_outputs = posterior.readout, len(np.atleast_2d(posterior.dual.mean))
+            shares = kernel_shares(stack, posterior.dual, readout, self._rng())
+            mean, cov = readout.mean[n_outputs:], readout.cov[n_outputs:, n_outputs:]
+            intercept, dual = readout.mean[:n_outputs], np.atleast_2d(posterior.dual.mean)
+            if single:
+                intercept, dual = intercept[0], dual[0]
+        return {
+            "kernel_weights_": mean,
+            "kernel_weights_std_": np.sqrt(np.diag(cov)),
+            "kernel_weights_cov_": cov,
+            "kernel_shares_": shares.mean,
+            "kernel_shares_std_": shares.std,
+            "intercept_": intercept,
+            "dual_coef_": dual,
+        }
+
+    def _warn(self, fits: list[Fit]) -> None:
+        """Issue at most one ConvergenceWarning."""
+        if self.inference == "vb":
+            options = self._loop_options()
+            self._report([fit.outcome for fit in fits], options, max(fit.last_change for fit in fits))
+            return
+        message = self._sampling_message(fits)
+        if message is not None:
+            warn_user(f"{type(self).__name__} {message}", ConvergenceWarning)
+
+    def _sampling_message(self, fits: list[Fit]) -> str | None:
+        """Say what the worst run needs, or return None."""
+        outcomes = [fit.outcome for fit in fits]
+        if Outcome.INTERRUPTED in outcomes:
+            kept = next(fit for fit in fits if fit.outcome is Outcome.INTERRUPTED).posterior
+            return (
+                f"was interrupted and kept {kept.n_chains} chain(s) of {kept.n_draws} draws "
+                f"(asked: {self.n_chains} of {self.n_draws}). All results are those of the draws that were kept."
+            )
+        if Outcome.MAX_ITER in outcomes:
+            change = max(fit.last_change for fit in fits)
+            return (
+                f"stopped after n_steps={self.n_steps} while the ELBO still changed by {100 * change:.1f} %. "
+                "Increase `n_steps`."
+            )
+        agreements = [fit.agreement for fit in fits if fit.agreement is not None]
+        if Outcome.DIVERGING in outcomes:
+            return (
+                f"met divergent transitions in {100 * max(a.divergent for a in agreements):.1f} % of the draws: "
+                "parts of the posterior may be missing. Bring `target_accept` closer to one "
+                f"(it is {self.target_accept:g}) or increase `n_warmup`."
+            )
+        if Outcome.NOT_MIXED in outcomes:
+            rhat, ess = max(a.rhat for a in agreements), min(a.ess for a in agreements)
+            return (
+                "finished before its chains agreed on kernel shares and scores: the largest R-hat is "
+                f"{rhat:.3f} (at most {RHAT}), the smallest effective sample size {ess:.0f} (at least {ESS:.0f}). "
+                "Increase `n_draws`, or `n_warmup`."
+            )
+        return None

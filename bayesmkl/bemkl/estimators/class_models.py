@@ -1,0 +1,207 @@
+"""Class targets as BEMKL models, and class predictions from their posteriors.
+
+Three ways lead from several classes, or several labels, to models that `loop` can fit:
+
+* `OneVersusAll`: a binary model, with kernel weights of its own, for every row of the targets (`binary`);
+* `SharedWeights`: the same with one set of kernel weights for all rows (`multiclass`);
+* `CompetingClasses`: classes whose scores compete, by the multinomial probit likelihood (`multinomial`).
+
+Each of them knows its algorithm, its problems, the scores of new samples, and what follows from scores: moments, log
+odds of each class against the rest, and log probabilities of the classes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bayesmkl.bemkl.models import binary, multiclass, multinomial
+from bayesmkl.bemkl.models.absent_views import view_moments
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.reading.class_probabilities import (
+    ClassScores,
+    log_class_probabilities,
+    predict_class_scores,
+)
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.reading.predict import (
+    ScoreDraws,
+    ScoreMoments,
+    binary_log_odds,
+    log_probabilities,
+    predict_score,
+    predict_scores,
+    score_of_draws,
+)
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = [
+    "ClassModel",
+    "ClassSettings",
+    "CompetingClasses",
+    "OneVersusAll",
+    "SharedWeights",
+    "class_model_of",
+]
+
+Score = ScoreMoments | ScoreDraws
+
+
+class ClassSettings(NamedTuple):
+    """What the models of all classes have in common."""
+
+    sample_prior: Gamma
+    bias_prior: Gamma
+    kernel_prior: Any  # Gamma, or a prior on the weights themselves for NUTS
+    margin: float  # ν
+    intermediate_scale: float  # σ_g
+    missing_views: bool = False  # whether samples may lack views
+
+    @property
+    def likelihood(self) -> tuple[float, float]:
+        """ν and 1/σ_g², as the problems have them."""
+        return self.margin, self.intermediate_scale**-2
+
+
+class ClassModel(Protocol):
+    """What a classifier needs of a way from classes to models."""
+
+    def algorithm(self, settings: ClassSettings) -> Any:
+        """Return the module whose updates find the posterior."""
+
+    def problems(
+        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+    ) -> list[Any]:
+        """Return what is fitted, one problem per model."""
+
+    def scores(self, stack: DenseStack, posteriors: Any, settings: ClassSettings, rule: str) -> Any:
+        """Return the scores of the rows of `stack`."""
+
+    def moments(self, scores: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictive mean and standard deviation of scores, unit noise included, (n_rows, n_outputs)."""
+
+    def log_odds(self, scores: Any, margin: float) -> np.ndarray:
+        """Return log odds of each class or label against the rest, (n_rows, n_outputs)."""
+
+    def log_class_probabilities(self, scores: Any, margin: float) -> np.ndarray:
+        """Return log probabilities of more than two classes, (n_rows, n_classes)."""
+
+
+class OneVersusAll:
+    """A binary model with its own kernel weights for every class or label; one model for two classes.
+
+    Missing views are integrated over by the algorithm for several outputs, which is given one.
+    """
+
+    def algorithm(self, settings: ClassSettings) -> Any:
+        """Return `binary`, or what also knows missing views."""
+        return multiclass if settings.missing_views else binary
+
+    def problems(
+        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+    ) -> list[Any]:
+        """Return a problem for every row of the targets."""
+        if settings.missing_views:
+            return [_multiclass_problem(stack, gram, y[None], settings) for y in targets]
+        priors = binary.BinaryPriors(*settings[:3])
+        return [binary.BinaryProblem(stack, gram, y, priors, *settings.likelihood) for y in targets]
+
+    def scores(self, stack: DenseStack, posteriors: Any, settings: ClassSettings, rule: str) -> list[Score]:
+        """Return a score for every output of every posterior, of factors or of draws."""
+        return [score for posterior in posteriors for score in _scores(stack, posterior, settings, rule)]
+
+    def moments(self, scores: list[Score]) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictive mean and standard deviation of the scores."""
+        variance = [s.total_variance if isinstance(s, ScoreDraws) else 1.0 + s.variance for s in scores]
+        return np.stack([s.mean for s in scores], axis=1), np.sqrt(np.stack(variance, axis=1))
+
+    def log_odds(self, scores: list[Score], margin: float) -> np.ndarray:
+        """Return the log odds of each binary model."""
+        return np.stack([binary_log_odds(score, margin) for score in scores], axis=1)
+
+    def log_class_probabilities(self, scores: list[Score], margin: float) -> np.ndarray:
+        """Return the probabilities of the binary models, normalized to sum to one."""
+        log_p = np.stack([log_probabilities(score, margin)[:, 1] for score in scores], axis=1)
+        return log_p - logsumexp(log_p, axis=1, keepdims=True)
+
+
+class SharedWeights(OneVersusAll):
+    """Binary models with one set of kernel weights for all classes or labels."""
+
+    def algorithm(self, settings: ClassSettings) -> Any:
+        """Return `multiclass`."""
+        return multiclass
+
+    def problems(
+        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+    ) -> list[Any]:
+        """Return one problem over all rows of the targets."""
+        return [_multiclass_problem(stack, gram, targets, settings)]
+
+
+class CompetingClasses:
+    """Classes of which the one with the largest score is true: probabilities sum to one by themselves."""
+
+    def algorithm(self, settings: ClassSettings) -> Any:
+        """Return `multinomial`."""
+        return multinomial
+
+    def problems(
+        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+    ) -> list[Any]:
+        """Return one problem over all classes."""
+        priors = multinomial.MultinomialPriors(*settings[:3])
+        return [multinomial.MultinomialProblem(stack, gram, targets, priors, *settings.likelihood)]
+
+    def scores(self, stack: DenseStack, posteriors: Any, settings: ClassSettings, rule: str) -> ClassScores:
+        """Return the joint distribution of the scores of all classes."""
+        (posterior,) = posteriors
+        variance = settings.intermediate_scale**2
+        moments = view_moments(posterior)
+        return predict_class_scores(stack, posterior.dual, posterior.readout, variance, rule, moments=moments)
+
+    def moments(self, scores: ClassScores) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictive mean and standard deviation of the scores."""
+        common = scores.common.diagonal(axis1=1, axis2=2)
+        return scores.mean.T, np.sqrt(1.0 + scores.variance.T + common)
+
+    def log_odds(self, scores: ClassScores, margin: float) -> np.ndarray:
+        """Return the log odds of each class against all others together, finite however small these are."""
+        log_p = log_class_probabilities(scores, margin)
+        n_classes = log_p.shape[1]
+        others = np.stack([np.delete(log_p, c, axis=1) for c in range(n_classes)], axis=1)
+        return log_p - logsumexp(others, axis=2)
+
+    def log_class_probabilities(self, scores: ClassScores, margin: float) -> np.ndarray:
+        """Return the log probability that each class has the largest score."""
+        return log_class_probabilities(scores, margin)
+
+
+def _multiclass_problem(
+    stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+) -> Any:
+    priors = multiclass.MulticlassPriors(*settings[:3])
+    return multiclass.MulticlassProblem(stack, gram, targets, priors, *settings.likelihood)
+
+
+def _scores(stack: DenseStack, posterior: Any, settings: ClassSettings, rule: str) -> list[Score]:
+    """Return one score for each output of a posterior."""
+    variance = settings.intermediate_scale**2
+    if isinstance(posterior, PosteriorDraws):
+        outputs = posterior.outputs()
+        return [score_of_draws(stack, own, 1.0 / variance) for own in outputs]
+    if posterior.dual.mean.ndim == 1:
+        return [predict_score(stack, posterior.dual, posterior.readout, variance, rule)]
+    moments = view_moments(posterior)
+    return list(predict_scores(stack, posterior.dual, posterior.readout, variance, rule, moments=moments))
+
+
+def class_model_of(posterior: Any) -> ClassModel:
+    """Return the way that led to a posterior, or to a tuple of them."""
+    if isinstance(posterior, multinomial.MultinomialState):
+        return CompetingClasses()
+    has_outputs = isinstance(posterior, PosteriorDraws) and posterior.has_outputs
+    shared = has_outputs or isinstance(posterior, multiclass.MulticlassState)
+    return SharedWeights() if shared else OneVersusAll()

@@ -1,0 +1,578 @@
+"""BEMKL classification as a scikit-learn estimator: classes and labels, some of them missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+
+from bayesmkl._estimator import ClassTargets, class_targets
+from bayesmkl._utils.validation import check_choice, check_scale
+from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.estimators.class_models import (
+    ClassModel,
+    ClassSettings,
+    CompetingClasses,
+    OneVersusAll,
+    SharedWeights,
+    class_model_of,
+)
+from bayesmkl.bemkl.inference.loop import LoopOptions
+from bayesmkl.bemkl.inference.runs import Fit
+from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
+from bayesmkl.bemkl.reading.predict import log_probabilities
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["BEMKLClassifier"]
+
+HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
+CLASS_MODELS: dict[str, type] = {
+    "shared": SharedWeights,
+    "one-versus-all": OneVersusAll,
+    "multinomial": CompetingClasses,
+}
+
+
+class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
+    r"""Bayesian efficient multiple kernel learning for classification.
+
+    Every kernel maps a sample to an intermediate output with weights `a` over the training samples, shared by all
+    kernels; the kernel weights `e` combine these outputs to a score, and the label is the side of a margin on
+    which the score lies:
+
+    .. math:: g_{mi} \mid a \sim N(k_{mi}^\top a, \sigma_g^2), \qquad
+       f_i \mid b, e, g_i \sim N(e^\top g_i + b, 1), \qquad y_i f_i > \nu .
+
+    A variational posterior over all of them is found in closed-form updates [1]_.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    kernel_prior : {"nonsparse", "sparse"}, Gamma, "dirichlet", "spike-slab", Dirichlet or SpikeSlab
+        Prior on the precision of each kernel weight. "nonsparse", the default, is Gamma(concentration=1, rate=1),
+        "sparse" is Gamma(1e-10, 1e-10), which switches most kernels off; the samplers need a concentration of at
+        least 0.5. With ``inference="nuts"`` also a prior on the weights themselves: "dirichlet" (weights are
+        positive and sum to one) or "spike-slab" (each kernel is in or out).
+    sample_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Prior on the precision of each sample weight; "sparse" keeps few relevance samples.
+    bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Prior on the precision of the intercept.
+    margin : float, default=1.0
+        :math:`\nu \ge 0`. The paper leaves its value open.
+    intermediate_scale : float, default=1.0
+        :math:`\sigma_g`, standard deviation of the intermediate outputs; 1 in the paper.
+    multiclass : {"shared", "one-versus-all", "multinomial"}, default="shared"
+        With more than two classes: one model with a score per class, each against the rest, and one set of kernel
+        weights for all; or a model with its own kernel weights for every class; or one model in which the scores of
+        the classes compete (multinomial probit). The last two words also say whether the labels of a label matrix
+        share kernel weights. "shared" has no Gibbs sampler, "multinomial" none at all.
+    nonnegative : bool, default=False
+        Restrict the kernel weights to :math:`e \ge 0`. Closed form only.
+    unlabeled_label : label, default=None
+        Marks samples without a label in `y`, of which exactly two classes must have one. They take part in the fit:
+        their scores avoid the margin, so that the boundary lies where samples are rare. With None, every value of
+        `y` is a class. Closed form only.
+    missing_views : {"error", "integrate"}, default="error"
+        Whether samples may lack views: NaN in all columns of a view, or in the rows and columns of precomputed
+        kernels. "integrate" averages over what the kernels of a missing view may say. Closed form only.
+    predictive : {"full", "paper"}, default="full"
+        "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate
+        outputs out, as printed in §4.3. Of the closed form only: draws need no rule.
+    inference : {"vb", "nuts", "gibbs", "svi"}, default="vb"
+        How the posterior is found. "vb": the closed-form updates, fast, its predictions good and its intervals too
+        narrow. "nuts": Hamiltonian Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked
+        Gibbs sampling, exact in the limit as well, slower to forget where it was. "svi": a normal distribution
+        fitted to the collapsed model by stochastic gradients, starting from "vb"; do not read shares from it.
+    init : {"mean", "random"} or posterior, default="mean"
+        Where the updates start: at the mean of the paper's random start (so that results do not depend on the
+        order of samples or kernels), at a random start, or at a `posterior_` of the same samples and kernels.
+    n_init : int, default=1
+        Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept. The
+        bound can have several local maxima.
+    max_iter : int, default=1000
+        Most sweeps over all factors.
+    tol : float, default=1e-6
+        Stop when the relative change of the ELBO stays below this in three sweeps. With 0, all `max_iter`
+        sweeps are done; ``accelerate=False, tol=0, max_iter=200`` is the paper's loop.
+    accelerate : bool, default=True
+        Anderson acceleration between sweeps; the ELBO still never falls.
+    backend : {"auto", "numpy", "jax"}, default="auto"
+        Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
+    storage : {"auto", "dense", "compressed", "float32", "streamed"}, default="auto"
+        How training kernels are held in a closed-form fit. "dense": as they are. "compressed": as products of factors
+        where their rank is less than half of their size, to 1e-10 of an entry (square stacks). "float32": in single
+        precision, with sums in double precision; the posterior moves by about 1e-7. "streamed": never; every product
+        with them evaluates them anew, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that
+        compressed, where all samples are compared with each other; streamed where a bank with landmarks would need
+        more than half of the memory that is left. Predictions for many rows are streamed in any case; those of a
+        model with "compressed", given by name, go through its factors, which it keeps (and a file of it has).
+    devices : None, "all" or int, default=None
+        JAX devices over which the rows of the kernels are split, all of them or the first so many, for closed-form
+        fits with ``backend="jax"`` and storage "dense" or "streamed".
+    n_chains, n_warmup, n_draws : int, default=4, 1000, 1000
+        For "nuts" and "gibbs": chains, their steps before the first draw that counts, and draws of each. "svi" takes
+        `n_draws` draws from its result.
+    target_accept : float, default=0.99
+        For "nuts": acceptance rate that the step size aims at. Higher means fewer divergences and more work.
+    chain_method : {"sequential", "vectorized"}, default="sequential"
+        For "nuts": one chain after the other, or all in one batch, which pays on a GPU.
+    n_steps : int, default=10000
+        For "svi": steps of the optimizer.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    random_state : int, default=None
+        Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
+        a fixed seed.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels; of a label matrix the numbers of its columns. Under "one-versus-all" with more than two, a model is
+        fitted per class, and the attributes marked * get a leading axis of length n_classes (or are tuples of that
+        length). The attributes marked ** have this axis of classes however they are fitted.
+    kernel_shares_, kernel_shares_std_ : ndarray of shape (n_kernels,) *
+        Posterior mean and standard deviation of each kernel's part of the score, see `shares`: the numbers to
+        read first. Means sum to one.
+    kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,) *
+        Posterior mean and standard deviation of `e`: known up to a common sign with `dual_coef_`.
+    kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels) *
+        Posterior covariance of `e`.
+    intercept_ : float **
+        Posterior mean of `b`.
+    dual_coef_ : ndarray of shape (n_samples,) **
+        Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
+    elbo_ : float
+        Evidence lower bound in nats (summed over the one-versus-all models); "vb" and "svi" only.
+    elbo_history_ : ndarray of shape (n_iter_,) *
+        ELBO after every sweep ("vb"), or its mean over blocks of steps ("svi").
+    n_iter_ : int *
+        Sweeps, draws of each chain, or optimizer steps.
+    outcome_ : Outcome *
+        How the inference ended.
+    converged_ : bool
+        Whether `tol` was reached, or the chains agree, everywhere.
+    transduction_ : ndarray of shape (n_samples,)
+        Labels of all training samples, those of unlabeled ones predicted; only with `unlabeled_label`.
+    is_multilabel_ : bool
+        Whether `y` was a matrix of labels.
+    posterior_ : BinaryState, MulticlassState, MultinomialState or PosteriorDraws *
+        All factors of the variational posterior, or the draws of the other inferences: arrays of shape (n_chains,
+        n_draws, ...), in which of two mirror images (a, e) and (-a, -e) the one is kept whose kernel weights point
+        with the others (`draws`).
+    sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws) *
+        The sampler's own statistics (diverging, acceptance_rate, n_steps, energy for "nuts"; log_variational for
+        "svi"); not set by "vb".
+    target_ : ndarray of shape (n_samples,) **
+        Training labels as the model sees them, -1 and +1, and 0 for unlabeled samples.
+    storage_ : str
+        How training kernels were held: "dense", "compressed", "float32" or "streamed".
+    kernel_bytes_ : int
+        Bytes that they took.
+    present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
+        Which training samples have the view of each kernel, with ``missing_views="integrate"``; else None.
+    training_factors_ : object or None
+        The factors of "compressed" kernels of a bank, where predictions go through them.
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    See Also
+    --------
+    BEMKLRegressor : The same model of a real-valued target.
+
+    Notes
+    -----
+    Interrupting "nuts" or "gibbs" (Ctrl-C) ends the fit with the finished chains, or the finished draws of the first,
+    and a warning that says what was kept; before the first draws it raises KeyboardInterrupt as usual.
+
+    Under "nuts" and "gibbs" the raw score and raw weights have very heavy tails, as their scale is known only through
+    the priors: the standard deviations of `predict_latent` and `kernel_weights_std_` are then those of the draws, and
+    differ from run to run. Shares and probabilities do not.
+
+    One sweep costs :math:`O(PN^2 + N^3 + P^3 + P^2 N)` for `P` kernels and `N` samples; all kernels take
+    :math:`8PN^2` bytes. Variational posteriors are too narrow as a rule; the standard deviations are lower
+    bounds of the uncertainty rather than estimates of it.
+
+    References
+    ----------
+    .. [1] M. Gönen (2012), Bayesian efficient multiple kernel learning, ICML: several classes in §5.1,
+       semi-supervised learning in §5.2.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bayesmkl import BEMKLClassifier, KernelBank
+    >>> from bayesmkl.kernels import Gaussian, Linear
+    >>> X, y = load_iris(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)[50:]
+    >>> bank = KernelBank([Gaussian(width=1), Linear()], views={"sepal": [0, 1], "petal": [2, 3]})
+    >>> model = BEMKLClassifier(bank).fit(X, y[50:])
+    >>> print(dict(zip(model.kernel_names_, model.kernel_shares_.round(2).tolist())))
+    {...'linear · petal': ...}
+    >>> model.predict_proba(X[:2]).shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        kernel_prior: Any = "nonsparse",
+        sample_prior: Any = "nonsparse",
+        bias_prior: Any = "nonsparse",
+        margin: float = 1.0,
+        intermediate_scale: float = 1.0,
+        multiclass: str = "shared",
+        nonnegative: bool = False,
+        unlabeled_label: Any = None,
+        missing_views: str = "error",
+        predictive: str = "full",
+        inference: str = "vb",
+        init: Any = "mean",
+        n_init: int = 1,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        accelerate: bool = True,
+        backend: str = "auto",
+        storage: str = "auto",
+        devices: Any = None,
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int = 1000,
+        target_accept: float = 0.99,
+        chain_method: str = "sequential",
+        n_steps: int = 10000,
+        kernel_names: Any = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.kernel_prior = kernel_prior
+        self.sample_prior = sample_prior
+        self.bias_prior = bias_prior
+        self.margin = margin
+        self.intermediate_scale = intermediate_scale
+        self.multiclass = multiclass
+        self.nonnegative = nonnegative
+        self.unlabeled_label = unlabeled_label
+        self.missing_views = missing_views
+        self.predictive = predictive
+        self.inference = inference
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.accelerate = accelerate
+        self.backend = backend
+        self.storage = storage
+        self.devices = devices
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.target_accept = target_accept
+        self.chain_method = chain_method
+        self.n_steps = n_steps
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> BEMKLClassifier:
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Labels of at least two classes, each of at least two samples; or a matrix of 0 and 1 that says which
+            labels each sample has. With `unlabeled_label`, exactly two classes besides it.
+
+        Returns
+        -------
+        self : BEMKLClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `tol` was not reached, chains diverge or disagree, or a sampler was interrupted.
+        KernelQualityWarning
+            If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
+        """
+        stack, y = self._prepare(X, y)
+        task = self._task(stack, self._gram(stack), y)
+        self._conclude(task, self._infer(task.algorithm, task.problems, task.inits, task.labels))
+        return self
+
+    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+        """Validate parameters, then data; return the training kernels and the labels."""
+        self._check_parameters()  # first: a mistake in them costs no time
+        return self._fit_stack(X, y, multi_output=True)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._settings()
+        self._sampler_options()
+
+    def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
+        """Return the models of the classes in `y`."""
+        settings, labels = self._settings(), class_targets(y, self.unlabeled_label)
+        model = self._class_model(labels)
+        self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
+        problems = model.problems(stack, gram, labels.targets, settings)
+        names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
+        algorithm = model.algorithm(settings)
+        algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
+        targets = labels.targets[0] if len(labels.targets) == 1 else labels.targets
+        return FitTask(algorithm, problems, self._inits(len(problems)), names, stack, targets)
+
+    def _conclude(self, task: FitTask, fits: list[Fit]) -> None:
+        """Set the fitted attributes, labels of unlabeled samples among them, and warn at most once."""
+        self._store(fits, task.stack, task.targets, len(task.problems) > 1)
+        self._store_transduction(task.problems[0])
+        self._warn(fits)
+
+    def _settings(self) -> ClassSettings:
+        check_choice("multiclass", self.multiclass, tuple(CLASS_MODELS))
+        return ClassSettings(
+            self._prior("sample_prior"),
+            self._prior("bias_prior"),
+            self._kernel_prior(),
+            self._margin(),
+            check_scale("intermediate_scale", self.intermediate_scale),
+            self.missing_views == "integrate",
+        )
+
+    def _margin(self) -> float:
+        return check_scale("margin", self.margin, zero=True)
+
+    def _class_model(self, labels: ClassTargets) -> ClassModel:
+        """Choose how the classes become models, and refuse what does not go together."""
+        several = len(labels.targets) > 1
+        model: ClassModel = CLASS_MODELS[self.multiclass]() if several else OneVersusAll()
+        if labels.is_multilabel and isinstance(model, CompetingClasses):
+            raise ValueError(
+                '`multiclass` "multinomial" is for classes that exclude each other; `y` is a matrix of labels, of '
+                'which a sample may have several. Use "shared", or "one-versus-all" for separate kernel weights.'
+            )
+        if several and self.multiclass != "one-versus-all":
+            self._check_inference(
+                f'`multiclass` "{self.multiclass}"',
+                ["vb", "nuts", "svi"] if self.multiclass == "shared" else ["vb"],
+                'Use multiclass="one-versus-all" for a model of its own for every class.',
+            )
+        if (labels.targets == 0.0).any():
+            self._check_inference(
+                "`unlabeled_label` with unlabeled samples", ["vb"], "Or leave the unlabeled samples out."
+            )
+            if self.missing_views == "integrate":
+                raise ValueError(
+                    '`missing_views` "integrate" is not for samples without a label; got '
+                    f"`unlabeled_label`={self.unlabeled_label!r} and samples marked by it. Leave them out, or the "
+                    "samples that lack views."
+                )
+            if self.n_init > 1:
+                raise ValueError(
+                    f"`n_init` must be 1 with unlabeled samples; got {self.n_init}. The start is the posterior of "
+                    "the labeled ones; the highest ELBO often puts all unlabeled samples on one side."
+                )
+        return model
+
+    def _problems(self, stack: DenseStack) -> list[Any]:
+        """Return what the models of the last fit were fitted to."""
+        targets = np.atleast_2d(self.target_)
+        return class_model_of(self.posterior_).problems(stack, self._gram(stack), targets, self._settings())
+
+    def _inits(self, n_models: int) -> list[Any]:
+        if isinstance(self.init, tuple) and not hasattr(self.init, "_fields"):
+            if len(self.init) != n_models:
+                raise ValueError(
+                    f"`init` must hold one posterior per model ({n_models}); got {len(self.init)} of them."
+                )
+            return list(self.init)
+        return [self.init] * n_models
+
+    def _start(
+        self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, options: LoopOptions
+    ) -> Any:
+        """Start semi-supervised learning at the posterior of the labeled samples, everything else as ever."""
+        if not (isinstance(init, str) and (problem.y == 0.0).any()):
+            return super()._start(algorithm, problem, init, rng, options)
+        labeled = labeled_part(problem)
+        start = super()._start(algorithm, labeled, init, rng, options)
+        (first,) = self._maximize(algorithm, [(labeled, start)], options)
+        return start_from_labeled(problem, first.state)
+
+    @staticmethod
+    def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
+        """How far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
+        return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
+
+    def _store_transduction(self, problem: Any) -> None:
+        """Set the labels of the training samples, unlabeled ones included."""
+        self.__dict__.pop("transduction_", None)  # of an earlier fit
+        if self.unlabeled_label is not None:
+            positive = self.target_ > 0.0
+            if (self.target_ == 0.0).any():
+                positive = positive_probability(problem, self.posterior_) > 0.5
+            self.transduction_ = self.classes_[positive.astype(int)]
+
+    def _scores(self, X: Any) -> tuple[ClassModel, Any]:
+        """Return the way from classes to models, and what it says of the rows of `X`."""
+        stack, model = self._row_stack(X), class_model_of(self.posterior_)
+        posteriors = self.posterior_ if type(self.posterior_) is tuple else (self.posterior_,)
+        rule = check_choice("predictive", self.predictive, ("full", "paper"))
+        return model, model.scores(stack, posteriors, self._settings(), rule)
+
+    def predict_latent(self, X: Any, return_std: bool = False) -> Any:
+        """Predict the latent score `f` of new samples.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        return_std : bool, default=False
+            Also return standard deviations, the unit noise of `f` included.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes and for labels
+            Predictive mean.
+        std : ndarray of the same shape
+            Predictive standard deviation, if `return_std`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+            known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        model, scores = self._scores(X)
+        mean, std = (_squeeze(moment) for moment in model.moments(scores))
+        return (mean, std) if return_std else mean
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Log odds of each class against the rest, or of each label, given a score beyond the margin.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes and for labels
+            Positive for ``classes_[1]`` in the binary case. Finite where probabilities round to 0 and 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+            known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        model, scores = self._scores(X)
+        return _squeeze(model.log_odds(scores, self._margin()))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Predict class probabilities.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            In the order of `classes_`. Of labels, the probability that a sample has each of them. For more than two
+            classes, the probabilities of each class against the rest normalized to sum to one, or under "multinomial"
+            those of the model.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+            known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        model, scores = self._scores(X)
+        if self.is_multilabel_:
+            return expit(model.log_odds(scores, self._margin()))
+        if len(self.classes_) == 2:
+            return np.exp(log_probabilities(scores[0], self._margin()))
+        return np.exp(model.log_class_probabilities(scores, self._margin()))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the most probable class, or the labels that are more probable than not.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_labels) of 0 and 1
+            Labels from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+            known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        odds = self.decision_function(X)
+        if self.is_multilabel_:
+            return (odds > 0.0).astype(int)
+        return self.classes_[(odds > 0.0).astype(int) if odds.ndim == 1 else odds.argmax(axis=1)]
+
+
+def _squeeze(columns: np.ndarray) -> np.ndarray:
+    """Return the one column of a single model as a vector."""
+    return columns[:, 0] if columns.shape[1] == 1 else columns

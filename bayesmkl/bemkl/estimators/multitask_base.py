@@ -1,0 +1,313 @@
+"""Base of the multitask estimators: pooled samples as tasks, inference, summaries, results by task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bayesmkl._estimator import Storage
+from bayesmkl._utils.validation import check_choice
+from bayesmkl.bemkl.estimators.base import BaseBEMKL
+from bayesmkl.bemkl.estimators.task_table import TaskTable, codes_of
+from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, maximize_elbo
+from bayesmkl.bemkl.models import multitask
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian, PrecisionMoments
+from bayesmkl.bemkl.models.multitask import MultitaskPriors, MultitaskProblem, MultitaskState
+from bayesmkl.bemkl.reading.multitask_results import common_weights, observed_part
+from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
+from bayesmkl.bemkl.reading.shares import kernel_shares
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["BaseMultitask"]
+
+PREDICTIVE = ("full", "paper")
+RELATIONS = ("learned", "shared", "separate")
+# τ of shared weights: far above all that samples say of them, far below where rounding would show.
+SHARED = PrecisionMoments(1e12, float(np.log(1e12)))
+# Priors of τ by name. Weights are of order one or somewhat less, as the intermediate outputs are.
+TASK_PRIORS = {"close": Gamma(1.0, 0.3), "related": Gamma(1.0, 1.0), "careful": Gamma(1.0, 10.0)}
+# Attributes that separate tasks do not have.
+OF_COMMON = ("common_kernel_weights_", "common_kernel_weights_std_", "common_kernel_weights_cov_")
+OF_RELATION = (*OF_COMMON, "task_influence_", "task_spread_")
+
+
+class TaskFactors(NamedTuple):
+    """The posterior of one task."""
+
+    own: Any  # LabelState, TargetState, BinaryState or RegressionState: has q(a), and the precisions of regression
+    readout: Gaussian  # q(b_t, e_t)
+
+
+class BaseMultitask(BaseBEMKL):
+    """Fit related tasks on pooled samples, and report and predict them one by one.
+
+    Subclasses say what a task is (`_task_problem`), what its model is on its own (`_algorithm_alone`,
+    `_problem_alone`) and how uncertain an intermediate output is (`_intermediate_variance`).
+    """
+
+    _streams_rows = False  # tasks take their columns out of the kernels
+
+    inference = "vb"  # there is no other
+    relation: str
+    task_prior: Any
+    kernel_prior: Any
+    init: Any
+    posterior_: Any
+    n_iter_: Any
+    outcome_: Any
+    elbo_history_: Any
+    _algorithm_alone: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    # ------------------------------------------------------------------------------------------- parameters
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._priors_of_tasks()
+
+    def _priors_of_tasks(self) -> MultitaskPriors:
+        check_choice("relation", self.relation, RELATIONS)
+        task_prior, values = self._task_prior(), self._multitask_priors()
+        return values._replace(task=SHARED if self.relation == "shared" else task_prior)
+
+    def _loop_options(self) -> LoopOptions:
+        return self._stopping_rule()
+
+    def _storage(self) -> Storage:
+        """Hold the kernels in one dense array: tasks take their rows and columns out of it."""
+        return Storage()
+
+    def _task_prior(self) -> Gamma:
+        value = self.task_prior
+        if not isinstance(value, str):
+            value = (
+                self._prior("task_prior") if isinstance(value, (tuple, list)) and len(value) == 2 else None
+            )
+        value = TASK_PRIORS.get(value) if isinstance(value, str) else value
+        if value is None:
+            raise ValueError(
+                '`task_prior` must be "close", "related", "careful" or a Gamma(concentration, rate); '
+                f"got {self.task_prior!r}."
+            )
+        return value
+
+    def _kernel_prior(self) -> Gamma:
+        """Return the prior, which must have closed-form updates; all tasks together can tell which views to leave."""
+        value = self.kernel_prior
+        if isinstance(value, str) and value == "auto":
+            return self.PRIORS["nonsparse" if self.relation == "separate" else "sparse"]
+        if isinstance(value, (Dirichlet, SpikeSlab)) or (isinstance(value, str) and value not in self.PRIORS):
+            raise ValueError(
+                '`kernel_prior` must be "auto", "nonsparse", "sparse" or a Gamma(concentration, rate); '
+                f"got {value!r}."
+            )
+        return self._prior("kernel_prior")
+
+    def _multitask_priors(self) -> MultitaskPriors:
+        return MultitaskPriors(
+            sample=self._prior("sample_prior"),
+            intercept=self._prior("bias_prior"),
+            kernel=self._kernel_prior(),
+        )
+
+    # -------------------------------------------------------------------------------------------- inference
+
+    def _fit_tasks(self, X: Any, table: TaskTable, targets: list[np.ndarray]) -> None:
+        """Learn all tasks, from targets as the model sees them, and set the fitted attributes."""
+        priors = self._priors_of_tasks()
+        stack, _ = self._fit_stack(X, np.zeros(len(table.present)))
+        self.tasks_, self.task_samples_, self._is_single = table.names, tuple(table.samples), table.is_single
+        tasks = []
+        for column, y in zip(table.present.T, targets, strict=True):
+            part = stack if column.all() else observed_part(stack, column, self._has_landmarks)
+            tasks.append(self._task_problem(part, self._gram(part), y))
+        for name in OF_RELATION:
+            if hasattr(self, name):
+                delattr(self, name)
+        if self.relation == "separate":
+            self._fit_separately(tasks, priors)
+        else:
+            self._fit_together(MultitaskProblem(tuple(tasks), priors))
+        self._summarize(tasks, stack.n_rows, stack.n_train)
+
+    def _fit_together(self, problem: MultitaskProblem) -> None:
+        (result,) = self._best_of_starts(multitask, [problem], [self.init])
+        self.posterior_, self.n_iter_, self.outcome_ = result.state, result.n_iter, result.outcome
+        self.elbo_history_, self.elbo_ = result.elbo_history, float(result.elbo_history[-1])
+        common = common_weights(problem, result.state)
+        self.common_kernel_weights_, self.common_kernel_weights_cov_ = common.mean, common.cov
+        self.common_kernel_weights_std_ = common.std
+        self.task_influence_ = common.influence
+        self.task_spread_ = common.spread if self.relation == "learned" else 0.0
+
+    def _fit_separately(self, tasks: list[Any], priors: MultitaskPriors) -> None:
+        is_one = not isinstance(self.init, (tuple, list)) or hasattr(self.init, "_fields")
+        inits = [self.init] * len(tasks) if is_one else list(self.init)
+        if len(inits) != len(tasks):
+            raise ValueError(
+                f"`init` must hold one posterior per task ({len(tasks)}); got {len(inits)} of them."
+            )
+        problems = [self._problem_alone(task, priors) for task in tasks]
+        results = self._best_of_starts(self._algorithm_alone, problems, inits)
+        self.posterior_ = tuple(result.state for result in results)
+        self.n_iter_ = np.array([result.n_iter for result in results])
+        self.outcome_ = tuple(result.outcome for result in results)
+        self.elbo_history_ = tuple(result.elbo_history for result in results)
+        self.elbo_ = float(sum(result.elbo_history[-1] for result in results))
+
+    def _best_of_starts(self, algorithm: Any, problems: list[Any], inits: list[Any]) -> list[LoopResult]:
+        """Raise the bounds of all problems, and warn once if some did not converge."""
+        options = self._loop_options()
+        labels = ["tasks"] if len(problems) == 1 else [f"task {name}" for name in self.tasks_]
+        results = self._raise_bounds(algorithm, problems, inits, options, self._rng(), labels)
+        outcomes = [result.outcome for result in results]
+        self.converged_ = all(outcome.converged for outcome in outcomes)
+        self._report(outcomes, options, max(result.last_change for result in results))
+        return results
+
+    def _maximize(
+        self, algorithm: Any, runs: list[tuple[Any, Any]], options: LoopOptions, on_sweep: Any = None
+    ) -> list[LoopResult]:
+        """Run the loops one after the other: tasks differ in size."""
+        return [maximize_elbo(algorithm, *run, options, on_sweep) for run in runs]
+
+    def _start(
+        self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, options: LoopOptions
+    ) -> Any:
+        """Carry that the loop starts from; of all tasks, or of one as in the models of one task."""
+        if not isinstance(problem, MultitaskProblem):
+            return super()._start(algorithm, problem, init, rng, options)
+        if isinstance(init, str) and init in ("mean", "random"):
+            given = rng if init == "random" else None
+            noise = [self._initial_noise(len(task.y), given) for task in problem.tasks]
+            return multitask.init(problem, np.concatenate(noise))
+        if not isinstance(init, MultitaskState):
+            raise ValueError(
+                f'`init` must be "mean", "random" or a MultitaskState such as `posterior_`; got {init!r}.'
+            )
+        expected = [(task.stack.n_kernels, len(task.y)) for task in problem.tasks]
+        found = [one.intermediate.mean.shape for one in init.tasks]
+        if found != expected:
+            raise ValueError(
+                f"`init` must be a posterior of tasks with (n_kernels, n_samples) of {expected}; got one of {found}."
+            )
+        return multitask.carry(problem, init)
+
+    # ---------------------------------------------------------------------------------------------- results
+
+    def _factors(self) -> Iterator[TaskFactors]:
+        """Return the posterior of every task."""
+        if isinstance(self.posterior_, MultitaskState):
+            pairs = zip(self.posterior_.tasks, self.posterior_.readout.marginals, strict=True)
+            return (TaskFactors(own, readout) for own, readout in pairs)
+        return (TaskFactors(state, state.readout) for state in self.posterior_)
+
+    def _summarize(self, tasks: list[Any], n_samples: int, n_basis: int) -> None:
+        """Set the posterior moments of every task."""
+        rng, factors = self._rng(), list(self._factors())
+        shares = [
+            kernel_shares(task.stack, one.own.dual, one.readout, rng)
+            for task, one in zip(tasks, factors, strict=True)
+        ]
+        self.kernel_shares_ = np.array([share.mean for share in shares])
+        self.kernel_shares_std_ = np.array([share.std for share in shares])
+        self.intercept_ = np.array([one.readout.mean[0] for one in factors])
+        self.kernel_weights_ = np.array([one.readout.mean[1:] for one in factors])
+        self.kernel_weights_cov_ = np.array([one.readout.cov[1:, 1:] for one in factors])
+        self.kernel_weights_std_ = np.sqrt(self.kernel_weights_cov_.diagonal(axis1=1, axis2=2))
+        self.dual_coef_ = np.zeros((len(tasks), n_basis))
+        self.target_ = np.full((len(tasks), n_samples), np.nan)
+        for t, (task, one, rows) in enumerate(zip(tasks, factors, self.task_samples_, strict=True)):
+            basis = slice(None) if self._has_landmarks else rows
+            self.dual_coef_[t, basis], self.target_[t, rows] = one.own.dual.mean, task.y
+
+    # ------------------------------------------------------------------------------------------ predictions
+
+    def _scores(self, X: Any, tasks: Any) -> list[tuple[int, np.ndarray, TaskFactors, ScoreMoments]]:
+        """Score rows in the tasks asked for: the task, its rows, its posterior and their scores."""
+        rule, stack = check_choice("predictive", self.predictive, PREDICTIVE), self._row_stack(X)
+        every = np.arange(stack.n_rows)
+        codes = None if tasks is None else codes_of(tasks, self.tasks_, stack.n_rows)
+        scores = []
+        for t, (one, columns) in enumerate(zip(self._factors(), self.task_samples_, strict=True)):
+            rows = every if codes is None else np.flatnonzero(codes == t)
+            if len(rows):
+                part = stack if codes is None else stack.rows(rows)
+                if len(columns) < stack.n_train and not self._has_landmarks:
+                    part = DenseStack(np.ascontiguousarray(part.columns(columns)))
+                variance = self._intermediate_variance(one.own)
+                score = predict_score(part, one.own.dual, one.readout, variance, rule)
+                scores.append((t, rows, one, score))
+        return scores
+
+    def _by_row(
+        self,
+        X: Any,
+        tasks: Any,
+        value_of: Callable[[int, TaskFactors, ScoreMoments], np.ndarray],
+    ) -> Any:
+        """Evaluate `value_of` on the rows of every task.
+
+        Returns
+        -------
+        list of ndarray of shape (n_rows, ...), one per task, or one such array if `tasks` names the task of every
+        row or the model has a single task
+        """
+        scores = self._scores(X, tasks)
+        values = [value_of(t, one, score) for t, _, one, score in scores]
+        if tasks is None:
+            return values[0] if self._is_single else values
+        whole = np.empty((sum(map(len, values)), *values[0].shape[1:]), dtype=_common_type(values))
+        for (_, rows, *_), value in zip(scores, values, strict=True):
+            whole[rows] = value
+        return whole
+
+    def _by_column(
+        self,
+        X: Any,
+        tasks: Any,
+        value_of: Callable[[int, TaskFactors, ScoreMoments], np.ndarray],
+    ) -> np.ndarray:
+        """Evaluate as `_by_row` does, the tasks in columns."""
+        values = self._by_row(X, tasks, value_of)
+        if isinstance(values, np.ndarray):
+            return values
+        return np.stack([value.astype(_common_type(values), copy=False) for value in values], axis=1)
+
+    # --------------------------------------------------------------------------------------------- scoring
+
+    def _mean_score(
+        self, X: Any, y: Any, tasks: Any, table: TaskTable, metric: Callable[..., float], weight: Any = None
+    ) -> float:
+        """Average `metric` over the tasks that `table`, made of `y`, has at least two values of."""
+        check_is_fitted(self, "tasks_")
+        names = getattr(y, "columns", table.names if tasks is not None else self.tasks_)
+        if tasks is None and (len(table.names) != len(self.tasks_) or list(names) != self.tasks_.tolist()):
+            raise ValueError(
+                f"`y` must have a column for each of the {len(self.tasks_)} tasks of the model, in their order, or "
+                f"`tasks` must name the task of every row; got {len(table.names)} column(s), {list(names)[:5]}."
+            )
+        predicted, scores = self.predict(X, tasks=tasks), []
+        for t, rows in enumerate(table.samples):
+            if len(rows) >= 2:
+                truth = np.array(table.values[rows, t].tolist())
+                found = predicted[rows] if predicted.ndim == 1 else predicted[rows, t]
+                own = None if weight is None else np.asarray(weight)[rows]
+                scores.append(metric(truth, np.array(found.tolist()), sample_weight=own))
+        if not scores:
+            raise ValueError("`y` must hold at least two values of some task to score; got fewer.")
+        return float(np.mean(scores))
+
+
+def _common_type(values: list[np.ndarray]) -> np.dtype:
+    """Type that holds the results of all tasks; labels of different kinds stay what they are, as objects."""
+    kinds = {value.dtype.kind for value in values}
+    return np.result_type(*values) if len(kinds) == 1 or kinds <= set("iuf") else np.dtype(object)

@@ -1,0 +1,379 @@
+"""BEMKL regression as a scikit-learn estimator, of one target or several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from bayesmkl._utils.validation import check_choice
+from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.models import multioutput, regression
+from bayesmkl.bemkl.models.absent_views import view_moments
+from bayesmkl.bemkl.models.nonnegative import nonnegative
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.reading.predict import (
+    ScoreDraws,
+    ScoreMoments,
+    predict_score,
+    predict_scores,
+    score_of_draws,
+)
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["BEMKLRegressor"]
+
+
+class BEMKLRegressor(RegressorMixin, BaseBEMKL):
+    r"""Bayesian efficient multiple kernel learning for regression.
+
+    As `BEMKLClassifier`, with the target in the place of the score and both noise precisions learned:
+
+    .. math:: g_{mi} \mid a \sim N(k_{mi}^\top a, 1/\upsilon), \qquad
+       y_i \mid b, e, g_i \sim N(e^\top g_i + b, 1/\varepsilon) .
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        As in `BEMKLClassifier`.
+    kernel_prior, sample_prior, bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Priors on the precisions of kernel weights, sample weights and intercept.
+    intermediate_prior, noise_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Priors on the precisions :math:`\upsilon` of the intermediate outputs and :math:`\varepsilon` of the target.
+    normalize_y : bool, default=True
+        Standardize the target first, so that priors mean the same whatever its units. Predictions are in the
+        original units; weights, `posterior_` and `elbo_` are those of the standardized target.
+    nonnegative : bool, default=False
+        Restrict the kernel weights to :math:`e \ge 0`. Closed form only.
+    missing_views : {"error", "integrate"}, default="error"
+        Whether samples may lack views, as in `BEMKLClassifier`. Closed form only.
+    predictive : {"full", "paper"}, default="full"
+        "full" carries all of the posterior into the predictive standard deviation; "paper" leaves the variance of
+        the intermediate outputs out, and its intervals are too narrow. Of the closed form only.
+    inference : {"vb", "nuts", "gibbs", "svi"}, default="vb"
+        How the posterior is found, as in `BEMKLClassifier`.
+    init : {"mean", "random"} or posterior, default="mean"
+        Where the closed-form updates start.
+    n_init : int, default=1
+        Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept.
+    max_iter : int, default=1000
+        Most sweeps over all factors.
+    tol : float, default=1e-6
+        Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
+    accelerate : bool, default=True
+        Anderson acceleration between sweeps; the ELBO still never falls.
+    backend : {"auto", "numpy", "jax"}, default="auto"
+        Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
+    storage : {"auto", "dense", "compressed", "float32", "streamed"}, default="auto"
+        How training kernels are held in a closed-form fit. "dense": as they are. "compressed": as products of factors
+        where their rank is less than half of their size, to 1e-10 of an entry (square stacks). "float32": in single
+        precision, with sums in double precision; the posterior moves by about 1e-7. "streamed": never; every product
+        with them evaluates them anew, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that
+        compressed, where all samples are compared with each other; streamed where a bank with landmarks would need
+        more than half of the memory that is left. Predictions for many rows are streamed in any case; those of a
+        model with "compressed", given by name, go through its factors, which it keeps (and a file of it has).
+    devices : None, "all" or int, default=None
+        JAX devices over which the rows of the kernels are split, all of them or the first so many, for closed-form
+        fits with ``backend="jax"`` and storage "dense" or "streamed".
+    n_chains, n_warmup, n_draws : int, default=4, 1000, 1000
+        For "nuts" and "gibbs": chains, their steps before the first draw that counts, and draws of each. "svi" takes
+        `n_draws` draws from its result.
+    target_accept : float, default=0.99
+        For "nuts": acceptance rate that the step size aims at, between 0 and 1.
+    chain_method : {"sequential", "vectorized"}, default="sequential"
+        For "nuts": one chain after the other, or all in one batch.
+    n_steps : int, default=10000
+        For "svi": steps of the optimizer.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    random_state : int, default=None
+        Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
+        a fixed seed.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    kernel_shares_, kernel_shares_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of each kernel's part of the score; means sum to one.
+    kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of `e`.
+    kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels)
+        Posterior covariance of `e`.
+    intercept_ : float, or ndarray of shape (n_outputs,)
+        Posterior mean of `b`.
+    dual_coef_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
+        Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
+    y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,)
+        Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`).
+    elbo_ : float
+        Evidence lower bound in nats; "vb" and "svi" only.
+    elbo_history_ : ndarray of shape (n_iter_,)
+        ELBO after every sweep ("vb"), or its mean over blocks of steps ("svi").
+    n_iter_ : int
+        Sweeps, draws of each chain, or optimizer steps.
+    outcome_ : Outcome
+        How the inference ended.
+    converged_ : bool
+        Whether `tol` was reached, or the chains agree.
+    posterior_ : RegressionState, MultioutputState or PosteriorDraws
+        All factors of the variational posterior, or the draws of the other inferences, of shape (n_chains, n_draws,
+        ...).
+    sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws)
+        The sampler's own statistics; not set by "vb".
+    target_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
+        The standardized training target.
+    storage_ : str
+        How training kernels were held: "dense", "compressed", "float32" or "streamed".
+    kernel_bytes_ : int
+        Bytes that they took.
+    present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
+        Which training samples have the view of each kernel, with ``missing_views="integrate"``; else None.
+    training_factors_ : object or None
+        The factors of "compressed" kernels of a bank, where predictions go through them.
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    See Also
+    --------
+    BEMKLClassifier : The model of the paper.
+
+    References
+    ----------
+    .. [1] M. Gönen (2012), Bayesian efficient multiple kernel learning, ICML, §3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
+    >>> from bayesmkl.kernels import Gaussian, Linear
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 2))
+    >>> y = 3.0 * X[:, 0] + rng.normal(scale=0.1, size=80)
+    >>> bank = KernelBank([Linear(), Gaussian(width=1)], normalize="trace")
+    >>> model = BEMKLRegressor(bank).fit(X, y)
+    >>> mean, std = model.predict([[1.0, 0.0]], return_std=True)
+    >>> bool(abs(mean[0] - 3.0) < 0.2), mean.shape, std.shape
+    (True, (1,), (1,))
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        kernel_prior: Any = "nonsparse",
+        sample_prior: Any = "nonsparse",
+        bias_prior: Any = "nonsparse",
+        intermediate_prior: Any = "nonsparse",
+        noise_prior: Any = "nonsparse",
+        normalize_y: bool = True,
+        nonnegative: bool = False,
+        missing_views: str = "error",
+        predictive: str = "full",
+        inference: str = "vb",
+        init: Any = "mean",
+        n_init: int = 1,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        accelerate: bool = True,
+        backend: str = "auto",
+        storage: str = "auto",
+        devices: Any = None,
+        n_chains: int = 4,
+        n_warmup: int = 1000,
+        n_draws: int = 1000,
+        target_accept: float = 0.99,
+        chain_method: str = "sequential",
+        n_steps: int = 10000,
+        kernel_names: Any = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.kernel_prior = kernel_prior
+        self.sample_prior = sample_prior
+        self.bias_prior = bias_prior
+        self.intermediate_prior = intermediate_prior
+        self.noise_prior = noise_prior
+        self.normalize_y = normalize_y
+        self.nonnegative = nonnegative
+        self.missing_views = missing_views
+        self.predictive = predictive
+        self.inference = inference
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.accelerate = accelerate
+        self.backend = backend
+        self.storage = storage
+        self.devices = devices
+        self.n_chains = n_chains
+        self.n_warmup = n_warmup
+        self.n_draws = n_draws
+        self.target_accept = target_accept
+        self.chain_method = chain_method
+        self.n_steps = n_steps
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> BEMKLRegressor:
+        """Fit the posterior.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets. Several share the kernel weights.
+
+        Returns
+        -------
+        self : BEMKLRegressor
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If `tol` was not reached, chains diverge or disagree, or a sampler was interrupted.
+        KernelQualityWarning
+            If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
+        """
+        stack, y = self._prepare(X, y)
+        task = self._task(stack, self._gram(stack), y)
+        self._conclude(task, self._infer(task.algorithm, task.problems, task.inits, task.labels))
+        return self
+
+    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+        """Validate parameters, then data; return the training kernels and the targets."""
+        self._check_parameters()  # first: a mistake in them costs no time
+        return self._fit_stack(X, y, y_numeric=True, multi_output=True)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._priors()
+        self._sampler_options()
+
+    def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
+        """Return the model of the targets in `y`."""
+        self.y_mean_, self.y_scale_ = _location_and_scale(y, self.normalize_y)
+        targets = ((y - self.y_mean_) / self.y_scale_).T
+        if y.ndim == 2:
+            self._check_inference(
+                "`y` with several columns", ["vb", "nuts", "svi"], "Or fit a model for every column."
+            )
+        problem = self._problem(stack, gram, targets, self._priors())
+        algorithm = multioutput if isinstance(problem, multioutput.MultioutputProblem) else regression
+        algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
+        return FitTask(algorithm, [problem], [self.init], ["regression"], stack, targets)
+
+    def _priors(self) -> regression.RegressionPriors:
+        sample, bias = self._prior("sample_prior"), self._prior("bias_prior")
+        intermediate, noise = self._prior("intermediate_prior"), self._prior("noise_prior")
+        return regression.RegressionPriors(sample, bias, self._kernel_prior(), intermediate, noise)
+
+    def _problems(self, stack: DenseStack) -> list[Any]:
+        """Return what the model of the last fit was fitted to."""
+        return [self._problem(stack, self._gram(stack), self.target_, self._priors())]
+
+    def _problem(self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, priors: Any) -> Any:
+        """Return the problem of one target, (n_samples,), or of several, (n_outputs, n_samples).
+
+        Missing views are integrated over by the algorithm for several targets, which is given one.
+        """
+        if targets.ndim == 1 and self.missing_views == "error":
+            return regression.RegressionProblem(stack, gram, targets, priors)
+        own = multioutput.MultioutputPriors(*priors)
+        return multioutput.MultioutputProblem(stack, gram, np.atleast_2d(targets), own)
+
+    @staticmethod
+    def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
+        """Return what is added to the starting intermediate outputs: N(0, 1), or its mean."""
+        return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        return_std : bool, default=False
+            Also return standard deviations of the target, its noise included.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+            Predictive mean, in the units of the target.
+        std : ndarray of the same shape
+            Predictive standard deviation, if `return_std`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+            known.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        scores, noise = self._scores(self._row_stack(X))
+        mean = self.y_mean_ + self.y_scale_ * self._shaped([score.mean for score in scores])
+        if not return_std:
+            return mean
+        variance = [
+            score.total_variance if isinstance(score, ScoreDraws) else own + score.variance
+            for score, own in zip(scores, noise, strict=True)
+        ]
+        return mean, self.y_scale_ * np.sqrt(self._shaped(variance))
+
+    def _scores(self, stack: DenseStack) -> tuple[list[ScoreMoments | ScoreDraws], np.ndarray]:
+        """Return the score of every output for the rows of `stack`, and the variance of its noise."""
+        rule, posterior = check_choice("predictive", self.predictive, ("full", "paper")), self.posterior_
+        if isinstance(posterior, PosteriorDraws):
+            outputs = posterior.outputs()  # draws have their noise in them
+            return [score_of_draws(stack, own) for own in outputs], np.zeros(len(outputs))
+        noise = posterior.noise_precision
+        own = np.atleast_1d(noise.mean_reciprocal if rule == "full" else 1.0 / noise.mean)
+        variance = posterior.intermediate_precision.mean_reciprocal
+        if posterior.dual.mean.ndim == 1:
+            return [predict_score(stack, posterior.dual, posterior.readout, float(variance), rule)], own
+        moments = view_moments(posterior)
+        return list(
+            predict_scores(stack, posterior.dual, posterior.readout, variance, rule, moments=moments)
+        ), own
+
+    def _shaped(self, columns: list[np.ndarray]) -> np.ndarray:
+        """Put predictions of all outputs side by side, or return the one of a single target."""
+        return columns[0] if self.target_.ndim == 1 else np.stack(columns, axis=1)
+
+
+def _location_and_scale(y: np.ndarray, normalize: bool) -> tuple[Any, Any]:
+    """Mean and standard deviation of every target: 0 and 1 where it is not standardized, 1 where it is constant."""
+    scale = y.std(axis=0) if normalize else np.ones(y.shape[1:])
+    mean, scale = y.mean(axis=0) if normalize else np.zeros(y.shape[1:]), np.where(scale > 0.0, scale, 1.0)
+    return (float(mean), float(scale)) if y.ndim == 1 else (mean, scale)

@@ -1,0 +1,1 @@
+"""Inference for any BEMKL model: the variational loop, Gibbs sampling, NUTS and SVI."""

@@ -1,0 +1,264 @@
+"""The one loop that raises the bound of any BEMKL model to its maximum, plain or accelerated.
+
+An algorithm is a module with ``sweep(problem, start) -> (state, elbo)``, ``carry(problem, state) -> start`` and, for
+the acceleration, ``COORDINATES`` and ``scales(state)``, one per field of the carry: scales of what the coordinates
+measure. The plain loop is the paper's: sweep after sweep. The accelerated one starts every sweep from an Anderson
+extrapolation of the last ones and keeps it only if the bound does not fall; otherwise it forgets all but the last and
+takes the plain sweep. Coordinate ascent and this rule together keep the bound monotone.
+
+`ascend` is the loop without its sweeps: it says where the next one starts and is told what it found. So the same
+loop serves one model (`maximize_elbo`) and several that are swept together (`batch`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from bayesmkl._numerics import acceleration
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl.bemkl.inference.padding import pad_problems
+
+__all__ = [
+    "Algorithm",
+    "LoopOptions",
+    "LoopResult",
+    "OnSweep",
+    "Views",
+    "advance",
+    "ascend",
+    "largest_dimension",
+    "maximize_elbo",
+]
+
+# A plain sweep may lose this much to rounding, relative to the bound, before the loop gives up.
+ROUNDING = 1e-9
+# Sweeps in a row that must gain less than the tolerance: after a rejected extrapolation the next two sweeps are
+# plain ones, whose gain says nothing about the distance to the optimum.
+PATIENCE = 3
+
+
+class Algorithm(Protocol):
+    """What the loop needs of an algorithm module."""
+
+    COORDINATES: Any  # one Coordinate per field of the carry
+    STATE: type  # of the posterior factors
+
+    @staticmethod
+    def sweep(problem: Any, start: Any) -> tuple[Any, Any]: ...  # noqa: D102
+    @staticmethod
+    def carry(problem: Any, state: Any) -> Any: ...  # noqa: D102
+    @staticmethod
+    def scales(state: Any) -> Any: ...  # noqa: D102
+
+
+class LoopOptions(NamedTuple):
+    """Stopping rule and acceleration.
+
+    `tol` is the relative change of the ELBO; 0 runs all `max_iter` sweeps, as the paper does with 200.
+    `depth` is the number of past differences that are mixed.
+    """
+
+    max_iter: int = 1000
+    tol: float = 1e-6
+    accelerate: bool = True
+    depth: int = 20
+    backend: str = "numpy"
+
+
+class LoopResult(NamedTuple):
+    """Posterior factors, the bound after every sweep (never falling), how many sweeps, and why they ended."""
+
+    state: Any
+    elbo_history: np.ndarray
+    n_iter: int
+    n_rejected: int
+    outcome: Outcome
+
+    @property
+    def last_change(self) -> float:
+        """Largest relative change of the bound over the last sweeps."""
+        last = self.elbo_history[-PATIENCE - 1 :]
+        return float(np.max(np.diff(last), initial=0.0) / abs(last[-1]))
+
+
+class Views(NamedTuple):
+    """What the loop reads of a state, in NumPy arrays."""
+
+    carry: Callable[[Any], Any]
+    scales: Callable[[Any], Any]
+    final: Callable[[Any], Any]  # the state that is returned
+    coordinates: Any
+
+
+# Yields where the next sweep starts, is sent the state and the bound that it found, returns the result.
+Ascent = Generator[Any, tuple[Any, float], LoopResult]
+OnSweep = Callable[[int, float], None]
+
+
+def maximize_elbo(
+    algorithm: Algorithm, problem: Any, start: Any, options: LoopOptions, on_sweep: OnSweep | None = None
+) -> LoopResult:
+    """Run `algorithm` on `problem` from the carry `start`.
+
+    Parameters
+    ----------
+    algorithm : module
+    problem, start : NamedTuple
+        NumPy arrays; with ``options.backend="jax"``, padded to a size that is compiled once (`padding`), and moved
+        to JAX and back.
+    options : LoopOptions
+    on_sweep : callable, optional
+        Called with the number of sweeps done and the bound, for progress reports.
+    """
+    if options.backend == "jax":
+        return _maximize_on_jax(algorithm, problem, start, options, on_sweep)
+    views = Views(
+        partial(algorithm.carry, problem), algorithm.scales, lambda state: state, algorithm.COORDINATES
+    )
+    ascent = ascend(start, views, options, on_sweep)
+    with blas_threads_for(largest_dimension(start)):
+        (result,) = advance([ascent], lambda starts: {0: _attempt(algorithm.sweep, problem, starts[0])})
+    return result
+
+
+def _maximize_on_jax(
+    algorithm: Algorithm, problem: Any, start: Any, options: LoopOptions, on_sweep: OnSweep | None
+) -> LoopResult:
+    import jax
+
+    from bayesmkl._utils.devices import double_precision, to_devices, to_numpy
+
+    def attempt(start: Any) -> tuple[Any, float]:
+        state, elbo = sweep(problem, padding.start(start))
+        return state, padding.bound(elbo)
+
+    (problem,), (padding,) = pad_problems([problem])
+    with double_precision():
+        problem = to_devices(problem)
+        # a function is compiled once for every shape, however often it is wrapped
+        sweep, carry, scales = (jax.jit(f) for f in (algorithm.sweep, algorithm.carry, algorithm.scales))
+        views = Views(  # extrapolation is little work on arrays that grow: not worth compiling
+            lambda state: padding.carry(to_numpy(carry(problem, state))),
+            lambda state: padding.carry(to_numpy(scales(state))),
+            lambda state: padding.state(to_numpy(state)),
+            algorithm.COORDINATES,
+        )
+        ascent = ascend(start, views, options, on_sweep)
+        (result,) = advance([ascent], lambda starts: {0: attempt(starts[0])})
+        return result
+
+
+def largest_dimension(start: Any) -> int:
+    """Rows of the largest matrix that a sweep from `start` factorizes."""
+    return max(max(np.shape(field), default=1) for field in start)
+
+
+def ascend(start: Any, views: Views, options: LoopOptions, on_sweep: OnSweep | None = None) -> Ascent:
+    """Run the loop, but leave the sweeps to whoever advances it.
+
+    Parameters
+    ----------
+    start : NamedTuple
+        Carry.
+    views : Views
+    options : LoopOptions
+    on_sweep : callable, optional
+        As in `maximize_elbo`.
+
+    Yields
+    ------
+    NamedTuple
+        Carry from which the next sweep starts; its state and bound are to be sent.
+    """
+    trace: list[float] = []
+
+    def record(elbo: float) -> None:
+        trace.append(elbo)
+        if on_sweep is not None:
+            on_sweep(len(trace), elbo)
+
+    state, elbo = yield start
+    record(elbo)
+    outcome = _failure(elbo, -np.inf)
+    quiet, n_rejected, history = 0, 0, acceleration.EMPTY
+    here = views.carry(state) if outcome is None else None
+    while outcome is None and len(trace) < options.max_iter:
+        trial = None
+        if len(history.outputs) >= 2:
+            origin = acceleration.extrapolate(history, _flat(views.scales(state)))
+            trial = yield acceleration.restore(origin, here, views.coordinates)
+            if not trial[1] >= elbo:  # falls, or is not finite: forget the past, take the plain sweep
+                trial, history, n_rejected = None, acceleration.forget(history), n_rejected + 1
+                record(elbo)
+                if len(trace) == options.max_iter:
+                    break
+        if trial is None:
+            trial = yield here
+            outcome = _failure(trial[1], elbo)
+            if outcome is not None:
+                break
+            origin = acceleration.flatten(here, views.coordinates) if options.accelerate else None
+        quiet = quiet + 1 if trial[1] - elbo < options.tol * abs(trial[1]) else 0
+        state, elbo = trial
+        record(elbo)
+        here = views.carry(state)
+        if options.accelerate:
+            output = acceleration.flatten(here, views.coordinates)
+            residual = acceleration.measure(output - origin, here, views.coordinates)
+            history = acceleration.remember(history, output, residual, options.depth)
+        if options.tol > 0.0 and quiet >= PATIENCE:
+            outcome = Outcome.CONVERGED
+    outcome = outcome or Outcome.MAX_ITER
+    return LoopResult(views.final(state), np.array(trace), len(trace), n_rejected, outcome)
+
+
+def advance(
+    ascents: Sequence[Ascent], sweep: Callable[[dict[int, Any]], dict[int, tuple[Any, float]]]
+) -> list[LoopResult]:
+    """Run loops in lock step until all have ended.
+
+    Parameters
+    ----------
+    ascents : sequence of generators
+        From `ascend`.
+    sweep : callable
+        From where the sweeps start, by the positions of the loops that have not ended, to the states and bounds
+        that they find.
+    """
+    starts, results = {k: next(ascent) for k, ascent in enumerate(ascents)}, {}
+    while starts:
+        found = sweep(starts)
+        for k in tuple(found):
+            try:
+                starts[k] = ascents[k].send(found.pop(k))  # nothing keeps states that are rejected
+            except StopIteration as end:
+                results[k] = end.value
+                del starts[k]
+    return [results[k] for k in range(len(ascents))]
+
+
+def _attempt(sweep: Any, problem: Any, start: Any) -> tuple[Any, float]:
+    """One sweep; a failed factorization counts as a bound of NaN, as it does on JAX."""
+    try:
+        with np.errstate(all="ignore"):
+            state, elbo = sweep(problem, start)
+    except np.linalg.LinAlgError:
+        return None, float("nan")
+    return state, float(elbo)
+
+
+def _failure(elbo: float, before: float) -> Outcome | None:
+    if not np.isfinite(elbo):
+        return Outcome.NOT_FINITE
+    if elbo < before - ROUNDING * abs(elbo):
+        return Outcome.NOT_IMPROVING
+    return None
+
+
+def _flat(carry: Any) -> np.ndarray:
+    return np.concatenate([field.reshape(-1) for field in carry])

@@ -1,0 +1,199 @@
+r"""The closed-form posterior as a NumPyro guide, and the evidence bound by Monte Carlo.
+
+The variational posterior of BEMKL is
+
+    q(λ) q(a) q(G) q(γ) q(ω) q(b, e) q(f)                in classification,
+    q(λ) q(a) q(G) q(γ) q(ω) q(b, e) q(υ) q(ε)           in regression.
+
+`closed_form_guide` writes it down from the parameters of its factors, with NumPyro's densities and nothing of the
+formulas for moments, entropies and the bound. NumPyro's ``Trace_ELBO`` of `literal_model` and this guide averages
+log p(y, Θ) - log q(Θ) over draws of q: an estimate of the bound that shares no algebra with ``elbo``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from numpyro.infer import Trace_ELBO
+
+from bayesmkl.bemkl.inference.numpyro_model import literal_model, numpyro_session
+from bayesmkl.bemkl.models.binary import BinaryProblem, BinaryState
+from bayesmkl.bemkl.models.regression import RegressionProblem, RegressionState
+
+__all__ = ["ElboEstimate", "closed_form_guide", "elbo_particles", "estimate_elbo"]
+
+BLOCK = 256  # particles at once: memory is of the order of BLOCK * n_kernels * n_samples numbers
+COMPILER = {
+    "xla_backend_optimization_level": 1
+}  # runs as fast as the default and compiles in two thirds of the time
+
+
+class ElboEstimate(NamedTuple):
+    """Monte Carlo estimate of the evidence lower bound, in nats, with its standard error."""
+
+    mean: float
+    standard_error: float
+
+
+def closed_form_guide(state: BinaryState | RegressionState) -> Callable[[Any], None]:
+    """Write the closed-form posterior as a guide for `literal_model`.
+
+    Parameters
+    ----------
+    state : BinaryState or RegressionState
+        Any state, not only a fixed point. Its numbers may be traced.
+
+    Returns
+    -------
+    callable
+        Takes the problem, as the model does, and samples every latent site of it.
+
+    Notes
+    -----
+    The intercept and the kernel weights have one joint factor: it is drawn at the auxiliary site ``readout`` and
+    its parts are handed to the two sites of the model, which add no density of their own.
+
+    q(f_i) is a unit-variance normal at μ_i cut off at the margin ν. The state holds its mean and variance, from
+    which μ_i follows by Var = 1 - r (y_i E[f_i] - ν) and E[f_i] = μ_i + y_i r. After an update of q(f) it is
+    E[e]' E[g_i] + E[b], but taken from there it would move with the other factors.
+    """
+
+    def guide(problem: Any) -> None:
+        _sample_precision("sample_precision", state.sample_precision)
+        numpyro.sample("dual", _normal(state.dual))
+        intermediate = state.intermediate
+        columns = jnp.eye(problem.stack.n_rows)  # columns are independent and share their covariance
+        numpyro.sample(
+            "intermediate", dist.MatrixNormal(intermediate.mean, _cholesky(intermediate.cov), columns)
+        )
+        _sample_precision("intercept_precision", state.intercept_precision)
+        _sample_precision("kernel_precision", state.kernel_precision)
+        readout = numpyro.sample("readout", _normal(state.readout), infer={"is_auxiliary": True})
+        numpyro.sample("intercept", dist.Delta(readout[0]))
+        numpyro.sample("kernel_weights", dist.Delta(readout[1:], event_dim=1))
+        if isinstance(state, RegressionState):
+            _sample_precision("intermediate_precision", state.intermediate_precision)
+            _sample_precision("noise_precision", state.noise_precision)
+        else:
+            numpyro.sample("latent", _cut_off_normal(state.latent, problem.y, problem.margin).to_event(1))
+
+    return guide
+
+
+def elbo_particles(
+    problem: BinaryProblem | RegressionProblem,
+    state: BinaryState | RegressionState,
+    n_particles: int,
+    random_state: int = 0,
+) -> np.ndarray:
+    """Draw log p(y, Θ) - log q(Θ), Θ ~ q, whose mean is the evidence lower bound.
+
+    Parameters
+    ----------
+    problem : BinaryProblem or RegressionProblem
+    state : BinaryState or RegressionState
+    n_particles : int
+        Number of draws.
+    random_state : int, default=0
+        Seed. Two states of one shape get the same underlying random numbers from it: their difference is known
+        better than either.
+
+    Returns
+    -------
+    array of shape (n_particles,)
+    """
+    with numpyro_session():
+        key = jax.random.key(random_state)
+        problem, state = jax.tree.map(lambda x: jnp.asarray(x, float), (problem, state))
+        blocks = [
+            np.asarray(_elbo_block(problem, state, jax.random.split(jax.random.fold_in(key, block), BLOCK)))
+            for block in range(math.ceil(n_particles / BLOCK))
+        ]
+        return np.concatenate(blocks)[:n_particles]
+
+
+def estimate_elbo(
+    problem: BinaryProblem | RegressionProblem,
+    state: BinaryState | RegressionState,
+    n_particles: int = 1024,
+    random_state: int = 0,
+) -> ElboEstimate:
+    """Estimate the evidence lower bound of a closed-form posterior by NumPyro's ``Trace_ELBO``.
+
+    Parameters
+    ----------
+    problem : BinaryProblem or RegressionProblem
+    state : BinaryState or RegressionState
+    n_particles : int, default=1024
+        Number of draws from the posterior, at least 2.
+    random_state : int, default=0
+        Seed.
+
+    Returns
+    -------
+    ElboEstimate
+        `mean` and `standard_error`, in nats.
+
+    Raises
+    ------
+    ValueError
+        When there are fewer than two particles.
+
+    Examples
+    --------
+    >>> from bayesmkl.bemkl import regression
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
+    >>> stack, y = DenseStack(np.ones((1, 3, 3))), np.array([0.5, 1.0, 1.5])
+    >>> problem = RegressionProblem(stack, stack.gram(), y, regression.RegressionPriors())
+    >>> state, bound = regression.sweep(problem, regression.init(problem, np.zeros(3)))
+    >>> estimate = estimate_elbo(problem, state)
+    >>> bool(abs(estimate.mean - bound) < 3.0 * estimate.standard_error)
+    True
+    """
+    if n_particles < 2:
+        raise ValueError(
+            f"`n_particles` must be at least 2; got {n_particles}. A standard error needs a spread."
+        )
+    particles = elbo_particles(problem, state, n_particles, random_state)
+    return ElboEstimate(float(particles.mean()), float(particles.std(ddof=1) / math.sqrt(n_particles)))
+
+
+@partial(jax.jit, compiler_options=COMPILER)
+def _elbo_block(problem: Any, state: Any, keys: Any) -> Any:
+    """Bounds of single particles, one per key."""
+    guide = closed_form_guide(state)
+
+    def particle(key: Any) -> Any:
+        return -Trace_ELBO().loss(key, {}, literal_model, guide, problem)
+
+    return jax.vmap(particle)(keys)
+
+
+def _sample_precision(name: str, factor: Any) -> None:
+    numpyro.sample(name, dist.Gamma(factor.concentration, factor.rate).to_event(jnp.ndim(factor.rate)))
+
+
+def _normal(factor: Any) -> dist.Distribution:
+    return dist.MultivariateNormal(factor.mean, scale_tril=_cholesky(factor.cov))
+
+
+def _cholesky(cov: Any) -> Any:
+    """Factor the correlation matrix: variances of pruned kernels lie below the rounding errors of the others."""
+    std = jnp.sqrt(jnp.diagonal(cov))
+    return std[:, None] * jnp.linalg.cholesky(cov / (std[:, None] * std))
+
+
+def _cut_off_normal(factor: Any, y: Any, margin: Any) -> dist.Distribution:
+    """q(f): y f is a normal variable above the margin."""
+    excess = y * factor.mean - margin
+    location = y * factor.mean - (1.0 - factor.variance) / excess  # y μ
+    above = dist.TruncatedNormal(location, 1.0, low=margin)
+    return dist.TransformedDistribution(above, dist.transforms.AffineTransform(0.0, y))

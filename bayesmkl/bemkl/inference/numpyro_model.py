@@ -1,0 +1,302 @@
+r"""BEMKL a second time, as NumPyro programs (Gönen 2012, §§3, 5.1): classification and regression.
+
+`literal_model` is the paper's generative story, one sample site per variable (normal distributions by mean and
+variance)::
+
+    λ_i ~ Gamma,   a_i | λ_i ~ N(0, 1/λ_i)                sample_precision, dual
+    γ   ~ Gamma,   b | γ     ~ N(0, 1/γ)                  intercept_precision, intercept
+    ω_m ~ Gamma,   e_m | ω_m ~ N(0, 1/ω_m)                kernel_precision, kernel_weights
+    g_mi | a ~ N(k_mi' a, 1/υ)                            intermediate (υ: intermediate_precision)
+    classification:  f_i | b, e, g ~ N(e' g_i + b, 1),  y_i | f_i ~ 1{y_i f_i > ν};   1/υ = σ_g² is known
+    regression:      y_i | b, e, g ~ N(e' g_i + b, 1/ε),  υ, ε ~ Gamma                 (ε: noise_precision)
+
+`collapsed_model` has the same posterior of (a, b, e), and of (υ, ε) in regression, with everything else integrated
+out, so that a sampler meets N + P + 1 variables in the place of N P + 3 N + 2 P + 2:
+
+* A normal variable whose precision is Gamma(c, r) is marginally Student t with 2c degrees of freedom and scale
+  ``sqrt(r / c)``: λ, γ and ω are gone.
+* Given a, the columns of G are independent and e' g_i ~ N(Σ_m e_m k_mi' a, e'e / υ). With m_i = Σ_m e_m k_mi' a + b
+
+      f_i | a, b, e ~ N(m_i, s²),     s² = 1 + σ_g² e'e
+      p(y_i | a, b, e) = P(y_i f_i > ν) = Φ((y_i m_i - ν) / s)        in classification
+      y_i | a, b, e, υ, ε ~ N(m_i, 1/ε + e'e / υ)                     in regression.
+
+Several outputs, classes or targets, have their own a, b, υ and ε, and e in common: a product of such likelihoods.
+
+Both leave the posterior as it is under (a, e) -> (-a, -e). For ν > 0 the likelihood of classification does not sum
+to one over y: a score within the margin belongs to no label, and such scores carry no probability.
+
+NumPyro has one stack of handlers per process: two threads in it at once break each other. Every call of NumPyro runs
+inside `numpyro_session`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpyro
+import numpyro.distributions as dist
+from numpyro.distributions import constraints
+
+from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
+from bayesmkl._utils.devices import double_precision
+from bayesmkl.bemkl.models.binary import BinaryProblem
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.regression import RegressionProblem
+
+__all__ = [
+    "BeyondMargin",
+    "MarginalLabel",
+    "collapsed_model",
+    "is_regression",
+    "literal_model",
+    "numpyro_session",
+]
+
+_LOCK = threading.RLock()
+
+
+@contextmanager
+def numpyro_session() -> Iterator[None]:
+    """Hold NumPyro alone, in double precision, for the duration of a ``with`` block.
+
+    Other threads wait; the same thread may enter again. Arrays that leave the block should be NumPy arrays: outside,
+    JAX computes in single precision.
+
+    Examples
+    --------
+    >>> with numpyro_session():
+    ...     float(dist.Normal(0.0, 1.0).log_prob(0.0))
+    -0.9189385332046727
+    """
+    with _LOCK, double_precision():
+        yield
+
+
+def literal_model(problem: BinaryProblem | RegressionProblem) -> None:
+    """Sample every variable of the paper's generative story and observe the labels or targets.
+
+    Parameters
+    ----------
+    problem : BinaryProblem or RegressionProblem
+        Its numbers may be traced: pass it through ``jax.jit`` as an argument.
+
+    Raises
+    ------
+    TypeError
+        When the prior on the kernel weights is not a Gamma prior on their precisions.
+
+    Notes
+    -----
+    Sites: sample_precision, dual (N,); intercept_precision, intercept (); kernel_precision, kernel_weights (P,);
+    intermediate (P, N); y (N,); latent (N,) in classification; intermediate_precision and noise_precision () in
+    regression.
+    """
+    priors, stack = problem.priors, problem.stack
+    if not isinstance(priors.kernel, Gamma):
+        raise TypeError(
+            f"the kernel prior of `literal_model` must be a Gamma prior on precisions; got {priors.kernel!r}. "
+            "Use `collapsed_model` for other priors."
+        )
+    dual = _normal_gamma("dual", "sample_precision", priors.sample, (stack.n_train,))
+    intercept = _normal_gamma("intercept", "intercept_precision", priors.intercept, ())
+    weights = _normal_gamma("kernel_weights", "kernel_precision", priors.kernel, (stack.n_kernels,))
+    if isinstance(problem, RegressionProblem):
+        intermediate_precision = numpyro.sample(
+            "intermediate_precision", dist.Gamma(*problem.priors.intermediate)
+        )
+    else:
+        intermediate_precision = problem.intermediate_precision
+    intermediate = numpyro.sample(
+        "intermediate", dist.Normal(stack.apply(jnp.asarray(dual)), intermediate_precision**-0.5).to_event(2)
+    )
+    mean = weights @ intermediate + intercept
+    if isinstance(problem, RegressionProblem):
+        noise_precision = numpyro.sample("noise_precision", dist.Gamma(*problem.priors.noise))
+        law: dist.Distribution = dist.Normal(mean, noise_precision**-0.5)
+    else:
+        latent = numpyro.sample("latent", dist.Normal(mean, 1.0).to_event(1))
+        law = BeyondMargin(latent, problem.margin)
+    with numpyro.plate("sample", stack.n_rows):
+        numpyro.sample("y", law, obs=problem.y)
+
+
+def collapsed_model(problem: Any) -> None:
+    """Sample a, b and e, and in regression υ and ε, with everything else integrated out; observe y.
+
+    Parameters
+    ----------
+    problem : BinaryProblem, RegressionProblem, MulticlassProblem or MultioutputProblem
+        Its numbers may be traced: pass it through ``jax.jit`` as an argument. The prior ``problem.priors.kernel`` is
+        a Gamma on the precisions of the kernel weights, or a Dirichlet or SpikeSlab on the weights.
+
+    Notes
+    -----
+    Sites: dual (N,), intercept (), kernel_weights (P,), y (N,); intermediate_precision and noise_precision () in
+    regression. Under SpikeSlab kernel_weights is the product of the sites kernel_inclusion (P,), of zeros and ones,
+    and slab_weights (P,). The log density of y at given parameters has shape (N,): log p(y_i | a, b, e).
+
+    Of problems with several outputs, all sites but those of the kernel weights have a leading axis of outputs.
+    """
+    priors, stack, outputs = problem.priors, problem.stack, problem.y.shape[:-1]
+
+    def each(law: dist.Distribution) -> dist.Distribution:
+        return law.expand(outputs).to_event(len(outputs))
+
+    dual_law = _student_t(priors.sample).expand([*outputs, stack.n_train])
+    dual = numpyro.sample("dual", dual_law.to_event(1 + len(outputs)))
+    intercept = numpyro.sample("intercept", each(_student_t(priors.intercept)))
+    weights = _kernel_weights(priors.kernel, stack.n_kernels)
+    projection = stack.apply(jnp.asarray(dual).T)  # (P, N), with several outputs (P, N, K)
+    mean, square = (jnp.tensordot(weights, projection, 1) + intercept).T, weights @ weights
+    if is_regression(problem):
+        intermediate_precision = numpyro.sample(
+            "intermediate_precision", each(dist.Gamma(*priors.intermediate))
+        )
+        noise_precision = numpyro.sample("noise_precision", each(dist.Gamma(*priors.noise)))
+        scale = jnp.sqrt(1.0 / noise_precision + square / intermediate_precision)
+        law: dist.Distribution = dist.Normal(mean, scale[..., None])
+    else:
+        scale = jnp.sqrt(1.0 + square / problem.intermediate_precision)
+        law = MarginalLabel(mean, scale, problem.margin)
+    with ExitStack() as plates:
+        for size in outputs:
+            plates.enter_context(numpyro.plate("output", size, dim=-2))
+        plates.enter_context(numpyro.plate("sample", stack.n_rows, dim=-1))
+        numpyro.sample("y", law, obs=problem.y)
+
+
+def is_regression(problem: Any) -> bool:
+    """Whether a problem has targets with noise, rather than labels."""
+    return hasattr(problem.priors, "noise")
+
+
+def _normal_gamma(name: str, precision_name: str, prior: Gamma, shape: tuple[int, ...]) -> Any:
+    """Sample Gamma precisions, then zero-mean normal variables that have them."""
+    law = dist.Gamma(*prior).expand(shape).to_event(len(shape))
+    precision = numpyro.sample(precision_name, law)
+    return numpyro.sample(name, dist.Normal(0.0, precision**-0.5).to_event(len(shape)))
+
+
+def _student_t(prior: Gamma) -> dist.Distribution:
+    """Return the marginal law of a zero-mean normal variable whose precision has this prior."""
+    return dist.StudentT(2.0 * prior.concentration, 0.0, (prior.rate / prior.concentration) ** 0.5)
+
+
+def _kernel_weights(prior: Gamma | Dirichlet | SpikeSlab, n_kernels: int) -> Any:
+    if isinstance(prior, Gamma):
+        return numpyro.sample("kernel_weights", _student_t(prior).expand([n_kernels]).to_event(1))
+    if isinstance(prior, Dirichlet):
+        concentration = jnp.broadcast_to(prior.concentration, (n_kernels,))
+        return numpyro.sample("kernel_weights", dist.Dirichlet(concentration))
+    with numpyro.plate("kernel", n_kernels):
+        inclusion = numpyro.sample("kernel_inclusion", dist.Bernoulli(prior.inclusion))
+        slab = numpyro.sample("slab_weights", dist.Normal(0.0, prior.scale))
+    return numpyro.deterministic("kernel_weights", inclusion * slab)
+
+
+class _Label(constraints.ParameterFreeConstraint):
+    is_discrete = True
+
+    def __call__(self, x: Any) -> Any:
+        return (x == -1) | (x == 1)
+
+    def feasible_like(self, prototype: Any) -> Any:
+        return jnp.ones_like(prototype)
+
+
+class BeyondMargin(dist.Distribution):
+    """Label of a known score: the indicator ``y * score > margin``, which is not normalized over y.
+
+    Parameters
+    ----------
+    score : array
+        f.
+    margin : float
+        ν.
+
+    Notes
+    -----
+    `sample` returns the side of the score: -1.0 or +1.0, and 0.0, which is no label, within the margin.
+    """
+
+    arg_constraints: ClassVar = {"score": constraints.real, "margin": constraints.nonnegative}
+    support = _Label()
+
+    def __init__(self, score: Any, margin: Any, *, validate_args: bool | None = None) -> None:
+        self.score, self.margin = score, margin
+        super().__init__(jnp.shape(score), validate_args=validate_args)
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        """Return the side of the score; nothing about it is random."""
+        side = jnp.where(jnp.abs(self.score) > self.margin, jnp.sign(self.score), 0.0)
+        return jnp.broadcast_to(side, sample_shape + self.batch_shape)
+
+    def log_prob(self, value: Any) -> Any:
+        """Return 0 where the score lies beyond the margin on the side of `value`, -inf elsewhere."""
+        return jnp.where(value * self.score > self.margin, 0.0, -jnp.inf)
+
+
+class MarginalLabel(dist.Distribution):
+    r"""Label of a normal score: ``p(y) = P(y f > margin)`` for f ~ N(loc, scale²), not normalized over y.
+
+    Parameters
+    ----------
+    loc, scale : arrays
+        Mean and standard deviation of the score.
+    margin : float
+        ν.
+
+    Notes
+    -----
+    `log_prob` is :math:`\log\Phi((ym - \nu)/s)`, m and s being `loc` and `scale`, exact in both tails. `sample`
+    draws from the law of a label that was observed: -1.0 and +1.0 with probabilities in the ratio
+    :math:`\Phi((-m - \nu)/s) : \Phi((m - \nu)/s)`.
+
+    Examples
+    --------
+    >>> with numpyro_session():
+    ...     MarginalLabel(0.5, 2.0, margin=0.5).log_prob(1.0).item()
+    -0.6931471805599453
+    """
+
+    arg_constraints: ClassVar = {
+        "loc": constraints.real,
+        "scale": constraints.positive,
+        "margin": constraints.nonnegative,
+    }
+    support = _Label()
+
+    def __init__(self, loc: Any, scale: Any, margin: Any, *, validate_args: bool | None = None) -> None:
+        self.loc, self.scale, self.margin = loc, scale, margin
+        shape = jnp.broadcast_shapes(jnp.shape(loc), jnp.shape(scale))
+        super().__init__(shape, validate_args=validate_args)
+
+    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+        """Draw labels as they are observed, none of them within the margin."""
+        log_odds = self.log_prob(1.0) - self.log_prob(-1.0)
+        positive = dist.Bernoulli(logits=log_odds).sample(key, sample_shape)
+        return jnp.where(positive == 1, 1.0, -1.0)
+
+    def log_prob(self, value: Any) -> Any:
+        """Return the log probability that the score lies beyond the margin on the side of `value`."""
+        return _log_normal_cdf(jnp.asarray(value * self.loc - self.margin) / self.scale)
+
+
+@jax.custom_jvp
+def _log_normal_cdf(z: Any) -> Any:
+    """`log_normal_cdf` whose derivative φ(z)/Φ(z) compiles four times as fast as that of the continued fraction."""
+    return log_normal_cdf(z)
+
+
+@_log_normal_cdf.defjvp
+def _log_normal_cdf_jvp(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
+    z, direction = *primals, *tangents
+    mean_above_cut = truncated_moments(z, 1.0, 0.0).mean  # z + φ(z)/Φ(z)
+    return _log_normal_cdf(z), (mean_above_cut - z) * direction

@@ -1,0 +1,260 @@
+"""Problems of nearly the same size as one size, so that what JAX compiles for one of them serves them all.
+
+JAX compiles a sweep for every shape, in seconds; a fit may take less. So a problem is padded to a bucket, the next
+of sixteen sizes per octave: kernels get rows and columns of zeros, and `counted` tells samples from padding, so that
+sums over samples leave it out. A weight a_j of padding meets only its prior. Its factors
+
+    q(λ_j) = Gamma(c + 1/2, r + r / 2c),     q(a_j) = N(0, r / c)
+
+are a fixed point of their updates, and stay there because every sweep starts from it: the loop and its extrapolations
+see samples alone. What they add to the bound is a number known beforehand, which is subtracted. So the fit is that of
+the problem without padding, but for the order in which sums run.
+
+Likewise the samples of a training fold can have the places that they have among all samples (`FoldStack`). Then
+padding is what the fold leaves out, all folds have the same kernels, and one pass over them serves many at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.arrays import is_numpy
+from bayesmkl.bemkl.models.moments import (
+    Gamma,
+    Gaussian,
+    IntermediateOutputs,
+    expected_zero_mean,
+    update_precision,
+)
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.float32 import Float32Stack
+from bayesmkl.kernels.stacks.fold import FoldStack
+
+__all__ = ["ExactShape", "Padding", "bucket_size", "pad_problems", "size_class", "stored_kernels"]
+
+SIZES_PER_OCTAVE = 16
+LEAST_STEP = 8
+COPIED_BYTES = 2**29  # larger kernels are not copied to pad them: their fits take longer than compiling
+
+
+def bucket_size(n: int) -> int:
+    """Return the size to which `n` samples are padded: less than 1/16 more, or the next multiple of eight.
+
+    Examples
+    --------
+    >>> [bucket_size(n) for n in (5, 128, 129, 360, 400, 1000)]
+    [8, 128, 136, 368, 400, 1024]
+    """
+    step = max(LEAST_STEP, 2 ** (n.bit_length() - 1) // SIZES_PER_OCTAVE)
+    return -(-n // step) * step
+
+
+class Padding(NamedTuple):
+    """Where samples and weights have their places in the larger problem.
+
+    Parameters
+    ----------
+    rows, basis : slice or array of integers
+        Places of the samples, and of the weights a.
+    n_rows, n_basis : int
+        Sizes of the larger problem.
+    n_padded : int
+        Weights that are padding, of one output.
+    n_outputs : int
+    sample_prior : Gamma
+        Prior on the precisions of a.
+    """
+
+    rows: Any
+    basis: Any
+    n_rows: int
+    n_basis: int
+    n_padded: int
+    n_outputs: int
+    sample_prior: Gamma
+
+    @property
+    def fixed_square(self) -> float:
+        """E[a²] of padding, r / c."""
+        return self.sample_prior.rate / self.sample_prior.concentration
+
+    def start(self, carry: Any) -> Any:
+        """Put a carry into the larger problem, without what no sweep reads."""
+        fields = {
+            "dual_square": _spread(carry.dual_square, self.basis, self.n_basis, self.fixed_square),
+            "pull": _spread(carry.pull, self.basis, self.n_basis),
+            "probe": carry.probe[..., :0],
+        }
+        if hasattr(carry, "latent"):
+            fields["latent"] = _spread(carry.latent, self.rows, self.n_rows)
+        return carry._replace(**fields)
+
+    def carry(self, padded: Any) -> Any:
+        """Take a carry, or the scales of one, out of the larger problem."""
+        places = {"dual_square": self.basis, "pull": self.basis, "latent": self.rows}
+        fields = {
+            name: _taken(getattr(padded, name), at) for name, at in places.items() if hasattr(padded, name)
+        }
+        return padded._replace(**fields)
+
+    def state(self, padded: Any) -> Any:
+        """Take the factors out of the larger problem, as arrays of their own."""
+        dual, intermediate = padded.dual, padded.intermediate
+        rate, cov = padded.sample_precision.rate, dual.cov[..., self.basis, :][..., self.basis]
+        log_det = dual.log_det - self.n_padded * np.log(self.fixed_square)
+        fields: dict[str, Any] = {
+            "sample_precision": padded.sample_precision._replace(rate=rate[..., self.basis].copy()),
+            "dual": Gaussian(dual.mean[..., self.basis].copy(), cov.copy(), log_det),
+            "intermediate": IntermediateOutputs(
+                intermediate.mean[..., self.rows].copy(), intermediate.cov, intermediate.log_det
+            ),
+        }
+        if hasattr(padded, "latent"):
+            fields["latent"] = type(padded.latent)(*(field[..., self.rows].copy() for field in padded.latent))
+        return padded._replace(**fields)
+
+    def bound(self, padded: Any) -> float:
+        """Take what the weights of padding add to it out of the bound of the larger problem."""
+        return float(padded) - self.n_outputs * self.n_padded * self._excess
+
+    @property
+    def _excess(self) -> float:
+        square = np.full(1, self.fixed_square)
+        precision = update_precision(self.sample_prior, square)
+        dual = Gaussian(np.zeros(1), square[None], np.log(square[0]))
+        own = precision.bound(self.sample_prior) + expected_zero_mean(dual.square, precision)
+        return float(own + dual.entropy)
+
+
+class ExactShape:
+    """What a problem has that cannot be padded, in the place of a `Padding`."""
+
+    def start(self, carry: Any) -> Any:
+        """Return the carry."""
+        return carry
+
+    def carry(self, carry: Any) -> Any:
+        """Return the carry."""
+        return carry
+
+    def state(self, state: Any) -> Any:
+        """Return the state."""
+        return state
+
+    def bound(self, bound: Any) -> float:
+        """Return the bound."""
+        return float(bound)
+
+
+def pad_problems(problems: Sequence[Any]) -> tuple[list[Any], list[Padding | ExactShape]]:
+    """Pad problems to one size, the bucket of the largest; where kernels are large, to the largest itself.
+
+    Parameters
+    ----------
+    problems : sequence of NamedTuple
+        NumPy arrays. What is the same array in several problems is the same array in those returned.
+
+    Returns
+    -------
+    padded : list of NamedTuple
+        The problems themselves if their stacks, or what they know about samples, cannot be padded.
+    paddings : list of Padding or ExactShape
+        From carries and states of the padded problems to those of the problems, and back.
+    """
+    if not all(_can_pad(problem) for problem in problems):
+        return list(problems), [ExactShape()] * len(problems)
+    wholes = [_whole(problem.stack) for problem in problems]
+    is_small = max(whole.nbytes for whole in wholes) <= COPIED_BYTES
+    n_rows, n_basis = (
+        bucket_size(size) if is_small else size
+        for size in (max(whole.n_rows for whole in wholes), max(whole.n_train for whole in wholes))
+    )
+    known: dict[Any, Any] = {}  # what was padded before; the problems keep the keys alive
+    paddings = [_padding(problem, n_rows, n_basis) for problem in problems]
+    padded = [_pad(*pair, known) for pair in zip(problems, paddings, strict=True)]
+    return padded, list(paddings)
+
+
+def size_class(problem: Any) -> Any:
+    """Return what problems have in common that can be padded to one size; of others, their shapes."""
+    if not _can_pad(problem):
+        return type(problem), _shapes(problem)
+    kernels = stored_kernels(problem.stack)
+    return type(problem), len(kernels), kernels.dtype, problem.y.shape[:-1]
+
+
+def stored_kernels(stack: Any) -> Any:
+    """Return what stacks with the same kernels have in common: the array, or the stack itself."""
+    return _whole(stack).kernels if isinstance(stack, (DenseStack, Float32Stack, FoldStack)) else stack
+
+
+def _shapes(value: Any) -> Any:
+    """Return the shapes of the arrays in nested tuples."""
+    return tuple(map(_shapes, value)) if isinstance(value, tuple) else np.shape(value)
+
+
+def _can_pad(problem: Any) -> bool:
+    if not hasattr(problem, "counted") or getattr(problem, "absent", None) is not None:
+        return False
+    stack = problem.stack
+    if not isinstance(stack, (DenseStack, Float32Stack, FoldStack)):
+        return False
+    whole = _whole(stack)
+    return whole.present is None and is_numpy(whole.kernels)
+
+
+def _whole(stack: Any) -> DenseStack | Float32Stack:
+    return stack.whole if isinstance(stack, FoldStack) else stack
+
+
+def _padding(problem: Any, n_rows: int, n_basis: int) -> Padding:
+    stack = problem.stack
+    rows: Any = slice(0, stack.n_rows)
+    basis: Any = slice(0, stack.n_train)
+    if isinstance(stack, FoldStack):
+        rows = basis = stack.samples
+    n_outputs = problem.y.size // problem.y.shape[-1]
+    return Padding(rows, basis, n_rows, n_basis, n_basis - stack.n_train, n_outputs, problem.priors.sample)
+
+
+def _pad(problem: Any, padding: Padding, known: dict[Any, Any]) -> Any:
+    rows, basis, n_rows, n_basis = padding[:4]
+
+    def once(source: Any, make: Any) -> Any:
+        if id(source) not in known:
+            known[id(source)] = make()
+        return known[id(source)]
+
+    whole = _whole(problem.stack)
+    gram, y = problem.gram, problem.y
+    counted = once(problem.stack, lambda: _spread(np.ones(problem.stack.n_rows), rows, n_rows))
+    return problem._replace(
+        stack=once(whole.kernels, lambda: whole._replace(kernels=_grown(whole.kernels, n_rows, n_basis))),
+        gram=once(gram, lambda: _spread(_spread(gram, basis, n_basis).T, basis, n_basis).T),
+        y=once(y, lambda: _spread(y, rows, n_rows)),
+        counted=counted,
+    )
+
+
+def _grown(kernels: np.ndarray, n_rows: int, n_basis: int) -> np.ndarray:
+    if kernels.shape[1:] == (n_rows, n_basis):
+        return kernels
+    grown = np.zeros((len(kernels), n_rows, n_basis), dtype=kernels.dtype)
+    grown[:, : kernels.shape[1], : kernels.shape[2]] = kernels
+    return grown
+
+
+def _taken(values: np.ndarray, places: Any) -> np.ndarray:
+    """Take the entries at `places` of the last axis, if there are any entries."""
+    return values[..., places] if values.size else values
+
+
+def _spread(values: Any, places: Any, size: int, fill: float = 0.0) -> np.ndarray:
+    """Put the entries of the last axis at `places` among `size`."""
+    values = np.asarray(values)
+    spread = np.full((*values.shape[:-1], size), fill, dtype=values.dtype)
+    spread[..., places] = values
+    return spread

@@ -1,0 +1,125 @@
+"""The four inferences behind one interface: a problem goes in, a posterior and how the run ended come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.bemkl.inference.agreement import Agreement, check_agreement, judge
+from bayesmkl.bemkl.inference.chains import Chains, SamplerOptions
+from bayesmkl.bemkl.inference.gibbs import GibbsState, fit_gibbs
+from bayesmkl.bemkl.inference.loop import LoopResult
+from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.regression import RegressionState
+from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions
+
+__all__ = ["Fit", "check_can_sample", "gibbs_start", "run_gibbs", "run_nuts", "run_svi", "variational_fit"]
+
+Report = Callable[[int, str], None] | None
+# A weight whose precision is Gamma(c, r) is Student t with 2c degrees of freedom; below c = 1/2 its tails are heavier
+# than Cauchy's, and the posterior of (a c, e / c) is all tail.
+LEAST_CONCENTRATION = 0.5
+FLAT = 0.02  # SVI counts as converged when the bound gains less than this, relatively, over the last fifth
+
+
+class Fit(NamedTuple):
+    """A posterior and how it was found."""
+
+    posterior: Any  # state of factors, or PosteriorDraws
+    outcome: Outcome
+    n_iter: int  # sweeps, draws of each chain, or optimizer steps
+    elbo_history: np.ndarray | None = None
+    last_change: float = 0.0  # of the bound, relative
+    stats: dict[str, np.ndarray] | None = None
+    agreement: Agreement | None = None
+
+
+def check_can_sample(priors: Any, inference: str) -> None:
+    """Refuse priors whose posterior has no moments to sample."""
+    arguments = {"sample": "sample_prior", "intercept": "bias_prior", "kernel": "kernel_prior"}
+    for name, prior in priors._asdict().items():
+        if isinstance(prior, Gamma) and prior.concentration < LEAST_CONCENTRATION:
+            argument = arguments.get(name, f"{name}_prior")
+            raise ValueError(
+                f"`{argument}` must have a concentration of at least {LEAST_CONCENTRATION} with "
+                f'inference="{inference}"; '
+                f"got Gamma({prior.concentration:g}, {prior.rate:g}). Its variables have "
+                f"{2 * prior.concentration:g} degrees of freedom: infinite variance, no mean, and a posterior "
+                'that is improper in practice. Use "nonsparse", inference="vb", or, for sparse weights, '
+                'inference="nuts" with kernel_prior="spike-slab".'
+            )
+
+
+def variational_fit(result: LoopResult) -> Fit:
+    """Wrap what the closed-form loop found."""
+    return Fit(result.state, result.outcome, result.n_iter, result.elbo_history, result.last_change)
+
+
+def run_nuts(problem: Any, options: SamplerOptions, rng: np.random.Generator, report: Report = None) -> Fit:
+    """Sample by NUTS on the collapsed NumPyro model."""
+    from bayesmkl.bemkl.inference.sampling import fit_nuts
+
+    return _from_chains(problem, fit_nuts(problem, options, _seed(rng), report), rng)
+
+
+def run_gibbs(
+    problem: Any,
+    options: SamplerOptions,
+    rng: np.random.Generator,
+    report: Report = None,
+    starts: list[GibbsState] | None = None,
+) -> Fit:
+    """Sample by blocked Gibbs."""
+    return _from_chains(problem, fit_gibbs(problem, options, rng, report, starts), rng)
+
+
+def run_svi(
+    problem: Any, n_steps: int, n_draws: int, rng: np.random.Generator, start: Any, report: Report = None
+) -> Fit:
+    """Fit a normal distribution to the collapsed NumPyro model, starting at the closed-form posterior `start`."""
+    from bayesmkl.bemkl.inference.sampling import fit_svi
+
+    n_outputs = problem.y.size // problem.y.shape[-1]
+    means = {
+        "dual": start.dual.mean,
+        "intercept": start.readout.mean[:n_outputs].reshape(problem.y.shape[:-1]),
+        "kernel_weights": start.readout.mean[n_outputs:],
+    }
+    result = fit_svi(problem, n_steps, n_draws, _seed(rng), means, report)
+    history = result.elbo_history
+    fifth = max(1, len(history) // 5)
+    gain = history[-fifth:].mean() - history[-2 * fifth : -fifth].mean() if len(history) > fifth else np.inf
+    change = float(abs(gain) / max(1.0, abs(history[-1])))
+    outcome = Outcome.CONVERGED if change <= FLAT else Outcome.MAX_ITER
+    return Fit(
+        draw_precisions(align_signs(PosteriorDraws(**result.parameters)), problem.priors, rng),
+        Outcome.INTERRUPTED if result.interrupted else outcome,
+        n_steps,
+        history,
+        change,
+        {"log_variational": result.log_variational},
+    )
+
+
+def gibbs_start(state: Any, problem: Any, rng: np.random.Generator) -> GibbsState:
+    """Draw where a chain starts from a variational posterior."""
+    dual, readout = state.dual.draw(1, rng)[0], state.readout.draw(1, rng)[0]
+    if isinstance(state, RegressionState):
+        known, noise = float(state.intermediate_precision.mean), float(state.noise_precision.mean)
+    else:
+        known, noise = float(problem.intermediate_precision), 1.0
+    return GibbsState(dual, readout, known, noise)
+
+
+def _from_chains(problem: Any, chains: Chains, rng: np.random.Generator) -> Fit:
+    draws = draw_precisions(align_signs(PosteriorDraws(**chains.parameters)), problem.priors, rng)
+    agreement = check_agreement(problem, draws, chains.stats)
+    outcome = judge(agreement, chains.interrupted)
+    return Fit(draws, outcome, draws.n_draws, stats=chains.stats, agreement=agreement)
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))

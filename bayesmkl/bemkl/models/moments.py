@@ -1,0 +1,490 @@
+r"""The factors of the variational posterior, and the updates and bound terms that all BEMKL models share.
+
+Common generative story (Gönen 2012, §3; normal distributions by mean and variance)::
+
+    λ_i ~ Gamma,  a_i | λ_i ~ N(0, 1/λ_i)                  weights over training samples
+    g_mi | a    ~ N(k_mi' a, 1/υ)                          intermediate outputs, one row per kernel
+    γ ~ Gamma,  b | γ ~ N(0, 1/γ);  ω_m ~ Gamma, e_m | ω_m ~ N(0, 1/ω_m)
+    f_i | b,e,g ~ N(e' g_i + b, 1/ε)                       latent score (classification) or target (regression)
+
+The paper has υ = ε = 1 in classification. Gamma distributions are given by concentration (shape) and rate;
+the paper's second parameter is a scale, the reciprocal of the rate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.acceleration import CovarianceCoordinate
+from bayesmkl._numerics.arrays import namespace, special_functions
+from bayesmkl._numerics.gamma_divergence import gamma_divergence
+from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
+from bayesmkl.bemkl.models.padded import PaddedOutputs
+
+__all__ = [
+    "UNIT_PRECISION",
+    "Gamma",
+    "Gaussian",
+    "IntermediateOutputs",
+    "OneCovOutputs",
+    "PrecisionMoments",
+    "PreparedOutputs",
+    "ReadoutUpdate",
+    "expected_residual",
+    "intermediate_error",
+    "known_precision",
+    "latent_mean",
+    "prepare_intermediate",
+    "probe",
+    "probe_scale",
+    "project_and_update",
+    "readout_cov_scale",
+    "readout_design",
+    "readout_precision",
+    "readout_target",
+    "score_error",
+    "shared_bound",
+    "update_dual",
+    "update_intermediate",
+    "update_noise_precision",
+    "update_precision",
+    "update_readout",
+]
+
+LOG_2PI = math.log(2.0 * math.pi)
+# The acceleration measures this many intermediate outputs, or those of this many samples if that is more.
+PROBED_ENTRIES, PROBED = 2**13, 16
+
+# What finds q(b, e), with the parameters of `update_readout`.
+ReadoutUpdate = Callable[[Any, Any, Any, Any], Any]
+
+
+class Gamma(NamedTuple):
+    """Gamma distribution by concentration (shape) and rate (1 / scale).
+
+    Parameters
+    ----------
+    concentration : float or ndarray of any shape
+        Shape of the distribution, positive.
+    rate : float or ndarray of the shape of `concentration`
+        The reciprocal of the scale, positive.
+
+    Examples
+    --------
+    >>> Gamma(2.0, 4.0).mean
+    0.5
+    """
+
+    concentration: Any
+    rate: Any
+
+    @property
+    def mean(self) -> Any:
+        """Expectation."""
+        return self.concentration / self.rate
+
+    @property
+    def log_mean(self) -> Any:
+        """Expectation of the logarithm."""
+        return _digamma(self.rate, self.concentration) - namespace(self.rate).log(self.rate)
+
+    @property
+    def mean_reciprocal(self) -> Any:
+        """Expectation of the reciprocal; needs a concentration above one."""
+        return self.rate / (self.concentration - 1.0)
+
+    def bound(self, prior: Gamma) -> Any:
+        """Return ``E[log prior] + entropy``, summed: this factor's own share of the ELBO.
+
+        Parameters
+        ----------
+        prior : Gamma
+            Concentration and rate of the prior, one for all entries of this factor or one for each.
+
+        Returns
+        -------
+        float
+            In nats; minus the Kullback-Leibler divergence from the prior, at most 0.
+        """
+        return -gamma_divergence(self.concentration, self.rate, prior.concentration, prior.rate).sum()
+
+
+class Gaussian(NamedTuple):
+    """Multivariate normal distribution; `log_det` is the log determinant of `cov`.
+
+    Shapes: mean (d,), cov (d, d). Several independent ones have a leading axis in all three fields.
+    """
+
+    mean: Any
+    cov: Any
+    log_det: Any
+
+    @classmethod
+    def from_moments(cls, mean: Any, cov: Any) -> Gaussian:
+        """Build the factor from mean and covariance alone."""
+        return cls(mean, cov, namespace(cov).linalg.slogdet(cov)[1])
+
+    @property
+    def variance(self) -> Any:
+        """Marginal variances, shaped as the mean."""
+        return namespace(self.cov).diagonal(self.cov, axis1=-2, axis2=-1)
+
+    @property
+    def square(self) -> Any:
+        """Elementwise second moments, shaped as the mean."""
+        return self.mean**2 + self.variance
+
+    @property
+    def log_folds(self) -> float:
+        """Log of what the prior's density is, relative to that over all of space: nothing is cut off here."""
+        return 0.0
+
+    def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Return NumPy draws of one distribution, shape (n_draws, d).
+
+        The Cholesky factor is that of the correlation matrix: pruned kernels have variances far below the rounding
+        errors of the others.
+        """
+        std = np.sqrt(self.variance)
+        root = np.linalg.cholesky(self.cov / np.outer(std, std))
+        return self.mean + std * (rng.standard_normal((n_draws, len(std))) @ root.T)
+
+    @property
+    def entropy(self) -> Any:
+        """Entropy in nats, of all distributions together."""
+        return 0.5 * (self.mean.size * (1.0 + LOG_2PI) + namespace(self.mean).sum(self.log_det))
+
+
+class IntermediateOutputs(NamedTuple):
+    """q(G): independent columns g_i with one shared covariance.
+
+    Shapes: mean (n_kernels, n_samples), cov (n_kernels, n_kernels); `log_det` is that of `cov`. With several outputs
+    the mean has a leading axis of them; the covariance has one too unless all outputs share it.
+    """
+
+    mean: Any
+    cov: Any
+    log_det: Any
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return int(self.mean.shape[-1])
+
+    @property
+    def entropy(self) -> Any:
+        """Entropy of all columns together, in nats."""
+        xp, n_samples = namespace(self.mean), self.n_samples
+        log_dets = xp.broadcast_to(self.log_det, self.mean.shape[:-2])
+        return 0.5 * (self.mean.size * (1.0 + LOG_2PI) + n_samples * log_dets.sum())
+
+    @property
+    def n_projected(self) -> int:
+        """Number of intermediate outputs, of one output, that follow a kernel: all of them."""
+        return int(self.mean.shape[-2] * self.mean.shape[-1])
+
+    @property
+    def score_weight(self) -> Any:
+        """Precision of a sample's score, relative to that of a sample with all views: one."""
+        return namespace(self.mean).ones((1, self.mean.shape[-1]), dtype=self.mean.dtype)
+
+    @property
+    def variance(self) -> Any:
+        """Marginal variances, shaped as the mean."""
+        xp = namespace(self.mean)
+        return xp.broadcast_to(xp.diagonal(self.cov, axis1=-2, axis2=-1)[..., None], self.mean.shape)
+
+    @property
+    def total_cov(self) -> Any:
+        """Sum over samples of the covariances."""
+        return self.mean.shape[-1] * self.cov
+
+    def squared_distance(self, projection: Any) -> Any:
+        """``E (g_mi - projection_mi)²``, summed over kernels and samples."""
+        residual = self.mean - projection
+        spread = self.mean.shape[-1] * namespace(self.cov).trace(self.cov, axis1=-2, axis2=-1)
+        return (residual * residual).sum(axis=(-2, -1)) + spread
+
+
+# q(G) with one covariance for all samples, of which some may be padding.
+OneCovOutputs = IntermediateOutputs | PaddedOutputs
+
+
+class ReadoutMoments(NamedTuple):
+    """What the updates need of q(b, e)."""
+
+    intercept: Any  # E[b]
+    weights: Any  # E[e], (n_kernels,)
+    weights_square: Any  # E[e e^T], (n_kernels, n_kernels)
+    intercept_weights: Any  # E[b e], (n_kernels,)
+
+
+def _digamma(like: Any, value: Any) -> Any:
+    return special_functions(like).digamma(namespace(like).asarray(value, dtype=like.dtype))
+
+
+def readout_moments(mean: Any, cov: Any) -> ReadoutMoments:
+    """Split mean and covariance of q(b, e), intercept first, into the moments that the updates use."""
+    moment = mean[:, None] * mean[None, :] + cov
+    return ReadoutMoments(mean[0], mean[1:], moment[1:, 1:], moment[0, 1:])
+
+
+# ---------------------------------------------------------------------------------------------- updates, §4.1
+
+
+def update_precision(prior: Gamma, square: Any) -> Gamma:
+    """q(λ), q(γ), q(ω): the precision of zero-mean normal variables with second moments `square` (§4.1)."""
+    return Gamma(prior.concentration + 0.5, prior.rate + 0.5 * square)
+
+
+def update_noise_precision(prior: Gamma, error: Any, size: Any) -> Gamma:
+    """q(υ), q(ε) of regression: the precision of `size` residuals with expected squared sum `error`."""
+    return Gamma(prior.concentration + 0.5 * size, prior.rate + 0.5 * error)
+
+
+def update_dual(gram: Any, pull: Any, sample_precision: Any, intermediate_precision: Any) -> Gaussian:
+    """q(a), equation (3).
+
+    Parameters
+    ----------
+    gram : array of shape (n_train, n_train)
+        ``stack.gram()`` of the training kernels.
+    pull : array of shape (n_train,)
+        ``stack.adjoint(E[G])``, all that q(a) needs of the intermediate outputs.
+    sample_precision : array of shape (n_train,)
+        E[λ].
+    intermediate_precision : float
+        E[υ], 1/σ_g² in classification.
+    """
+    cov, log_det = spd_inverse(plus_diagonal(gram, sample_precision, intermediate_precision), overwrite=True)
+    return Gaussian(intermediate_precision * (cov @ pull), cov, log_det)
+
+
+def update_intermediate(
+    projection: Any,
+    latent: Any,
+    readout: Any,
+    readout_cov: Any,
+    intermediate_precision: Any,
+    latent_precision: Any,
+    counted: Any = None,
+) -> OneCovOutputs:
+    """q(G), §4.1.
+
+    Parameters
+    ----------
+    projection : array of shape (n_kernels, n_samples)
+        ``K_m E[a]``.
+    latent : array of shape (n_samples,)
+        E[f] (classification) or the target (regression).
+    readout, readout_cov : arrays of shape (1 + n_kernels,) and (1 + n_kernels, 1 + n_kernels)
+        Mean and covariance of q(b, e).
+    intermediate_precision, latent_precision : float
+        E[υ] and E[ε].
+    counted : array of shape (n_samples,), optional
+        1.0 for samples, 0.0 for padding.
+    """
+    prepared = prepare_intermediate(latent, readout, readout_cov, intermediate_precision, latent_precision)
+    return _finish_intermediate(prepared, projection, counted)
+
+
+class PreparedOutputs(NamedTuple):
+    """q(G) up to the projection ``K_m E[a]``: E[G] is ``mixing @ projection + offset``."""
+
+    mixing: Any  # (n_kernels, n_kernels)
+    offset: Any  # (n_kernels, n_samples)
+    cov: Any
+    log_det: Any
+
+
+def prepare_intermediate(
+    latent: Any, readout: Any, readout_cov: Any, intermediate_precision: Any, latent_precision: Any
+) -> PreparedOutputs:
+    """All of `update_intermediate` that needs no projection; parameters as there."""
+    moments = readout_moments(readout, readout_cov)
+    precision = plus_diagonal(moments.weights_square, intermediate_precision, latent_precision)
+    cov, log_det = spd_inverse(precision, overwrite=True)
+    # cov (υ projection + ε (E[e] f' - E[b e] 1')), where the second part needs no product of matrices
+    slope, offset = (latent_precision * (cov @ each) for each in (moments.weights, moments.intercept_weights))
+    from_scores = slope[:, None] * latent - offset[:, None]
+    return PreparedOutputs(intermediate_precision * cov, from_scores, cov, log_det)
+
+
+def project_and_update(
+    stack: Any, dual_mean: Any, prepared: PreparedOutputs, counted: Any = None
+) -> tuple[Any, OneCovOutputs]:
+    """Return ``K_m E[a]``, shape (n_kernels, n_samples), and q(G), which follows from it.
+
+    A stack that evaluates its kernels whenever they are needed does so once: with the kernels of some samples at
+    hand, E[G] of these is multiplied by them at once, which `carry` asks for next.
+    """
+    if counted is None and hasattr(stack, "apply_and_adjoin"):
+        projection, mean = stack.apply_and_adjoin(dual_mean, prepared.mixing, prepared.offset)
+        return projection, IntermediateOutputs(mean, prepared.cov, prepared.log_det)
+    projection = stack.apply(dual_mean)
+    return projection, _finish_intermediate(prepared, projection, counted)
+
+
+def _finish_intermediate(prepared: PreparedOutputs, projection: Any, counted: Any) -> OneCovOutputs:
+    mixing, offset, cov, log_det = prepared
+    mean = mixing @ projection + offset
+    if counted is not None:
+        return PaddedOutputs.of(mean, cov, log_det, counted)
+    return IntermediateOutputs(mean, cov, log_det)
+
+
+def readout_design(intermediate: OneCovOutputs) -> Any:
+    """E of ``[1; G] [1; G]^T``: the matrix that equation (4) adds to the prior precisions (erratum: E[G G^T])."""
+    mean, n_samples = intermediate.mean, intermediate.n_samples
+    return bordered(n_samples, mean.sum(axis=1), mean @ mean.T + n_samples * intermediate.cov)
+
+
+def readout_target(intermediate: OneCovOutputs, latent: Any) -> Any:
+    """``[1; E[G]] E[f]``, the linear term of equation (4)."""
+    xp = namespace(latent)
+    return xp.concatenate([latent.sum(keepdims=True), intermediate.mean @ latent])
+
+
+def readout_precision(intercept: Gamma, kernel: Gamma) -> Any:
+    """``[E[γ], E[ω]]``, shape (n_outputs + n_kernels,)."""
+    xp = namespace(kernel.rate)
+    return xp.concatenate([xp.reshape(intercept.mean, (-1,)), kernel.mean])
+
+
+def update_readout(design: Any, target: Any, prior_precision: Any, latent_precision: Any) -> Gaussian:
+    """q(b, e), equation (4).
+
+    Parameters
+    ----------
+    design : array of shape (1 + n_kernels, 1 + n_kernels)
+        `readout_design`.
+    target : array of shape (1 + n_kernels,)
+        `readout_target`.
+    prior_precision : array of shape (1 + n_kernels,)
+        E[γ], then E[ω].
+    latent_precision : float
+        E[ε].
+    """
+    cov, log_det = spd_inverse(plus_diagonal(design, prior_precision, latent_precision), overwrite=True)
+    return Gaussian(latent_precision * (cov @ target), cov, log_det)
+
+
+def latent_mean(intermediate: OneCovOutputs, readout: Gaussian) -> Any:
+    """Return the expected score ``E[e]' E[g_i] + E[b]`` of every sample, shape (n_samples,)."""
+    return readout.mean[1:] @ intermediate.mean + readout.mean[0]
+
+
+# ---------------------------------------------------------------------------------------------- acceleration
+
+
+def probe(intermediate: Any) -> Any:
+    """Return E[G] of samples at regular distances, of all of them where these are few.
+
+    A carry holds `pull` = ``sum_m K_m' E[g_m]``, from which the next sweep starts, and this. No update reads it: it
+    measures for the acceleration how far E[G] is from being fixed, which its projection `pull` does not tell.
+    """
+    return intermediate[..., :: _probe_distance(intermediate)]
+
+
+def probe_scale(intermediate: Any) -> Any:
+    """Reciprocal scale of a probe: root precisions of its kernels, each sample counting for those it stands for."""
+    weight = _probe_distance(intermediate.mean) ** 0.5
+    return weight / namespace(intermediate.mean).sqrt(probe(intermediate.variance))
+
+
+def _probe_distance(intermediate: Any) -> int:
+    n_probed = max(PROBED, PROBED_ENTRIES // intermediate.shape[-2])
+    return int(-(-intermediate.shape[-1] // n_probed))
+
+
+def readout_cov_scale(readout: Any) -> Any:
+    """Reciprocal scale of log standard deviations and correlations: 1 for all that are measured."""
+    xp = namespace(readout.mean)
+    flat = xp.ones((CovarianceCoordinate.size(readout.cov),), dtype=readout.mean.dtype)
+    return xp.ones_like(CovarianceCoordinate.measure(flat, readout.cov))
+
+
+# ------------------------------------------------------------------------------------------- bound terms, (2)
+
+
+class PrecisionMoments(NamedTuple):
+    """First moments of a noise precision: of itself and of its logarithm."""
+
+    mean: Any
+    log_mean: Any
+
+
+UNIT_PRECISION = PrecisionMoments(1.0, 0.0)
+
+
+def known_precision(like: Any, value: Any) -> PrecisionMoments:
+    """Moments of a precision that is known, in the namespace of `like`."""
+    xp = namespace(like)
+    return PrecisionMoments(value, xp.log(xp.asarray(value, dtype=like.dtype)))
+
+
+def expected_zero_mean(square: Any, precision: Gamma) -> Any:
+    """``E[log N(x; 0, 1/precision)]``, summed, for x with second moments `square`."""
+    return 0.5 * (precision.log_mean - LOG_2PI - precision.mean * square).sum()
+
+
+def expected_residual(error: Any, size: Any, precision: PrecisionMoments | Gamma) -> Any:
+    """``E[log N(residual; 0, 1/precision)]`` over `size` residuals with expected squared sum `error`.
+
+    With one error per output, each of `size` residuals, it is summed over them.
+    """
+    return (0.5 * (size * (precision.log_mean - LOG_2PI) - precision.mean * error)).sum()
+
+
+def intermediate_error(intermediate: OneCovOutputs, projection: Any, gram: Any, dual: Gaussian) -> Any:
+    """``E ||g_mi - k_mi' a||²``, summed over kernels and samples."""
+    return intermediate.squared_distance(projection) + namespace(gram).vdot(gram, dual.cov)
+
+
+def score_error(scores: Any, intermediate: OneCovOutputs, readout: Gaussian, design: Any) -> Any:
+    """``E (scores_i - e' g_i - b)²``, summed over samples; every term of it is non-negative.
+
+    `design` is `readout_design` of the intermediate outputs, which vary independently of (b, e).
+    """
+    weights, residual = readout.mean[1:], scores - latent_mean(intermediate, readout)
+    from_scores = (intermediate.score_weight * residual * residual).sum()
+    from_readout = namespace(design).vdot(readout.cov, design)
+    return from_scores + from_readout + intermediate.n_samples * (weights @ (intermediate.cov @ weights))
+
+
+def shared_bound(
+    priors: Any, state: Any, error: Any, intermediate_precision: PrecisionMoments | Gamma
+) -> Any:
+    """Terms of the ELBO for λ, a, G, γ, b, ω and e: their expected log priors plus their entropies.
+
+    Parameters
+    ----------
+    priors : NamedTuple
+        With the Gamma priors `sample`, `intercept` and `kernel`.
+    state : NamedTuple
+        With the factors `sample_precision`, `dual`, `intermediate`, `intercept_precision`, `kernel_precision`
+        and `readout`.
+    error : scalar, or array of shape (n_outputs,)
+        `intermediate_error` of the state.
+    intermediate_precision : PrecisionMoments or Gamma
+        υ, known (classification) or with its factor (regression).
+    """
+    square, n_kernels = state.readout.square, state.intermediate.mean.shape[-2]
+    n_intercepts = square.shape[0] - n_kernels  # one for every output
+    return (
+        state.sample_precision.bound(priors.sample)
+        + expected_zero_mean(state.dual.square, state.sample_precision)
+        + state.dual.entropy
+        + expected_residual(error, state.intermediate.n_projected, intermediate_precision)
+        + state.intermediate.entropy
+        + state.intercept_precision.bound(priors.intercept)
+        + expected_zero_mean(square[:n_intercepts], state.intercept_precision)
+        + state.kernel_precision.bound(priors.kernel)
+        + expected_zero_mean(square[n_intercepts:], state.kernel_precision)
+        + state.readout.log_folds
+        + state.readout.entropy
+    )

@@ -1,0 +1,1 @@
+"""Summaries of a posterior: predictive distributions, draws, kernel shares."""

@@ -1,0 +1,264 @@
+r"""Predictive distributions of BEMKL (Gönen 2012, §4.3).
+
+With q(a) = N(μ_a, Σ_a), q(b, e) and kernels k_m against a new sample, the score f = b + eᵀg has
+
+    E[f]   = E[b] + E[e]ᵀ ĝ,                    ĝ_m = k_mᵀ μ_a
+    Var[f] = 1/ε + [1 ĝ] Σ_be [1 ĝ]ᵀ                                     rule "paper"
+             + Σ_mn E[e_m e_n] (δ_mn/υ + k_mᵀ Σ_a k_n)                   added by rule "full"
+
+"full" is the exact variance under q: the paper carries only the means of the intermediate outputs into f, and its
+intervals are too narrow. The paper also divides by the variance of f where its square root belongs (in
+P(y = +1)); both rules here use the standard deviation.
+
+Draws (a, b, e) from the posterior need no rule: each has a normal score of mean m and standard deviation s
+(`collapsed`), and predictions are averages over draws,
+
+    P(y = +1) = E[Φ((m - ν) / s)] / (E[Φ((m - ν) / s)] + E[Φ((-m - ν) / s)]).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from bayesmkl._numerics.truncated_normal import log_normal_cdf
+from bayesmkl.bemkl.models.absent_views import ViewMoments, apply_by_pattern, completion, view_patterns
+from bayesmkl.bemkl.models.moments import Gaussian, readout_moments
+from bayesmkl.bemkl.models.outputs import project, readout_of
+from bayesmkl.bemkl.reading.collapsed import log_label, score_means, score_scales
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.kernels.forms import weighted_forms
+
+__all__ = [
+    "ScoreDraws",
+    "ScoreMoments",
+    "binary_log_odds",
+    "expected_outputs",
+    "log_probabilities",
+    "predict_score",
+    "predict_scores",
+    "score_of_draws",
+]
+
+# Draws of many rows are taken in blocks, so that temporary arrays stay near this many numbers.
+BLOCK_SIZE = 2**23
+
+
+class ScoreMoments(NamedTuple):
+    """Mean and variance of the score without its own noise 1/ε, each of shape (n_rows,)."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+
+
+def predict_score(
+    stack: Any, dual: Gaussian, readout: Gaussian, intermediate_variance: float, rule: str = "full"
+) -> ScoreMoments:
+    """Mean and variance of the score ``b + e' g`` of new samples.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Kernels of the new samples (rows) against the training samples.
+    dual, readout : Gaussian
+        q(a) and q(b, e).
+    intermediate_variance : float
+        E[1/υ]: σ_g² in classification.
+    rule : {"full", "paper"}
+        See the module's documentation.
+    """
+    score = _readout_part(stack.apply(dual.mean), readout)
+    if rule == "full":
+        noise, roots = np.array([intermediate_variance]), [np.linalg.cholesky(dual.cov)]
+        (part,) = _intermediate_parts(stack, roots, _weights_square(readout), noise)
+        score = score._replace(variance=score.variance + part)
+    return score
+
+
+def predict_scores(
+    stack: Any,
+    duals: Gaussian,
+    readout: Gaussian,
+    intermediate_variance: Any,
+    rule: str = "full",
+    moments: ViewMoments | None = None,
+) -> list[ScoreMoments]:
+    """Mean and variance of the scores ``b_c + e' g_c`` of several outputs that share the kernel weights.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Kernels of the new samples (rows) against the training samples.
+    duals : Gaussian
+        q(a_c), with a leading axis of outputs.
+    readout : Gaussian
+        q(b, e), all intercepts first.
+    intermediate_variance : float or array of shape (n_outputs,)
+        E[1/υ_c]: σ_g² in classification.
+    rule : {"full", "paper"}
+        See the module's documentation.
+    moments : ViewMoments, optional
+        Moments of the intermediate outputs, for rows that lack views (``stack.present``).
+
+    Returns
+    -------
+    list of ScoreMoments
+        One per output, each as `predict_score` of q(a_c) and q(b_c, e) returns it.
+    """
+    n_outputs = len(duals.mean)
+    stack = stack if moments is None else moments.centered(stack)
+    projection = _outputs_of(stack, duals, moments)
+    readouts = [readout_of(output, readout, n_outputs) for output in range(n_outputs)]
+    scores = [_readout_part(*pair) for pair in zip(projection, readouts, strict=True)]
+    square = _weights_square(readouts[0])
+    noise = np.broadcast_to(intermediate_variance, n_outputs)
+    roots = [np.linalg.cholesky(cov) for cov in duals.cov] if rule == "full" else None
+    if not _is_complete(stack):
+        parts = _absent_parts(stack, roots, square, noise, moments)
+    elif roots is None:
+        return scores
+    else:
+        parts = _intermediate_parts(stack, roots, square, noise)
+    return [ScoreMoments(s.mean, s.variance + part) for s, part in zip(scores, parts, strict=True)]
+
+
+def expected_outputs(stack: Any, duals: Gaussian, moments: ViewMoments | None = None) -> np.ndarray:
+    """Return E[g] of new samples, (n_outputs, n_kernels, n_rows), with absent views from present ones.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Kernels of the new samples (rows) against the training samples.
+    duals : Gaussian
+        q(a_c), with a leading axis of outputs.
+    moments : ViewMoments, optional
+        Moments of the intermediate outputs, for rows that lack views.
+    """
+    return _outputs_of(stack if moments is None else moments.centered(stack), duals, moments)
+
+
+def _outputs_of(stack: Any, duals: Gaussian, moments: ViewMoments | None) -> np.ndarray:
+    """`expected_outputs`, of a centered stack."""
+    outputs = project(stack, duals.mean)
+    if _is_complete(stack):
+        return outputs
+    moments, (patterns, index) = _needed(stack, moments), view_patterns(np.asarray(stack.present))
+    slope, mean = completion(patterns, moments.cov).slope, moments.mean[:, None]
+    return (apply_by_pattern(slope, outputs.mT - mean, index) + mean).mT
+
+
+def _is_complete(stack: Any) -> bool:
+    return stack.present is None or bool(np.all(stack.present))
+
+
+def _absent_parts(
+    stack: Any,
+    roots: list[np.ndarray] | None,
+    square: np.ndarray,
+    noise: np.ndarray,
+    moments: ViewMoments | None,
+) -> np.ndarray:
+    """Return what the uncertainty of present and absent views adds to the variance, (n_outputs, n_rows).
+
+    Absent views add their spread given the present ones and, with `roots`, the uncertainty that these pass on.
+    """
+    patterns, index = view_patterns(np.asarray(stack.present))
+    law = completion(patterns, _needed(stack, moments).cov)
+    parts = (square * law.cov).sum(axis=(-2, -1))[:, index]
+    if roots is None:
+        return parts
+    passed_on = law.slope.mT @ square @ law.slope
+    for number in range(len(patterns)):
+        rows = np.flatnonzero(index == number)
+        few = stack.rows(rows)
+        for output, root in enumerate(roots):
+            one = slice(output, output + 1)
+            parts[one, rows] += _intermediate_parts(few, [root], passed_on[output, number], noise[one])
+    return parts
+
+
+def _needed(stack: Any, moments: ViewMoments | None) -> ViewMoments:
+    if moments is None:
+        n_incomplete = np.sum(~np.all(stack.present, axis=0))
+        raise ValueError(
+            f"`X` must have all views of every sample; {n_incomplete} of {stack.n_rows} lack some. "
+            'Fit with missing_views="integrate" to predict samples that lack views.'
+        )
+    return moments
+
+
+def _weights_square(readout: Gaussian) -> np.ndarray:
+    """E[e e'] of the q(b, e) of one output."""
+    return readout_moments(readout.mean, readout.cov).weights_square
+
+
+def _readout_part(intermediate: np.ndarray, readout: Gaussian) -> ScoreMoments:
+    """Moments of the score at known intermediate outputs, (n_kernels, n_rows)."""
+    mean = readout.mean[0] + readout.mean[1:] @ intermediate
+    extended = np.vstack([np.ones(intermediate.shape[1]), intermediate])
+    return ScoreMoments(mean, ((readout.cov @ extended) * extended).sum(axis=0))
+
+
+def _intermediate_parts(
+    stack: Any, roots: list[np.ndarray], weights_square: np.ndarray, noise: np.ndarray
+) -> np.ndarray:
+    """``sum_mn E[e_m e_n] Cov[g_m, g_n]`` for every output and row, shape (n_outputs, n_rows).
+
+    `roots` are Cholesky factors of Cov[a_c], `noise` is E[1/υ_c].
+    """
+    values, vectors = np.linalg.eigh(weights_square)
+    kept = values > values[-1] * np.finfo(float).eps  # with pruned kernels most directions vanish
+    mixing = np.sqrt(values[kept])[:, None] * vectors[:, kept].T  # R with R' R = E[e e']
+    return weighted_forms(stack, mixing, roots) + noise[:, None] * values.sum()
+
+
+class ScoreDraws(NamedTuple):
+    """Draws of the score: its mean m, (n_draws, n_rows), and standard deviation s, noise included, (n_draws,)."""
+
+    means: np.ndarray
+    scales: np.ndarray
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Predictive mean, shape (n_rows,)."""
+        return self.means.mean(axis=0)
+
+    @property
+    def total_variance(self) -> np.ndarray:
+        """Predictive variance, noise included, shape (n_rows,)."""
+        return self.means.var(axis=0) + (self.scales**2).mean()
+
+
+def score_of_draws(
+    stack: Any, draws: PosteriorDraws, intermediate_precision: float | None = None
+) -> ScoreDraws:
+    """Score new samples (the rows of `stack`) by every draw; 1/σ_g² is given in classification only."""
+    flat = draws.flat()
+    return ScoreDraws(score_means(stack, flat), score_scales(flat, intermediate_precision))
+
+
+def log_sides(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
+    """Log probabilities that the score lies beyond the margin below and above, shape (n_rows, 2)."""
+    if isinstance(score, ScoreMoments):
+        spread = np.sqrt(1.0 + score.variance)
+        return log_normal_cdf(np.stack([-score.mean - margin, score.mean - margin], axis=1) / spread[:, None])
+    n_draws, n_rows = score.means.shape
+    sides, block = np.empty((n_rows, 2)), max(1, BLOCK_SIZE // n_draws)
+    for start in range(0, n_rows, block):
+        rows = slice(start, start + block)
+        sides[rows] = logsumexp(log_label(score.means[:, rows], score.scales, margin), axis=0)
+    return sides - np.log(n_draws)
+
+
+def log_probabilities(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
+    """Log probabilities of -1 and +1, shape (n_rows, 2) (§4.3, with the standard deviation of f)."""
+    sides = log_sides(score, margin)
+    return sides - np.logaddexp(sides[:, 0], sides[:, 1])[:, None]
+
+
+def binary_log_odds(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
+    """Log odds of +1 against -1, shape (n_rows,); finite however far in the tail."""
+    sides = log_sides(score, margin)
+    return sides[:, 1] - sides[:, 0]

@@ -1,0 +1,190 @@
+"""The best single kernel as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.utils import check_random_state
+
+from bayesmkl._utils.validation import check_folds, check_integer, check_number, check_scale
+from bayesmkl.discriminative.estimators.base import (
+    DiscriminativeClassifier,
+    OnStep,
+)
+from bayesmkl.discriminative.global_weights.best_kernel import fit_best_kernel
+from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["BestKernelClassifier"]
+
+
+class BestKernelClassifier(DiscriminativeClassifier):
+    r"""Support vector machine on the one kernel that does best in cross-validation.
+
+    .. math:: m^\star = \arg\max_m \frac1F \sum_{f=1}^F \operatorname{accuracy}_f(K_m)
+
+    Kernels compete on folds of the training samples, the same for all of them [1]_; the first of equals wins.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    C : float, default=1.0
+        Price of margin violations, :math:`C > 0`.
+    cv : int, cross-validation generator or iterable, default=5
+        Number of stratified, shuffled folds, or what scikit-learn takes for `cv`.
+    tol : float, default=1e-3
+        Tolerance of LibSVM, the largest violation of its optimality conditions.
+    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
+        With more than two classes: a kernel of its own for each class, by binary accuracy, or one for all,
+        by the accuracy of the class of the highest score.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    random_state : int or None, default=None
+        Seed of the folds. None is a fixed seed.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels. With more than two, attributes marked * get a leading axis of length n_classes, or are tuples of that
+        length; under ``multiclass="shared"`` only `dual_coef_` and `intercept_` do.
+    kernel_weights_ : ndarray of shape (n_kernels,) *
+        One for the chosen kernel, zero for the others.
+    cv_scores_ : ndarray of shape (n_kernels,) *
+        Mean accuracy of each kernel over the folds.
+    dual_coef_ : ndarray of shape (n_samples,) *
+        Signed dual :math:`\alpha_i y_i`, zero off the support.
+    intercept_ : float *
+        :math:`b`.
+    support_ : ndarray of shape (n_support,)
+        Positions of the support vectors (of any class).
+    support_fraction_ : float
+        Their share of the training samples.
+    n_active_kernels_ : int
+        Kernels whose weight exceeds 1e-6 of the largest (for any class).
+    objective_history_ : ndarray of shape (n_iter_,) *
+        One entry, the objective of the trained machine(s).
+    duality_gap_ : float *
+        NaN: the weights solve no optimization problem.
+    n_iter_, n_solves_ : int *
+        Length of the history, and machines that were trained.
+    outcome_ : Outcome *
+        How the search for the weights ended.
+    converged_ : bool
+        Whether it reached its tolerance everywhere.
+    clipping_ : object or None
+        What ``indefinite="clip"`` removed.
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    See Also
+    --------
+    UniformMKLClassifier : All kernels instead of one.
+
+    Notes
+    -----
+    Trains `cv` machines per kernel (and class). Tune `C` around it, with GridSearchCV.
+
+    References
+    ----------
+    .. [1] P. Wang et al. (2014), Empirical optimal kernel for convex multiple kernel learning, WCECS ("SVM(best)").
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import BestKernelClassifier
+    >>> from bayesmkl.kernels import Gaussian
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bank = KernelBank(Gaussian(width=1), views={"sepal": [0, 1], "petal": [2, 3]})
+    >>> model = BestKernelClassifier(bank, multiclass="shared").fit(X, y)
+    >>> print(model.kernel_names_[model.kernel_weights_.argmax()], model.cv_scores_.round(2))
+    gaussian(width=1) · petal [0.8... 0.9...]
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        cv: Any = 5,
+        tol: float = 1e-3,
+        multiclass: str = "one-versus-rest",
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.cv = cv
+        self.tol = tol
+        self.multiclass = multiclass
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_scale("C", self.C)
+        check_number("tol", self.tol, low=0.0)
+        check_folds("cv", self.cv)
+
+    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
+        self._accuracies: list[np.ndarray] = []
+        super()._fit_tasks(stack, targets, start)
+        scores = np.stack(self._accuracies)
+        self.cv_scores_ = scores if len(scores) > 1 else scores[0]
+        del self._accuracies
+
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        inner, folds = Hinge(float(self.C)), self._folds(targets)
+        result, accuracies = fit_best_kernel(stack, targets, inner, folds, float(self.tol))
+        self._accuracies.append(accuracies)
+        return result
+
+    def _folds(self, targets: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return training and validation positions of every fold."""
+        labels = (targets[0] > 0.0).astype(int) if len(targets) == 1 else targets.argmax(axis=0)
+        if isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool):
+            n_folds = check_integer("cv", self.cv, low=2)
+            most = int(np.bincount(labels).max())
+            if most < n_folds:
+                raise ValueError(
+                    f"`cv` must not exceed the number of samples of the largest class; got cv={n_folds} with classes "
+                    f"of at most {most}. Use fewer folds."
+                )
+            seed = 0 if self.random_state is None else self.random_state
+            if isinstance(seed, np.random.Generator):  # which scikit-learn does not take
+                seed = int(seed.integers(2**31))
+            if np.bincount(labels).min() < n_folds:
+                return _dealt_folds(labels, n_folds, check_random_state(seed))
+            splitter: Any = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+        else:
+            splitter = check_cv(self.cv, labels, classifier=True)
+        return list(splitter.split(np.zeros((len(labels), 1)), labels))
+
+
+def _dealt_folds(
+    labels: np.ndarray, n_folds: int, rng: np.random.RandomState
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Deal the samples of every class over the folds, also of a class with fewer samples than folds."""
+    fold, dealt = np.empty(len(labels), dtype=np.intp), 0
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        fold[rows] = (dealt + np.arange(len(rows))) % n_folds
+        dealt += len(rows)
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_folds)]

@@ -1,0 +1,309 @@
+"""LD-MKL as a scikit-learn estimator: kernels vote where they are expected to be right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayesmkl._utils.validation import check_choice, check_scale, float_of, shown
+from bayesmkl.discriminative.estimators.checked import OnStep
+from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
+from bayesmkl.discriminative.estimators.success import SuccessGated
+from bayesmkl.discriminative.localized.ldmkl import (
+    BIAS,
+    PAPER,
+    SV_GATE,
+    LDMKLOptions,
+    LDMKLResult,
+    fit_ldmkl,
+    ldmkl_gates,
+    ldmkl_scores,
+)
+from bayesmkl.discriminative.svm.machines import GatedKernel
+
+__all__ = ["LDMKLClassifier"]
+
+
+FEW = 0.1  # of the samples
+
+
+class LDMKLClassifier(SuccessGated):
+    r"""Let machines of single kernels vote where their gates expect them to be right (LD-MKL).
+
+    .. math:: f(x) = \sum_m g_m(x) \tanh \bar f_m(x), \qquad
+       \bar f_m(x) = \sum_{j \in S_m} v_{mj} k_m(x_j, x) + b_m, \qquad
+       g(x) = \operatorname{softmax}\big(h_1(x), \dots, h_P(x)\big) .
+
+    For each of the `P` kernels, one support vector classifier is trained, :math:`h_m` is a support vector regression
+    of where it is right (1) and wrong (0), and the voter :math:`\bar f_m` with support vectors :math:`S_m` is that
+    classifier, or one trained again on the samples where the gate :math:`g_m` is at least `threshold`. Nothing is
+    iterated, and kernels meet in the vote only [1]_. Of kernels that LibSVM has (Gaussian, polynomial, linear,
+    cosine) no matrix is ever formed.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    C : float, default=1.0
+        Factor of the hinge loss of the classifiers, above 0.
+    sv_gate : {"none", "paper"}, default="none"
+        "paper" multiplies the coefficients of a voter by its gate at the support vectors, "none" leaves them as they
+        were trained.
+    bias : {"refit", "keep", "drop"}, default="refit"
+        The intercepts :math:`b_m`: averaged over the support vectors on the margin, those of the trained machines, or
+        none (the formula of the paper).
+    temperature : float, default=1.0
+        Of the softmax, above 0; 1 is the paper's. Low values let one kernel decide.
+    threshold : float or "paper", default=0.0
+        Least gate, from 0 to 1, of the samples that a voter is trained on. 0 keeps all of them, "paper" is
+        1 / n_kernels, for sharp gates (a `gate_kernel` and a low `temperature`).
+    gate_targets : {"train", "cv"}, default="train"
+        Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
+        cross-validation, with as many folds as samples in the smallest class at most.
+    gate_kernel : "own" or Kernel, default="own"
+        What the regressions see: the kernel whose success they predict, or one kernel for all, of the features
+        `gate_features` (by default `X`).
+    gate_C : float, default=1.0
+        Factor of the loss of the regressions.
+    gate_epsilon : float, default=0.1
+        Errors of the regressions that cost nothing.
+    gate_subsample : int or None, default=None
+        Most samples that the regressions are trained on, drawn at random. None takes all.
+    svm : {"libsvm", "mwu"}, default="libsvm"
+        What trains the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
+        columns of the kernel. The regressions are LibSVM's in both cases.
+    mwu_epsilon : float, default=0.05
+        With ``svm="mwu"``, the duality gap at which a machine is finished, as a share of its objective.
+    tol : float, default=1e-4
+        Tolerance of LibSVM. Up to about ten times as much, scores depend on the order of the samples.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: refuse them, or remove their negative eigenvalues.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    random_state : int, Generator or None, default=None
+        Draws folds and subsamples; None is a fixed seed.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels. With more than two, there is a vote for every class against the rest, and attributes marked * have a
+        leading axis of length n_classes (or are tuples).
+    gates_ : ndarray of shape (n_samples, n_kernels) *
+        Gates of the training samples; they sum to one.
+    dual_coef_ : ndarray of shape (n_kernels, n_samples) *
+        Signed dual coefficients :math:`v_{mj}` of the voters, gated where asked for.
+    intercept_ : ndarray of shape (n_kernels,) *
+        The intercepts :math:`b_m`.
+    retrained_ : ndarray of bool of shape (n_kernels,) *
+        False where the samples above the threshold were of one class, and the first classifier votes.
+    n_selected_ : ndarray of shape (n_kernels,) *
+        Samples above the threshold.
+    support_ : ndarray of shape (n_support,)
+        Positions of the samples with a coefficient, for any kernel and class.
+    support_fraction_ : float
+        Their share.
+    n_active_kernels_ : int
+        Kernels with a gate above 1e-6 of the largest at any sample.
+    n_solves_ : int *
+        Machines that were trained.
+    objective_history_ : ndarray of shape (0,) *
+        Empty: there is no objective.
+    duality_gap_ : float *
+        NaN.
+    n_iter_ : int *
+        One.
+    outcome_ : Outcome *
+        MAX_ITER where a machine by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
+    converged_ : bool
+        Whether none fell short.
+    results_ : tuple of LDMKLResult
+        All machines, per class.
+    gate_bank_ : KernelBank or None
+        The fitted kernel of the gates; None for "own".
+    n_gate_features_ : int
+        Number of its features.
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    clipping_ : Clipping or None
+        How indefinite kernels were clipped.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    See Also
+    --------
+    SwMKLClassifier : The same gates, and one machine on the gated kernels.
+    LMKLClassifier : Gates that are optimized together with the machine.
+
+    Notes
+    -----
+    The gating matrices of the scheme are :math:`g_m g_m^\top`, of one component and rank one. Scores are not those of
+    a machine on the `combined_kernel`: every kernel has coefficients of its own, and votes are squashed.
+
+    The defaults depart from the paper [1]_, which is
+    ``LDMKLClassifier(sv_gate="paper", bias="drop", threshold="paper")``. Its eq. 6 gates the support vectors and has
+    no intercept. That unbalances the coefficients, which sum to zero as they are trained, and moves the scores: it
+    costs accuracy where classes are unequal. Its voters are trained on the samples with a gate above 1 / n_kernels.
+    Where kernels succeed about equally often these are few, and of unequal classes; the vote may then be the same
+    everywhere, and which samples they are depends on their order. The threshold itself counts as above, up to twice
+    `tol` in the regressions, so that a single kernel and identical kernels keep all samples. Where only one class is
+    above, the first classifier is kept.
+
+    There is one warning if all training samples get the same answer, if a voter is trained on less than a tenth of
+    them, or if no voter is trained again although a threshold asks for it.
+
+    Flexible kernels are right on all of their own training samples, and then gates are constant;
+    ``gate_targets="cv"`` tells such kernels apart. On large data, `gate_subsample` bounds the time that the
+    regressions take.
+
+    References
+    ----------
+    .. [1] J. Moeller, S. Swaminathan and S. Venkatasubramanian (2016), A unified view of localized kernel learning,
+       SDM (algorithm 3).
+
+    Examples
+    --------
+    One kernel per view, each of which tells something in one half of the plane only:
+
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import LDMKLClassifier
+    >>> from bayesmkl.kernels import Gaussian, Linear
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> y = np.where(X[:, 0] > 0, X[:, 1], X[:, 2]) > 0
+    >>> bank = KernelBank(Linear(), views={"right": [1], "left": [2]}, normalize=None)
+    >>> model = LDMKLClassifier(bank, gate_kernel=Gaussian(width=0.5), temperature=0.1).fit(X, y)
+    >>> print(model.score(X, y) > 0.85, model.gates([[2.0, -0.5, 0.7], [-2.0, -0.5, 0.7]]).round(1))
+    True [[...
+    """
+
+    ONE_ANSWER = "Raise `C`, or give kernels that tell the classes apart."
+    retrained_: np.ndarray
+    n_selected_: np.ndarray
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        sv_gate: str = "none",
+        bias: str = "refit",
+        temperature: float = 1.0,
+        threshold: float | str = 0.0,
+        gate_targets: str = "train",
+        gate_kernel: Any = "own",
+        gate_C: float = 1.0,
+        gate_epsilon: float = 0.1,
+        gate_subsample: int | None = None,
+        svm: str = "libsvm",
+        mwu_epsilon: float = 0.05,
+        tol: float = 1e-4,
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.sv_gate = sv_gate
+        self.bias = bias
+        self.temperature = temperature
+        self.threshold = threshold
+        self.gate_targets = gate_targets
+        self.gate_kernel = gate_kernel
+        self.gate_C = gate_C
+        self.gate_epsilon = gate_epsilon
+        self.gate_subsample = gate_subsample
+        self.svm = svm
+        self.mwu_epsilon = mwu_epsilon
+        self.tol = tol
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _options(self) -> LDMKLOptions:
+        threshold = self.threshold
+        if not (isinstance(threshold, str) and threshold == PAPER):
+            threshold = float_of(threshold)
+            if not 0.0 <= threshold <= 1.0:
+                raise ValueError(
+                    "`threshold` must be a number from 0 to 1, as gates are, or "
+                    f'"{PAPER}", which is 1 / n_kernels; got {shown(self.threshold)}. 0 keeps all samples.'
+                )
+        return LDMKLOptions(
+            sv_gate=check_choice("sv_gate", self.sv_gate, SV_GATE),
+            bias=check_choice("bias", self.bias, BIAS),
+            temperature=check_scale("temperature", self.temperature),
+            threshold=threshold,
+            success=self._success_options(),
+            squared_hinge=self.svm == "mwu",
+        )
+
+    def _most_steps(self) -> int:
+        return 3 * self.n_kernels_in_
+
+    def _learn_task(self, kernels: Any, features: Any, target: np.ndarray, on_step: OnStep) -> LDMKLResult:
+        folds, rng = self._draws(target)
+        gate_kernels = self._gate_kernels()
+        return fit_ldmkl(
+            self._trainable(kernels), target, self._options(), gate_kernels, folds, rng, on_step=on_step
+        )
+
+    def _describe(self, result: LDMKLResult) -> LocalFit:
+        duals = np.zeros_like(result.gates)
+        for row, machine in zip(duals, result.machines, strict=True):
+            row[machine.support] = machine.coef
+        return LocalFit(
+            gates=result.gates,
+            signed_dual=duals,
+            intercept=np.array([machine.intercept for machine in result.machines]),
+            objective_history=np.zeros(0),
+            duality_gap=np.nan,
+            outcome=self._outcome(),
+            n_solves=result.n_solves,
+        )
+
+    def _store_local(self, results: list[LDMKLResult]) -> None:
+        super()._store_local(results)
+        self.retrained_ = self._of_tasks([result.retrained for result in results])
+        self.n_selected_ = self._of_tasks([result.n_selected for result in results])
+
+    def _doubts(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> list[str]:
+        few = self.retrained_ & (self.n_selected_ < FEW * targets.shape[1])
+        doubts = super()._doubts(kernels, targets, gate_features)
+        if not self.retrained_.any():
+            doubts.append(
+                "trained no machine again, as for no kernel the samples with a gate of at least the threshold are of "
+                "two classes"
+            )
+        if few.any():
+            doubts.append(
+                f"trained {few.sum()} of {few.size} machines on less than a tenth of the samples, the smallest on "
+                f"{self.n_selected_[few].min()}"
+            )
+        return doubts
+
+    def _remedy(self) -> str:
+        if self.threshold == 0.0:
+            return super()._remedy()
+        return 'Use `threshold=0`, which keeps all samples, raise `temperature`, or use `gate_targets="cv"`.'
+
+    def _components(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
+        return ldmkl_gates(*self._gate_arguments(result, rows), self._options().temperature)[None]
+
+    def _scores_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
+        return ldmkl_scores(self._voting(), result, rows.kernels, self._components(result, rows)[0])
+
+    def _kernel_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
+        gated = GatedKernel(tuple(self._voting()), result.gates[None])
+        return gated.block(rows.kernels, self._components(result, rows))

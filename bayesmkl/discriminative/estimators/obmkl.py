@@ -1,0 +1,164 @@
+"""OBMKL as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayesmkl._utils.validation import check_integer, check_scale
+from bayesmkl.discriminative.estimators.base import (
+    DiscriminativeClassifier,
+    OnStep,
+)
+from bayesmkl.discriminative.estimators.shared_gram import SharedGram
+from bayesmkl.discriminative.global_weights import obmkl
+from bayesmkl.discriminative.global_weights.obmkl import OBMKLOptions, fit_obmkl
+from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["OBMKLClassifier"]
+
+
+class OBMKLClassifier(SharedGram, DiscriminativeClassifier):
+    r"""Kernel weights by the empirical optimal kernel, then a support vector machine.
+
+    .. math:: \min_{\eta \in \Delta} \; \Big\| \sum_m \eta_m K_m - K_{opti} \Big\|_F^2, \qquad
+       [K_{opti}]_{ij} = \begin{cases} \max_m [K_m]_{ij} & y_i = y_j \\ \min_m [K_m]_{ij} & y_i \ne y_j
+       \end{cases}
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    C : float, default=1.0
+        Price of margin violations, :math:`C > 0`.
+    method : {"ratio", "qp", "aqp"}, default="qp"
+        "ratio": weights proportional to the alignment of each kernel with :math:`K_{opti}`, eq. 10 of [1]_. "qp": the
+        problem above, eq. 12. "aqp": the same with every pair weighted by the duals of its samples, in turn with the
+        machine, eqs. 14 and 15.
+    tol : float, default=1e-4
+        "aqp" stops when no weight changes by more; also the tolerance of LibSVM.
+    max_iter : int, default=50
+        Most alternations of "aqp".
+    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
+        With more than two classes: kernel weights of its own for each class, or one set of weights for all.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels. With more than two, attributes marked * get a leading axis of length n_classes, or are tuples of that
+        length; under ``multiclass="shared"`` only `dual_coef_` and `intercept_` do.
+    kernel_weights_ : ndarray of shape (n_kernels,) *
+        Nonnegative, with sum one.
+    dual_coef_ : ndarray of shape (n_samples,) *
+        Signed dual :math:`\alpha_i y_i`, zero off the support.
+    intercept_ : float *
+        :math:`b`.
+    support_ : ndarray of shape (n_support,)
+        Positions of the support vectors (of any class).
+    support_fraction_ : float
+        Their share of the training samples.
+    n_active_kernels_ : int
+        Kernels whose weight exceeds 1e-6 of the largest (for any class).
+    objective_history_ : ndarray of shape (n_iter_,) *
+        One entry for "ratio" (the objective of the trained machines) and "qp" (the squared distance above); for "aqp"
+        the objective of the machine at every alternation, which need not fall.
+    duality_gap_ : float *
+        Of the squared distance for "qp", else NaN.
+    n_iter_, n_solves_ : int *
+        Length of the history, and machines that were trained.
+    outcome_ : Outcome *
+        How the search for the weights ended.
+    converged_ : bool
+        Whether it reached its tolerance everywhere.
+    clipping_ : object or None
+        What ``indefinite="clip"`` removed.
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    See Also
+    --------
+    AlignmentMKLClassifier : Alignment with the labels.
+    bayesmkl.kernels.alignment.empirical_optimal_kernel : The kernel that weights are drawn towards.
+
+    Notes
+    -----
+    The empirical optimal kernel is indefinite in general and never trained on. It stays the same when one of several
+    equal kernels is left out, but one outlying kernel changes it everywhere: normalize the bank.
+
+    The alternation of "aqp" has no common objective and may swing between weights for ever; steps are halved while it
+    does. With kernels that are nearly alike it may still find no fixed point, and warns.
+    With ``multiclass="shared"`` pairs of the same class take the largest value, all others the smallest.
+
+    "qp" costs one matrix product of :math:`P^2 N^2 / 2` multiplications, "aqp" another one over the support vectors
+    in every alternation.
+
+    References
+    ----------
+    .. [1] P. Wang, D. Cai, G. Zhang, Y. Bai, F. Cai and T. Zhang (2014), Empirical optimal kernel for convex multiple
+       kernel learning, Proceedings of the World Congress on Engineering and Computer Science II.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import OBMKLClassifier
+    >>> from bayesmkl.kernels import Gaussian
+    >>> X, y = load_iris(return_X_y=True)
+    >>> bank = KernelBank(Gaussian(width=1), views={"sepal": [0, 1], "petal": [2, 3]})
+    >>> model = OBMKLClassifier(bank, multiclass="shared").fit(X, y)
+    >>> model.kernel_weights_.round(2)
+    array([0.04, 0.96])
+    """
+
+    METHODS = obmkl.METHODS
+    WITH_GRAM = obmkl.WITH_GRAM
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        method: str = "qp",
+        tol: float = 1e-4,
+        max_iter: int = 50,
+        multiclass: str = "one-versus-rest",
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.method = method
+        self.tol = tol
+        self.max_iter = max_iter
+        self.multiclass = multiclass
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_scale("C", self.C)
+        check_integer("max_iter", self.max_iter, low=1)
+
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        options = OBMKLOptions(self.method, float(self.tol), int(self.max_iter))
+        return fit_obmkl(stack, targets, Hinge(float(self.C)), options, self._gram, on_step)

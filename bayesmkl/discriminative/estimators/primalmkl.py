@@ -1,0 +1,663 @@
+"""PrimalMKL as scikit-learn estimators: classification, regression and novelty detection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import OutlierMixin
+
+from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
+from bayesmkl.discriminative.estimators.base import (
+    BaseDiscriminative,
+    DiscriminativeClassifier,
+    DiscriminativeRegressor,
+    OnStep,
+)
+from bayesmkl.discriminative.estimators.checked import check_above_rounding
+from bayesmkl.discriminative.estimators.path import RegularizationPath
+from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.primal.basis import fit_basis_mkl
+from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
+from bayesmkl.discriminative.primal.records import Machine, PrimalMKLOptions
+from bayesmkl.discriminative.primal.solve import SOLVERS, Huber, OneClass, Squared, SquaredHinge
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.views import check_samples
+
+__all__ = ["PrimalMKLClassifier", "PrimalMKLOneClass", "PrimalMKLRegressor"]
+
+LOSSES = ("squared", "huber")
+
+
+class _PrimalMKL(BaseDiscriminative):
+    """Learning, and the history of the weights; subclasses have a machine."""
+
+    reg: float
+    p_norm: float
+    weights: str
+    solver: str
+    tol: float
+    max_iter: int
+    PATH_PARAMETER = "reg"
+
+    def _machine(self) -> Machine:
+        """Return loss, regularization and solver, after a check of their parameters."""
+        raise NotImplementedError
+
+    def _options(self) -> PrimalMKLOptions:
+        return PrimalMKLOptions(
+            p_norm=check_number("p_norm", self.p_norm, low=1.0, inclusive=True),
+            weights=check_choice("weights", self.weights, WEIGHT_SCHEMES),
+            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+        )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._machine(), self._options()
+
+    def _reg_and_solver(self) -> tuple[float, str]:
+        return check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS)
+
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        found = fit_primalmkl(stack, targets, self._machine(), self._options(), start, on_step)
+        self._details.append(found)
+        return found.result
+
+    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
+        check_above_rounding("reg", self.reg, stack)
+        self._details: list[Any] = []
+        super()._fit_tasks(stack, targets, start)
+        details = self.__dict__.pop("_details")
+        self.weights_history_ = _unpacked([detail.weights_history for detail in details])
+        if getattr(self, "max_basis", None) is not None:
+            self.basis_ = _unpacked([each for detail in details for each in detail.basis])
+
+
+class _SupervisedPrimalMKL(_PrimalMKL):
+    def path(self, X: Any, y: Any, reg_values: Sequence[float]) -> RegularizationPath:
+        """Fit at several regularizations, each from the kernel weights of the one before.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            As in `fit`.
+        y : array-like of shape (n_samples,)
+            As in `fit`.
+        reg_values : sequence of float
+            Values of `reg`, positive, in the order in which they are fitted.
+
+        Returns
+        -------
+        RegularizationPath
+            Its models share bank and kernels; this estimator is not fitted.
+
+        Raises
+        ------
+        TypeError
+            If `reg_values` is no list.
+        ValueError
+            If it is empty or holds anything but positive numbers; and as `fit` raises.
+        """
+        return self._path(X, y, reg_values)
+
+
+class PrimalMKLClassifier(_SupervisedPrimalMKL, DiscriminativeClassifier):
+    r"""Multiple kernel learning in the primal, with the squared hinge loss.
+
+    .. math:: \min_{d, \alpha, b} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha
+       + \tfrac12 \sum_i \max(0, 1 - y_i f_i)^2, \qquad f = K(d)\, \alpha + b, \quad K(d) = \sum_m d_m K_m,
+
+    over kernel weights :math:`d \ge 0`, :math:`\|d\|_p \le 1` [1]_.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    reg : float, default=1.0
+        :math:`\lambda > 0`; `1 / C` of a support vector machine with squared slacks.
+    p_norm : float, default=1.0
+        :math:`p \ge 1`; 1 (the paper) gives few kernels weight, larger values spread it.
+    weights : {"spg", "closed", "paper"}, default="spg"
+        How the weights are updated. "spg": spectral projected gradients, the machine solved at every step. "closed":
+        the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of `solver`,
+        then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
+    solver : {"newton", "truncated", "pcg"}, default="newton"
+        "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
+        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
+        preconditioned conjugate gradients, what the paper compares itself with.
+    max_basis : int, default=None
+        Most samples with a coefficient (per class), which are then selected greedily [2]_. Needs ``weights="spg"``
+        and ``solver="newton"``. None lets every sample with a loss have one.
+    tol : float, default=1e-3
+        Stop when the duality gap is at most this share of the objective.
+    max_iter : int, default=500
+        Most updates of the weights.
+    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
+        With more than two classes: kernel weights of its own for each class, or one set of weights for all.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels. With more than two, attributes marked * get a leading axis of length n_classes (or are tuples of that
+        length); under ``multiclass="shared"`` only coefficients and intercepts do.
+    kernel_weights_ : ndarray of shape (n_kernels,) *
+        :math:`d`.
+    dual_coef_ : ndarray of shape (n_samples,) *
+        :math:`\alpha`, one entry per training sample, zero off the support.
+    intercept_ : float *
+        :math:`b`.
+    support_, support_fraction_ : ndarray of shape (n_support,), float
+        Positions of samples with a coefficient (of any class), and their share.
+    n_active_kernels_ : int
+        Kernels whose weight is not negligible (for any class).
+    objective_history_ : ndarray of shape (n_iter_,) *
+        `F` at the start and after every update; it never rises.
+    weights_history_ : ndarray of shape (n_iter_, n_kernels) *
+        The weights of these updates.
+    duality_gap_ : float *
+        Of the objective; NaN with `max_basis`.
+    n_iter_, n_solves_ : int *
+        Entries of the histories, and machines that were trained on the way.
+    outcome_, converged_ : Outcome, bool
+        How the search for the weights ended, and whether `tol` was reached everywhere.
+    basis_ : ndarray of shape (n_basis,), or tuple of these
+        Positions of the basis samples; one array per class for more than two. Set with `max_basis`.
+    clipping_ : object or None
+        What ``indefinite="clip"`` removed.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
+        Names of the kernels, and of the features where `X` had them.
+    n_kernels_in_, n_features_in_ : int
+        Number of kernels, and of features (of training samples with precomputed kernels).
+
+    See Also
+    --------
+    LapMKLClassifier : The same method with unlabeled samples and a graph.
+
+    Notes
+    -----
+    One step costs :math:`O(P N^2)` for the kernels and, with `s` support vectors, :math:`O(s^3)` for the machine
+    (:math:`O(N^2)` per inner iteration of "truncated"). Coefficients are canonical, :math:`\alpha_i = y_i \xi_i /
+    \lambda` with :math:`\xi_i = \max(0, 1 - y_i f_i)`.
+
+    Departures from [1]_: the duality gap decides when to stop, which is possible as the problem is convex in the
+    weights; the start is uniform instead of random; ``p_norm``; weights by "spg" instead of Algorithm 4, unless asked
+    for. With `max_basis` all kernels share the coefficients of the basis samples; that problem is not convex in the
+    weights, and `tol` bounds the first-order decrease that is left at the stationary point.
+
+    References
+    ----------
+    .. [1] Z. Hao, G. Yuan, X. Yang and Z. Chen (2012), A primal method for multiple kernel learning, Neural Computing
+       and Applications.
+    .. [2] S. S. Keerthi, O. Chapelle and D. DeCoste (2006), Building support vector machines with reduced classifier
+       complexity, JMLR 7.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import PrimalMKLClassifier
+    >>> from bayesmkl.kernels import Gaussian
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)[:200]
+    >>> bank = KernelBank([Gaussian(width=w) for w in (1, 4, 16)], views={"mean": range(10), "worst": range(20, 30)})
+    >>> model = PrimalMKLClassifier(bank, reg=0.1).fit(X, y[:200])
+    >>> model.n_active_kernels_, bool(model.duality_gap_ <= 1e-3 * model.objective_history_[-1])
+    (..., True)
+    >>> sparse = PrimalMKLClassifier(bank, reg=0.1, max_basis=5).fit(X, y[:200])
+    >>> len(sparse.basis_), round(sparse.score(X, y[:200]), 1)
+    (5, 1.0)
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        reg: float = 1.0,
+        p_norm: float = 1.0,
+        weights: str = "spg",
+        solver: str = "newton",
+        max_basis: int | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 500,
+        multiclass: str = "one-versus-rest",
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.reg = reg
+        self.p_norm = p_norm
+        self.weights = weights
+        self.solver = solver
+        self.max_basis = max_basis
+        self.tol = tol
+        self.max_iter = max_iter
+        self.multiclass = multiclass
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.verbose = verbose
+
+    def _machine(self) -> SquaredHinge:
+        return SquaredHinge(*self._reg_and_solver())
+
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        if self.max_basis is None:
+            return super()._learn(stack, targets, start, on_step)
+        max_basis = min(int(self.max_basis), stack.n_train)
+        found = fit_basis_mkl(stack, targets, self._machine(), self._options(), max_basis, start, on_step)
+        self._details.append(found)
+        return found.result
+
+    def _options(self) -> PrimalMKLOptions:
+        if self.max_basis is not None:
+            check_integer("max_basis", self.max_basis, low=1)
+            for name, needed in (("weights", "spg"), ("solver", "newton")):
+                if getattr(self, name) != needed:
+                    raise ValueError(
+                        f'`{name}` must be "{needed}" where `max_basis` is given; got {getattr(self, name)!r}. Leave '
+                        "`max_basis` at None to choose."
+                    )
+        return super()._options()
+
+
+class PrimalMKLRegressor(_SupervisedPrimalMKL, DiscriminativeRegressor):
+    r"""Multiple kernel regression in the primal: kernel ridge regression, or its robust form.
+
+    .. math:: \min_{d, \alpha, b} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha + \sum_i \ell(t_i - f_i),
+       \qquad f = K(d)\, \alpha + b, \quad K(d) = \sum_m d_m K_m,
+
+    over kernel weights :math:`d \ge 0`, :math:`\|d\|_p \le 1`, with :math:`\ell(r) = \tfrac12 r^2`, or Huber's loss
+    that is linear beyond :math:`\delta` [1]_.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    reg : float, default=1.0
+        :math:`\lambda > 0`; with one kernel and the squared loss, `alpha` of kernel ridge regression.
+    loss : {"squared", "huber"}, default="squared"
+        Huber's loss bounds the influence of outliers.
+    delta : float, default=1.0
+        :math:`\delta > 0` of Huber's loss, in units of the target.
+    p_norm : float, default=1.0
+        :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
+    weights : {"spg", "closed", "paper"}, default="spg"
+        How the weights are updated. "spg": spectral projected gradients, the machine solved at every step. "closed":
+        the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of `solver`,
+        then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
+    solver : {"newton", "truncated", "pcg"}, default="newton"
+        "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
+        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
+        preconditioned conjugate gradients, what the paper compares itself with.
+    tol : float, default=1e-3
+        Stop when the duality gap is at most this share of the objective.
+    max_iter : int, default=500
+        Most updates of the weights.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    kernel_weights_ : ndarray of shape (n_kernels,)
+        :math:`d`.
+    dual_coef_ : ndarray of shape (n_samples,)
+        :math:`\alpha`, one entry per training sample, zero off the support.
+    intercept_ : float
+        :math:`b`.
+    support_, support_fraction_ : ndarray of shape (n_support,), float
+        Positions of samples with a coefficient, and their share.
+    n_active_kernels_ : int
+        Kernels whose weight is not negligible.
+    objective_history_ : ndarray of shape (n_iter_,)
+        `F` at the start and after every update; it never rises.
+    weights_history_ : ndarray of shape (n_iter_, n_kernels)
+        The weights of these updates.
+    duality_gap_ : float
+        Of the objective.
+    n_iter_, n_solves_ : int
+        Entries of the histories, and machines that were trained on the way.
+    outcome_, converged_ : Outcome, bool
+        How the search for the weights ended, and whether `tol` was reached.
+    clipping_ : object or None
+        What ``indefinite="clip"`` removed.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
+        Names of the kernels, and of the features where `X` had them.
+    n_kernels_in_, n_features_in_ : int
+        Number of kernels, and of features (of training samples with precomputed kernels).
+
+    Notes
+    -----
+    The paper says that primal regression trains in the same way, without experiments. The intercept is not
+    penalized: with one kernel and the squared loss the function is that of kernel ridge regression on the centered
+    kernel and the centered target.
+
+    References
+    ----------
+    .. [1] Z. Hao, G. Yuan, X. Yang and Z. Chen (2012), A primal method for multiple kernel learning, Neural Computing
+       and Applications.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import PrimalMKLRegressor
+    >>> from bayesmkl.kernels import Gaussian, Linear
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> X = StandardScaler().fit_transform(X)[:150]
+    >>> bank = KernelBank([Gaussian(width=2), Linear()], views={"person": [0, 1, 2, 3], "blood": slice(4, 10)})
+    >>> model = PrimalMKLRegressor(bank, loss="huber", delta=30.0).fit(X, y[:150])
+    >>> print(dict(zip(model.kernel_names_, model.kernel_weights_.round(2).tolist())))
+    {...'linear · blood': ...}
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        reg: float = 1.0,
+        loss: str = "squared",
+        delta: float = 1.0,
+        p_norm: float = 1.0,
+        weights: str = "spg",
+        solver: str = "newton",
+        tol: float = 1e-3,
+        max_iter: int = 500,
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.reg = reg
+        self.loss = loss
+        self.delta = delta
+        self.p_norm = p_norm
+        self.weights = weights
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.verbose = verbose
+
+    def _machine(self) -> Squared | Huber:
+        reg, solver = self._reg_and_solver()
+        delta = check_scale("delta", self.delta)
+        if check_choice("loss", self.loss, LOSSES) == "squared":
+            return Squared(reg, solver)
+        return Huber(reg, delta, solver)
+
+
+class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
+    r"""Novelty detection with several kernels: a one-class machine with squared slacks, in the primal.
+
+    .. math:: \min_{d, \alpha, \rho} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha - \lambda \rho
+       + \tfrac12 \sum_i \max(0, \rho - s_i)^2, \qquad s = K(d)\, \alpha, \quad K(d) = \sum_m d_m K_m,
+
+    over kernel weights :math:`d \ge 0`, :math:`\|d\|_p \le 1` [1]_. Samples are far from the origin where their score
+    `s` reaches the threshold :math:`\rho`.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    reg : float, default=1.0
+        :math:`\lambda > 0`; large values make the score a kernel density estimate, small ones leave few samples
+        below the threshold.
+    contamination : "auto" or float, default="auto"
+        Share of the training samples, at most 0.5, that the threshold of `predict` puts outside. "auto" is
+        :math:`\rho`, below which lie exactly the samples with a coefficient.
+    p_norm : float, default=2.0
+        :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
+    weights : {"spg", "closed", "paper"}, default="spg"
+        How the weights are updated. "spg": spectral projected gradients, the machine solved at every step. "closed":
+        the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of `solver`,
+        then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
+    solver : {"newton", "truncated", "pcg"}, default="newton"
+        "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
+        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
+        preconditioned conjugate gradients, what the paper compares itself with.
+    tol : float, default=1e-3
+        Stop when the duality gap is at most this share of the objective.
+    max_iter : int, default=500
+        Most updates of the weights.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    kernel_weights_ : ndarray of shape (n_kernels,)
+        :math:`d`.
+    dual_coef_ : ndarray of shape (n_samples,)
+        :math:`\alpha`, one entry per training sample, zero off the support.
+    intercept_ : float
+        :math:`-\rho`.
+    support_, support_fraction_ : ndarray of shape (n_support,), float
+        Positions of samples with a coefficient, and their share.
+    n_active_kernels_ : int
+        Kernels whose weight is not negligible.
+    objective_history_ : ndarray of shape (n_iter_,)
+        `F` at the start and after every update; it never rises.
+    weights_history_ : ndarray of shape (n_iter_, n_kernels)
+        The weights of these updates.
+    duality_gap_ : float
+        Of the objective.
+    n_iter_, n_solves_ : int
+        Entries of the histories, and machines that were trained on the way.
+    outcome_, converged_ : Outcome, bool
+        How the search for the weights ended, and whether `tol` was reached.
+    offset_ : float
+        Threshold of the score.
+    clipping_ : object or None
+        What ``indefinite="clip"`` removed.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
+        Names of the kernels, and of the features where `X` had them.
+    n_kernels_in_, n_features_in_ : int
+        Number of kernels, and of features (of training samples with precomputed kernels).
+
+    Notes
+    -----
+    The dual is :math:`\min_\alpha \tfrac12 \alpha^\top (K + \lambda I)\, \alpha` over :math:`\alpha \ge 0`,
+    :math:`\sum_i \alpha_i = 1`; a factor before :math:`\lambda\rho` would only scale the solution. Kernel weights
+    maximize the distance from the origin, so that kernels under which all samples look alike, such as wide Gaussians,
+    get most of the weight: use kernels of comparable width on different views, and ``p_norm`` above 1. The paper
+    names one-class machines among those that its method trains, without equations.
+
+    References
+    ----------
+    .. [1] Z. Hao, G. Yuan, X. Yang and Z. Chen (2012), A primal method for multiple kernel learning, Neural Computing
+       and Applications.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import PrimalMKLOneClass
+    >>> from bayesmkl.kernels import Gaussian
+    >>> X = np.random.default_rng(0).normal(size=(100, 4))
+    >>> bank = KernelBank(Gaussian(width=1), views={"left": [0, 1], "right": [2, 3]})
+    >>> model = PrimalMKLOneClass(bank, contamination=0.1).fit(X)
+    >>> int((model.predict(X) == -1).sum()), model.predict([[0, 0, 0, 0], [0, 0, 9, 9]]).tolist()
+    (10, [1, -1])
+    """
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        reg: float = 1.0,
+        contamination: str | float = "auto",
+        p_norm: float = 2.0,
+        weights: str = "spg",
+        solver: str = "newton",
+        tol: float = 1e-3,
+        max_iter: int = 500,
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.reg = reg
+        self.contamination = contamination
+        self.p_norm = p_norm
+        self.weights = weights
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        share = self.contamination
+        is_auto = isinstance(share, str) and share == "auto"
+        if not is_auto and check_number("contamination", share, low=0.0) > 0.5:
+            raise ValueError(f'`contamination` must be "auto" or a share of at most 0.5; got {share!r}.')
+
+    def _machine(self) -> OneClass:
+        return OneClass(*self._reg_and_solver())
+
+    def fit(self, X: Any, y: Any = None) -> PrimalMKLOneClass:
+        """Learn kernel weights and the machine.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : PrimalMKLOneClass
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the tolerance was not reached; the message gives the duality gap.
+        KernelQualityWarning
+            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        """
+        self._check_parameters()
+        share = self.contamination
+        stack, nothing = self._fit_stack(X, np.zeros(check_samples(X)))
+        self._fit_tasks(stack, nothing[None])
+        self.offset_ = -float(self.intercept_)
+        if share != "auto":
+            self.offset_ = float(np.quantile(self._scores_of(stack)[0] - self.intercept_, float(share)))
+        return self
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Return the scores `s` of the rows of `X`, high for what resembles the training samples.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            High for what resembles the training samples; `offset_` is the threshold.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._scores(X)[0] - self.intercept_
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return ``score_samples(X) - offset_``, negative for outliers.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Zero at the threshold `offset_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return 1 for rows that resemble the training samples and -1 for outliers.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            1 or -1, as whole numbers.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return np.where(self.decision_function(X) >= 0.0, 1, -1)
+
+
+def _unpacked(arrays: list[np.ndarray]) -> Any:
+    """Return the array where there is one, else a tuple of all."""
+    return arrays[0] if len(arrays) == 1 else tuple(arrays)

@@ -1,0 +1,265 @@
+"""SwMKL as a scikit-learn estimator: gates that expect where each kernel alone succeeds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayesmkl._utils.validation import check_choice, check_number
+from bayesmkl.discriminative.estimators.checked import OnStep
+from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
+from bayesmkl.discriminative.estimators.success import SuccessGated
+from bayesmkl.discriminative.localized.swmkl import (
+    PSD,
+    SwMKLOptions,
+    SwMKLResult,
+    fit_swmkl,
+    swmkl_gates,
+    swmkl_kernel,
+    swmkl_scores,
+)
+from bayesmkl.discriminative.svm.machines import GatedKernel
+
+__all__ = ["SwMKLClassifier"]
+
+
+class SwMKLClassifier(SuccessGated):
+    r"""Weigh kernels at every sample by their expected success, then train one machine (SwMKL).
+
+    .. math:: \min_{w, b} \tfrac12 \|w\|^2 + C \sum_i \max(0, 1 - y_i f(x_i)) \quad\text{with the kernel}\quad
+       \kappa(x, z) = \sum_m \frac{g_m(x)\, g_m(z)}{Z(x, z)} k_m(x, z) .
+
+    For each kernel, one support vector classifier is trained, and :math:`g_m` is a support vector regression of where
+    it is right (1) and wrong (0), clipped to [`lowest_gate`, 1]. :math:`Z(x, z)` is :math:`\|g(x)\| \|g(z)\|` or, in
+    the paper [1]_, :math:`\sum_h g_h(x) g_h(z)`.
+
+    Parameters
+    ----------
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    C : float, default=1.0
+        Factor of the hinge loss of all classifiers, above 0.
+    psd : {"unit-norm", "paper"}, default="unit-norm"
+        How :math:`\kappa` is normalized: by the lengths of the vectors of gates, or as in the paper, which makes it
+        indefinite.
+    lowest_gate : float, default=1e-3
+        Gates below this are raised to it, between 0 and 1.
+    gate_targets : {"train", "cv"}, default="train"
+        Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
+        cross-validation, with as many folds as samples in the smallest class at most.
+    gate_kernel : "own" or Kernel, default="own"
+        What the regressions see: the kernel whose success they predict, or one kernel for all, of the features
+        `gate_features` (by default `X`).
+    gate_C : float, default=1.0
+        Factor of the loss of the regressions.
+    gate_epsilon : float, default=0.1
+        Errors of the regressions that cost nothing.
+    gate_subsample : int or None, default=None
+        Most samples that the regressions are trained on, drawn at random. None takes all.
+    svm : {"libsvm", "mwu"}, default="libsvm"
+        What trains the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
+        columns of :math:`\kappa`, which is then never formed. The regressions are LibSVM's in both cases.
+    mwu_epsilon : float, default=0.05
+        With ``svm="mwu"``, the duality gap at which a machine is finished, as a share of its objective.
+    tol : float, default=1e-3
+        Tolerance of LibSVM.
+    indefinite : {"raise", "clip"}, default="raise"
+        What to do with kernels that are not positive semidefinite: refuse them, or remove their negative eigenvalues.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    random_state : int, Generator or None, default=None
+        Draws folds and subsamples; None is a fixed seed.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels. With more than two, there is one machine for every class against the rest, and attributes marked *
+        have a leading axis of length n_classes (or are tuples).
+    gates_ : ndarray of shape (n_samples, n_kernels) *
+        Gates of the training samples, scaled to length one: :math:`\sqrt{\Gamma_m(x, x)}` for either `psd`.
+    dual_coef_ : ndarray of shape (n_samples,) *
+        Signed dual coefficients of the last machine.
+    intercept_ : float *
+        Its intercept.
+    smallest_eigenvalue_ : float *
+        Of the training kernel, for ``psd="paper"``: exact up to 500 samples, from above for more. NaN for
+        "unit-norm", where none is negative, and with ``svm="mwu"``.
+    support_ : ndarray of shape (n_support,)
+        Positions of the samples with a coefficient, in any class.
+    support_fraction_ : float
+        Their share.
+    n_active_kernels_ : int
+        Kernels with a gate above 1e-6 of the largest at any sample.
+    n_solves_ : int *
+        Machines that were trained.
+    objective_history_ : ndarray of shape (1,) *
+        Dual value of the last machine.
+    duality_gap_ : float *
+        Its primal minus its dual value; NaN for ``psd="paper"``, where nothing bounds the distance to the optimum.
+    n_iter_ : int *
+        One.
+    outcome_ : Outcome *
+        MAX_ITER where a machine by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
+    converged_ : bool
+        Whether none fell short.
+    results_ : tuple of SwMKLResult
+        All machines, per class.
+    gate_bank_ : KernelBank or None
+        The fitted kernel of the gates; None for "own".
+    n_gate_features_ : int
+        Number of its features.
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    clipping_ : Clipping or None
+        How indefinite kernels were clipped.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    See Also
+    --------
+    LDMKLClassifier : The same gates, and a vote of machines without a kernel matrix.
+    LMKLClassifier : Gates that are optimized together with the machine.
+
+    Notes
+    -----
+    With ``psd="unit-norm"`` the gating is separable: gates of unit length, one component, and :math:`\kappa` is
+    positive semidefinite. With "paper" gating matrices are normalized pair by pair, no gates of single samples give
+    them, and LibSVM minimizes what is no longer convex. The diagonal of :math:`\kappa` is the same.
+
+    The last machine takes a kernel matrix in memory, unless ``svm="mwu"``; the others do not, if LibSVM has the
+    kernels (Gaussian, polynomial, linear, cosine).
+
+    Flexible kernels are right on all of their own training samples, and then gates are constant;
+    ``gate_targets="cv"`` tells such kernels apart.
+
+    References
+    ----------
+    .. [1] R. Kannao and P. Guha (2015), TV news commercials detection using success based locally weighted
+       kernel combination; in the form of J. Moeller, S. Swaminathan and S. Venkatasubramanian (2016), A unified view
+       of localized kernel learning, SDM (algorithm 2).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.discriminative import SwMKLClassifier
+    >>> from bayesmkl.kernels import Gaussian, Linear
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> y = np.where(X[:, 0] > 0, X[:, 1], X[:, 2]) > 0
+    >>> bank = KernelBank(Linear(), views={"right": [1], "left": [2]}, normalize=None)
+    >>> model = SwMKLClassifier(bank, gate_kernel=Gaussian(width=0.5)).fit(X, y)
+    >>> print(model.score(X, y) > 0.85, model.gates([[2.0, -0.5, 0.7], [-2.0, -0.5, 0.7]]).round(1))
+    True [[...
+    """
+
+    smallest_eigenvalue_: Any
+
+    def __init__(
+        self,
+        kernels: Any = None,
+        *,
+        C: float = 1.0,
+        psd: str = "unit-norm",
+        lowest_gate: float = 1e-3,
+        gate_targets: str = "train",
+        gate_kernel: Any = "own",
+        gate_C: float = 1.0,
+        gate_epsilon: float = 0.1,
+        gate_subsample: int | None = None,
+        svm: str = "libsvm",
+        mwu_epsilon: float = 0.05,
+        tol: float = 1e-3,
+        indefinite: str = "raise",
+        kernel_names: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.C = C
+        self.psd = psd
+        self.lowest_gate = lowest_gate
+        self.gate_targets = gate_targets
+        self.gate_kernel = gate_kernel
+        self.gate_C = gate_C
+        self.gate_epsilon = gate_epsilon
+        self.gate_subsample = gate_subsample
+        self.svm = svm
+        self.mwu_epsilon = mwu_epsilon
+        self.tol = tol
+        self.indefinite = indefinite
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _options(self) -> SwMKLOptions:
+        lowest = check_number("lowest_gate", self.lowest_gate, low=0.0)
+        if lowest >= 1.0:
+            raise ValueError(f"`lowest_gate` must be below 1, the largest gate; got {lowest:g}. Try 1e-3.")
+        psd = check_choice("psd", self.psd, PSD)
+        return SwMKLOptions(psd, lowest, self._success_options())
+
+    def _most_steps(self) -> int:
+        return 2 * self.n_kernels_in_ + 1
+
+    def _learn_task(self, kernels: Any, features: Any, target: np.ndarray, on_step: OnStep) -> SwMKLResult:
+        folds, rng = self._draws(target)
+        options, inner = self._options(), self._inner()
+
+        def solve(gated: GatedKernel, labels: np.ndarray) -> Any:
+            return inner.solve(gated, labels, options.success.tol)
+
+        return fit_swmkl(
+            self._trainable(kernels),
+            target,
+            options,
+            self._gate_kernels(),
+            folds,
+            rng,
+            solve=solve if self.svm == "mwu" else None,
+            on_step=on_step,
+        )
+
+    def _describe(self, result: SwMKLResult) -> LocalFit:
+        return LocalFit(
+            gates=result.gates / np.linalg.norm(result.gates, axis=0),
+            signed_dual=result.signed_dual,
+            intercept=result.intercept,
+            objective_history=np.array([result.objective]),
+            duality_gap=result.gap,
+            outcome=self._outcome(),
+            n_solves=result.success.n_solves + 1,
+        )
+
+    def _store_local(self, results: list[SwMKLResult]) -> None:
+        super()._store_local(results)
+        smallest = [result.smallest_eigenvalue for result in results]
+        self.smallest_eigenvalue_ = np.array(smallest) if len(smallest) > 1 else smallest[0]
+
+    def _components(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
+        return swmkl_gates(*self._gate_arguments(result, rows), self._options())[None]
+
+    def _gates_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
+        gates = super()._gates_local(X, gate_features)
+        return gates / np.linalg.norm(gates, axis=-1, keepdims=True)
+
+    def _gating(self, row_components: np.ndarray, column_components: np.ndarray, kernel: int) -> np.ndarray:
+        gating = super()._gating(row_components, column_components, kernel)
+        return gating if self.psd == "unit-norm" else gating / (row_components[0].T @ column_components[0])
+
+    def _scores_at(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
+        gates = self._components(result, rows)[0]
+        return swmkl_scores(self._voting(), result, rows.kernels, gates, self.psd)
+
+    def _kernel_at(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
+        gates = self._components(result, rows)[0]
+        return swmkl_kernel(self._voting(), result.gates, rows.kernels, gates, self.psd)

@@ -1,0 +1,246 @@
+r"""Gates: how strongly each kernel acts at each sample.
+
+A localized kernel weighs its base kernels anew for every pair of samples (Moeller et al. 2016, section 3):
+
+.. math:: K_\gamma(x, z) = \sum_m \Gamma_m(x, z) K_m(x, z), \qquad
+   \Gamma_m(x, z) = \sum_r g_{rm}(x) \, g_{rm}(z) .
+
+The functions :math:`g_{rm} \ge 0` are the components; with a single one the gating is separable. For every :math:`m`
+the gating matrix :math:`\Gamma_m` is a sum of products :math:`g g^\top`, so that :math:`K_\gamma` is positive
+semidefinite wherever the base kernels are (rank one for one component, hence not definite).
+
+Gates that are learned are functions of parameters. `Gating` is what a learner needs to know of them.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from bayesmkl._utils.validation import shown
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = [
+    "Gating",
+    "check_gating",
+    "combine_components",
+    "gates_of_components",
+    "gating_matrix",
+]
+
+FAR = 10.0  # from the start, where `check_gating` looks at gates again
+FINITE_STEP = 1e-6  # of the differences that `check_gating` compares a pullback with
+ROUNDING = 1e-9
+ALLOWED_ERROR = 1e-4  # of a pullback, relative to its largest entry
+
+
+class Gating(Protocol):
+    """Gates as differentiable functions of a flat array of parameters.
+
+    Gates lie between 0 and 1 whatever the parameters are: without an upper bound the margin would grow with the gates
+    forever, and there would be nothing to find.
+
+    Examples
+    --------
+    Gates that fade with the distance from the origin, at a rate per kernel whose logarithm is learned:
+
+    >>> import numpy as np
+    >>> class Fading:
+    ...     def init(self, features, n_kernels, rng):
+    ...         return rng.normal(size=n_kernels)
+    ...     def gates(self, parameters, features):
+    ...         return np.exp(-np.outer(np.exp(parameters), (features**2).sum(axis=1)))
+    ...     def pullback(self, parameters, features, slopes):
+    ...         by_rate = -(slopes * self.gates(parameters, features)) @ (features**2).sum(axis=1)
+    ...         return by_rate * np.exp(parameters)
+    >>> check_gating(Fading(), np.array([[0.0, 1.0], [2.0, 0.5]]), 3, np.random.default_rng(0))
+    """
+
+    def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw parameters to start from.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features)
+            Gating features of the training samples.
+        n_kernels : int
+            Number of kernels.
+        rng : numpy.random.Generator
+            What draws.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            The parameters.
+        """
+        ...
+
+    def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Return the gates at the rows of `features`.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_parameters,)
+            What `init` draws and learning changes.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Between 0 and 1.
+        """
+        ...
+
+    def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Carry slopes along the gates to the parameters, by the chain rule.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_parameters,)
+            Where the slopes were taken.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+        slopes : ndarray of shape (n_kernels, n_rows)
+            Derivatives of a number by the gates.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            Derivatives of that number by the parameters.
+        """
+        ...
+
+
+def check_gating(gating: Gating, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> None:
+    """Raise unless the three methods of `gating` fit together.
+
+    Parameters
+    ----------
+    gating : Gating
+        An object with the methods `init`, `gates` and `pullback`.
+    features : ndarray of shape (n_samples, n_features)
+        Features to try the gates at.
+    n_kernels : int
+        Number of kernels.
+    rng : numpy.random.Generator
+        Draws the start and the directions of the checks.
+
+    Raises
+    ------
+    ValueError
+        If gates are of the wrong shape or leave the interval from 0 to 1, at the start or far from it, or if the
+        pullback is not the derivative of the gates, by finite differences along a random direction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative import SigmoidGating, check_gating
+    >>> features = np.array([[0.0, 1.0], [2.0, 0.5]])
+    >>> check_gating(SigmoidGating(), features, 3, np.random.default_rng(0))
+    >>> class Halved(SigmoidGating):
+    ...     def pullback(self, parameters, features, slopes):
+    ...         return 0.5 * super().pullback(parameters, features, slopes)
+    >>> check_gating(Halved(), features, 3, np.random.default_rng(0))
+    Traceback (most recent call last):
+    ...
+    ValueError: `gating.pullback` must be the derivative of `gating.gates`; ...
+    """
+    parameters = np.asarray(gating.init(features, n_kernels, rng))
+    if parameters.ndim != 1 or parameters.dtype.kind not in "iuf" or not np.isfinite(parameters).all():
+        raise ValueError(
+            f"`gating.init` must return a flat array of finite numbers; got shape {parameters.shape}. Flatten them."
+        )
+    direction = rng.choice([-1.0, 1.0], size=parameters.size)
+    for distance in (0.0, FAR, -FAR):
+        _check_gates(gating.gates(parameters + distance * direction, features), (n_kernels, len(features)))
+    slopes = rng.normal(size=(n_kernels, len(features)))
+    pulled = np.asarray(gating.pullback(parameters, features, slopes))
+    if pulled.dtype.kind not in "iuf" or pulled.shape != parameters.shape:
+        raise ValueError(
+            f"`gating.pullback` must return shape {parameters.shape}, as `gating.init` does, of numbers; got "
+            f"{pulled.shape} of type {pulled.dtype}."
+        )
+    step = FINITE_STEP * direction
+    ahead, behind = (gating.gates(parameters + sign * step, features) for sign in (1.0, -1.0))
+    expected, found = float((slopes * (ahead - behind)).sum()) / 2.0, float(pulled @ step)
+    if not abs(found - expected) <= ALLOWED_ERROR * FINITE_STEP * max(1.0, np.abs(pulled).sum()):
+        raise ValueError(
+            f"`gating.pullback` must be the derivative of `gating.gates`; along a random direction it gives "
+            f"{found / FINITE_STEP:.6g}, finite differences {expected / FINITE_STEP:.6g}. It takes the slopes by the "
+            "gates and returns the gradient by the parameters."
+        )
+
+
+def combine_components(
+    stack: DenseStack, row_components: np.ndarray, train_components: np.ndarray
+) -> np.ndarray:
+    r"""Return the localized kernel :math:`\sum_r \sum_m (g_{rm} g_{rm}^\top) \circ K_m`.
+
+    Parameters
+    ----------
+    stack : DenseStack
+    row_components : ndarray of shape (n_components, n_kernels, n_rows)
+    train_components : ndarray of shape (n_components, n_kernels, n_train)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_train)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stack = DenseStack(np.stack([np.eye(2), np.ones((2, 2))]))
+    >>> components = np.array([[[1.0, 0.0], [1.0, 2.0]]])
+    >>> combine_components(stack, components, components)
+    array([[2., 2.],
+           [2., 4.]])
+    """
+    combined = stack.combine_gated(row_components[0], train_components[0])
+    for row_gates, train_gates in zip(row_components[1:], train_components[1:], strict=True):
+        combined += stack.combine_gated(row_gates, train_gates)
+    return combined
+
+
+def gating_matrix(row_components: np.ndarray, train_components: np.ndarray, kernel: int) -> np.ndarray:
+    r"""Return :math:`\Gamma_m` between rows and training samples for the kernel at position `kernel`.
+
+    Parameters
+    ----------
+    row_components : ndarray of shape (n_components, n_kernels, n_rows)
+    train_components : ndarray of shape (n_components, n_kernels, n_train)
+    kernel : int
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_train)
+    """
+    return row_components[:, kernel].T @ train_components[:, kernel]
+
+
+def gates_of_components(components: np.ndarray) -> np.ndarray:
+    r"""Return :math:`\sqrt{\Gamma_m(x, x)}`: for one component the gates themselves.
+
+    Parameters
+    ----------
+    components : ndarray of shape (n_components, n_kernels, n_rows)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_kernels)
+        Samples first.
+    """
+    return np.sqrt((components**2).sum(axis=0)).T
+
+
+def _check_gates(gates: np.ndarray, shape: tuple[int, int]) -> None:
+    gates = np.asarray(gates)
+    if gates.dtype.kind not in "biuf":
+        raise ValueError(f"`gating.gates` must return numbers between 0 and 1; got {shown(gates)}.")
+    if gates.shape != shape or not ((gates >= 0.0) & (gates <= 1.0 + ROUNDING)).all():
+        values = f"values from {gates.min():.6g} to {gates.max():.6g}" if gates.size else "no values"
+        raise ValueError(
+            f"`gating.gates` must return numbers between 0 and 1 of shape (n_kernels, n_rows) = {shape}; got "
+            f"{values} of shape {gates.shape}. Kernels come first; a sigmoid or a softmax keeps values in bounds."
+        )

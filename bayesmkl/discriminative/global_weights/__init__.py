@@ -1,0 +1,1 @@
+"""Methods that find one weight for each kernel."""

@@ -1,0 +1,303 @@
+r"""Generalized multiple kernel learning: sums or products of kernels, any regularizer (Varma and Babu 2009).
+
+.. math:: \min_{d \ge 0} \; T(d) = J(d) + r(d), \qquad
+   K(d) = \sum_m d_m K_m \quad\text{or}\quad K(d) = K_1^{d_1} \circ \dots \circ K_P^{d_P}
+
+with :math:`J` the optimal value of the machine on :math:`K(d)` and powers entry by entry, so that a product of
+Gaussian kernels of single features is one Gaussian kernel with a width for each of them. Its gradient is
+:math:`\nabla r_m - \tfrac12 v^\top \frac{\partial K}{\partial d_m} v`, where :math:`\partial K / \partial d_m` is
+:math:`K_m` or :math:`\log K_m \circ K(d)`. Two ways down: projected gradients with a line search, as in the paper,
+and spectral projected gradients (Jain, Vishwanathan and Varma 2012, SPG-GMKL).
+
+Regularizers: :math:`\sum_m d_m` (Varma and Babu); :math:`\tfrac12 \|d - 1/P\|^2` on the simplex, the one that Wang et
+al. (2014) compare with; or any function. For sums both of the first two make the problem convex and have a dual
+value, hence a duality gap: with :math:`\ell = J + \tfrac12 d^\top S` the linear part of the machine's dual,
+
+.. math:: \ell \min\big(1, \sqrt{2 / \max_m S_m}\big) \qquad\text{and}\qquad
+   \ell + \min_{d' \in \Delta} \tfrac12 \big(\|d' - 1/P\|^2 - d'^\top S\big) .
+
+Otherwise the loop stops at a stationary point: :math:`\sum_m d_m |\nabla_m T| - \|d\|_1 \min(0, \min_m \nabla_m T)`
+small. Products are not convex in `d`, and the point that is found depends on the start.
+
+Departures: the line search doubles its step after a success; inner tolerances follow the gap (both papers have rules
+of their own).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.simplex import project_simplex
+from bayesmkl._utils.validation import shown
+from bayesmkl.discriminative.inner import InnerProblem
+from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
+from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, descend_spectrally, signed_duals
+from bayesmkl.discriminative.svm.moving import MovingCombination
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = [
+    "COMBINATIONS",
+    "REGULARIZERS",
+    "SOLVERS",
+    "GMKLOptions",
+    "combine_product",
+    "fit_gmkl",
+]
+
+REGULARIZERS = ("l1", "uniform")
+COMBINATIONS = ("sum", "product")
+SOLVERS = ("spg", "pg")
+INNER_SHARE = 0.02  # of the gap that machines may take
+SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
+SHORTEST = 1e-12  # relative to the first step, where a line search gives up
+
+Regularizer = Callable[[np.ndarray], Any]
+
+
+class GMKLOptions(NamedTuple):
+    """The problem, how to solve it, and when to stop.
+
+    Parameters
+    ----------
+    regularizer : {"l1", "uniform"} or callable
+        A callable takes kernel weights and returns a value and its gradient.
+    combination : {"sum", "product"}
+    solver : {"spg", "pg"}
+    tol : float
+        Largest gap, relative to the objective.
+    max_iter : int
+        Most changes of the kernel weights.
+    """
+
+    regularizer: str | Regularizer = "l1"
+    combination: str = "sum"
+    solver: str = "spg"
+    tol: float = 1e-3
+    max_iter: int = 1000
+
+
+def fit_gmkl(
+    stack: DenseStack,
+    targets: np.ndarray,
+    inner: InnerProblem,
+    options: GMKLOptions = GMKLOptions(),  # noqa: B008
+    start: np.ndarray | None = None,
+    on_step: OnStep = None,
+) -> MKLResult:
+    """Minimize :math:`T` over nonnegative weights, over the simplex with the regularizer "uniform".
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Training kernels; for a product, all entries positive.
+    targets : ndarray of shape (n_tasks, n_samples)
+    inner : InnerProblem
+    options : GMKLOptions
+    start : ndarray of shape (n_kernels,), optional
+        First kernel weights; ``1 / n_kernels`` each by default.
+    on_step : callable, optional
+        Takes the number of iterations done and a line of status.
+    """
+    regularize, project, gap = _parts(options)
+
+    def gradient(fit: WeightedFit) -> np.ndarray:
+        return regularize(fit.kernel_weights)[1] - 0.5 * fit.quadratics
+
+    def objective(fit: WeightedFit) -> float:
+        return fit.objective + regularize(fit.kernel_weights)[0]
+
+    goal = Goal(
+        objective,
+        lambda fit: gap(fit, objective(fit), gradient(fit)),
+        options.tol,
+        INNER_SHARE,
+        certified=isinstance(options.regularizer, str) and options.combination == "sum",
+        gradient=gradient,
+    )
+    evaluator = Evaluator if options.combination == "sum" else _ProductEvaluator
+    evaluate = evaluator(stack, targets, inner, goal)
+    weights = project(np.full(stack.n_kernels, 1.0 / stack.n_kernels) if start is None else start)
+    descend = descend_spectrally if options.solver == "spg" else _descend
+    fit, history, outcome = descend(evaluate, project, weights, options.max_iter, on_step)
+    duality_gap = evaluate.gap(fit) if goal.certified else np.nan
+    return result_of(fit, history, outcome, evaluate.n_solves, duality_gap)
+
+
+# ------------------------------------------------------------------------------------------------ regularizers
+
+
+def _parts(
+    options: GMKLOptions,
+) -> tuple[Regularizer, Callable[[np.ndarray], np.ndarray], Callable[..., float]]:
+    """Value and gradient, projection on the feasible weights, and gap without the inner one."""
+    convex = options.combination == "sum"
+    if options.regularizer == "l1":
+        return _l1, _nonnegative, _gap_l1 if convex else _stationarity
+    if options.regularizer == "uniform":
+        return _uniform, project_simplex, _gap_uniform if convex else _stationarity_on_simplex
+    return _checked(options.regularizer), _nonnegative, _stationarity
+
+
+def _nonnegative(weights: np.ndarray) -> np.ndarray:
+    return np.maximum(weights, 0.0)
+
+
+def _l1(weights: np.ndarray) -> tuple[float, np.ndarray]:
+    return float(weights.sum()), np.ones_like(weights)
+
+
+def _uniform(weights: np.ndarray) -> tuple[float, np.ndarray]:
+    difference = weights - 1.0 / weights.size
+    return 0.5 * float(difference @ difference), difference
+
+
+def _checked(regularizer: Any) -> Regularizer:
+    """Refuse what is not a number and a gradient."""
+
+    def regularize(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        returned = regularizer(weights.copy())
+        try:
+            value, gradient = returned
+            value, gradient = float(value), np.asarray(gradient, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"`regularizer` must return a number and its gradient; got {shown(returned)}."
+            ) from error
+        if gradient.shape != weights.shape or not (np.isfinite(value) and np.isfinite(gradient).all()):
+            raise ValueError(
+                "`regularizer` must return a finite value and a finite gradient of shape "
+                f"{weights.shape} for kernel weights >= 0; got {value} and a gradient of shape {gradient.shape}"
+                f"{'' if np.isfinite(gradient).all() else ' that is not finite'}. "
+                "Is it defined where a weight is zero?"
+            )
+        return value, gradient
+
+    return regularize
+
+
+def _gap_l1(fit: WeightedFit, objective: float, _: np.ndarray) -> float:
+    """Shrink the dual until all of its quadratics are at most 2."""
+    linear = _linear_part(fit)
+    return objective - linear * min(1.0, float(np.sqrt(2.0 / max(fit.quadratics.max(), 2.0))))
+
+
+def _gap_uniform(fit: WeightedFit, objective: float, _: np.ndarray) -> float:
+    """Weights of the dual function: the projection of ``1/P + S/2`` on the simplex."""
+    center = np.full(fit.kernel_weights.shape, 1.0 / fit.kernel_weights.size)
+    nearest = project_simplex(center + 0.5 * fit.quadratics)
+    move = nearest - center
+    return objective - _linear_part(fit) - 0.5 * float(move @ move - nearest @ fit.quadratics)
+
+
+def _linear_part(fit: WeightedFit) -> float:
+    return fit.objective + 0.5 * float(fit.kernel_weights @ fit.quadratics)
+
+
+def _stationarity(fit: WeightedFit, _: float, gradient: np.ndarray) -> float:
+    """Change of the objective, to first order, by weights that move by their own size."""
+    weights = fit.kernel_weights
+    return float(weights @ np.abs(gradient) - weights.sum() * min(0.0, float(gradient.min())))
+
+
+def _stationarity_on_simplex(fit: WeightedFit, _: float, gradient: np.ndarray) -> float:
+    """Change of the objective, to first order, on the way to the best corner."""
+    return float(gradient @ fit.kernel_weights - gradient.min())
+
+
+# ---------------------------------------------------------------------------------------------------- products
+
+
+def combine_product(stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
+    """Return the product of powers of the kernels, entry by entry.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Of entries at least zero.
+    kernel_weights : ndarray of shape (n_kernels,)
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_train)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stack = DenseStack(np.array([[[4.0]], [[5.0]], [[0.0]]]))
+    >>> combine_product(stack, np.array([0.5, 1.0, 0.0]))
+    array([[10.]])
+    """
+    active = np.flatnonzero(kernel_weights)
+    with np.errstate(divide="ignore"):  # of zero: where the Gaussian kernel of a new sample underflows
+        logarithms = DenseStack(np.log(stack.select(active).kernels))
+    return np.exp(logarithms.combine(kernel_weights[active]))
+
+
+class _ProductEvaluator(Evaluator):
+    """Machines on products: the logarithms of the kernels add up."""
+
+    def __init__(self, stack: DenseStack, *rest: Any) -> None:
+        super().__init__(stack, *rest)
+        self._logarithms = DenseStack(np.log(stack.kernels))
+        self._combination = MovingCombination(self._logarithms)
+
+    def _kernel(self, kernel_weights: np.ndarray) -> np.ndarray:
+        return np.exp(super()._kernel(kernel_weights))
+
+    def _sums(self, fit: WeightedFit, everywhere: bool) -> np.ndarray:
+        duals = signed_duals(fit)
+        return self._logarithms.frobenius(self._kernel(fit.kernel_weights) * (duals.T @ duals))
+
+
+# ------------------------------------------------------------------------------------------------ optimization
+
+
+def _descend(
+    evaluate: Evaluator,
+    project: Callable[[np.ndarray], np.ndarray],
+    weights: np.ndarray,
+    max_iter: int,
+    on_step: OnStep = None,
+) -> tuple[WeightedFit, list[float], Outcome]:
+    """Projected gradients (Varma and Babu 2009, algorithm 1): the objective falls in every step."""
+    at = evaluate.refresh(evaluate(weights))
+    history = [evaluate.goal.objective(at)]
+    step = 1.0 / max(
+        float(np.abs(project(weights - evaluate.goal.gradient(at)) - weights).max()), np.finfo(float).tiny
+    )
+    while not evaluate.is_optimal(at):
+        if len(history) > max_iter:
+            return at, history, Outcome.MAX_ITER
+        new, step = _search(evaluate, at, project, step)
+        if new is not None:
+            at = evaluate.refresh(evaluate.complete(new))
+            history.append(evaluate.goal.objective(at))
+            if on_step is not None:
+                on_step(len(history) - 1, evaluate.status(at))
+        elif evaluate.tighten():
+            at = evaluate.refresh(evaluate(at.kernel_weights))
+        else:
+            return at, history, Outcome.NOT_IMPROVING
+    return at, history, Outcome.CONVERGED
+
+
+def _search(
+    evaluate: Evaluator,
+    at: WeightedFit,
+    project: Callable[[np.ndarray], np.ndarray],
+    longest: float,
+) -> tuple[WeightedFit | None, float]:
+    """Halve the step until the objective falls sufficiently (Armijo, along the projection)."""
+    value, gradient, step = evaluate.goal.objective(at), evaluate.goal.gradient(at), longest
+    while step > SHORTEST * longest:
+        weights = project(at.kernel_weights - step * gradient)
+        predicted = float(gradient @ (at.kernel_weights - weights))
+        new = evaluate.value(weights)
+        if 0.0 < SUFFICIENT * predicted <= value - evaluate.goal.objective(new):
+            return new, 2.0 * step
+        step *= 0.5
+    return None, longest

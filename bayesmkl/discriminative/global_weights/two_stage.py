@@ -1,0 +1,80 @@
+"""Two stages: kernel weights by a criterion of their own, then one machine on the combined kernel."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
+from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["Selection", "shares", "solve_tasks", "train_selected"]
+
+
+class Selection(NamedTuple):
+    """Kernel weights, and how they were found.
+
+    Parameters
+    ----------
+    kernel_weights : ndarray of shape (n_kernels,)
+    objective_history : tuple of float
+        Of the criterion; empty where it has none that is minimized.
+    duality_gap : float
+        Of the criterion, NaN where it has none.
+    outcome : Outcome
+    n_solves : int
+        Machines that were trained on the way.
+    """
+
+    kernel_weights: np.ndarray
+    objective_history: tuple[float, ...] = ()
+    duality_gap: float = np.nan
+    outcome: Outcome = Outcome.CONVERGED
+    n_solves: int = 0
+
+
+def train_selected(
+    stack: DenseStack, targets: np.ndarray, inner: InnerProblem, tol: float, selection: Selection
+) -> MKLResult:
+    """Train the machine of every task with the selected kernel weights.
+
+    Where the criterion has no objective, the history holds that of the machines.
+    """
+    solutions = solve_tasks(stack.combine(selection.kernel_weights), targets, inner, tol)
+    history = selection.objective_history or (sum(solution.objective for solution in solutions),)
+    return MKLResult(
+        kernel_weights=selection.kernel_weights,
+        signed_dual=np.stack([solution.signed_dual for solution in solutions]),
+        intercept=np.array([solution.intercept for solution in solutions]),
+        objective_history=np.array(history),
+        duality_gap=selection.duality_gap,
+        outcome=selection.outcome,
+        n_solves=selection.n_solves + len(solutions),
+    )
+
+
+def solve_tasks(
+    kernel: np.ndarray, targets: np.ndarray, inner: InnerProblem, tol: float
+) -> tuple[InnerSolution, ...]:
+    """Solve the inner problem of every task on one kernel of shape (n_samples, n_samples)."""
+    return tuple(inner.solve(kernel, target, tol) for target in targets)
+
+
+def shares(scores: np.ndarray) -> np.ndarray:
+    """Return nonnegative scores, negative ones cut to zero, divided by their sum; uniform if nothing is left.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> shares(np.array([3.0, 1.0, -1.0])), shares(np.zeros(2))
+    (array([0.75, 0.25, 0.  ]), array([0.5, 0.5]))
+    """
+    positive = np.maximum(scores, 0.0)
+    largest = positive.max()
+    if not largest > 0.0:
+        return np.full(len(scores), 1.0 / len(scores))
+    relative = positive / largest
+    return relative / relative.sum()

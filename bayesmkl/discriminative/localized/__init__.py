@@ -1,0 +1,1 @@
+"""Methods whose kernel weights depend on the sample."""

@@ -1,0 +1,305 @@
+r"""C-LMKL: kernel weights of their own for every cluster, a convex localized method.
+
+Lei, Binder, Dogan and Kloft (2016). With memberships :math:`c_r(x) \ge 0` that are fixed beforehand and
+:math:`p \ge 1`,
+
+.. math:: \min_{\beta \ge 0, w, b} \; \tfrac12 \sum_r \sum_m \frac{\|w_{rm}\|^2}{\beta_{rm}} + \sum_i \ell_i(f(x_i)),
+   \qquad f(x) = \sum_r c_r(x) \sum_m \langle w_{rm}, \phi_m(x) \rangle + b, \quad \|\beta_r\|_p \le 1 \;\forall r ,
+
+is convex in weights and functions together. For fixed weights it is a machine on the kernel
+:math:`K(\beta) = \sum_r \sum_m \beta_{rm} (c_r c_r^\top) \circ K_m`; for fixed functions, with
+:math:`S_{rm} = (v \circ c_r)^\top K_m (v \circ c_r)` and :math:`\|w_{rm}\| = \beta_{rm} \sqrt{S_{rm}}`, the
+weights of every cluster have the closed form of lp-norm multiple kernel learning. The two alternate. The duality gap
+is :math:`\tfrac12 \sum_r (\|S_r\|_{p/(p-1)} - \beta_r^\top S_r)`; the largest dual value so far counts.
+
+The unified view of localized kernels (Moeller, Swaminathan and Venkatasubramanian 2016) writes weights
+:math:`\sqrt\beta`: those are of features, that is of the gates :math:`\sqrt{\beta_{rm}}\, c_r(x)`; the weights of
+kernels have no root. There is one clustering, into several clusters.
+
+Departures: the closed form alone needs hundreds of machines where `p` is near one, so that steps go further in its
+direction, on a logarithmic scale, as long as that lowers the objective (as Salakhutdinov and Roweis 2003 do for
+expectation maximization); the closed form itself follows where it does not. Several tasks that share the weights add
+their objectives. Machines are solved as accurately as the present gap needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative.inner import InnerProblem
+from bayesmkl.discriminative.outer import MKLResult, WeightedFit, dual_norm, lp_weights, result_of
+from bayesmkl.discriminative.svm.by_columns import GatedColumns, takes_columns
+from bayesmkl.kernels.stacks.columns import BankColumns
+
+__all__ = [
+    "CLMKLOptions",
+    "ClusteredStack",
+    "clmkl_components",
+    "clmkl_scores",
+    "clustered_gap",
+    "fit_clmkl",
+    "update_weights",
+]
+
+INNER_SHARE = 0.1  # of the outer gap, or of the tolerance, that the inner gaps may take
+# Steps beyond the closed form: how much longer the next one is after a success, how much shorter after a failure, and
+# by which factor a weight changes at most.
+GROWTH, RETREAT, LARGEST = 1.5, 0.25, 1e3
+SMALLEST = (
+    1e-3  # of the tolerance, over all kernels: weights stay above this share, so that they can grow again
+)
+FIRST_TOL, LAST_TOL = 1e-3, 1e-6  # of the inner solver
+
+
+class CLMKLOptions(NamedTuple):
+    """Norm of the weights, and when to stop.
+
+    Parameters
+    ----------
+    p_norm : float
+        At least 1; small values make weights sparse within every cluster.
+    tol : float
+        Largest duality gap, relative to the objective.
+    max_iter : int
+        Most changes of the weights.
+    """
+
+    p_norm: float = 4.0 / 3.0
+    tol: float = 1e-3
+    max_iter: int = 500
+
+
+class ClusteredStack(NamedTuple):
+    r"""The kernels :math:`(c_r c_r^\top) \circ K_m`, one for every cluster and every kernel.
+
+    Parameters
+    ----------
+    stack : DenseStack or BankColumns
+        :math:`K_m`, of shape (n_kernels, n_rows, n_train); columns of a bank for machines that are trained from
+        columns, which take no `combine`.
+    row_memberships : ndarray of shape (n_clusters, n_rows)
+    train_memberships : ndarray of shape (n_clusters, n_train)
+        The same array for training kernels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
+    >>> hard = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> clustered = ClusteredStack(DenseStack(np.ones((2, 3, 3))), hard, hard)
+    >>> clustered.combine(np.array([[1.0, 0.0], [0.5, 1.5]]))
+    array([[1., 1., 0.],
+           [1., 1., 0.],
+           [0., 0., 2.]])
+    """
+
+    stack: Any
+    row_memberships: np.ndarray
+    train_memberships: np.ndarray
+
+    def combine(self, kernel_weights: np.ndarray) -> np.ndarray:
+        r"""Return :math:`K(\beta)`, (n_rows, n_train), for weights of shape (n_clusters, n_kernels)."""
+        total = np.zeros((self.stack.n_rows, self.stack.n_train))
+        for of_cluster, of_rows, of_train in zip(
+            kernel_weights, self.row_memberships, self.train_memberships, strict=True
+        ):
+            kernel = self.stack.combine(of_cluster)
+            kernel *= of_rows[:, None]
+            kernel *= of_train
+            total += kernel
+        return total
+
+    def quadratic(self, vector: np.ndarray) -> np.ndarray:
+        """Return :math:`S_{rm}`, (n_clusters, n_kernels), for a vector of shape (n_train,)."""
+        vectors = vector * self.train_memberships
+        if isinstance(self.stack, BankColumns):  # every row is evaluated once
+            parts = self.stack.quadratic(vectors.T).T
+        else:
+            parts = np.stack([self.stack.quadratic(one) for one in vectors])
+        return np.maximum(parts, 0.0)  # rounding
+
+    def kernel_for(self, inner: InnerProblem, kernel_weights: np.ndarray) -> Any:
+        r"""Return the training kernel :math:`K(\beta)` in the form that `inner` takes."""
+        if takes_columns(inner):
+            return GatedColumns(self.stack, clmkl_components(kernel_weights, self.train_memberships))
+        return self.combine(kernel_weights)
+
+
+def fit_clmkl(
+    clustered: ClusteredStack,
+    targets: np.ndarray,
+    inner: InnerProblem,
+    options: CLMKLOptions = CLMKLOptions(),  # noqa: B008
+    start: np.ndarray | None = None,
+    on_step: Callable[[int, str], None] | None = None,
+) -> MKLResult:
+    r"""Alternate machines and closed-form weights until the duality gap is small.
+
+    Parameters
+    ----------
+    clustered : ClusteredStack
+        Training kernels and memberships.
+    targets : ndarray of shape (n_tasks, n_samples)
+    inner : InnerProblem
+    options : CLMKLOptions
+    start : ndarray of shape (n_clusters, n_kernels), optional
+        First weights, brought to norm one; equal ones by default. Zeros stay zero.
+    on_step : callable, optional
+        Takes the number of iterations done and a line of status.
+
+    Returns
+    -------
+    MKLResult
+        Its kernel weights have shape (n_clusters, n_kernels), every row of norm one; a cluster without any
+        support vector has equal weights. The history holds the least primal value so far.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative.svm.libsvm import Hinge
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
+    >>> rng = np.random.default_rng(0)
+    >>> X, left = rng.normal(size=(40, 2)), np.arange(40) % 2 == 0
+    >>> y = np.where(np.where(left, X[:, 0], X[:, 1]) > 0.0, 1.0, -1.0)     # which feature tells depends on the side
+    >>> stack, sides = DenseStack(np.stack([np.outer(x, x) for x in X.T])), np.stack([left, ~left]).astype(float)
+    >>> result = fit_clmkl(ClusteredStack(stack, sides, sides), y[None], Hinge(1.0), CLMKLOptions(p_norm=1.0))
+    >>> result.kernel_weights.argmax(axis=1)
+    array([0, 1])
+    """
+    weights = _first_weights(clustered, options.p_norm, start)
+    evaluate = _Machines(clustered, targets, inner, options)
+    fit, relaxation, dual = evaluate(weights), 1.0, -np.inf
+    history: list[float] = []
+    outcome = Outcome.MAX_ITER
+    for step in range(1, options.max_iter + 1):
+        history.append(min([*history[-1:], _primal(fit)]))
+        dual = max(dual, _primal(fit) - clustered_gap(fit, options.p_norm))
+        gap = _primal(fit) - dual
+        if on_step is not None:
+            on_step(step, f"objective {history[-1]:.6g}, relative gap {_relative(gap, fit):.1e}")
+        if gap <= options.tol * abs(fit.objective):
+            outcome = Outcome.CONVERGED
+            break
+        if not np.isfinite(gap):
+            outcome = Outcome.NOT_FINITE
+            break
+        new, relaxation = _step(evaluate, fit, options, relaxation)
+        if evaluate.settled(new, fit):
+            outcome = Outcome.CONVERGED
+            break
+        if evaluate.exhausted(new, gap) or new.objective > _primal(fit):
+            outcome = Outcome.NOT_IMPROVING  # the inner solver is at its end, or a kernel is indefinite
+            break
+        fit = new
+    return result_of(fit, history, outcome, evaluate.n_solves, _primal(fit) - dual)
+
+
+def update_weights(fit: WeightedFit, p_norm: float) -> np.ndarray:
+    r"""Return the best weights for the functions of `fit`: :math:`\beta_{rm} \propto \|w_{rm}\|^{2/(p+1)}`."""
+    block_norms = fit.kernel_weights * np.sqrt(fit.quadratics)
+    return np.stack([lp_weights(of_cluster, p_norm) for of_cluster in block_norms])
+
+
+def clustered_gap(fit: WeightedFit, p_norm: float) -> float:
+    r"""Return the duality gap under :math:`\|\beta_r\|_p \le 1` for every cluster, the inner gaps included."""
+    largest = sum(dual_norm(of_cluster, p_norm) for of_cluster in fit.quadratics)
+    return 0.5 * (largest - float((fit.kernel_weights * fit.quadratics).sum())) + fit.inner_gap
+
+
+def clmkl_components(kernel_weights: np.ndarray, memberships: np.ndarray) -> np.ndarray:
+    r"""Return the gates :math:`\sqrt{\beta_{rm}}\, c_r(x)`, shape (n_clusters, n_kernels, n_rows).
+
+    Parameters
+    ----------
+    kernel_weights : ndarray of shape (n_clusters, n_kernels)
+    memberships : ndarray of shape (n_clusters, n_rows)
+    """
+    return np.sqrt(kernel_weights)[:, :, None] * memberships[:, None, :]
+
+
+def clmkl_scores(clustered: ClusteredStack, result: MKLResult) -> np.ndarray:
+    """Return the scores of the rows of `clustered`, shape (n_tasks, n_rows)."""
+    kernel = clustered.combine(result.kernel_weights)
+    return result.signed_dual @ kernel.T + result.intercept[:, None]
+
+
+class _Machines:
+    """Machines at given weights, as accurate as the outer gap needs."""
+
+    def __init__(
+        self, clustered: ClusteredStack, targets: np.ndarray, inner: InnerProblem, options: CLMKLOptions
+    ) -> None:
+        self.n_solves = 0
+        self._clustered, self._targets, self._inner, self._options = clustered, targets, inner, options
+        self._scale = float(targets.std(axis=1).max()) or 1.0
+        self._by_columns = takes_columns(inner)
+        self._tol = LAST_TOL if self._by_columns else FIRST_TOL
+
+    def __call__(self, kernel_weights: np.ndarray, below: float = np.inf) -> WeightedFit:
+        """Solve until the inner gaps are a small share, and the primal value is not above `below`."""
+        kernel = self._clustered.kernel_for(self._inner, kernel_weights)
+        while True:
+            fit = self._solve(kernel, kernel_weights)
+            outer = clustered_gap(fit, self._options.p_norm) - fit.inner_gap
+            allowed = INNER_SHARE * max(outer, self._options.tol * abs(fit.objective))
+            good = fit.inner_gap <= allowed and _primal(fit) <= below
+            if good or self._tol <= LAST_TOL or not np.isfinite(fit.objective):
+                return fit
+            self._tol = max(LAST_TOL, 0.1 * self._tol)
+
+    def settled(self, new: WeightedFit, fit: WeightedFit) -> bool:
+        """Whether a step after `fit` changes nothing that machines of a fixed accuracy can show."""
+        return self._by_columns and _primal(new) >= _primal(fit)
+
+    def exhausted(self, fit: WeightedFit, gap: float) -> bool:
+        """Whether the inner gaps are most of `gap`, and cannot become smaller."""
+        return not self._by_columns and self._tol <= LAST_TOL and fit.inner_gap > 0.5 * gap
+
+    def _solve(self, kernel: np.ndarray, kernel_weights: np.ndarray) -> WeightedFit:
+        solve = self._inner.solve
+        solutions = tuple(solve(kernel, target, self._tol * self._scale) for target in self._targets)
+        self.n_solves += len(solutions)
+        quadratics = np.sum([self._clustered.quadratic(s.signed_dual) for s in solutions], axis=0)
+        return WeightedFit(kernel_weights, sum(s.objective for s in solutions), quadratics, solutions)
+
+
+def _step(
+    evaluate: _Machines, fit: WeightedFit, options: CLMKLOptions, relaxation: float
+) -> tuple[WeightedFit, float]:
+    """Go `relaxation` times as far as the closed form, or exactly there if that does not lower the objective."""
+    closed = update_weights(fit, options.p_norm)
+    if relaxation > 1.0:
+        new = evaluate(_relaxed(fit.kernel_weights, closed, relaxation, options))
+        if _primal(new) < _primal(fit):
+            return new, GROWTH * relaxation
+    new = evaluate(closed, below=_primal(fit))
+    return new, max(GROWTH, RETREAT * relaxation)
+
+
+def _relaxed(weights: np.ndarray, closed: np.ndarray, relaxation: float, options: CLMKLOptions) -> np.ndarray:
+    """Extrapolate on a logarithmic scale; weights of zero stay."""
+    ratio = np.divide(closed, weights, out=np.ones_like(closed), where=weights > 0.0)
+    steps = relaxation * np.log(np.clip(ratio, 1.0 / LARGEST, LARGEST))
+    moved = weights * np.exp(np.clip(steps, -np.log(LARGEST), np.log(LARGEST)))
+    moved /= np.linalg.norm(moved, ord=options.p_norm, axis=1, keepdims=True)
+    moved = np.where(closed > 0.0, np.maximum(moved, SMALLEST * options.tol / weights.shape[1]), 0.0)
+    return moved / np.linalg.norm(moved, ord=options.p_norm, axis=1, keepdims=True)
+
+
+def _primal(fit: WeightedFit) -> float:
+    return fit.objective + fit.inner_gap
+
+
+def _relative(gap: float, fit: WeightedFit) -> float:
+    return gap / max(abs(fit.objective), np.finfo(float).tiny)
+
+
+def _first_weights(clustered: ClusteredStack, p_norm: float, start: np.ndarray | None) -> np.ndarray:
+    """Return weights of norm one for every cluster."""
+    shape = len(clustered.train_memberships), clustered.stack.n_kernels
+    weights = np.ones(shape) if start is None else np.array(start, dtype=np.float64)
+    return weights / np.linalg.norm(weights, ord=p_norm, axis=1, keepdims=True)

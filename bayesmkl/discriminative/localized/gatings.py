@@ -1,0 +1,442 @@
+r"""Gates that are learned: softmax, sigmoid and Gaussian functions of features, and gates shared by groups.
+
+All implement the protocol `Gating` over a flat array of parameters. Features are used as they are given: where they
+are measurements, standardize them first.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from scipy.special import expit
+
+from bayesmkl._utils.validation import check_integer, check_scale
+
+__all__ = ["GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating", "check_gating_parameters"]
+
+NARROWEST = 1e-6  # widths of Gaussian gates below this count as this
+
+
+class SoftmaxGating(NamedTuple):
+    r"""Kernels compete: gates are the softmax of affine functions of the features.
+
+    .. math:: \eta_m(x) = \frac{\exp(v_{m0} + v_m^\top x)}{\sum_h \exp(v_{h0} + v_h^\top x)}
+
+    This is the gating of Gönen and Alpaydın (2008). Parameters are the rows :math:`(v_{m0}, v_m)`, one after the
+    other. Adding the same row to all of them changes nothing.
+
+    Parameters
+    ----------
+    init_scale : float, default=0.01
+        Half width of the uniform distribution around zero that parameters start from; small values start from equal
+        gates.
+
+    References
+    ----------
+    M. Gönen and E. Alpaydın (2008), Localized multiple kernel learning, ICML.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SoftmaxGating().gates(np.array([0.0, 0.0, 0.0, 1.0]), np.array([[0.0], [2.0]])).round(3)
+    array([[0.5  , 0.119],
+           [0.5  , 0.881]])
+    """
+
+    init_scale: float = 0.01
+
+    def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw an intercept and coefficients for every kernel.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features)
+            Gating features of the training samples.
+        n_kernels : int
+            Number of kernels.
+        rng : numpy.random.Generator
+            What draws.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            The parameters.
+        """
+        return _draw_affine(features, n_kernels, self.init_scale, rng)
+
+    def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Return gates that sum to one at every row.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            What `init` draws and learning changes.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Between 0 and 1; they sum to one at every row.
+        """
+        return _softmax(_affine(parameters, features))
+
+    def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Apply the chain rule through softmax and affine functions.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            Where the slopes were taken.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+        slopes : ndarray of shape (n_kernels, n_rows)
+            Derivatives of a number by the gates.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            Derivatives of that number by the parameters.
+        """
+        return _pull_affine(_pull_softmax(self.gates(parameters, features), slopes), features)
+
+
+class SigmoidGating(NamedTuple):
+    r"""Kernels do not compete: each gate is a sigmoid of its own.
+
+    .. math:: \eta_m(x) = \frac{1}{1 + \exp(-v_{m0} - v_m^\top x)}
+
+    Gates need not sum to one (Gönen and Alpaydın 2013). Parameters are as in `SoftmaxGating`.
+
+    Parameters
+    ----------
+    init_scale : float, default=0.01
+        Half width of the uniform distribution around zero that parameters start from; small values start from gates
+        of one half.
+
+    References
+    ----------
+    M. Gönen and E. Alpaydın (2013), Localized algorithms for multiple kernel learning, Pattern Recognition 46(3).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> SigmoidGating().gates(np.array([0.0, 0.0, 0.0, 1.0]), np.array([[0.0], [2.0]])).round(3)
+    array([[0.5  , 0.5  ],
+           [0.5  , 0.881]])
+    """
+
+    init_scale: float = 0.01
+
+    def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw an intercept and coefficients for every kernel.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features)
+            Gating features of the training samples.
+        n_kernels : int
+            Number of kernels.
+        rng : numpy.random.Generator
+            What draws.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            The parameters.
+        """
+        return _draw_affine(features, n_kernels, self.init_scale, rng)
+
+    def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Return gates between zero and one.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            What `init` draws and learning changes.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Between 0 and 1.
+        """
+        return expit(_affine(parameters, features))
+
+    def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Apply the chain rule through sigmoid and affine functions.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            Where the slopes were taken.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+        slopes : ndarray of shape (n_kernels, n_rows)
+            Derivatives of a number by the gates.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            Derivatives of that number by the parameters.
+        """
+        gates = self.gates(parameters, features)
+        return _pull_affine(slopes * gates * (1.0 - gates), features)
+
+
+class GaussianGating(NamedTuple):
+    r"""Each kernel has a place: gates fall with the distance from its center, normalized over kernels.
+
+    .. math:: \eta_m(x) = \frac{\exp(-\|x - \mu_m\|^2 / s_m^2)}{\sum_h \exp(-\|x - \mu_h\|^2 / s_h^2)}
+
+    This is the Gaussian gating of Gönen and Alpaydın (2013). Parameters are the rows :math:`(s_m, \mu_m)`, one after
+    the other. Centers start at different samples.
+
+    Parameters
+    ----------
+    width : float, default=1.0
+        Width :math:`s_m` to start from, in units of the features: the standard deviation times :math:`\sqrt 2`.
+
+    References
+    ----------
+    M. Gönen and E. Alpaydın (2013), Localized algorithms for multiple kernel learning, Pattern Recognition 46(3).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> GaussianGating().gates(np.array([1.0, 0.0, 1.0, 2.0]), np.array([[0.0], [1.0]])).round(3)
+    array([[0.982, 0.5  ],
+           [0.018, 0.5  ]])
+    """
+
+    width: float = 1.0
+
+    def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
+        """Choose samples as centers; with fewer samples than kernels some are chosen again.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, n_features)
+            Gating features of the training samples.
+        n_kernels : int
+            Number of kernels.
+        rng : numpy.random.Generator
+            What draws.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            The parameters.
+        """
+        chosen = rng.choice(len(features), size=n_kernels, replace=n_kernels > len(features))
+        return np.column_stack([np.full(n_kernels, self.width), features[chosen]]).ravel()
+
+    def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Return gates that sum to one at every row.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            What `init` draws and learning changes.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Between 0 and 1; they sum to one at every row.
+        """
+        widths, _, distances = self._places(parameters, features)
+        return _softmax(-distances / widths**2)
+
+    def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Apply the chain rule through softmax, widths and centers.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_kernels * (1 + n_features),)
+            Where the slopes were taken.
+        features : ndarray of shape (n_rows, n_features)
+            Gating features of the rows.
+        slopes : ndarray of shape (n_kernels, n_rows)
+            Derivatives of a number by the gates.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels * (1 + n_features),)
+            Derivatives of that number by the parameters.
+        """
+        widths, centers, distances = self._places(parameters, features)
+        pulled = _pull_softmax(_softmax(-distances / widths**2), slopes)
+        by_width = 2.0 * (pulled * distances).sum(axis=1) / widths[:, 0] ** 3
+        by_center = 2.0 * (pulled @ features - pulled.sum(axis=1)[:, None] * centers) / widths**2
+        return np.column_stack([by_width, by_center]).ravel()
+
+    @staticmethod
+    def _places(parameters: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return widths (n_kernels, 1), centers (n_kernels, n_features), squared distances (n_kernels, n_rows)."""
+        rows = parameters.reshape(-1, 1 + features.shape[1])
+        widths, centers = rows[:, :1], rows[:, 1:]
+        bounded = np.copysign(np.maximum(np.abs(widths), NARROWEST), widths)
+        return bounded, centers, cdist(centers, features, "sqeuclidean")
+
+
+class GroupGating(NamedTuple):
+    r"""Samples of one group share their gates.
+
+    .. math:: \eta_m(x) = \frac{\exp(u_{c(x) m})}{\sum_h \exp(u_{c(x) h})}
+
+    Yang et al. (2009) give every group of samples kernel weights of its own; :math:`c(x)` is the group of :math:`x`.
+    The single feature is the number of the group. Parameters are the rows :math:`u_c`, one after the other. Gates of
+    a group without training samples stay where they started, close to equal.
+
+    Parameters
+    ----------
+    n_groups : int
+        How many groups there are; they are numbered from zero.
+    init_scale : float, default=0.01
+        Half width of the uniform distribution around zero that parameters start from.
+
+    References
+    ----------
+    Yang, J., Li, Y., Tian, Y., Duan, L. and Gao, W. (2009). Group-sensitive multiple kernel learning for object
+    categorization. ICCV.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gates = GroupGating(n_groups=2).gates(np.array([0.0, 0.0, 0.0, 2.0]), np.array([[0], [1], [1]]))
+    >>> gates.round(3)
+    array([[0.5  , 0.119, 0.119],
+           [0.5  , 0.881, 0.881]])
+    """
+
+    n_groups: int
+    init_scale: float = 0.01
+
+    def init(self, features: np.ndarray, n_kernels: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw a number for every group and kernel.
+
+        Parameters
+        ----------
+        features : ndarray of shape (n_samples, 1)
+            Group numbers of the training samples.
+        n_kernels : int
+            Number of kernels.
+        rng : numpy.random.Generator
+            What draws.
+
+        Returns
+        -------
+        ndarray of shape (n_groups * n_kernels,)
+            The parameters.
+        """
+        return rng.uniform(-self.init_scale, self.init_scale, size=self.n_groups * n_kernels)
+
+    def gates(self, parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
+        """Return gates that sum to one at every row.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_groups * n_kernels,)
+            What `init` draws and learning changes.
+        features : ndarray of shape (n_rows, 1)
+            Group numbers of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows)
+            Between 0 and 1; they sum to one at every row.
+
+        Raises
+        ------
+        ValueError
+            If `features` is not one column of group numbers below `n_groups`.
+        """
+        return self._group_gates(parameters)[:, self._groups(features)]
+
+    def pullback(self, parameters: np.ndarray, features: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+        """Add up the slopes of every group, then apply the chain rule through the softmax.
+
+        Parameters
+        ----------
+        parameters : ndarray of shape (n_groups * n_kernels,)
+            Where the slopes were taken.
+        features : ndarray of shape (n_rows, 1)
+            Group numbers of the rows.
+        slopes : ndarray of shape (n_kernels, n_rows)
+            Derivatives of a number by the gates.
+
+        Returns
+        -------
+        ndarray of shape (n_groups * n_kernels,)
+            Derivatives of that number by the parameters.
+
+        Raises
+        ------
+        ValueError
+            If `features` is not one column of group numbers below `n_groups`.
+        """
+        groups = self._groups(features)
+        added = np.stack([np.bincount(groups, weights=row, minlength=self.n_groups) for row in slopes])
+        return _pull_softmax(self._group_gates(parameters), added).T.ravel()
+
+    def _group_gates(self, parameters: np.ndarray) -> np.ndarray:
+        return _softmax(parameters.reshape(self.n_groups, -1).T)
+
+    def _groups(self, features: np.ndarray) -> np.ndarray:
+        groups = np.asarray(features)
+        valid = groups.ndim == 2 and groups.shape[1] == 1
+        if not valid or not np.isin(groups, np.arange(self.n_groups)).all():
+            got = f"values from {groups.min()} to {groups.max()}" if groups.size else "no values"
+            raise ValueError(
+                f"Gating features must be one column of group numbers 0 to {self.n_groups - 1}; got {got} of shape "
+                f"{groups.shape}. Number the groups from zero, do not standardize them, and count all in `n_groups`."
+            )
+        return groups[:, 0].astype(np.intp)
+
+
+def _draw_affine(features: np.ndarray, n_kernels: int, scale: float, rng: np.random.Generator) -> np.ndarray:
+    return rng.uniform(-scale, scale, size=n_kernels * (1 + features.shape[1]))
+
+
+def _affine(parameters: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Return intercept plus linear function for every kernel, shape (n_kernels, n_rows)."""
+    rows = parameters.reshape(-1, 1 + features.shape[1])
+    return rows[:, :1] + rows[:, 1:] @ features.T
+
+
+def _pull_affine(slopes: np.ndarray, features: np.ndarray) -> np.ndarray:
+    return np.column_stack([slopes.sum(axis=1), slopes @ features]).ravel()
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    """Return the softmax over kernels, the first axis."""
+    powers = np.exp(logits - logits.max(axis=0))
+    return powers / powers.sum(axis=0)
+
+
+def _pull_softmax(gates: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Carry slopes by the gates to slopes by the logits."""
+    return gates * (slopes - (gates * slopes).sum(axis=0))
+
+
+def check_gating_parameters(gating: Any) -> None:
+    """Refuse wrong parameters of the gatings above; others are their authors' business.
+
+    Examples
+    --------
+    >>> check_gating_parameters(GaussianGating(width=0.0))
+    Traceback (most recent call last):
+    ...
+    ValueError: `width` must be a finite number > 0; got 0.0.
+    """
+    if isinstance(gating, GaussianGating):
+        check_scale("width", gating.width)
+    if isinstance(gating, GroupGating):
+        check_integer("n_groups", gating.n_groups, low=1)
+    if isinstance(gating, SoftmaxGating | SigmoidGating | GroupGating):
+        check_scale("init_scale", gating.init_scale, zero=True)

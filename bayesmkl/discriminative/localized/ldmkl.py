@@ -1,0 +1,240 @@
+r"""LD-MKL: machines of single kernels vote where their gates expect them to be right.
+
+Algorithm 3 of Moeller, Swaminathan and Venkatasubramanian (2016). Gates are the softmax of regressions of success;
+every kernel's machine is trained on the samples where its gate is above :math:`1/m`, or on all of them, and
+
+.. math:: \bar f_i(x) = \sum_j \alpha_{ij} y_j g_i(x_j)\, \kappa_i(x_j, x), \qquad
+   f(x) = \sum_i g_i(x) \tanh \bar f_i(x)
+
+(their eqs. 6 and 7). No kernel matrix is needed, nor a last machine on all kernels together.
+
+What the paper leaves open, as options:
+
+* Eq. 6 has no bias although LibSVM's machines have one. ``bias="keep"`` adds it, ``"drop"`` leaves it out as printed,
+  ``"refit"`` (default) averages :math:`y_k - \bar f_i(x_k)` over the free support vectors; where there are none, it
+  keeps LibSVM's.
+  With the squared hinge loss every support vector is free, with margin :math:`1 - \alpha_k / C` instead of one.
+* Gates on support vectors break the balance :math:`\sum_j \alpha_j y_j = 0` and move the scores. ``sv_gate="none"``
+  (default) votes with the machines as they are trained, ``"paper"`` is eq. 6.
+* Values in (0, 1) make a flat softmax, :math:`(1, 0) \to (.73, .27)`: it can be taken at ``outputs / temperature``.
+* Where many kernels succeed about equally often gates are nearly flat, and which of them are above :math:`1/m` is
+  decided by less than the regressions can tell. Few samples are left to some machines, of unequal classes, and the
+  vote can be of one class everywhere. ``threshold=0.0`` (default) keeps all samples: the first machines vote, and
+  gates act in the vote alone. ``"paper"`` is :math:`1/m`.
+* "Above :math:`1/m`" is empty for one kernel and for identical ones: the threshold itself counts as above. Ties are
+  not rare otherwise. Where a support vector of the regression is free, its value is 0 or 1 up to exactly the width of
+  the tube, the same for many kernels: values are equal if they are so up to twice LibSVM's tolerance.
+* Samples above the threshold may be of one class, or fewer than two: then the first machine is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp, softmax
+
+from bayesmkl.discriminative.localized.success import Folds, SuccessOptions, fit_success, gate_outputs
+from bayesmkl.discriminative.svm.libsvm import FREE
+from bayesmkl.discriminative.svm.machines import Machine, OneKernel, one_class, scores
+
+__all__ = [
+    "BIAS",
+    "PAPER",
+    "SV_GATE",
+    "LDMKLOptions",
+    "LDMKLResult",
+    "fit_ldmkl",
+    "ldmkl_gates",
+    "ldmkl_scores",
+]
+
+SV_GATE = ("none", "paper")
+BIAS = ("refit", "keep", "drop")
+PAPER = "paper"  # the threshold 1 / n_kernels
+TIE = 2.0  # of LibSVM's tolerance: regressions that differ by less may be equal
+
+
+class LDMKLOptions(NamedTuple):
+    """What the paper leaves open; see the text of this file.
+
+    Parameters
+    ----------
+    sv_gate : {"none", "paper"}
+    bias : {"refit", "keep", "drop"}
+    temperature : float
+        Of the softmax, above 0; 1 is the paper's.
+    threshold : float or "paper"
+        Least gate of the samples that a machine is trained on again; 0 keeps all of them, "paper" is :math:`1/m`.
+    success : SuccessOptions
+        Machines of the single kernels.
+    squared_hinge : bool
+        Whether their loss is the squared hinge; it decides which support vectors are free.
+    """
+
+    sv_gate: str = "none"
+    bias: str = "refit"
+    temperature: float = 1.0
+    threshold: float | str = 0.0
+    success: SuccessOptions = SuccessOptions()
+    squared_hinge: bool = False
+
+
+class LDMKLResult(NamedTuple):
+    """A fitted LD-MKL.
+
+    Parameters
+    ----------
+    machines : tuple of Machine
+        The voters, one per kernel, with gates on their support vectors where asked for.
+    gate_machines : tuple of Machine
+        Regressions of success, one per kernel.
+    gates : ndarray of shape (n_kernels, n_train)
+        At the training samples; they sum to one.
+    success : ndarray of shape (n_kernels, n_train)
+        1 where the first machine of a kernel is right, 0 elsewhere.
+    n_selected : ndarray of shape (n_kernels,)
+        Samples above the threshold.
+    retrained : ndarray of bool of shape (n_kernels,)
+        False where the samples above the threshold are of one class, and the first machine was kept.
+    n_solves : int
+        Machines that were trained.
+    """
+
+    machines: tuple[Machine, ...]
+    gate_machines: tuple[Machine, ...]
+    gates: np.ndarray
+    success: np.ndarray
+    n_selected: np.ndarray
+    retrained: np.ndarray
+    n_solves: int
+
+    @property
+    def support(self) -> np.ndarray:
+        """Positions of the samples that support any of the voters."""
+        return np.unique(np.concatenate([machine.support for machine in self.machines]))
+
+
+def fit_ldmkl(
+    kernels: Sequence[OneKernel],
+    target: np.ndarray,
+    options: LDMKLOptions = LDMKLOptions(),  # noqa: B008
+    gate_kernels: Sequence[OneKernel] | None = None,
+    folds: Folds | None = None,
+    rng: np.random.Generator | None = None,
+    *,
+    on_step: Callable[[int, str], None] | None = None,
+) -> LDMKLResult:
+    """Learn gates from the success of single kernels, and machines on the samples where their gate is open.
+
+    Parameters
+    ----------
+    kernels : sequence of OneKernel
+        Precomputed or native ones.
+    target : ndarray of shape (n_train,)
+        Labels -1 and +1.
+    options : LDMKLOptions
+    gate_kernels, folds, rng
+        As in `fit_success`.
+    on_step : callable, optional
+        Called with the number of finished steps, three per kernel, and a status.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative.svm.native import native_kernel
+    >>> from bayesmkl.kernels import Gaussian, Linear
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = np.where(X[:, 0] * (X[:, 1] > 0) > 0.2, 1.0, -1.0)
+    >>> kernels = [native_kernel(Linear(), X), native_kernel(Gaussian(width=1.0), X)]
+    >>> fit_ldmkl(kernels, y, LDMKLOptions(threshold="paper")).n_selected
+    array([ 7, 59])
+    >>> result = fit_ldmkl(kernels, y)
+    >>> result.n_selected
+    array([60, 60])
+    >>> rows = [kernel.rows(X[:5]) for kernel in kernels]
+    >>> y[:5], ldmkl_scores(kernels, result, rows, ldmkl_gates(kernels, result, rows)).round(1)
+    (array([-1.,  1., -1.,  1., -1.]), array([-0.8, -0.2, -0.9,  0.9, -0.9]))
+    """
+    first = fit_success(  # lines 1 to 3
+        kernels, target, options.success, gate_kernels, folds, rng, on_step=on_step
+    )
+    gates = softmax(first.outputs / options.temperature, axis=0)  # line 4
+    selected = _above_threshold(first.outputs, options)
+    retrained = np.array([_is_trainable(target[chosen]) for chosen in selected])
+    voters, n_solves = [], first.n_solves
+    for m, kernel in enumerate(kernels):
+        subset = None if selected[m].all() else np.flatnonzero(selected[m])
+        machine = first.machines[m]
+        if retrained[m] and subset is not None:
+            machine = kernel.classify(target, options.success.C, options.success.tol, subset)  # line 6
+            n_solves += 1
+        voters.append(_voter(kernel, machine, target, gates[m], options))  # line 7
+        if on_step is not None:
+            on_step(2 * len(kernels) + m + 1, "voters")
+    n_selected = selected.sum(axis=1)
+    return LDMKLResult(
+        tuple(voters), first.gate_machines, gates, first.success, n_selected, retrained, n_solves
+    )
+
+
+def ldmkl_gates(
+    gate_kernels: Sequence[OneKernel],
+    result: LDMKLResult,
+    rows: Sequence[np.ndarray],
+    temperature: float = 1.0,
+) -> np.ndarray:
+    """Return the gates at rows of the gate kernels, shape (n_kernels, n_rows); they sum to one."""
+    return softmax(gate_outputs(gate_kernels, result.gate_machines, rows) / temperature, axis=0)
+
+
+def ldmkl_scores(
+    kernels: Sequence[OneKernel], result: LDMKLResult, rows: Sequence[np.ndarray], row_gates: np.ndarray
+) -> np.ndarray:
+    """Return the gated vote at rows (eq. 7), shape (n_rows,), strictly between -1 and 1.
+
+    Parameters
+    ----------
+    kernels : sequence of OneKernel
+    result : LDMKLResult
+    rows : sequence of ndarray
+        One per kernel.
+    row_gates : ndarray of shape (n_kernels, n_rows)
+    """
+    votes = [scores(*three) for three in zip(kernels, result.machines, rows, strict=True)]
+    return (row_gates * np.tanh(np.stack(votes))).sum(axis=0)
+
+
+def _above_threshold(outputs: np.ndarray, options: LDMKLOptions) -> np.ndarray:
+    """Compare gates with the threshold on the scale of the regressions, where the tolerance is."""
+    share = 1.0 / len(outputs) if isinstance(options.threshold, str) else options.threshold
+    if share == 0.0:
+        return np.ones(outputs.shape, dtype=bool)
+    level = options.temperature * (np.log(share) + logsumexp(outputs / options.temperature, axis=0))
+    return outputs >= level - TIE * options.success.tol
+
+
+def _is_trainable(target: np.ndarray) -> bool:
+    return len(target) > 1 and not one_class(target)
+
+
+def _voter(
+    kernel: OneKernel, machine: Machine, target: np.ndarray, gates: np.ndarray, options: LDMKLOptions
+) -> Machine:
+    """Gate the support vectors (eq. 6) and set the bias that they leave."""
+    voter = machine
+    if options.sv_gate == "paper":
+        voter = voter._replace(coef=machine.coef * gates[machine.support])
+    if options.bias == "drop":
+        return voter._replace(intercept=0.0)
+    alpha, C = np.abs(machine.coef), options.success.C
+    free = alpha > FREE * C
+    if not options.squared_hinge:
+        free &= alpha < (1.0 - FREE) * C
+    if options.bias == "keep" or not free.any():
+        return voter
+    margins = 1.0 - alpha[free] / C if options.squared_hinge else 1.0
+    at = machine.support[free]
+    without = scores(kernel, voter._replace(intercept=0.0), kernel.training_rows[at])
+    return voter._replace(intercept=float(np.mean(target[at] * margins - without)))

@@ -1,0 +1,248 @@
+r"""SwMKL: kernels weighted at every sample by their expected success (Kannao and Guha 2015).
+
+Algorithm 2 of Moeller, Swaminathan and Venkatasubramanian (2016): the gates :math:`g_i` are regressions of where the
+machine of kernel `i` alone is right, and one more support vector machine is trained on
+
+.. math:: \kappa(x, x') = \sum_i \frac{g_i(x)\, g_i(x')}{Z(x, x')}\, \kappa_i(x, x'), \qquad
+   Z(x, x') = \sum_h g_h(x)\, g_h(x') .
+
+Departures:
+
+* Regressions leave (0, 1), and :math:`Z` can then be zero or negative: gates are clipped to ``[lowest_gate, 1]``.
+* Division by :math:`Z` makes the kernel indefinite, not only its terms: ``psd="unit-norm"`` divides by
+  :math:`\|g(x)\|\,\|g(x')\|` instead. That is :math:`\sum_i \hat g_i \kappa_i \hat g_i` with gates of unit length,
+  positive semidefinite, and with the same diagonal. ``psd="paper"`` keeps :math:`Z`, and reports the smallest
+  eigenvalue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal, eigvalsh
+
+from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.localized.success import (
+    Folds,
+    Success,
+    SuccessOptions,
+    fit_success,
+    gate_outputs,
+)
+from bayesmkl.discriminative.svm.libsvm import solve_svm
+from bayesmkl.discriminative.svm.machines import GatedKernel, OneKernel, row_blocks
+
+__all__ = [
+    "PSD",
+    "SwMKLOptions",
+    "SwMKLResult",
+    "fit_swmkl",
+    "smallest_eigenvalue",
+    "swmkl_gates",
+    "swmkl_kernel",
+    "swmkl_scores",
+]
+
+PSD = ("unit-norm", "paper")
+EXACT = 500  # samples up to which all eigenvalues are computed
+LANCZOS_STEPS = 80
+
+
+class SwMKLOptions(NamedTuple):
+    """How to combine the kernels.
+
+    Parameters
+    ----------
+    psd : {"unit-norm", "paper"}
+    lowest_gate : float
+        Gates below this are raised to it.
+    success : SuccessOptions
+        Machines of the single kernels; the last machine has their `C` and `tol`.
+    """
+
+    psd: str = "unit-norm"
+    lowest_gate: float = 1e-3
+    success: SuccessOptions = SuccessOptions()
+
+
+class SwMKLResult(NamedTuple):
+    """A fitted SwMKL.
+
+    Parameters
+    ----------
+    signed_dual : ndarray of shape (n_train,)
+    intercept : float
+    gates : ndarray of shape (n_kernels, n_train)
+        As they enter the kernel: clipped, and of unit length with ``psd="unit-norm"``.
+    success : Success
+        The machines of the single kernels, and the regressions.
+    objective : float
+        Dual value of the last machine.
+    gap : float
+        Its primal minus its dual value; NaN with ``psd="paper"``, where the kernel is indefinite and there is no such
+        bound.
+    smallest_eigenvalue : float
+        Of the combined kernel, from above; NaN with ``psd="unit-norm"``, where none is negative, and where the kernel
+        is not formed.
+    """
+
+    signed_dual: np.ndarray
+    intercept: float
+    gates: np.ndarray
+    success: Success
+    objective: float
+    gap: float
+    smallest_eigenvalue: float
+
+    @property
+    def support(self) -> np.ndarray:
+        """Positions of the last machine's support vectors."""
+        return np.flatnonzero(self.signed_dual)
+
+
+def fit_swmkl(
+    kernels: Sequence[OneKernel],
+    target: np.ndarray,
+    options: SwMKLOptions = SwMKLOptions(),  # noqa: B008
+    gate_kernels: Sequence[OneKernel] | None = None,
+    folds: Folds | None = None,
+    rng: np.random.Generator | None = None,
+    *,
+    solve: Callable[[GatedKernel, np.ndarray], InnerSolution] | None = None,
+    on_step: Callable[[int, str], None] | None = None,
+) -> SwMKLResult:
+    """Learn gates from the success of single kernels, then one machine on the gated kernel.
+
+    Parameters
+    ----------
+    kernels : sequence of OneKernel
+        Precomputed or native ones.
+    target : ndarray of shape (n_train,)
+        Labels -1 and +1.
+    options : SwMKLOptions
+    gate_kernels, folds, rng
+        As in `fit_success`.
+    solve : callable, optional
+        Trains the last machine from single columns of the gated kernel, so that no kernel matrix is formed. By
+        default the matrix is formed for LibSVM.
+    on_step : callable, optional
+        Called with the number of finished steps, two per kernel and the last machine, and a status.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative.svm.native import native_kernel
+    >>> from bayesmkl.kernels import Gaussian, Linear
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> y = np.where(X[:, 0] * (X[:, 1] > 0) > 0.2, 1.0, -1.0)
+    >>> kernels = [native_kernel(Linear(), X), native_kernel(Gaussian(width=1.0), X)]
+    >>> result = fit_swmkl(kernels, y)
+    >>> rows = [kernel.rows(X[:5]) for kernel in kernels]
+    >>> gates = swmkl_gates(kernels, result, rows, SwMKLOptions())
+    >>> y[:5], swmkl_scores(kernels, result, rows, gates).round(1)
+    (array([-1.,  1., -1.,  1., -1.]), array([-1.1, -0.1, -1.8,  1.3, -2.8]))
+    """
+    success = fit_success(  # lines 1 to 3
+        kernels, target, options.success, gate_kernels, folds, rng, on_step=on_step
+    )
+    gates = _gates_from(success.outputs, options)
+    gated = GatedKernel(tuple(kernels), gates[None], options.psd != "unit-norm")
+    smallest = np.nan
+    if solve is not None:
+        solution = solve(gated, target)
+    else:
+        kernel = gated.dense()
+        if options.psd != "unit-norm":
+            smallest = smallest_eigenvalue(kernel)
+        solution = solve_svm(kernel, target, options.success.C, options.success.tol)  # line 4
+    if on_step is not None:
+        on_step(2 * len(kernels) + 1, "last machine")
+    gap = solution.gap if options.psd == "unit-norm" else np.nan
+    return SwMKLResult(
+        solution.signed_dual, solution.intercept, gates, success, solution.objective, gap, smallest
+    )
+
+
+def swmkl_gates(
+    gate_kernels: Sequence[OneKernel],
+    result: SwMKLResult,
+    rows: Sequence[np.ndarray],
+    options: SwMKLOptions,
+) -> np.ndarray:
+    """Return the gates at rows of the gate kernels, shape (n_kernels, n_rows)."""
+    return _gates_from(gate_outputs(gate_kernels, result.success.gate_machines, rows), options)
+
+
+def swmkl_kernel(
+    kernels: Sequence[OneKernel],
+    train_gates: np.ndarray,
+    rows: Sequence[np.ndarray],
+    row_gates: np.ndarray,
+    psd: str,
+) -> np.ndarray:
+    """Return the combined kernel of rows, shape (n_rows, n_train).
+
+    Parameters
+    ----------
+    kernels : sequence of OneKernel
+    train_gates : ndarray of shape (n_kernels, n_train)
+    rows : sequence of ndarray
+        One per kernel.
+    row_gates : ndarray of shape (n_kernels, n_rows)
+    psd : {"unit-norm", "paper"}
+    """
+    return GatedKernel(tuple(kernels), train_gates[None], psd != "unit-norm").block(rows, row_gates[None])
+
+
+def swmkl_scores(
+    kernels: Sequence[OneKernel],
+    result: SwMKLResult,
+    rows: Sequence[np.ndarray],
+    row_gates: np.ndarray,
+    psd: str = "unit-norm",
+) -> np.ndarray:
+    """Return the scores of rows with gates (n_kernels, n_rows), shape (n_rows,), in blocks of rows."""
+    gated = GatedKernel(tuple(kernels), result.gates[None], psd != "unit-norm")
+    support, out = result.support, np.empty(row_gates.shape[1])
+    for part in row_blocks(len(out), len(support)):
+        block = gated.block([of_all[part] for of_all in rows], row_gates[None, :, part], support)
+        out[part] = block @ result.signed_dual[support]
+    return out + result.intercept
+
+
+def smallest_eigenvalue(kernel: np.ndarray) -> float:
+    """Return the smallest eigenvalue of a symmetric matrix, from above where it is large.
+
+    For up to 500 samples it is exact. Beyond, it is the smallest Ritz value after 80 steps of Lanczos, which are
+    orthogonal to all steps before: never below the eigenvalue, and close to one that stands apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> round(smallest_eigenvalue(np.array([[0.0, 2.0], [2.0, 0.0]])), 12)
+    -2.0
+    """
+    if len(kernel) <= EXACT:
+        return float(eigvalsh(kernel, subset_by_index=[0, 0])[0])
+    basis = np.zeros((LANCZOS_STEPS, len(kernel)))
+    diagonal, beside = np.zeros(LANCZOS_STEPS), np.zeros(LANCZOS_STEPS)
+    vector = np.random.default_rng(0).standard_normal(len(kernel))
+    for k in range(LANCZOS_STEPS):
+        beside[k] = np.linalg.norm(vector)
+        if beside[k] <= 1e-12 * np.abs(diagonal).max(initial=0.0):  # an invariant subspace
+            diagonal, beside = diagonal[:k], beside[:k]
+            break
+        basis[k] = vector / beside[k]
+        vector = kernel @ basis[k]
+        diagonal[k] = basis[k] @ vector
+        for _ in range(2):
+            vector = vector - basis[: k + 1].T @ (basis[: k + 1] @ vector)
+    return float(eigh_tridiagonal(diagonal, beside[1:], eigvals_only=True)[0])
+
+
+def _gates_from(outputs: np.ndarray, options: SwMKLOptions) -> np.ndarray:
+    """Clip the regressions; with unit norm, divide by the length over the kernels."""
+    gates = np.clip(outputs, options.lowest_gate, 1.0)
+    return gates / np.linalg.norm(gates, axis=0) if options.psd == "unit-norm" else gates

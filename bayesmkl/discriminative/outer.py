@@ -1,0 +1,196 @@
+r"""Weights of kernels around an inner problem: values, gradients, certificates and the closed-form step.
+
+For weights :math:`d \ge 0` the kernel is :math:`K(d) = \sum_m d_m K_m` and :math:`J(d)` the optimal value of the
+inner problems of all tasks that share the weights, a convex function with
+
+.. math:: \frac{\partial J}{\partial d_m} = -\tfrac12 S_m, \qquad S_m = \sum_c v_c^\top K_m v_c .
+
+Under :math:`\|d\|_p \le 1` any feasible dual bounds the optimum from below, so that the duality gap at :math:`d` is
+:math:`\tfrac12 (\|S\|_{p/(p-1)} - d^\top S)` plus the gaps of the inner problems.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
+from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = [
+    "MKLResult",
+    "WeightedFit",
+    "dual_norm",
+    "fit_at",
+    "gather",
+    "lp_weights",
+    "outer_gap",
+    "projection_for",
+    "result_of",
+]
+
+
+class WeightedFit(NamedTuple):
+    """The inner problems solved at given kernel weights.
+
+    Parameters
+    ----------
+    kernel_weights : ndarray of shape (n_kernels,)
+    objective : float
+        :math:`J`, summed over tasks, from below.
+    quadratics : ndarray of shape (n_kernels,)
+        :math:`S_m`; the gradient of :math:`J` is ``-0.5 * quadratics``.
+    solutions : tuple of InnerSolution
+        One per task.
+    """
+
+    kernel_weights: np.ndarray
+    objective: float
+    quadratics: np.ndarray
+    solutions: tuple[InnerSolution, ...]
+
+    @property
+    def inner_gap(self) -> float:
+        """Duality gap of the inner problems, summed over tasks."""
+        return sum(solution.gap for solution in self.solutions)
+
+
+class MKLResult(NamedTuple):
+    """What an algorithm learned for the tasks that share its kernel weights.
+
+    Parameters
+    ----------
+    kernel_weights : ndarray of shape (n_kernels,)
+    signed_dual : ndarray of shape (n_tasks, n_samples)
+    intercept : ndarray of shape (n_tasks,)
+    objective_history : ndarray of shape (n_iter,)
+        Objective of the outer problem, lower is better.
+    duality_gap : float
+        Primal minus dual value of the outer problem; NaN where the method solves none.
+    outcome : Outcome
+    n_solves : int
+        Inner problems that were solved.
+    """
+
+    kernel_weights: np.ndarray
+    signed_dual: np.ndarray
+    intercept: np.ndarray
+    objective_history: np.ndarray
+    duality_gap: float
+    outcome: Outcome
+    n_solves: int
+
+
+def fit_at(
+    stack: DenseStack,
+    targets: np.ndarray,
+    inner: InnerProblem,
+    kernel_weights: np.ndarray,
+    tol: float,
+    combined: np.ndarray | None = None,
+) -> WeightedFit:
+    """Solve the inner problem of every task at `kernel_weights`.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Training kernels.
+    targets : ndarray of shape (n_tasks, n_samples)
+    inner : InnerProblem
+    kernel_weights : ndarray of shape (n_kernels,)
+    tol : float
+        Tolerance of the inner solver.
+    combined : ndarray of shape (n_samples, n_samples), optional
+        :math:`K(d)`, where the caller has it.
+    """
+    kernel = stack.combine(kernel_weights) if combined is None else combined
+    return gather(stack, kernel_weights, tuple(inner.solve(kernel, target, tol) for target in targets))
+
+
+def gather(
+    stack: DenseStack, kernel_weights: np.ndarray, solutions: tuple[InnerSolution, ...]
+) -> WeightedFit:
+    """Sum up what the machines of all tasks say about `kernel_weights`."""
+    quadratics = np.sum([stack.quadratic(solution.signed_dual) for solution in solutions], axis=0)
+    return WeightedFit(kernel_weights, sum(s.objective for s in solutions), quadratics, solutions)
+
+
+def projection_for(p_norm: float) -> Callable[[np.ndarray], np.ndarray]:
+    r"""Return the projection on the kernel weights: the simplex for ``p_norm=1``, else :math:`\|d\|_p \le 1`."""
+    return project_simplex if p_norm == 1.0 else partial(project_lp_ball, p_norm=p_norm)
+
+
+def dual_norm(values: np.ndarray, p_norm: float) -> float:
+    r"""Return the norm :math:`\|\cdot\|_{p/(p-1)}` of nonnegative `values`, the largest of them for ``p_norm=1``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> dual_norm(np.array([3.0, 4.0]), 2.0), dual_norm(np.array([3.0, 4.0]), 1.0)
+    (5.0, 4.0)
+    """
+    largest = float(values.max())
+    if p_norm == 1.0 or largest <= 0.0:
+        return largest
+    order = 1.0 if np.isinf(p_norm) else p_norm / (p_norm - 1.0)
+    return largest * float(((np.maximum(values, 0.0) / largest) ** order).sum()) ** (1.0 / order)
+
+
+def outer_gap(fit: WeightedFit, p_norm: float) -> float:
+    r"""Return the duality gap of `fit` under :math:`\|d\|_p \le 1`, the inner gaps included."""
+    return (
+        0.5 * (dual_norm(fit.quadratics, p_norm) - float(fit.kernel_weights @ fit.quadratics)) + fit.inner_gap
+    )
+
+
+def lp_weights(block_norms: np.ndarray, p_norm: float) -> np.ndarray:
+    r"""Minimize :math:`\sum_m \|w_m\|^2 / d_m` over :math:`\|d\|_p = 1` (Kloft et al. 2011).
+
+    Parameters
+    ----------
+    block_norms : ndarray of shape (n_kernels,)
+        :math:`\|w_m\| = d_m \sqrt{S_m}`.
+    p_norm : float
+        :math:`p \ge 1`, also infinite.
+
+    Returns
+    -------
+    ndarray of shape (n_kernels,)
+        :math:`d_m \propto \|w_m\|^{2/(p+1)}`; uniform if all norms are zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> lp_weights(np.array([3.0, 1.0]), 1.0)
+    array([0.75, 0.25])
+    """
+    if np.isinf(p_norm):
+        return np.ones_like(block_norms)
+    largest = block_norms.max()
+    relative = block_norms / largest if largest > 0.0 else np.ones_like(block_norms)
+    weights = relative ** (2.0 / (p_norm + 1.0))
+    return weights / (weights**p_norm).sum() ** (1.0 / p_norm)
+
+
+def result_of(
+    fit: WeightedFit,
+    history: Sequence[float],
+    outcome: Outcome,
+    n_solves: int,
+    duality_gap: float = np.nan,
+) -> MKLResult:
+    """Collect what an algorithm returns from its last fit."""
+    return MKLResult(
+        kernel_weights=fit.kernel_weights,
+        signed_dual=np.stack([solution.signed_dual for solution in fit.solutions]),
+        intercept=np.array([solution.intercept for solution in fit.solutions]),
+        objective_history=np.asarray(history, dtype=np.float64),
+        duality_gap=float(duality_gap),
+        outcome=outcome,
+        n_solves=n_solves,
+    )

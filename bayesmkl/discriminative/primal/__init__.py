@@ -1,0 +1,1 @@
+"""Methods that are trained in the primal (Hao, Yuan, Yang & Chen 2012)."""

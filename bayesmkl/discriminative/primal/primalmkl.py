@@ -1,0 +1,248 @@
+r"""PrimalMKL: multiple kernel learning in the primal (Hao, Yuan, Yang & Chen 2012).
+
+The problem (eqs. 9 and 10, with the bias inside the loss and the factor one half on both terms), for :math:`p = 1`:
+
+.. math:: \min_{d, \alpha, b} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha + \sum_i \ell_i(f_i),
+   \qquad f = K(d)\,\alpha + b, \quad K(d) = \sum_m d_m K_m, \quad d \ge 0, \; \|d\|_p \le 1 .
+
+Departures. The paper calls the problem biconvex and proves that limit points are stationary (Proposition 3). In
+:math:`d` alone, with the machine at its optimum, it is convex, so that a stationary point with canonical coefficients
+is a global minimum, and the duality gap certifies it: that gap is the stopping rule of all three schemes for the
+weights. "spg" and "closed" solve the machine in full at each step; "paper" is Algorithm 1, one step for the machine
+and then Algorithm 4 for the weights, from uniform weights instead of random ones. Any :math:`p \ge 1` takes the place
+of the simplex, and tasks may share their weights: their objectives add up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
+from bayesmkl.discriminative.outer import WeightedFit, gather, lp_weights, projection_for
+from bayesmkl.discriminative.primal.nesterov import minimize_nesterov
+from bayesmkl.discriminative.primal.records import (
+    Machine,
+    OnStep,
+    PrimalMKLOptions,
+    PrimalMKLResult,
+    Trace,
+    solve_all,
+)
+from bayesmkl.discriminative.primal.solve import canonical, take_step
+from bayesmkl.discriminative.primal.steps import (
+    PrimalProblem,
+    PrimalState,
+    gradient_at,
+    objective,
+    state_at,
+)
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["WEIGHT_SCHEMES", "fit_primalmkl"]
+
+WEIGHT_SCHEMES = ("spg", "closed", "paper")
+INNER_SHARE = 0.1  # of the tolerance, for the machines
+TIGHTER = 1e-2  # machines are solved this much better when their errors stop the search for weights
+FINEST = 1e-12  # tolerance of the machines beyond which there is only rounding
+SMALLEST_START = 1e-3  # share of uniform weights that a warm start gets, as the closed form keeps zeros
+CHI_1 = 1e-5  # Algorithm 4 stops when no weight changes by more than this
+
+
+def fit_primalmkl(
+    stack: DenseStack,
+    targets: np.ndarray,
+    inner: Machine,
+    options: PrimalMKLOptions,
+    start: np.ndarray | None = None,
+    on_step: OnStep = None,
+) -> PrimalMKLResult:
+    """Learn kernel weights that all tasks share, and one machine per task.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Training kernels.
+    targets : ndarray of shape (n_tasks, n_samples)
+    inner : SquaredHinge, Squared, Huber or OneClass
+    options : PrimalMKLOptions
+    start : ndarray of shape (n_kernels,), optional
+        Weights to begin with; uniform by default.
+    on_step : callable, optional
+        Takes the number of updates done and a line for people.
+
+    Returns
+    -------
+    PrimalMKLResult
+        Its objective never rises from one update to the next.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.discriminative.primal.solve import SquaredHinge
+    >>> x = np.linspace(-1.0, 1.0, 20)
+    >>> stack = DenseStack(np.stack([np.outer(x, x), np.outer(x**2, x**2)]))
+    >>> found = fit_primalmkl(stack, np.sign(x)[None], SquaredHinge(0.1), PrimalMKLOptions())
+    >>> found.result.kernel_weights.round(6), found.result.outcome.name
+    (array([1., 0.]), 'CONVERGED')
+    """
+    uniform = np.full(stack.n_kernels, stack.n_kernels ** (-1.0 / options.p_norm))
+    weights = uniform if start is None else (1.0 - SMALLEST_START) * start + SMALLEST_START * uniform
+    scheme = {"spg": _by_spg, "closed": _by_closed_form, "paper": _by_algorithm_1}[options.weights]
+    return scheme(stack, targets, inner, options, weights, on_step)
+
+
+# ------------------------------------------------------------------------- machines solved at every step
+
+
+def _by_spg(
+    stack: DenseStack,
+    targets: np.ndarray,
+    inner: Machine,
+    options: PrimalMKLOptions,
+    weights: np.ndarray,
+    on_step: OnStep,
+) -> PrimalMKLResult:
+    """Projected spectral gradients on :math:`J(d)`, with a monotone line search."""
+    inner_tol = INNER_SHARE * options.tol
+    fit = solve_all(stack, targets, inner, weights, inner_tol)
+    trace = Trace(fit, inner.reg, options, on_step)
+    n_solves = len(targets)
+
+    def evaluate(point: np.ndarray) -> tuple[float, np.ndarray, WeightedFit]:
+        nonlocal fit
+        fit = solve_all(stack, targets, inner, point, inner_tol, fit.solutions)
+        trace.see(fit)
+        return fit.objective, -0.5 * fit.quadratics, fit
+
+    while True:
+        found = minimize_spg(
+            evaluate,
+            projection_for(options.p_norm),
+            weights,
+            SPGOptions(max_iter=options.max_iter - trace.n_updates, tol=0.0, memory=1),
+            finished=trace.is_finished,
+            on_step=lambda _, __, accepted: trace.add(accepted),
+        )
+        n_solves += found.n_evaluations * len(targets)
+        outcome = found.outcome
+        if outcome is Outcome.CONVERGED and trace.contradicts(found.payload):
+            outcome = Outcome.NOT_IMPROVING
+        blurred = found.payload.inner_gap > INNER_SHARE * options.tol * abs(found.value)
+        if outcome is not Outcome.NOT_IMPROVING or not blurred or inner_tol <= FINEST:
+            trace.finish(found.payload)
+            return trace.result(found.payload, outcome, n_solves)
+        inner_tol, weights = TIGHTER * inner_tol, found.point
+
+
+def _by_closed_form(
+    stack: DenseStack,
+    targets: np.ndarray,
+    inner: Machine,
+    options: PrimalMKLOptions,
+    weights: np.ndarray,
+    on_step: OnStep,
+) -> PrimalMKLResult:
+    r"""Alternate machines and :math:`d_m \propto \|w_m\|^{2/(p+1)}`: descent on a function convex in both."""
+    fit = solve_all(stack, targets, inner, weights, INNER_SHARE * options.tol)
+    trace = Trace(fit, inner.reg, options, on_step)
+    while not trace.is_finished(fit) and trace.n_updates < options.max_iter:
+        block_norms = fit.kernel_weights * np.sqrt(np.maximum(fit.quadratics, 0.0))
+        weights = lp_weights(block_norms, options.p_norm)
+        fit = solve_all(stack, targets, inner, weights, INNER_SHARE * options.tol, fit.solutions)
+        trace.add(fit)
+    outcome = Outcome.CONVERGED if trace.is_finished(fit) else Outcome.MAX_ITER
+    return trace.result(fit, outcome, (trace.n_updates + 1) * len(targets))
+
+
+# ------------------------------------------------------------------------------------------- Algorithm 1
+
+
+def _by_algorithm_1(
+    stack: DenseStack,
+    targets: np.ndarray,
+    inner: Machine,
+    options: PrimalMKLOptions,
+    weights: np.ndarray,
+    on_step: OnStep,
+) -> PrimalMKLResult:
+    """Alternate one step for the machines with Algorithm 4 for the weights."""
+    problems = [inner.problem(target) for target in targets]
+    nothing = np.zeros(stack.n_train)
+    states = [state_at(problem, nothing, nothing) for problem in problems]  # line 1
+    memories: list[Any] = [None] * len(problems)
+    kernel = stack.combine(weights)
+    fit, gradients = _certify(stack, kernel, problems, states, weights)
+    trace = Trace(fit, inner.reg, options, on_step)
+    while trace.n_updates < options.max_iter:
+        if trace.is_finished(fit):  # instead of line 6
+            final = solve_all(stack, targets, inner, weights, INNER_SHARE * options.tol, fit.solutions)
+            if trace.is_finished(final):
+                break
+        for c, problem in enumerate(problems):  # lines 5 to 10
+            memory = _in_new_metric(kernel, memories[c]) if inner.solver == "pcg" else None
+            states[c], memories[c], _ = take_step(
+                kernel, problem, inner.solver, states[c], gradients[c], memory
+            )
+        caches = [stack.apply(state.alpha) for state in states]  # line 11
+        weights = _update_weights(problems, states, caches, weights, options)  # line 12
+        states = [
+            state_at(problem, state.alpha, weights @ cache)
+            for problem, state, cache in zip(problems, states, caches, strict=True)
+        ]
+        kernel = stack.combine(weights)  # line 4
+        fit, gradients = _certify(stack, kernel, problems, states, weights)
+        trace.add(fit)
+    else:
+        final = solve_all(stack, targets, inner, weights, INNER_SHARE * options.tol, fit.solutions)
+    trace.finish(final)
+    outcome = Outcome.CONVERGED if trace.is_finished(final) else Outcome.MAX_ITER
+    return trace.result(final, outcome, (trace.n_updates + 1) * len(problems))
+
+
+def _certify(
+    stack: DenseStack,
+    kernel: np.ndarray,
+    problems: list[PrimalProblem],
+    states: list[PrimalState],
+    weights: np.ndarray,
+) -> tuple[WeightedFit, list[Any]]:
+    """Return objective and duality gap of unfinished machines, from their canonical coefficients."""
+    gradients = [gradient_at(kernel, *pair) for pair in zip(problems, states, strict=True)]
+    solutions = []
+    for problem, state, gradient in zip(problems, states, gradients, strict=True):
+        found, _ = canonical(problem, state, gradient)
+        solutions.append(found._replace(gap=objective(problem, state) / problem.reg - found.objective))
+    return gather(stack, weights, tuple(solutions)), gradients
+
+
+def _update_weights(
+    problems: list[PrimalProblem],
+    states: list[PrimalState],
+    caches: list[np.ndarray],
+    weights: np.ndarray,
+    options: PrimalMKLOptions,
+) -> np.ndarray:
+    r"""Minimize :math:`F(\alpha, b, \cdot)` by Algorithm 4, from the cached :math:`K_m \alpha` of all tasks."""
+    reg = problems[0].reg
+    penalties = 0.5 * reg * np.sum([c @ s.alpha for c, s in zip(caches, states, strict=True)], axis=0)
+
+    def function(point: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = float(penalties @ point), penalties.copy()
+        for problem, state, cache in zip(problems, states, caches, strict=True):
+            scores = point @ cache + state.intercept
+            value += problem.loss.value(scores)
+            gradient += cache @ problem.loss.slopes(scores)
+        return value, gradient
+
+    return minimize_nesterov(function, projection_for(options.p_norm), weights, CHI_1)
+
+
+def _in_new_metric(kernel: np.ndarray, memory: Any) -> Any:
+    """Give the last direction of conjugate gradients its product with the kernel of the new weights."""
+    if memory is None:
+        return None
+    gradient, direction = memory
+    return gradient, direction._replace(product=kernel @ direction.alpha)

@@ -1,0 +1,139 @@
+"""Around the machines of PrimalMKL: options, the solutions at given weights, and the record of a fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.outer import MKLResult, WeightedFit, dual_norm, gather, result_of
+from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = [
+    "Machine",
+    "OnStep",
+    "PrimalMKLOptions",
+    "PrimalMKLResult",
+    "Trace",
+    "solve_all",
+]
+
+Machine = SquaredHinge | Squared | Huber | OneClass
+OnStep = Callable[[int, str], None] | None
+
+
+class PrimalMKLOptions(NamedTuple):
+    """How kernel weights are found.
+
+    Parameters
+    ----------
+    p_norm : float
+    weights : {"spg", "closed", "paper"}
+    tol : float
+        Duality gap relative to the objective.
+    max_iter : int
+        Most updates of the weights.
+    """
+
+    p_norm: float = 1.0
+    weights: str = "spg"
+    tol: float = 1e-3
+    max_iter: int = 500
+
+
+class PrimalMKLResult(NamedTuple):
+    r"""Weights, machines, and the weights after every update.
+
+    Parameters
+    ----------
+    result : MKLResult
+        Objectives in the paper's scale, :math:`\lambda` times the standard form.
+    weights_history : ndarray of shape (n_iter, n_kernels)
+    """
+
+    result: MKLResult
+    weights_history: np.ndarray
+
+
+def solve_all(
+    stack: DenseStack,
+    targets: np.ndarray,
+    inner: Machine,
+    weights: np.ndarray,
+    tol: float,
+    starts: tuple[InnerSolution, ...] | None = None,
+) -> WeightedFit:
+    """Solve the machine of every task at `weights`, each from its last solution."""
+    kernel = stack.combine(weights)
+    solutions = tuple(
+        inner.solve(kernel, target, tol, start)
+        for target, start in zip(targets, starts or (None,) * len(targets), strict=True)
+    )
+    return gather(stack, weights, solutions)
+
+
+CERTAIN = 1e-6  # relative duality gap up to which rounding, not an unsolved machine, may be the reason
+
+
+class Trace:
+    """Objectives and weights after every update, the largest dual value that was met, and the stopping rule."""
+
+    def __init__(self, fit: WeightedFit, reg: float, options: PrimalMKLOptions, on_step: OnStep) -> None:
+        self.reg, self.options, self.on_step = reg, options, on_step
+        self.bound = -np.inf
+        self.see(fit)
+        self.objectives, self.weights = [primal_value(fit)], [fit.kernel_weights]
+
+    @property
+    def n_updates(self) -> int:
+        """Number of updates of the weights so far."""
+        return len(self.objectives) - 1
+
+    def see(self, fit: WeightedFit) -> None:
+        """Take the dual value at the coefficients of `fit`: a bound of the optimum, wherever they come from."""
+        moved = fit.kernel_weights @ fit.quadratics - dual_norm(fit.quadratics, self.options.p_norm)
+        self.bound = max(self.bound, fit.objective + 0.5 * float(moved))
+
+    def add(self, fit: WeightedFit) -> None:
+        """Record an update of the weights."""
+        self.see(fit)
+        self.objectives.append(primal_value(fit))
+        self.weights.append(fit.kernel_weights)
+        if self.on_step is not None:
+            gap = self.gap(fit) / max(abs(fit.objective), 1e-300)
+            self.on_step(self.n_updates, f"relative duality gap {gap:.1e}")
+
+    def finish(self, fit: WeightedFit) -> None:
+        """Take the machines, solved in full at the last weights, for those of the last update."""
+        self.see(fit)
+        self.objectives[-1] = min(self.objectives[-1], primal_value(fit))
+
+    def gap(self, fit: WeightedFit) -> float:
+        """Return the duality gap, in standard form."""
+        return max(primal_value(fit) - self.bound, 0.0)
+
+    def is_finished(self, fit: WeightedFit) -> bool:
+        """Compare the gap with the primal value: a poor dual one may be far below zero, and large."""
+        return self.gap(fit) <= self.options.tol * abs(primal_value(fit))
+
+    def contradicts(self, fit: WeightedFit) -> bool:
+        """Say whether weights that cannot be improved come from machines that are far from solved."""
+        return self.gap(fit) > max(self.options.tol, CERTAIN) * abs(primal_value(fit))
+
+    def result(self, fit: WeightedFit, outcome: Outcome, n_solves: int) -> PrimalMKLResult:
+        """Return the fit of the last update with its history."""
+        self.see(fit)
+        history = self.reg * np.array(self.objectives)
+        return PrimalMKLResult(
+            result_of(fit, history.tolist(), outcome, n_solves, self.reg * self.gap(fit)),
+            np.stack(self.weights),
+        )
+
+
+def primal_value(fit: WeightedFit) -> float:
+    """Return the objective of the machines of `fit`, in standard form."""
+    return fit.objective + fit.inner_gap

@@ -1,0 +1,1 @@
+"""Support vector machines on one combined kernel: solvers, repeated solves, and kernels by columns."""

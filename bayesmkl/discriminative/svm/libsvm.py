@@ -1,0 +1,403 @@
+r"""Support vector machines on one combined kernel, solved by LibSVM.
+
+The general problem has a linear term :math:`p` and a bound :math:`c_i` of its own for every sample:
+
+.. math:: \max_\alpha \; p^\top\alpha - \tfrac12 v^\top K v \quad \text{with } v = \alpha \circ y, \;
+   y^\top\alpha = 0, \; 0 \le \alpha_i \le c_i .
+
+LibSVM's classifier knows :math:`p = 1` only. Any other :math:`p` goes through its regression: with a wide tube
+:math:`E` and targets :math:`z_i = y_i (p_i + E)`, the linear coefficients of the two duals of sample `i`,
+:math:`(E - z_i, E + z_i)`, are :math:`-p_i` and :math:`2E + p_i`, the first of them on the side of :math:`y_i`. The
+other one is zero as long as :math:`y_i f_i < p_i + 2E`, and then the two problems are the same.
+
+LibSVM keeps the kernel in single precision, so it is given one whose largest entry is of the order of one. Where it
+does not come to an end, an interior point method takes over (`interior`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.svm import SVC, SVR
+
+from bayesmkl._utils.units import unit_of
+from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.discriminative.svm.interior import BoxProblem, solve_box
+
+__all__ = [
+    "FREE",
+    "EpsilonInsensitive",
+    "Hinge",
+    "classification_box",
+    "classification_limits",
+    "libsvm_limits",
+    "regression_box",
+    "regression_limits",
+    "settled",
+    "solve_svm",
+    "solve_svr",
+    "spread_of",
+    "train",
+]
+
+CACHE_MB = 1000
+# LibSVM has no limit of its own, and on kernels of low rank its steps can shrink without end. A machine of many
+# samples that was cut short says so by its duality gap.
+MOST_STEPS, MOST_STEPS_PER_SAMPLE = 10**6, 200
+MOST_INTERIOR = 2000  # samples of problems that are then solved otherwise,
+MOST_STEPS_OF_FEW = 10**5  # and their limit
+POLISHED_BELOW = 1e-5  # tolerance from which on LibSVM's single precision matters
+MOST_POLISHED = 1000  # duals in the system that is solved again
+POLISH_ROUNDS = 10
+FREE = 1e-8  # of the largest dual above zero, and of its own bound below that: a dual in between is free
+TUBE_OF_SPREAD = 0.1  # epsilon, where none is given
+CONSTANT = 1e-14  # of the largest magnitude: what rounding leaves of a deviation
+TUBE = 10.0  # E in units of the largest |p_i|
+WIDEST_TUBE = 1e9
+
+
+class Hinge(NamedTuple):
+    r"""Support vector classifier: :math:`\ell_i(f) = C \max(0, 1 - y_i f)`."""
+
+    C: float
+
+    def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
+        """Solve for labels -1 and +1."""
+        return solve_svm(kernel, target, self.C, tol)
+
+
+class EpsilonInsensitive(NamedTuple):
+    r"""Support vector regression: :math:`\ell_i(f) = C \max(0, |t_i - f| - \epsilon)`.
+
+    None is for the standard deviation of the target and for a tenth of it, so that its unit and origin do not matter.
+    """
+
+    C: float | None
+    epsilon: float | None
+
+    def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
+        """Solve for a real target."""
+        spread = spread_of(target)
+        C = spread if self.C is None else self.C
+        epsilon = TUBE_OF_SPREAD * spread if self.epsilon is None else self.epsilon
+        return solve_svr(kernel, target, C, epsilon, tol)
+
+
+def spread_of(target: np.ndarray) -> float:
+    """Return the standard deviation of a target, the size of one that is constant, and one for zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> spread_of(np.array([4.0, 6.0])), spread_of(np.full(3, 0.1)), spread_of(np.zeros(2))
+    (1.0, 0.1, 1.0)
+    """
+    spread, size = float(target.std()), float(np.abs(target).max())
+    return spread if spread > CONSTANT * size else size or 1.0
+
+
+def solve_svm(
+    kernel: np.ndarray,
+    target: np.ndarray,
+    C: Any,
+    tol: float = 1e-3,
+    linear: np.ndarray | None = None,
+) -> InnerSolution:
+    r"""Solve a support vector machine with any linear term and any bounds.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n_samples, n_samples)
+    target : ndarray of shape (n_samples,)
+        Labels -1 and +1.
+    C : float or ndarray of shape (n_samples,)
+        Upper bounds :math:`c_i > 0` of the duals.
+    tol : float
+        LibSVM's tolerance, the largest violation of the optimality conditions.
+    linear : ndarray of shape (n_samples,), optional
+        Margins :math:`p_i` that are asked for, of any sign; 1 by default.
+
+    Returns
+    -------
+    InnerSolution
+        Of :math:`\tfrac12 \|w\|^2 + \sum_i c_i \max(0, p_i - y_i f_i)`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> solution = solve_svm(np.outer([-2.0, 1.0, 3.0], [-2.0, 1.0, 3.0]), np.array([-1.0, 1.0, 1.0]), C=10.0)
+    >>> solution.signed_dual.round(4), round(solution.intercept, 4)
+    (array([-0.2222,  0.2222,  0.    ]), 0.3333)
+    """
+    bounds = np.ascontiguousarray(np.broadcast_to(np.asarray(C, dtype=np.float64), target.shape))
+    if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
+        return _in_units(unit, solve_svm(kernel / unit, target, bounds * unit, tol, linear))
+    if linear is None:
+        signed_dual, intercept = _classify(kernel, target, bounds, tol)
+        linear = np.ones_like(target)
+    else:
+        signed_dual, intercept = _through_regression(kernel, target, bounds, linear, tol)
+    limits = lambda v: classification_limits(kernel @ v, target, v, linear)
+    signed_dual, intercept = settled(signed_dual, intercept, bounds, limits)
+    found = _certified(kernel, target, bounds, linear, signed_dual, intercept)
+    if tol > POLISHED_BELOW:
+        return found
+    polished = _polish(kernel, target, bounds, linear, found.signed_dual)
+    if polished is None:
+        return found
+    return min(
+        found, _certified(kernel, target, bounds, linear, *polished), key=lambda solution: solution.gap
+    )
+
+
+def solve_svr(
+    kernel: np.ndarray, target: np.ndarray, C: float, epsilon: float, tol: float = 1e-3
+) -> InnerSolution:
+    r"""Solve support vector regression with the epsilon-insensitive loss.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n_samples, n_samples)
+    target : ndarray of shape (n_samples,)
+    C : float
+        Upper bound of the duals.
+    epsilon : float
+        Deviations up to this cost nothing, in units of the target.
+    tol : float
+        LibSVM's tolerance.
+
+    Returns
+    -------
+    InnerSolution
+        Of :math:`\tfrac12 \|w\|^2 + C \sum_i \max(0, |t_i - f_i| - \epsilon)`.
+    """
+    if (unit := unit_of(float(np.abs(target).max()))) != 1.0:  # which LibSVM's tolerance is compared with
+        signed_dual, intercept, *values = solve_svr(
+            kernel, target / unit, C / unit, epsilon / unit, tol / unit
+        )
+        return InnerSolution(signed_dual * unit, intercept * unit, *(value * unit**2 for value in values))
+    if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
+        return _in_units(unit, solve_svr(kernel / unit, target, C * unit, epsilon, tol))
+    machine = SVR(kernel="precomputed", C=C, epsilon=epsilon, **libsvm_limits(len(target), tol))
+    signed_dual, intercept = train(
+        machine, kernel, target, lambda: regression_box(kernel, target, C, epsilon)
+    )
+    limits = lambda v: regression_limits(kernel @ v, target, v, epsilon)
+    signed_dual, intercept = settled(signed_dual, intercept, C, limits)
+    found = _certified_regression(kernel, target, C, epsilon, signed_dual, intercept)
+    if tol > POLISHED_BELOW:
+        return found
+    side = np.where(signed_dual < 0.0, -1.0, 1.0)  # samples with a dual, each on its side of the tube
+    polished = _polish(kernel, side, np.full(len(target), float(C)), side * target - epsilon, signed_dual)
+    if polished is None:
+        return found
+    again = _certified_regression(kernel, target, C, epsilon, *polished)
+    return min(found, again, key=lambda solution: solution.gap)
+
+
+def _certified_regression(
+    kernel: np.ndarray,
+    target: np.ndarray,
+    C: float,
+    epsilon: float,
+    signed_dual: np.ndarray,
+    intercept: float,
+) -> InnerSolution:
+    """Add dual value and gap to a regression."""
+    scores = kernel @ signed_dual
+    norm = float(signed_dual @ scores)
+    loss = C * np.maximum(0.0, np.abs(target - scores - intercept) - epsilon).sum()
+    objective = float(target @ signed_dual - epsilon * np.abs(signed_dual).sum()) - 0.5 * norm
+    return InnerSolution(signed_dual, intercept, objective, 0.5 * norm + float(loss) - objective)
+
+
+def _certified(
+    kernel: np.ndarray,
+    target: np.ndarray,
+    bounds: np.ndarray,
+    linear: np.ndarray,
+    signed_dual: np.ndarray,
+    intercept: float,
+) -> InnerSolution:
+    """Add dual value and gap to a classifier."""
+    scores = kernel @ signed_dual
+    norm = float(signed_dual @ scores)  # ||w||^2
+    slack = np.maximum(0.0, linear - target * (scores + intercept))
+    objective = float(linear @ (signed_dual * target)) - 0.5 * norm
+    return InnerSolution(signed_dual, intercept, objective, 0.5 * norm + float(bounds @ slack) - objective)
+
+
+def _polish(
+    kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, linear: np.ndarray, signed_dual: np.ndarray
+) -> tuple[np.ndarray, float] | None:
+    """Solve again for the duals that are not at a bound, whose samples lie on the margin, in double precision.
+
+    LibSVM keeps the kernel in single precision, which shows in the gap where the scores are large. Duals that leave
+    their bounds are put there, and the others are solved for once more. None where that does not end.
+    """
+    dual = signed_dual * target
+    for _ in range(POLISH_ROUNDS):
+        free = np.flatnonzero((dual > 0.0) & (dual < bounds))
+        if not 0 < len(free) <= MOST_POLISHED:
+            return None
+        fixed = target * np.where(dual >= bounds, bounds, 0.0)
+        system = np.ones((len(free) + 1, len(free) + 1))
+        system[:-1, :-1], system[-1, -1] = kernel[np.ix_(free, free)], 0.0
+        known = np.append((target * linear)[free] - kernel[free] @ fixed, -fixed.sum())
+        try:
+            solved = np.linalg.solve(system, known)
+        except np.linalg.LinAlgError:
+            return None
+        dual = target * fixed
+        dual[free] = target[free] * solved[:-1]
+        inside = (dual >= 0.0) & (dual <= bounds)
+        if inside.all():
+            return target * dual, float(solved[-1])
+        dual = np.clip(dual, 0.0, bounds)
+    return None
+
+
+def _classify(kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, tol: float) -> Any:
+    """LibSVM's own classifier, for margins of one."""
+    C = float(bounds.max())
+    weights = None if np.all(bounds == C) else bounds / C
+    machine = SVC(kernel="precomputed", C=C, **libsvm_limits(len(target), tol))
+    return train(machine, kernel, target, lambda: classification_box(kernel, target, bounds), weights)
+
+
+def _through_regression(
+    kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, linear: np.ndarray, tol: float
+) -> Any:
+    """LibSVM's regression with a tube so wide that only one side of it matters."""
+    tube = TUBE * max(1.0, float(np.abs(linear).max()))
+    exactly = partial(classification_box, kernel, target, bounds, linear)
+    while True:
+        machine = SVR(kernel="precomputed", C=1.0, epsilon=tube, **libsvm_limits(len(target), tol))
+        fitted = train(machine, kernel, target * (linear + tube), exactly, bounds)
+        if np.all(fitted[0] * target >= 0.0) or tube > WIDEST_TUBE:
+            return fitted
+        tube *= 10.0  # a score left the tube on the far side
+
+
+def settled(
+    signed_dual: np.ndarray, intercept: float, bounds: Any, limits: Callable[[np.ndarray], list[np.ndarray]]
+) -> tuple[np.ndarray, float]:
+    """Put duals to their bounds that only rounding keeps off them, where no other one is free.
+
+    LibSVM takes its intercept from such a dual. Which one it is, if any, depends on the order of the samples, and any
+    intercept of an interval may be found. Here the middle of the interval is.
+
+    Parameters
+    ----------
+    signed_dual : ndarray of shape (n_samples,)
+    intercept : float
+    bounds : float or ndarray of shape (n_samples,)
+        Upper bounds of the duals.
+    limits : callable
+        Takes signed duals and returns what the intercept must not be below, and what not above.
+    """
+    size, share = np.abs(signed_dual), np.abs(signed_dual) / bounds
+    off = (size > 0.0) & (share < 1.0)
+    if not off.any() or np.any((size > FREE * size.max()) & (share < 1.0 - FREE)):  # bounds may be far away
+        return signed_dual, intercept
+    signed_dual = np.sign(signed_dual) * bounds * np.round(share)
+    below, above = limits(signed_dual)
+    ends = [below.max(initial=-np.inf), above.min(initial=np.inf)]
+    return signed_dual, float(np.mean([end for end in ends if np.isfinite(end)]))
+
+
+def classification_limits(
+    scores: np.ndarray, target: np.ndarray, signed_dual: np.ndarray, linear: Any = 1.0
+) -> list[np.ndarray]:
+    """Return the least and the largest intercepts that a classifier's duals at bounds allow, sample by sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> target = np.array([-1.0, -1.0, 1.0, 1.0])
+    >>> [ends.round(1) for ends in classification_limits(np.array([-0.4, -0.2, 0.3, 0.5]), target, 0.1 * target)]
+    [array([-0.6, -0.8]), array([0.7, 0.5])]
+    """
+    exact = target * linear - scores  # at which each sample has its margin
+    least = (target > 0.0) == (signed_dual == 0.0)
+    return [exact[least], exact[~least]]
+
+
+def regression_limits(
+    scores: np.ndarray, target: np.ndarray, signed_dual: np.ndarray, epsilon: float
+) -> list[np.ndarray]:
+    """Return the least and the largest intercepts that a regression's duals at bounds allow, sample by sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> regression_limits(np.zeros(3), np.array([0.0, 1.0, -1.0]), np.array([0.0, 2.0, -2.0]), 0.25)
+    [array([-0.25, -0.75]), array([0.25, 0.75])]
+    """
+    exact, inside = target - scores, signed_dual == 0.0
+    below = [exact[inside] - epsilon, exact[signed_dual < 0.0] + epsilon]
+    above = [exact[inside] + epsilon, exact[signed_dual > 0.0] - epsilon]
+    return [np.concatenate(below), np.concatenate(above)]
+
+
+def classification_box(
+    kernel: np.ndarray, target: np.ndarray, bounds: Any, linear: np.ndarray | None = None
+) -> BoxProblem:
+    """Return the dual of a classifier, with one bound for all samples or one for each."""
+    margins = np.ones_like(target) if linear is None else linear
+    return BoxProblem(kernel, target[None], margins[None], np.broadcast_to(bounds, target.shape))
+
+
+def regression_box(kernel: np.ndarray, target: np.ndarray, C: float, epsilon: float) -> BoxProblem:
+    """Return the dual of support vector regression."""
+    signs = np.stack([np.ones_like(target), -np.ones_like(target)])
+    return BoxProblem(kernel, signs, signs * target - epsilon, np.full(len(target), C))
+
+
+def libsvm_limits(n_samples: int, tol: float) -> dict[str, Any]:
+    """Return when LibSVM stops, and what memory it takes."""
+    few = n_samples <= MOST_INTERIOR
+    most = MOST_STEPS_OF_FEW if few else max(MOST_STEPS, MOST_STEPS_PER_SAMPLE * n_samples)
+    return {"tol": tol, "max_iter": most, "cache_size": CACHE_MB}
+
+
+def train(
+    machine: Any, rows: np.ndarray, target: np.ndarray, box: Callable[[], BoxProblem], weights: Any = None
+) -> tuple[np.ndarray, float]:
+    """Fit LibSVM's machine and return signed dual and intercept, or those of `box` where it does not come to an end.
+
+    Parameters
+    ----------
+    machine : SVC or SVR
+        With `libsvm_limits`.
+    rows : ndarray
+        Kernels or features of the samples.
+    target : ndarray of shape (n_samples,)
+    box : callable
+        Returns the same problem as a BoxProblem.
+    weights : ndarray of shape (n_samples,), optional
+        Factors of the bounds.
+    """
+    few = len(target) <= MOST_INTERIOR
+    if few:
+        machine._warn_from_fit_status = _nothing  # what LibSVM leaves is not used
+    machine.random_state = 0  # LibSVM draws nothing; without it scikit-learn takes a seed from np.random
+    machine.fit(rows, target, sample_weight=weights)
+    if few and machine.fit_status_ != 0:
+        return solve_box(box())
+    signed_dual = np.zeros(len(target))
+    signed_dual[machine.support_] = machine.dual_coef_[0]
+    return signed_dual, float(machine.intercept_[0])
+
+
+def _nothing() -> None:
+    pass
+
+
+def _in_units(unit: float, solution: InnerSolution) -> InnerSolution:
+    """Return the solution for a kernel from that for the kernel over `unit` and bounds times it."""
+    signed_dual, intercept, objective, gap = solution
+    return InnerSolution(signed_dual / unit, intercept, objective / unit, gap / unit)

@@ -1,0 +1,267 @@
+r"""Machines on one kernel, trained on samples or on the kernel itself, and the kernel that gates make of several.
+
+Methods that train one machine per kernel see a kernel as an object with the methods of `OneKernel`. Two kinds exist:
+`PrecomputedKernel` holds the matrix; `NativeKernel` of the module `native` holds samples and leaves kernel values to
+LibSVM, so that nothing of size `n_train` x `n_train` is ever formed.
+
+Query points come as rows, in the form that the kernel understands: kernel values (n_rows, n_train) for the first
+kind, features (n_rows, n_features) for the second. ``kernel.training_rows`` are those of the training samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from bayesmkl.discriminative.gating import gating_matrix
+from bayesmkl.discriminative.svm.libsvm import solve_svm, solve_svr
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = [
+    "GatedKernel",
+    "Machine",
+    "OneKernel",
+    "PrecomputedKernel",
+    "precomputed_kernels",
+    "row_blocks",
+    "scores",
+]
+
+BLOCK = 2**19  # entries of a kernel that are held at once, 4 MB
+
+
+class Machine(NamedTuple):
+    r"""A trained function :math:`f(x) = \sum_s v_s k(x_s, x) + b`.
+
+    Parameters
+    ----------
+    support : ndarray of shape (n_support,)
+        Positions of the :math:`x_s` among the training samples, rising.
+    coef : ndarray of shape (n_support,)
+        :math:`v_s`.
+    intercept : float
+        :math:`b`.
+    """
+
+    support: np.ndarray
+    coef: np.ndarray
+    intercept: float
+
+
+class OneKernel(Protocol):
+    """One kernel on the training samples, on which machines can be trained."""
+
+    @property
+    def training_rows(self) -> np.ndarray:
+        """Rows of the training samples; the first axis is `n_train`."""
+        ...
+
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: Any = None) -> Machine:
+        """Train a support vector classifier.
+
+        Parameters
+        ----------
+        target : ndarray of shape (n_train,)
+            Labels -1 and +1.
+        C : float
+        tol : float
+        subset : ndarray of shape (n_subset,), optional
+            Positions of the samples to train on; all of them by default. If they are of one class, the machine is
+            the constant of that class.
+        """
+        ...
+
+    def regress(
+        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: Any = None
+    ) -> Machine:
+        """Train support vector regression on a target of shape (n_train,), on all samples or on a subset."""
+        ...
+
+    def block(self, rows: np.ndarray, columns: Any) -> np.ndarray:
+        """Return kernel values of rows against training samples, (n_rows, n_columns); not to be written to."""
+        ...
+
+    def product(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Return ``block(rows, columns) @ coef`` without holding the block."""
+        ...
+
+    def diagonal(self) -> np.ndarray:
+        """Return k(x, x) of the training samples, (n_train,)."""
+        ...
+
+
+class PrecomputedKernel(NamedTuple):
+    """A kernel held as a matrix.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n_train, n_train)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([-2.0, 1.0, 3.0])
+    >>> kernel = PrecomputedKernel(np.outer(x, x))
+    >>> machine = kernel.classify(np.array([-1.0, 1.0, 1.0]), C=10.0, tol=1e-6)
+    >>> machine.support, machine.coef.round(4)
+    (array([0, 1]), array([-0.2222,  0.2222]))
+    >>> scores(kernel, machine, rows=np.outer([5.0], x)).round(4)
+    array([3.6667])
+    """
+
+    kernel: np.ndarray
+
+    @property
+    def training_rows(self) -> np.ndarray:
+        """The kernel itself."""
+        return self.kernel
+
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: Any = None) -> Machine:
+        """Train a support vector classifier; see `OneKernel`."""
+        index = np.arange(len(target)) if subset is None else np.sort(subset)
+        if one_class(target[index]):
+            return constant_machine(float(target[index[0]]))
+        return _machine(solve_svm(self._among(index, subset), target[index], C, tol), index)
+
+    def regress(
+        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: Any = None
+    ) -> Machine:
+        """Train support vector regression; see `OneKernel`."""
+        index = np.arange(len(target)) if subset is None else np.sort(subset)
+        return _machine(solve_svr(self._among(index, subset), target[index], C, epsilon, tol), index)
+
+    def block(self, rows: np.ndarray, columns: Any) -> np.ndarray:
+        """Return columns of rows; see `OneKernel`."""
+        return rows[:, columns]
+
+    def product(self, rows: np.ndarray, columns: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """Return ``block(rows, columns) @ coef``."""
+        vector = np.zeros(rows.shape[1])
+        vector[columns] = coef
+        return rows @ vector
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal, (n_train,)."""
+        return self.kernel.diagonal()
+
+    def _among(self, index: np.ndarray, subset: Any) -> np.ndarray:
+        return self.kernel if subset is None else self.kernel[np.ix_(index, index)]
+
+
+class GatedKernel(NamedTuple):
+    r"""The kernel of localized methods, never held as a whole.
+
+    .. math:: \kappa(x, z) = \sum_m \Gamma_m(x, z) k_m(x, z), \qquad \Gamma_m(x, z) = \sum_r g_{rm}(x)\, g_{rm}(z)
+
+    and, with `normalized`, :math:`\Gamma_m` divided by :math:`\sum_h \Gamma_h`.
+
+    Parameters
+    ----------
+    kernels : tuple of OneKernel
+    gates : ndarray of shape (n_components, n_kernels, n_train)
+        :math:`g_{rm} \ge 0` at the training samples.
+    normalized : bool
+
+    Notes
+    -----
+    `columns` and `diagonal` are what solvers that read single columns take, as one kernel of a stack.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> kernels = tuple(PrecomputedKernel(k) for k in (np.eye(2), np.ones((2, 2))))
+    >>> gated = GatedKernel(kernels, np.array([[[1.0, 1.0], [2.0, 0.5]]]))
+    >>> gated.dense()
+    array([[5.  , 1.  ],
+           [1.  , 1.25]])
+    >>> gated.columns([1])[0], gated.diagonal()[0]
+    (array([[1.  ],
+           [1.25]]), array([5.  , 1.25]))
+    """
+
+    kernels: tuple[OneKernel, ...]
+    gates: np.ndarray
+    normalized: bool = False
+
+    def block(
+        self, rows: Sequence[np.ndarray], row_gates: np.ndarray, columns: Any = slice(None)
+    ) -> np.ndarray:
+        """Return kernel values against training samples, (n_rows, n_columns).
+
+        Parameters
+        ----------
+        rows : sequence of ndarray
+            One per kernel.
+        row_gates : ndarray of shape (n_components, n_kernels, n_rows)
+        columns : ndarray or slice
+            Positions of training samples.
+        """
+        train_gates = self.gates[:, :, columns]
+        total = np.zeros((row_gates.shape[2], train_gates.shape[2]))
+        norm = np.zeros_like(total) if self.normalized else np.ones(1)
+        for m, (kernel, of_rows) in enumerate(zip(self.kernels, rows, strict=True)):
+            gating = gating_matrix(row_gates, train_gates, m)
+            if self.normalized:
+                norm += gating
+            gating *= kernel.block(of_rows, columns)
+            total += gating
+        return np.divide(total, norm, out=total) if self.normalized else total
+
+    def dense(self) -> np.ndarray:
+        """Return the whole training kernel, (n_train, n_train), formed in blocks of rows."""
+        n_train = self.gates.shape[2]
+        out = np.empty((n_train, n_train))
+        rows = [kernel.training_rows for kernel in self.kernels]
+        for part in row_blocks(n_train, n_train):
+            out[part] = self.block([of_all[part] for of_all in rows], self.gates[:, :, part])
+        return out
+
+    def columns(self, index: Any) -> np.ndarray:
+        """Return columns of the training kernel as those of a stack of one, (1, n_train, n_columns)."""
+        return self.block([kernel.training_rows for kernel in self.kernels], self.gates, np.asarray(index))[
+            None
+        ]
+
+    def diagonal(self) -> np.ndarray:
+        """Return the diagonal as that of a stack of one, (1, n_train)."""
+        gating = (self.gates**2).sum(axis=0)
+        total = sum(g * kernel.diagonal() for g, kernel in zip(gating, self.kernels, strict=True))
+        return (total / gating.sum(axis=0) if self.normalized else total)[None]
+
+
+def precomputed_kernels(stack: DenseStack) -> tuple[PrecomputedKernel, ...]:
+    """Return the kernels of a square stack one by one, sharing its memory."""
+    return tuple(PrecomputedKernel(stack.kernels[m]) for m in range(stack.n_kernels))
+
+
+def scores(kernel: OneKernel, machine: Machine, rows: np.ndarray | None = None) -> np.ndarray:
+    """Return the values of a machine at `rows`, or at the training samples, shape (n_rows,)."""
+    rows = kernel.training_rows if rows is None else rows
+    if machine.support.size == 0:
+        return np.full(len(rows), machine.intercept)
+    return kernel.product(rows, machine.support, machine.coef) + machine.intercept
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Cut rows into blocks of at most `BLOCK` entries."""
+    step = max(1, BLOCK // max(1, n_columns))
+    for first in range(0, n_rows, step):
+        yield slice(first, first + step)
+
+
+def one_class(target: np.ndarray) -> bool:
+    """Whether labels, at least one, are all the same."""
+    return bool((target == target[0]).all())
+
+
+def constant_machine(value: float) -> Machine:
+    """Return the machine that is `value` everywhere."""
+    return Machine(np.zeros(0, dtype=np.intp), np.zeros(0), value)
+
+
+def _machine(solution: Any, index: np.ndarray) -> Machine:
+    """Keep the support vectors of an inner solution on the samples at `index`."""
+    support = np.flatnonzero(solution.signed_dual)
+    return Machine(index[support], solution.signed_dual[support], solution.intercept)

@@ -1,0 +1,1 @@
+"""Quality of kernels: definiteness, near-identity, duplicates, and repairs."""

@@ -1,0 +1,135 @@
+"""Quality checks of a bank of kernels: errors for unusable ones, one warning for misleading ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bayesmkl.kernels.quality.definiteness import describe_indefinite, indefinite_kernels
+from bayesmkl.kernels.quality.inspector import (
+    KernelInspector,
+    KernelQualityWarning,
+    check_entries,
+    is_asymmetric,
+)
+
+__all__ = [
+    "KernelInspector",
+    "KernelQualityWarning",
+    "check_kernel_stack",
+    "describe_indefinite",
+    "indefinite_kernels",
+    "refuse_unusable",
+]
+
+# Largest |K - K'| relative to the largest entry that single precision can leave.
+REFUSED_ASYMMETRY = 1e-5
+
+
+def check_kernel_stack(
+    kernels: np.ndarray,
+    names: Sequence[str],
+    *,
+    known_psd: Any = None,
+    definiteness: bool = True,
+    present: np.ndarray | None = None,
+    self_similarity: np.ndarray | None = None,
+    lost: np.ndarray | None = None,
+) -> None:
+    """Check training kernels once: raise for NaN and infinity, warn once about everything doubtful.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train) or (n_kernels, n_train, n_landmarks)
+        Training kernels, float64.
+    names : sequence of str of length n_kernels
+        What the messages call them.
+    known_psd : array-like of bool of shape (n_kernels,), default=None
+        Kernels that are symmetric and positive semidefinite by their formula and need no test; None tests all.
+    definiteness : bool, default=True
+        Whether to test the others for positive semidefiniteness, for callers that do not do it themselves.
+    present : ndarray of bool of shape (n_kernels, n_train), default=None
+        The samples that have what each kernel compares; each kernel is judged on them alone. None: all of them.
+    self_similarity : ndarray of shape (n_kernels,), default=None
+        Mean self-similarities, for kernels between samples and landmarks, which have no diagonal: they need be
+        neither symmetric nor definite. None: the kernels are those among samples.
+    lost : ndarray of shape (n_kernels,), default=None
+        Rounding errors that centering has left, see `KernelBank.centering_errors`. None: none.
+
+    Raises
+    ------
+    ValueError
+        For a wrong shape, NaN or infinity.
+
+    Warns
+    -----
+    KernelQualityWarning
+        At most once, see `KernelInspector.report`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.quality.checks import check_kernel_stack
+    >>> kernels = np.stack([np.eye(3), np.ones((3, 3)), np.eye(3) + 0.4])
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     check_kernel_stack(kernels, ["a", "b", "c"])
+    >>> print(caught[0].message)
+    Some kernels are unlikely to help:
+    - near-identity (each training sample resembles only itself): a. Use a larger width or fewer features ...
+    - constant (all samples look equal): b. Leave out kernels of constant features, center features far from zero, ...
+    """
+    _check_shape(kernels, names, self_similarity)
+    inspector = KernelInspector(
+        names, known_psd=known_psd, definiteness=definiteness, self_similarity=self_similarity, lost=lost
+    )
+    for m, kernel in enumerate(kernels):
+        inspector.inspect(kernel, None if present is None else present[m])
+    inspector.report()
+
+
+def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: Any = None) -> None:
+    """Refuse kernels that machines with a certificate cannot be trained on: not finite, too large, or asymmetric.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train)
+    names : sequence of str of length n_kernels
+    known_psd : array-like of bool of shape (n_kernels,), default=None
+        Kernels that are symmetric by their formula.
+
+    Raises
+    ------
+    ValueError
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.quality.checks import refuse_unusable
+    >>> refuse_unusable(np.array([[[1.0, 0.5], [0.0, 1.0]]]), ["a"])
+    Traceback (most recent call last):
+    ...
+    ValueError: `X`: kernel 'a' is not symmetric. Pass K = (K + K.T) / 2, and check that rows and columns hold ...
+    """
+    for m, (name, kernel) in enumerate(zip(names, kernels, strict=True)):
+        size = check_entries(name, kernel)
+        known = known_psd is not None and np.asarray(known_psd)[m]
+        if not known and is_asymmetric(kernel, REFUSED_ASYMMETRY * size):
+            raise ValueError(
+                f"`X`: kernel {name!r} is not symmetric. Pass K = (K + K.T) / 2, and check that rows and columns "
+                "hold the samples in the same order."
+            )
+
+
+def _check_shape(kernels: np.ndarray, names: Sequence[str], self_similarity: np.ndarray | None) -> None:
+    is_square = kernels.ndim == 3 and kernels.shape[1] == kernels.shape[2]
+    if kernels.ndim != 3 or kernels.size == 0 or not (is_square or self_similarity is not None):
+        raise ValueError(
+            "`kernels` must be training kernels of shape (n_kernels, n_train, n_train), at least one; "
+            f"got {kernels.shape}. Test kernels are not checked; those of landmarks need `self_similarity`."
+        )
+    if len(names) != len(kernels):
+        raise ValueError(f"`names` must name each of the {len(kernels)} kernels; got {len(names)} names.")

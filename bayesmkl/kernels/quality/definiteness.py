@@ -1,0 +1,73 @@
+"""Negative eigenvalues of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigvalsh
+from scipy.linalg.lapack import dpotrf
+
+__all__ = ["CONSTANT", "describe_indefinite", "indefinite_kernels", "is_semidefinite", "join", "spectrum"]
+
+# All entries equal up to this share of the largest, half the digits of a float64.
+CONSTANT = 1e-8
+# Smallest eigenvalue below -1e-8 ||K||_F. Rounding moves eigenvalues by about n eps ||K||_F,
+# 1e-12 for n = 5000.
+INDEFINITE = 1e-8
+SHOWN = 6  # names per problem before "... and 7 more"
+
+
+def indefinite_kernels(kernels: Any, known_psd: Any = None, tolerance: float = INDEFINITE) -> list[int]:
+    """Return the positions of kernels that are not positive semidefinite, beyond rounding.
+
+    Parameters
+    ----------
+    kernels : ndarray of shape (n_kernels, n_train, n_train), or sequence of square matrices
+        Finite.
+    known_psd : array-like of bool of shape (n_kernels,), default=None
+        Kernels that need no test; None tests all.
+    tolerance : float
+        Negative eigenvalues down to this fraction of the Frobenius norm count as rounding.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> indefinite_kernels(np.stack([np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]])]))
+    [1]
+    """
+    known = np.zeros(len(kernels), dtype=bool) if known_psd is None else np.asarray(known_psd, dtype=bool)
+    return [m for m in range(len(kernels)) if not known[m] and not is_semidefinite(kernels[m], tolerance)]
+
+
+def describe_indefinite(kernels: Any, names: Sequence[str], found: Sequence[int]) -> str:
+    """Name indefinite kernels with the range of their eigenvalues."""
+    items = [f"{names[m]} ({spectrum(kernels[m])})" for m in found[:SHOWN]]
+    return join(items + [names[m] for m in found[SHOWN:]])
+
+
+def join(items: list[str], separator: str = ", ") -> str:
+    """List the first items and say how many more there are."""
+    more = f"{separator.rstrip()} ... and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
+    return separator.join(items[:SHOWN]) + more
+
+
+def is_semidefinite(kernel: np.ndarray, tolerance: float = INDEFINITE) -> bool:
+    """Say whether a kernel has no negative eigenvalue beyond `tolerance` of its Frobenius norm."""
+    smallest, largest = kernel.min(), kernel.max()
+    if largest - smallest <= CONSTANT * max(abs(smallest), abs(largest)):
+        return bool(kernel.flat[0] >= 0)
+    return _has_cholesky(kernel, tolerance)
+
+
+def _has_cholesky(kernel: np.ndarray, tolerance: float) -> bool:
+    shifted = kernel.copy()
+    shifted.flat[:: len(kernel) + 1] += tolerance * np.linalg.norm(kernel)
+    return dpotrf(shifted.T, overwrite_a=1, clean=0)[1] == 0  # reads one triangle
+
+
+def spectrum(kernel: np.ndarray) -> str:
+    """Tell the range of the eigenvalues."""
+    eigenvalues = eigvalsh(0.5 * (kernel + kernel.T))
+    return f"eigenvalues from {eigenvalues[0]:.3g} to {eigenvalues[-1]:.3g}"

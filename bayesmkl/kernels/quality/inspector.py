@@ -1,0 +1,311 @@
+"""Training kernels judged one by one as they are made, so that nobody needs to hold all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._utils.units import LARGEST, SMALLEST
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.kernels.quality.definiteness import CONSTANT, SHOWN, is_semidefinite, join, spectrum
+
+__all__ = ["KernelInspector", "KernelQualityWarning", "check_entries", "is_asymmetric"]
+
+# With unit diagonal, K = I + E is called near-identity when ||E||_F < 0.1 ||I||_F. The eigenvalues then
+# deviate from one by less than 0.1 in root mean square: no direction stands out that training could find. A
+# new row is distributed as a training row without its own 1, so outputs at new points are about a tenth of
+# those at training points: the kernel memorizes. The exact value matters little: on 398 standardized samples of
+# 30 features ||E||_F / ||I||_F of Gaussians is 0.018, 0.37, 2.5, 7.7 at widths 0.5, 1, 2, 4.
+NEAR_IDENTITY = 0.1
+# Frobenius distance of two kernels scaled to Frobenius norm one. Rounding differences between two ways to
+# compute the same kernel are about 1e-15 to 1e-13; distinct kernels of a grid differ by more than 1e-6.
+DUPLICATE = 1e-10
+# Largest |K - K'| relative to the largest entry; computed kernels reach 1e-14, those read from text with
+# eight digits 1e-8.
+ASYMMETRIC = 1e-8
+# Ratio of mean self-similarities. All weights share one prior, and a kernel that is 1e4 times larger than
+# another says the same with a weight 1e4 times smaller, a precision 1e8 times larger.
+SCALE_RATIO = 1e4
+# Rounding errors of a centered kernel, in units of its mean self-similarity, that results may begin to show.
+LOST = 1e-6
+TILE = 256
+
+
+class KernelQualityWarning(UserWarning):
+    """A kernel that can be used but is unlikely to mean what the user thinks."""
+
+
+class _Finding(NamedTuple):
+    """One kernel, seen in one pass."""
+
+    name: str
+    constant: bool = False
+    near_identity: bool = False
+    remote: bool = False  # from all landmarks
+    asymmetric: bool = False
+    canceled: str = ""  # what centering has left
+    indefinite: str = ""  # the range of its eigenvalues
+    scale: float = 0.0  # mean |k(x, x)|
+    fingerprint: np.ndarray | None = None  # K r / ||K||_F for one random r, (n_rows,)
+
+
+class KernelInspector:
+    r"""Look at kernels one after the other, then say once what is doubtful about them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What the messages call the kernels, in the order in which they come.
+    known_psd : array-like of bool of shape (n_kernels,), default=None
+        Kernels that are symmetric and positive semidefinite by their formula and need no test; None tests all.
+    definiteness : bool, default=True
+        Whether to test the others for positive semidefiniteness, for callers that do not do it themselves.
+    self_similarity : array-like of shape (n_kernels,), default=None
+        For kernels between samples (rows) and landmarks (columns): the mean of :math:`k(x, x)`. Symmetry,
+        definiteness and likeness to the identity mean nothing there; instead, samples have to resemble some
+        landmark. None: the kernels compare the training samples with themselves.
+    lost : array-like of shape (n_kernels,), default=None
+        Rounding errors that centering has left, see `KernelBank.centering_errors`. None: none.
+
+    Notes
+    -----
+    Every kernel is read while it is in cache. Duplicates (up to a positive factor) are found by comparing
+    :math:`K_m r / \|K_m\|_F` for one random vector :math:`r`: :math:`E\|(A-B)r\|^2 = \|A-B\|_F^2`.
+    Positive semidefiniteness is tested by a Cholesky factorization; eigenvalues are computed where it fails.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.quality.inspector import KernelInspector
+    >>> inspector = KernelInspector(["a", "b"])
+    >>> sum(kernel.sum() for kernel in inspector.watch([np.eye(3), np.ones((3, 3))]))
+    np.float64(12.0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     inspector.report()
+    >>> print(caught[0].message)
+    Some kernels are unlikely to help:
+    - near-identity (each training sample resembles only itself): a. Use a larger width or fewer features ...
+    - constant (all samples look equal): b. Leave out kernels of constant features, center features far from zero, ...
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        *,
+        known_psd: Any = None,
+        definiteness: bool = True,
+        self_similarity: Any = None,
+        lost: Any = None,
+    ) -> None:
+        self._names = list(names)
+        self._known = (
+            np.zeros(len(self._names), dtype=bool) if known_psd is None else np.asarray(known_psd, bool)
+        )
+        self._definiteness = definiteness
+        self._similarity = None if self_similarity is None else np.asarray(self_similarity, dtype=np.float64)
+        self._lost = np.zeros(len(self._names)) if lost is None else np.asarray(lost, dtype=np.float64)
+        self._findings: list[_Finding] = []
+
+    def watch(self, kernels: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """Pass kernels on, each after it was inspected."""
+        for kernel in kernels:
+            self.inspect(kernel)
+            yield kernel
+
+    def inspect(self, kernel: np.ndarray, present: np.ndarray | None = None) -> None:
+        """Look at the next kernel.
+
+        Parameters
+        ----------
+        kernel : ndarray of shape (n_train, n_train), or (n_rows, n_landmarks)
+            float64; only read.
+        present : ndarray of bool of shape (n_train,), default=None
+            The samples that have what the kernel compares; it is judged on them alone. None: all of them.
+
+        Raises
+        ------
+        ValueError
+            For NaN or infinity.
+        """
+        m = len(self._findings)
+        if m == len(self._names):
+            raise ValueError(f"`names` must name each of the kernels; got {m} names and more kernels.")
+        probe: np.ndarray = np.random.default_rng(0).standard_normal((kernel.shape[1],))
+        if present is None or present.all():
+            self._findings.append(self._judge(m, kernel, probe))
+            return
+        finding = self._judge(m, kernel[np.ix_(present, present)], probe[present])
+        if finding.fingerprint is not None:
+            spread = np.zeros(len(kernel))
+            spread[present] = finding.fingerprint
+            finding = finding._replace(fingerprint=spread)
+        self._findings.append(finding)
+
+    def _judge(self, m: int, kernel: np.ndarray, probe: np.ndarray) -> _Finding:
+        name, known = self._names[m], bool(self._known[m])
+        similarity = None if self._similarity is None else abs(float(self._similarity[m]))
+        size = check_entries(name, kernel, similarity)
+        smallest, largest = kernel.min(), kernel.max()
+        finding = _Finding(name, scale=float(size) if similarity is None else similarity)
+        if self._lost[m] > LOST:
+            finding = finding._replace(canceled=f"{name} (errors of up to {min(self._lost[m], 1.0):.0e})")
+        if similarity is None and not known and self._definiteness and not is_semidefinite(kernel):
+            shown = sum(bool(other.indefinite) for other in self._findings) < SHOWN
+            finding = finding._replace(indefinite=f"{name} ({spectrum(kernel)})" if shown else name)
+        if largest - smallest <= CONSTANT * size:
+            return finding._replace(constant=not finding.canceled)
+        if size < SMALLEST:
+            return finding._replace(remote=True)
+        square = float(np.vdot(kernel, kernel))
+        finding = finding._replace(fingerprint=kernel @ probe / np.sqrt(square))
+        if similarity is not None:
+            return finding._replace(remote=_median_length(kernel) < NEAR_IDENTITY * similarity)
+        return finding._replace(
+            asymmetric=not known and is_asymmetric(kernel, ASYMMETRIC * size),
+            near_identity=_is_near_identity(kernel, square),
+            scale=float(np.abs(kernel.diagonal()).mean()),
+        )
+
+    def report(self) -> None:
+        """Warn once about everything doubtful.
+
+        Warns
+        -----
+        KernelQualityWarning
+            Naming kernels that are near-identity, remote from all landmarks, constant, duplicate, asymmetric,
+            canceled by centering, indefinite, or whose scales differ by orders of magnitude, each with a remedy.
+        """
+        findings = self._findings
+        problems = (
+            _list("near_identity", findings),
+            _list("remote", findings),
+            _list("constant", findings),
+            _duplicates(findings),
+            _list("asymmetric", findings),
+            join([finding.canceled for finding in findings if finding.canceled]),
+            join([finding.indefinite for finding in findings if finding.indefinite]),
+            _scales(findings),
+        )
+        lines = [
+            f"- {problem}: {found}. {remedy}"
+            for found, (problem, remedy) in zip(problems, PROBLEMS, strict=True)
+            if found
+        ]
+        if lines:
+            warn_user("Some kernels are unlikely to help:\n" + "\n".join(lines), KernelQualityWarning)
+
+
+def check_entries(name: str, kernel: np.ndarray, similarity: float | None = None) -> float:
+    """Return the largest magnitude of the entries, if it is finite and its square neither overflows nor vanishes.
+
+    It may vanish where landmarks are compared with samples far from them; `similarity` is theirs to themselves.
+    """
+    size = max(abs(float(kernel.min())), abs(float(kernel.max())))
+    if not np.isfinite(size):  # NaN passes through both
+        raise ValueError(
+            f"kernel {name!r} has NaN or infinite entries. Look for missing values, "
+            "a division by zero in a normalization, or an overflow of a high polynomial degree."
+        )
+    if size > 0.0 and not SMALLEST <= max(size, similarity or 0.0) <= LARGEST:
+        raise ValueError(
+            f"`X`: kernel {name!r} has entries of up to {size:.3g}, too {'large' if size > 1.0 else 'small'} for "
+            "double precision, which holds their squares from 1e-100 to 1e+100. Scale the kernel, or normalize all "
+            'of them (`KernelBank(normalize="spherical")`).'
+        )
+    return size
+
+
+PROBLEMS = (
+    (
+        "near-identity (each training sample resembles only itself)",
+        "Use a larger width or fewer features per view.",
+    ),
+    (
+        "near-zero (most samples resemble no landmark)",
+        "Use a larger width, fewer features per view or more landmarks.",
+    ),
+    (
+        "constant (all samples look equal)",
+        "Leave out kernels of constant features, center features far from zero, or use a smaller width.",
+    ),
+    ("duplicates up to scale, which share one weight between them", "Keep one of each group."),
+    (
+        "asymmetric",
+        "Pass K = (K + K.T) / 2, and check that rows and columns hold the samples in the same order.",
+    ),
+    (
+        "short of digits after centering (nearly all of the kernel is common to all samples)",
+        "Center or standardize the features, or use a smaller width.",
+    ),
+    (
+        "indefinite (no inner product in any feature space)",
+        "Bayesian fits treat their rows as features and still work; support vector machines need "
+        "a kernel with its negative eigenvalues removed.",
+    ),
+    (
+        "scaled differently by orders of magnitude, so that the prior treats their weights unequally",
+        'Use `normalize="spherical"` or "trace".',
+    ),
+)
+
+
+def is_asymmetric(kernel: np.ndarray, tolerance: float) -> bool:
+    """Compare a kernel with its transpose in tiles that fit into the cache."""
+    for first in range(0, len(kernel), TILE):
+        for second in range(first, len(kernel), TILE):
+            tile = kernel[first : first + TILE, second : second + TILE]
+            other = kernel[second : second + TILE, first : first + TILE]
+            if np.abs(tile - other.T).max() > tolerance:
+                return True
+    return False
+
+
+def _is_near_identity(kernel: np.ndarray, square: float) -> bool:
+    """Compare off-diagonal and diagonal entries at unit diagonal; `square` is the squared Frobenius norm."""
+    diagonal = kernel.diagonal()
+    if np.all(diagonal == diagonal[0]) and diagonal[0] > 0:
+        n_present, total = float(len(kernel)), square / diagonal[0] ** 2
+    else:
+        present = diagonal > 0  # samples without self-similarity have rows of zeros
+        inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=present)
+        n_present, total = float(present.sum()), float(inverse @ np.square(kernel) @ inverse)
+    return n_present > 0 and total - n_present < NEAR_IDENTITY**2 * n_present
+
+
+def _median_length(kernel: np.ndarray) -> float:
+    """Return the median length of the rows: near zero if most samples resemble no landmark."""
+    return float(np.sqrt(np.median(np.einsum("ij,ij->i", kernel, kernel))))
+
+
+def _list(problem: str, findings: list[_Finding]) -> str:
+    return join([finding.name for finding in findings if getattr(finding, problem)])
+
+
+def _duplicates(findings: list[_Finding]) -> str:
+    candidates = [f for f in findings if f.fingerprint is not None and not (f.near_identity or f.remote)]
+    if not candidates:
+        return ""
+    prints = np.stack([f.fingerprint for f in candidates if f.fingerprint is not None])
+    # Equal fingerprints have equal first projections: sort by one and compare neighbors only.
+    projection = prints @ np.random.default_rng(1).standard_normal(prints.shape[1])
+    order = np.argsort(projection, kind="stable")
+    reach = 10.0 * DUPLICATE
+    starts = np.flatnonzero(np.diff(projection[order], prepend=-np.inf) > reach)
+    groups = []
+    for run in np.split(order, starts[1:]):
+        near = np.linalg.norm(prints[run] - prints[run[0]], axis=1) <= DUPLICATE
+        if near.sum() > 1:
+            groups.append(" = ".join(candidates[i].name for i in sorted(run[near])))
+    return join(groups, "; ")
+
+
+def _scales(findings: list[_Finding]) -> str:
+    scales = [(finding.scale, finding.name) for finding in findings if finding.scale > 0]
+    if not scales or max(scales)[0] <= SCALE_RATIO * min(scales)[0]:
+        return ""
+    (small, smallest), (large, largest) = min(scales), max(scales)
+    return f"{smallest} (mean self-similarity {small:.3g}) and {largest} ({large:.3g})"

@@ -1,0 +1,1 @@
+"""Stacks of kernels: the same contractions, however the kernels are held."""

@@ -1,0 +1,218 @@
+"""Kernels stored in single precision: half the memory, entries to seven digits, sums in double precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["Float32Stack", "store_float32"]
+
+ENTRIES = 2**17  # converted at once to double precision, 1 MB: they stay in cache
+MANY_ENTRIES = 2**21  # likewise, where more kernels at a time count for more than the cache
+
+
+class Float32Stack(NamedTuple):
+    """Kernels held as one array of single precision; all contractions take and return double precision.
+
+    An entry is off by 6e-8 of itself at most, and nothing else is: every block is converted before it is multiplied,
+    on NumPy in cache, on JAX within the compiled sum.
+
+    Parameters
+    ----------
+    kernels : float32 array of shape (n_kernels, n_rows, n_train)
+    present : bool array of shape (n_kernels, n_rows), optional
+        As in `DenseStack`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stack = store_float32([np.eye(2), np.ones((2, 2))], n_kernels=2)
+    >>> stack.apply(np.array([1.0, 2.0])), stack.nbytes
+    (array([[1., 2.],
+           [3., 3.]]), 32)
+    """
+
+    kernels: Any
+    present: Any = None
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self.kernels.shape[0]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of query points."""
+        return self.kernels.shape[1]
+
+    @property
+    def n_train(self) -> int:
+        """Number of training points."""
+        return self.kernels.shape[2]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the kernels take."""
+        return self.kernels.nbytes
+
+    def _blocks(self, entries: int = ENTRIES) -> Iterator[tuple[slice, slice, DenseStack]]:
+        """Go through some kernels, or some rows of one, at a time, in double precision."""
+        n_rows = max(1, min(self.n_rows, entries // self.n_train))
+        n_kernels = max(1, entries // (n_rows * self.n_train)) if n_rows == self.n_rows else 1
+        scratch = np.empty((n_kernels, n_rows, self.n_train))
+        for m in range(0, self.n_kernels, n_kernels):
+            kernels = slice(m, min(m + n_kernels, self.n_kernels))
+            for start in range(0, self.n_rows, n_rows):
+                rows = slice(start, min(start + n_rows, self.n_rows))
+                block = scratch[: kernels.stop - m, : rows.stop - start]
+                block[...] = self.kernels[kernels, rows]
+                yield kernels, rows, DenseStack(block)
+
+    def combine(self, weights: Any) -> Any:
+        """Return weighted sums of the kernels, see `DenseStack.combine`."""
+        if not is_numpy(self.kernels):
+            return _combine_on_jax(self.kernels, weights)
+        total = np.zeros((*weights.shape[:-1], self.n_rows, self.n_train))
+        for kernels, rows, block in self._blocks(MANY_ENTRIES):
+            total[..., rows, :] += block.combine(weights[..., kernels])
+        return total
+
+    def apply(self, vector: Any) -> Any:
+        """Multiply every kernel from the right, see `DenseStack.apply`."""
+        if not is_numpy(self.kernels):
+            return _apply_on_jax(self.kernels, vector)
+        tail = vector.shape[1:] if vector.ndim == 2 else ()
+        out = np.empty((self.n_kernels, self.n_rows, *tail))
+        for kernels, rows, block in self._blocks():
+            out[kernels, rows] = block.apply(vector[kernels] if vector.ndim == 3 else vector)
+        return out
+
+    def adjoint(self, rows: Any) -> Any:
+        """Return ``sum_m K_m^T rows_m``, see `DenseStack.adjoint`."""
+        if not is_numpy(self.kernels):
+            return _adjoint_on_jax(self.kernels, rows)
+        total = np.zeros((self.n_train, *rows.shape[2:]))
+        for kernels, part, block in self._blocks():
+            total += block.adjoint(rows[kernels, part])
+        return total
+
+    def gram(self) -> Any:
+        """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
+        if not is_numpy(self.kernels):
+            return _gram_on_jax(self.kernels)
+        total = np.zeros((self.n_train, self.n_train))
+        for _, _, block in self._blocks(MANY_ENTRIES):
+            total += block.gram()
+        return total
+
+    def quadratic(self, vector: Any) -> Any:
+        """Return ``v^T K_m v`` for every kernel of a square stack, see `DenseStack.quadratic`."""
+        product = self.apply(vector)
+        return (product * (vector[..., 0] if vector.ndim == 3 else vector)).sum(axis=1)
+
+    def columns(self, index: Any) -> Any:
+        """Return the columns of all kernels at the training points `index`."""
+        return self.kernels[:, :, index].astype("float64")
+
+    def diagonal(self) -> Any:
+        """Return the diagonals of a square stack, shape (n_kernels, n_rows)."""
+        return namespace(self.kernels).diagonal(self.kernels, axis1=1, axis2=2).astype("float64")
+
+    def rows(self, index: Any) -> Float32Stack:
+        """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
+        return Float32Stack(self.kernels[:, index], None if self.present is None else self.present[:, index])
+
+    def select(self, index: Any) -> Float32Stack:
+        """Return the stack of the kernels at `index` (integers or a boolean mask)."""
+        chosen = np.atleast_1d(np.asarray(index))
+        return Float32Stack(self.kernels[chosen], None if self.present is None else self.present[chosen])
+
+
+def store_float32(kernels: Iterable[np.ndarray], n_kernels: int) -> Float32Stack:
+    """Store training kernels in single precision, one after the other.
+
+    Parameters
+    ----------
+    kernels : iterable of ndarray of shape (n_rows, n_train)
+        Finite; every kernel may be overwritten when the next one is asked for.
+    n_kernels : int
+        How many there are.
+
+    Raises
+    ------
+    ValueError
+        For entries that are too large for single precision.
+    """
+    stored, n_stored = np.empty((0, 0, 0), dtype=np.float32), 0
+    for m, kernel in enumerate(kernels):
+        if m == 0:
+            stored = np.empty((n_kernels, *kernel.shape), dtype=np.float32)
+        n_stored += 1
+        if m >= n_kernels:
+            continue
+        largest = max(float(kernel.max()), -float(kernel.min()))
+        if not largest <= float(np.finfo(np.float32).max):
+            raise ValueError(
+                f'`storage` "float32" holds numbers up to 3.4e38; kernel {m} has entries up to {largest:.3g}. '
+                'Normalize the kernels (`KernelBank(normalize="spherical")`), or use `storage="dense"`.'
+            )
+        stored[m] = kernel
+    if n_stored != n_kernels:
+        raise ValueError(
+            f"`n_kernels` must be the number of `kernels`; got {n_kernels} and {n_stored} kernels."
+        )
+    return Float32Stack(stored)
+
+
+# ------------------------------------------------------------- JAX: sums convert as they read, products by kernel
+
+
+def _double(array: Any) -> Any:
+    return array.astype("float64")
+
+
+def _combine_on_jax(kernels: Any, weights: Any) -> Any:
+    import jax
+
+    def add(m: Any, total: Any) -> Any:
+        return total + weights[..., m, None, None] * _double(kernels[m])
+
+    shape = (*weights.shape[:-1], *kernels.shape[1:])
+    return jax.lax.fori_loop(0, kernels.shape[0], add, namespace(weights).zeros(shape, dtype="float64"))
+
+
+def _apply_on_jax(kernels: Any, vector: Any) -> Any:
+    import jax
+
+    if vector.ndim == 2:
+        return jax.lax.map(lambda kernel: _double(kernel) @ vector, kernels)
+    by_kernel = vector[:, None, :, 0] if vector.ndim == 3 else vector
+    return (_double(kernels) * by_kernel).sum(axis=2)
+
+
+def _adjoint_on_jax(kernels: Any, rows: Any) -> Any:
+    import jax
+
+    def add(total: Any, pair: Any) -> Any:
+        kernel, own = pair
+        if own.ndim == 1:
+            return total + (own[:, None] * _double(kernel)).sum(axis=0), None
+        return total + _double(kernel).T @ own, None
+
+    start = namespace(rows).zeros((kernels.shape[2], *rows.shape[2:]), dtype="float64")
+    return jax.lax.scan(add, start, (kernels, rows))[0]
+
+
+def _gram_on_jax(kernels: Any) -> Any:
+    import jax
+
+    def add(total: Any, kernel: Any) -> Any:
+        return total + _double(kernel).T @ _double(kernel), None
+
+    start = namespace(kernels).zeros((kernels.shape[2], kernels.shape[2]), dtype="float64")
+    return jax.lax.scan(add, start, kernels)[0]

@@ -1,0 +1,445 @@
+"""A stack of kernels that is never stored: every contraction evaluates the kernels anew, a few rows at a time.
+
+Memory is that of the rows and of the results, whatever the number of samples: a tile (`tiles`) is multiplied while it
+is in cache and then overwritten. Blocks of rows go to several threads; their results are added in the order of the
+rows, so that numbers do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cache
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+from threadpoolctl import ThreadpoolController
+
+from bayesmkl._utils.memory import require_memory
+from bayesmkl._utils.validation import check_integer
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack, Spread
+from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
+
+__all__ = ["BLOCK_BYTES", "StreamedStack", "streamed_stack"]
+
+BLOCK_BYTES = 2**25  # of rows that are read at once
+TILE = 2**16  # entries of a tile, with the distances behind it 1 MB, which is a core's own cache
+LEAST_ROWS = 16  # of a tile, however many basis points there are
+BLOCKS = 64  # at least as many blocks as rows allow, so that all threads have work
+TOGETHER = 2**21  # entries of all kernels together, where they are combined
+KEPT = 2**18  # entries of all kernels of a few rows that are used twice: 2 MB, from a core's own cache
+LEAST_TILE = 2**12  # entries of a tile then, however many kernels there are: fewer take as long
+MOST_KEPT = 2**19  # entries from which on it is faster to evaluate twice than to wait for memory
+SAMPLE_BYTES = 2**26  # of the kernels of a sample of rows
+LARGE = 1500  # basis points from which on BLAS uses several threads well, and a sum per block takes too much memory
+GRAM_TILE = 2**18  # entries of a tile then: products with itself pay for more rows
+
+
+class StreamedStack:
+    """Kernels between rows and the basis points of a bank, evaluated whenever they are needed.
+
+    It has the contractions of `DenseStack` that fits and predictions of BEMKL use. `streamed_stack` builds one.
+
+    Parameters
+    ----------
+    tiles : KernelTiles
+        What evaluates kernels on rows.
+    X : ndarray of shape (n_rows, n_features), or row source
+        Rows, float64 and finite; what `bayesmkl.datasets.open_rows` returns is read in blocks on every pass.
+    block_bytes : int
+        Most bytes of rows that are read at once.
+    threads : int
+        Threads that evaluate kernels.
+    """
+
+    present = None  # which rows have which view: all have all
+
+    def __init__(self, tiles: KernelTiles, X: Any, block_bytes: int, threads: int) -> None:
+        self.tiles, self.X = tiles, X
+        self.block_bytes, self.threads = block_bytes, threads
+        self._tile_rows = min(max(LEAST_ROWS, TILE // self.n_train), max(1, self.n_rows))
+        self._pulled: tuple[weakref.ref[np.ndarray], np.ndarray] | None = None  # an array and its `adjoint`
+
+    @property
+    def n_kernels(self) -> int:
+        """Number of kernels."""
+        return self.tiles.n_kernels
+
+    @property
+    def n_rows(self) -> int:
+        """Number of query points."""
+        return len(self.X)
+
+    @property
+    def n_train(self) -> int:
+        """Number of basis points: landmarks, or training samples."""
+        return self.tiles.n_basis
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are held at once: tiles, what their kernels share, and the rows they are evaluated on."""
+        tile_bytes = 8 * self._tile_rows * (4 * self.n_train + 2 * self.tiles.n_features)
+        tile_bytes += 8 * self.n_kernels * self._rows_kept * self.n_train
+        waiting = 0 if isinstance(self.X, np.ndarray) else 2 * self.threads + 1
+        return self.threads * tile_bytes + waiting * 8 * self._block_rows * self.tiles.n_features
+
+    @property
+    def dense_nbytes(self) -> int:
+        """Bytes that a dense stack of these kernels would take."""
+        return 8 * self.n_kernels * self.n_rows * self.n_train
+
+    @property
+    def _block_rows(self) -> int:
+        """Rows of a block: a whole number of tiles, as many as fit, but blocks for all threads."""
+        fitting = min(self.block_bytes // (8 * self.tiles.n_features), -(-self.n_rows // BLOCKS))
+        return self._tile_rows * max(1, -(-fitting // self._tile_rows))
+
+    def apply(self, vector: Any) -> np.ndarray:
+        """Multiply every kernel from the right.
+
+        Parameters
+        ----------
+        vector : array of shape (n_train,), (n_train, q) or (n_kernels, n_train, 1)
+            One vector for all kernels, a batch of `q` of them, or one vector per kernel.
+
+        Returns
+        -------
+        array of shape (n_kernels, n_rows), (n_kernels, n_rows, q) or (n_kernels, n_rows)
+        """
+        own = vector.ndim == 3
+        columns = np.ascontiguousarray(vector[..., 0] if own else vector)
+        product = np.empty((self.n_kernels, self.n_rows, *(() if own else columns.shape[1:])))
+
+        def multiply(rows: slice, place: int, tile: np.ndarray) -> None:
+            np.matmul(tile, columns[place] if own else columns, out=product[place, rows])
+
+        for _ in self._over_blocks(lambda block, room: self._each_tile(block, room, multiply)):
+            pass
+        return product
+
+    def adjoint(self, rows: Any) -> np.ndarray:
+        """Return ``sum_m K_m^T rows_m``.
+
+        Parameters
+        ----------
+        rows : array of shape (n_kernels, n_rows) or (n_kernels, n_rows, q)
+            For the array that `apply_and_adjoin` returned last nothing is evaluated.
+
+        Returns
+        -------
+        array of shape (n_train,) or (n_train, q)
+        """
+        if self._pulled is not None and self._pulled[0]() is rows:
+            return self._pulled[1].copy()
+
+        def of_block(block: _Block, room: Room) -> np.ndarray:
+            total = np.zeros((*rows.shape[2:], self.n_train))
+
+            def add(where: slice, place: int, tile: np.ndarray) -> None:
+                np.add(total, rows[place, where].T @ tile, out=total)
+
+            self._each_tile(block, room, add)
+            return total
+
+        total = np.zeros((*rows.shape[2:], self.n_train))
+        for part in self._over_blocks(of_block):
+            total += part
+        return total.T
+
+    def apply_and_adjoin(
+        self, vector: np.ndarray, mixing: np.ndarray, offset: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Multiply by every kernel, and by its transpose what follows from the products, in one evaluation.
+
+        What follows, ``mixing @ apply(vector) + offset``, is known for some rows as soon as their kernels are. More
+        kernels than fit into cache, hundreds of them, are left to `apply` and `adjoint`.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (n_train,)
+        mixing : ndarray of shape (n_kernels, n_kernels)
+        offset : ndarray of shape (n_kernels, n_rows)
+
+        Returns
+        -------
+        product : ndarray of shape (n_kernels, n_rows)
+            ``apply(vector)``.
+        mixed : ndarray of shape (n_kernels, n_rows)
+            ``mixing @ product + offset``; read-only where `adjoint` of this very array is known from now on, until
+            the next one is computed.
+        """
+        if not self._rows_kept:
+            product = self.apply(vector)
+            return product, mixing @ product + offset
+        product, mixed = (np.empty((self.n_kernels, self.n_rows)) for _ in range(2))
+
+        def of_block(block: _Block, room: Room) -> np.ndarray:
+            total = np.zeros(self.n_train)
+            for start, X in block.cut(self._rows_kept):
+                rows = slice(start, start + len(X))
+                kernels = self.tiles.together(X, room).reshape(-1, self.n_train)
+                product[:, rows] = (kernels @ vector).reshape(-1, len(X))
+                mixed[:, rows] = mixing @ product[:, rows] + offset[:, rows]
+                total += mixed[:, rows].reshape(-1) @ kernels
+            return total
+
+        total = np.zeros(self.n_train)
+        for part in self._over_blocks(of_block):
+            total += part
+        mixed.flags.writeable = False
+        self._pulled = weakref.ref(mixed), total
+        return product, mixed
+
+    def gram(self) -> np.ndarray:
+        """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train); entries that are not finite are an error."""
+        n = self.n_train
+        require_memory(
+            16 * n * n, f"the sum of products of the kernels over {n} basis points", "Use fewer landmarks."
+        )
+        total = np.zeros((n, n), order="F")
+
+        def of_block(block: _Block, room: Room) -> np.ndarray:
+            return self._add_products(block, room, np.zeros((n, n), order="F"))
+
+        if n < LARGE:
+            for part in self._over_blocks(of_block):
+                total += part
+        else:  # one sum at a time, by BLAS with its own threads
+            room = Room(max(LEAST_ROWS, GRAM_TILE // n), n)
+            for first, X in self._row_blocks():
+                total = self._add_products(_Block(first, X), room, total)
+        return np.triu(total) + np.triu(total, 1).T
+
+    def combine(self, weights: Any) -> np.ndarray:
+        """Return weighted sums of the kernels.
+
+        Parameters
+        ----------
+        weights : array of shape (n_kernels,) or (q, n_kernels)
+
+        Returns
+        -------
+        array of shape (n_rows, n_train) or (q, n_rows, n_train)
+        """
+        combined = np.empty((*weights.shape[:-1], self.n_rows, self.n_train))
+
+        def of_block(block: _Block, room: Room) -> None:
+            for start, X in block.cut(self._rows_together):
+                rows = slice(start, start + len(X))
+                combined[..., rows, :] = DenseStack(self.tiles.together(X, room)).combine(weights)
+
+        for _ in self._over_blocks(of_block):
+            pass
+        return combined
+
+    def spread(self, vectors: np.ndarray) -> Spread:
+        """Return mean and variance over rows of ``K_m v`` for a batch of vectors (n_train, q), in one pass."""
+
+        def of_block(block: _Block, room: Room) -> tuple[int, np.ndarray, np.ndarray]:
+            mean, moment = np.zeros((2, self.n_kernels, vectors.shape[1]))
+
+            def add(rows: slice, place: int, tile: np.ndarray) -> None:
+                values, before = tile @ vectors, rows.start - block.first
+                tile_mean = values.mean(axis=0)
+                _merge(
+                    mean[place],
+                    moment[place],
+                    before,
+                    len(tile),
+                    tile_mean,
+                    ((values - tile_mean) ** 2).sum(axis=0),
+                )
+
+            self._each_tile(block, room, add)
+            return len(block.X), mean, moment
+
+        done, (mean, moment) = 0, np.zeros((2, self.n_kernels, vectors.shape[1]))
+        for size, block_mean, block_moment in self._over_blocks(of_block):
+            _merge(mean, moment, done, size, block_mean, block_moment)
+            done += size
+        return Spread(mean, moment / self.n_rows)
+
+    def rows(self, index: Any) -> StreamedStack:
+        """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
+        return StreamedStack(self.tiles, self.X[index], self.block_bytes, self.threads)
+
+    def select(self, index: Any) -> StreamedStack:
+        """Return the stack of the kernels at `index` (integers or a boolean mask)."""
+        chosen = self.tiles.wanted[np.atleast_1d(np.asarray(index))]
+        return StreamedStack(KernelTiles(self.tiles.bank, chosen), self.X, self.block_bytes, self.threads)
+
+    def sample(self, n_bytes: int = SAMPLE_BYTES, random_state: int = 0) -> DenseStack:
+        """Return the kernels of some rows drawn at random, of at most about `n_bytes`; of all rows if these fit."""
+        n_rows = max(1, n_bytes // (8 * self.n_kernels * self.n_train))
+        if n_rows >= self.n_rows:
+            return self.dense()
+        drawn = np.random.default_rng(random_state).choice(self.n_rows, n_rows, replace=False)
+        return self.rows(np.sort(drawn)).dense()
+
+    def dense(self) -> DenseStack:
+        """Evaluate all kernels on all rows once and keep them."""
+        kernels = np.empty((self.n_kernels, self.n_rows, self.n_train))
+
+        def copy(rows: slice, place: int, tile: np.ndarray) -> None:
+            kernels[place, rows] = tile
+
+        for _ in self._over_blocks(lambda block, room: self._each_tile(block, room, copy)):
+            pass
+        return DenseStack(kernels)
+
+    # ---------------------------------------------------------------------------------------- going through rows
+
+    @property
+    def _rows_together(self) -> int:
+        """Rows of which all kernels are held at once to be combined."""
+        return min(self._tile_rows, max(1, TOGETHER // (self.n_kernels * self.n_train)))
+
+    @property
+    def _rows_kept(self) -> int:
+        """Rows of which all kernels are kept in cache to be used twice; none if there are too many kernels."""
+        row = self.n_kernels * self.n_train
+        rows = min(self._tile_rows, max(1, KEPT // row, LEAST_TILE // self.n_train))
+        return rows if rows * row <= MOST_KEPT else 0
+
+    def _each_tile(self, block: _Block, room: Room, use: Callable[[slice, int, np.ndarray], None]) -> None:
+        for start, X in block.cut(self._tile_rows):
+            rows = slice(start, start + len(X))
+            for place, tile in self.tiles.of(X, room):
+                use(rows, place, tile)
+
+    def _add_products(self, block: _Block, room: Room, total: np.ndarray) -> np.ndarray:
+        """Add the upper triangle of ``K^T K`` of every tile to `total`, in place."""
+        for start, X in block.cut(room.n_rows):
+            for place, tile in self.tiles.of(X, room):
+                self._check_finite(tile, place, start)
+                total = dsyrk(1.0, tile.T, beta=1.0, c=total, overwrite_c=1)
+        return total
+
+    def _row_blocks(self) -> Iterator[tuple[int, np.ndarray]]:
+        size = self._block_rows
+        if isinstance(self.X, np.ndarray):
+            yield from ((first, self.X[first : first + size]) for first in range(0, self.n_rows, size))
+            return
+        first = 0
+        for X in self.X.blocks(size):
+            yield first, X
+            first += len(X)
+
+    def _over_blocks(self, work: Callable[[_Block, Room], Any]) -> Iterator[Any]:
+        """Yield what `work` returns for every block of rows, in their order, a few blocks at a time."""
+        rooms: SimpleQueue[Room] = SimpleQueue()
+        for _ in range(self.threads):
+            rooms.put(Room(self._tile_rows, self.n_train))
+
+        def work_in_room(block: _Block) -> Any:
+            room = rooms.get()
+            try:
+                return work(block, room)
+            finally:
+                rooms.put(room)
+
+        blocks = (_Block(first, X) for first, X in self._row_blocks())
+        if self.threads == 1:
+            yield from map(work_in_room, blocks)
+            return
+        with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(self.threads) as pool:
+            pending: deque[Future] = deque()
+            for block in blocks:
+                pending.append(
+                    pool.submit(copy_context().run, work_in_room, block)
+                )  # with NumPy's error state
+                if len(pending) > 2 * self.threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+
+    def _check_finite(self, tile: np.ndarray, place: int, first: int) -> None:
+        if not np.isfinite(tile).all():
+            row = first + int(np.flatnonzero(~np.isfinite(tile).all(axis=1))[0])
+            raise ValueError(
+                f"kernel {self.tiles.names[place]!r}: its values are not all finite, in row {row} first. Scale the "
+                "features, lower a polynomial degree, or look for a division by zero in your own kernel."
+            )
+
+
+class _Block(NamedTuple):
+    """Some rows, and how many came before."""
+
+    first: int
+    X: np.ndarray
+
+    def cut(self, size: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield parts of `size` rows and where they start among all rows."""
+        for start in range(0, len(self.X), size):
+            yield self.first + start, self.X[start : start + size]
+
+
+def _merge(mean: Any, moment: Any, n: int, n_new: int, new_mean: Any, new_moment: Any) -> None:
+    """Add moments about the mean of further rows to those of `n` rows, in place (Chan et al. 1983)."""
+    difference, share = new_mean - mean, n_new / (n + n_new)
+    mean += share * difference
+    moment += new_moment + n * share * difference**2
+
+
+def streamed_stack(
+    bank: KernelBank, X: Any, block_bytes: int = BLOCK_BYTES, threads: int | None = None
+) -> StreamedStack:
+    """Return the kernels of a fitted bank between rows and its basis points, to be evaluated when needed.
+
+    Parameters
+    ----------
+    bank : KernelBank
+        Fitted, with ``missing_views="error"``.
+    X : ndarray of shape (n_rows, n_features), or row source
+        Validated rows: float64, finite, with the columns that the bank was fitted with.
+    block_bytes : int, default=2**25
+        Most bytes of rows that are read from a source at once.
+    threads : int, default=None
+        Threads that evaluate kernels; results do not depend on them. None: as many as BLAS uses, so that limits on
+        its threads hold here too.
+
+    Returns
+    -------
+    stack : StreamedStack
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import KernelBank
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> bank = KernelBank(landmarks=10).fit(X)
+    >>> stack = streamed_stack(bank, X)
+    >>> stack.n_kernels, stack.n_rows, stack.n_train
+    (13, 500, 10)
+    >>> v = np.ones(10)
+    >>> bool(np.allclose(stack.apply(v), bank.evaluate(X) @ v))
+    True
+    """
+    if bank.missing_views != "error":
+        raise ValueError(
+            f'`missing_views` must be "error" where kernels are evaluated in blocks; got {bank.missing_views!r}. '
+            'Leave out samples that lack views, or hold the kernels: `storage="dense"`.'
+        )
+    block_bytes = check_integer("block_bytes", block_bytes, low=1)
+    tiles = KernelTiles(bank)
+    threads = _blas_threads() if threads is None else check_integer("threads", threads, low=1)
+    return StreamedStack(tiles, X, block_bytes, threads if tiles.threads_allowed else 1)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """Return what limits the threads of BLAS; looking for the libraries takes longer than a small contraction."""
+    return ThreadpoolController()
+
+
+def _blas_threads() -> int:
+    """Return how many threads BLAS uses now; the cores of the machine where it does not say."""
+    counts = [pool.num_threads for pool in _blas().select(user_api="blas").lib_controllers]
+    return max(counts, default=os.cpu_count() or 1)

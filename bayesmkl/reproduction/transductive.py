@@ -1,0 +1,152 @@
+"""Models of partly labeled samples for comparisons: a search among parameters, and GLKS-SSL as an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from bayesmkl.discriminative import glks_transduce, knn_laplacian
+from bayesmkl.reproduction.folds import SpreadFolds
+
+__all__ = ["GLKSTransducer", "TransductiveSearch"]
+
+
+class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+    """Choose parameters by how well labels that were withheld are found.
+
+    Folds withhold labels, never samples: each candidate is fitted to all samples.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the parameter `unlabeled_label`, and `transduction_` once fitted.
+    candidates : sequence of dict
+        Parameters to try; the first of equally good ones wins.
+    n_folds : int
+        Of the labeled samples.
+    random_state : int
+
+    Attributes
+    ----------
+    best_estimator_, best_params_
+        The winner, fitted with all labels.
+    scores_ : ndarray of shape (n_candidates,)
+        Share of withheld labels found.
+    classes_ : ndarray of shape (n_classes,)
+    transduction_ : ndarray of shape (n_samples,)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        candidates: Sequence[Mapping[str, Any]],
+        n_folds: int = 5,
+        random_state: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.candidates = candidates
+        self.n_folds = n_folds
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> TransductiveSearch:
+        """Search, and fit the winner.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels and marks.
+        """
+        y = np.asarray(y)
+        labeled = np.flatnonzero(y != self.estimator.unlabeled_label)
+        folds = list(SpreadFolds(self.n_folds, random_state=self.random_state).split(labeled, y[labeled]))
+        self.scores_ = np.array([self._found(X, y, params, labeled, folds) for params in self.candidates])
+        self.best_params_ = dict(self.candidates[int(np.argmax(self.scores_.round(9)))])
+        self.best_estimator_ = self._fitted(X, y, self.best_params_)
+        self.classes_, self.transduction_ = self.best_estimator_.classes_, self.best_estimator_.transduction_
+        self.n_features_in_ = np.shape(X)[1]
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the winner's labels of the rows of `X`."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.predict(X)
+
+    def _fitted(self, X: Any, y: np.ndarray, params: Mapping[str, Any]) -> Any:
+        return clone(self.estimator).set_params(**params).fit(X, y)
+
+    def _found(self, X: Any, y: np.ndarray, params: Any, labeled: np.ndarray, folds: list[Any]) -> float:
+        if len(self.candidates) == 1:
+            return np.nan
+        found = 0
+        for _, held in folds:
+            withheld = labeled[held]
+            partly = y.copy()
+            partly[withheld] = self.estimator.unlabeled_label
+            found += np.sum(self._fitted(X, partly, params).transduction_[withheld] == y[withheld])
+        return found / sum(len(held) for _, held in folds)
+
+
+class GLKSTransducer(ClassifierMixin, BaseEstimator):
+    """GLKS-SSL on graphs of several numbers of neighbors (:func:`bayesmkl.discriminative.glks_transduce`).
+
+    It labels the samples that it was fitted to, and no others: `predict` gives each row the label of the nearest
+    of these, of equally near ones that of an unlabeled sample.
+
+    Parameters
+    ----------
+    gamma, constant : float
+        As in ``glks_transduce``.
+    n_neighbors : sequence of int
+        One graph for each.
+    distances : callable, default=None
+        Function of the samples that returns their distances; Euclidean by default.
+    unlabeled_label : label
+        Marks samples without a label.
+    """
+
+    def __init__(
+        self,
+        gamma: float = 1e-3,
+        constant: float = 0.0,
+        n_neighbors: Sequence[int] = tuple(range(1, 11)),
+        distances: Callable[[np.ndarray], np.ndarray] | None = None,
+        unlabeled_label: Any = 0,
+    ) -> None:
+        self.gamma = gamma
+        self.constant = constant
+        self.n_neighbors = n_neighbors
+        self.distances = distances
+        self.unlabeled_label = unlabeled_label
+
+    def fit(self, X: Any, y: Any) -> GLKSTransducer:
+        """Label the unlabeled samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels and marks.
+        """
+        X, y = validate_data(self, X, y)
+        distances = cdist(X, X) if self.distances is None else self.distances(X)
+        laplacians = [knn_laplacian(distances, k, "precomputed") for k in self.n_neighbors]
+        result = glks_transduce(
+            laplacians, y, unlabeled_label=self.unlabeled_label, gamma=self.gamma, constant=self.constant
+        )
+        self.classes_, self.transduction_ = result.classes, result.transduction
+        self.kernel_weights_ = result.kernel_weights
+        self._order = np.argsort(y != self.unlabeled_label, kind="stable")
+        self._X = X
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the labels of the nearest samples."""
+        check_is_fitted(self, "transduction_")
+        X = validate_data(self, X, reset=False)
+        return self.transduction_[self._order][cdist(X, self._X[self._order]).argmin(axis=1)]
