@@ -221,6 +221,11 @@ OWN: dict[str, dict[str, Draw]] = {
         "solver": _one_of("lbfgs", "armijo", "paper"),
     },
     "LMKLRegressor": {"gating": _one_of("softmax", "sigmoid", "gaussian"), "max_iter": _one_of(20)},
+    "LPBoostMKLClassifier": {
+        "C_values": _one_of(None, [0.1, 1.0, 10.0]),
+        "cv": _one_of(2, 3),
+        "nu": _between(0.05, 0.95),
+    },
     "LapMKLClassifier": {
         "gamma_ambient": _power(-3, 1),
         "gamma_intrinsic": _power(-3, 1),

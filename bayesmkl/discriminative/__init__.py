@@ -10,6 +10,7 @@ from bayesmkl.discriminative.estimators.gmkl import GMKLClassifier
 from bayesmkl.discriminative.estimators.lapmkl import LapMKLClassifier
 from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier, LMKLRegressor
+from bayesmkl.discriminative.estimators.lpboostmkl import LPBoostMKLClassifier
 from bayesmkl.discriminative.estimators.lpmkl import LpMKLClassifier, LpMKLRegressor
 from bayesmkl.discriminative.estimators.mwumkl import MWUMKLClassifier
 from bayesmkl.discriminative.estimators.obmkl import OBMKLClassifier
@@ -20,6 +21,7 @@ from bayesmkl.discriminative.estimators.primalmkl import (
     PrimalMKLRegressor,
 )
 from bayesmkl.discriminative.estimators.samkl import SAMKLClassifier
+from bayesmkl.discriminative.estimators.silpmkl import SILPMKLClassifier
 from bayesmkl.discriminative.estimators.simplemkl import SimpleMKLClassifier, SimpleMKLRegressor
 from bayesmkl.discriminative.estimators.smomkl import SMOMKLClassifier
 from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
@@ -50,6 +52,7 @@ __all__ = [
     "LDMKLClassifier",
     "LMKLClassifier",
     "LMKLRegressor",
+    "LPBoostMKLClassifier",
     "LapMKLClassifier",
     "LpMKLClassifier",
     "LpMKLRegressor",
@@ -60,6 +63,7 @@ __all__ = [
     "PrimalMKLRegressor",
     "RegularizationPath",
     "SAMKLClassifier",
+    "SILPMKLClassifier",
     "SMOMKLClassifier",
     "SigmoidGating",
     "SimpleMKLClassifier",

@@ -35,6 +35,7 @@ from bayesmkl.discriminative import (
     LDMKLClassifier,
     LMKLClassifier,
     LMKLRegressor,
+    LPBoostMKLClassifier,
     LpMKLClassifier,
     LpMKLRegressor,
     MWUMKLClassifier,
@@ -44,6 +45,7 @@ from bayesmkl.discriminative import (
     PrimalMKLRegressor,
     SAMKLClassifier,
     SigmoidGating,
+    SILPMKLClassifier,
     SimpleMKLClassifier,
     SimpleMKLRegressor,
     SMOMKLClassifier,
@@ -128,7 +130,7 @@ OWN_TYPES: tuple[type, ...] = (
     MWUMKLClassifier, PrimalMKLClassifier, PrimalMKLRegressor, PrimalMKLOneClass, LapMKLClassifier, LMKLClassifier,
     LMKLRegressor, CLMKLClassifier, SwMKLClassifier, LDMKLClassifier, SAMKLClassifier, LMKLResult, SoftmaxGating,
     SigmoidGating, GaussianGating, GroupGating, MKLResult, Clusters, SwMKLResult, LDMKLResult, Machine, Success,
-    SAMKLResult, LowRankStack,
+    SAMKLResult, LowRankStack, LPBoostMKLClassifier, SILPMKLClassifier,
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name.
 MODULES = {(known.__module__.split(".")[1], known.__name__): known.__module__ for known in OWN_TYPES}

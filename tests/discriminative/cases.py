@@ -71,13 +71,15 @@ def ridge_scores(kernel, y, C, rows):
 class Case(NamedTuple):
     """An estimator with some of its parameters, and the machine that it is for one kernel.
 
-    `regularized`: the objective also prices the weights, so that they need not sum to anything known.
+    `regularized`: the objective also prices the weights, so that they need not sum to anything known. `votes`: every
+    kernel has an SVM of its own, and scores are no function of the combined kernel.
     """
 
     name: str
     parameters: dict[str, Any]
     reference: Any = hinge_scores
     regularized: bool = False
+    votes: bool = False
 
     def make(self, C=1.0, scale=1.0, **more):
         """Return the estimator for kernels that were multiplied by `scale`, equal in effect to that for scale one."""
@@ -101,6 +103,7 @@ class Case(NamedTuple):
 CASES = [
     Case("UniformMKLClassifier", {}),
     Case("BestKernelClassifier", {"cv": 3}),
+    Case("LPBoostMKLClassifier", {"cv": 3}, votes=True),
     *(
         Case("AlignmentMKLClassifier", {"method": method})
         for method in ("ratio", "convex", "align", "alignf")
@@ -108,6 +111,7 @@ CASES = [
     Case("EasyMKLClassifier", {}),
     *(Case("OBMKLClassifier", {"method": method}) for method in ("ratio", "qp", "aqp")),
     *(Case("SimpleMKLClassifier", {"solver": solver}) for solver in ("spg", "reduced-gradient")),
+    Case("SILPMKLClassifier", {}),
     *(Case("LpMKLClassifier", {"p_norm": p_norm}) for p_norm in (1.0, 2.0)),
     Case("GMKLClassifier", {"regularizer": "uniform"}),
     Case("GMKLClassifier", {}, regularized=True),

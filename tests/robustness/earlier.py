@@ -26,6 +26,13 @@ def files() -> Path:
     return folder
 
 
+def names() -> list[str]:
+    """Return the names of the models; methods that came later are not among them."""
+    with tarfile.open(ARCHIVE) as archive:
+        members = [Path(name) for name in archive.getnames()]
+    return [path.stem for path in members if path.parent.name == "models" and path.suffix == ".skops"]
+
+
 @functools.cache
 def predictions() -> dict[str, dict[str, Any]]:
     """Return what the models predicted then, by name and method."""

@@ -153,7 +153,7 @@ def _gatings() -> dict[str, Callable[[], Any]]:
 
 
 def families() -> dict[str, Callable[[], Any]]:
-    """Return what fits a model, by name; all of these were there in the first layout of files."""
+    """Return what fits a model, by name."""
     two = {name: _fit_discriminative(cls, 2) for name, cls in discriminative_classes().items()}
     several = {
         f"{name}, three classes": _fit_discriminative(cls, 3)

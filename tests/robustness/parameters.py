@@ -99,6 +99,10 @@ LABEL = Wrong([[0, 1], np.array([0, 1]), {0}, {}, (0, 1), int])
 # What each parameter refuses, whatever the estimator that has it.
 WRONG: dict[str, Wrong] = {
     "C": POSITIVE,
+    "C_values": Wrong(
+        ["1", 1.0, True, np.nan, [], [0.0], [1.0, -1.0], [np.inf], ["1"], [[1.0, 2.0]], {1.0}, object],
+        (([0.5, 2.0], (0.5, np.float32(2.0))), ([0.5, 2.0], np.array([0.5, 2.0]))),
+    ),
     "accelerate": FLAG,
     "backend": word("torch", "NumPy"),
     "bias": word("mean"),
@@ -236,6 +240,7 @@ WRONG: dict[str, Wrong] = {
     "nonnegative": FLAG,
     "normalize": FLAG,
     "normalize_y": FLAG,
+    "nu": SHARE,
     "p_norm": AT_LEAST_ONE,
     "predictive": word("half"),
     "psd": word("none"),

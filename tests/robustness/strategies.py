@@ -259,6 +259,8 @@ WEIGHTED_VARIANTS = [
     Variant("UniformMKLRegressor", "real"),
     Variant("BestKernelClassifier", "binary", {"cv": 2}),
     Variant("BestKernelClassifier", "classes", {"cv": 2, "multiclass": "shared"}),
+    Variant("LPBoostMKLClassifier", "binary", {"cv": 2}),
+    Variant("LPBoostMKLClassifier", "classes", {"cv": 2, "nu": 0.2}),
     *(
         Variant("AlignmentMKLClassifier", "binary", {"method": m})
         for m in ("ratio", "convex", "align", "alignf")
@@ -277,6 +279,8 @@ WEIGHTED_VARIANTS = [
     Variant("SimpleMKLClassifier", "classes"),
     Variant("SimpleMKLClassifier", "classes", {"multiclass": "shared"}),
     Variant("SimpleMKLRegressor", "real"),
+    Variant("SILPMKLClassifier", "binary"),
+    Variant("SILPMKLClassifier", "classes", {"multiclass": "shared"}),
     *(Variant("LpMKLClassifier", "binary", {"p_norm": p}) for p in (1.0, 1.5, 4.0)),
     Variant("LpMKLClassifier", "classes", {"multiclass": "shared"}),
     Variant("LpMKLRegressor", "real"),

@@ -441,6 +441,7 @@ WEIGHTED = [
     "OBMKLClassifier",
     "SimpleMKLClassifier",
     "SimpleMKLRegressor",
+    "SILPMKLClassifier",
     "LpMKLClassifier",
     "LpMKLRegressor",
     "GMKLClassifier",
@@ -488,11 +489,11 @@ def test_more_kernels_than_samples(name):
 
 
 # Gates over features start at random values; of kernels that are equally good the first is taken.
-ORDER_MATTERS = (*GATED, "BestKernelClassifier")
+ORDER_MATTERS = (*GATED, "BestKernelClassifier", "LPBoostMKLClassifier")
 
 
 # Their time grows with more than the number of kernels, or they train a machine for each.
-LONG = (*BAYESIAN, "BestKernelClassifier", "LDMKLClassifier", "SwMKLClassifier")
+LONG = (*BAYESIAN, "BestKernelClassifier", "LPBoostMKLClassifier", "LDMKLClassifier", "SwMKLClassifier")
 
 
 @degenerate

@@ -152,6 +152,9 @@ def test_three_classes_of_which_one_has_a_sample(name):
 @labels_refused
 @pytest.mark.parametrize("name", [name for name in CLASSIFIERS if name not in MULTITASK])
 def test_every_sample_a_class_of_its_own(name):
+    if getattr(quick(name), "multiclass", "") == "shared" and hasattr(quick(name), "cv"):
+        refused(lambda: quick(name).fit(X[:6], np.arange(6)), "cv")  # nothing to learn them from in any fold
+        return
     model = quietly(lambda: quick(name).fit(X[:6], np.arange(6)), *WARNED, UserWarning)
     assert scores(model, NEW).shape == (5, 6)
     assert set(model.predict(X[:6])) <= set(range(6))

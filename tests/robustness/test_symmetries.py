@@ -116,7 +116,7 @@ def breaks(variant: Variant) -> str:
         return "ks" if values.get("gating") == "gaussian" else "k"
     if variant.name == "CLMKLClassifier":
         return "s"  # clusters start at random samples
-    if variant.name == "BestKernelClassifier" or values.get("gate_targets") == "cv":
+    if hasattr(variant.make(), "cv") or values.get("gate_targets") == "cv":
         return "sf"  # folds are made of positions, class after class
     if variant.name == "AlignmentMKLRegressor" and values["method"] in ("ratio", "convex"):
         return "fu"  # not centered: where the target is zero matters
@@ -297,7 +297,7 @@ CONVEX = [
     variant
     for variant in WEIGHTED_VARIANTS
     if variant.target in ("binary", "real")
-    and variant.name.startswith(("SimpleMKL", "LpMKL", "GMKL", "SMOMKL", "PrimalMKL"))
+    and variant.name.startswith(("SimpleMKL", "SILPMKL", "LpMKL", "GMKL", "SMOMKL", "PrimalMKL"))
     and variant.parameters.get("regularizer") != "uniform"  # knows the number of kernels
     and "max_basis" not in variant.parameters
 ]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold, check_cv
-from sklearn.utils import check_random_state
 
-from bayesmkl._utils.validation import check_folds, check_integer, check_number, check_scale
+from bayesmkl._utils.validation import check_folds, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     OnStep,
 )
+from bayesmkl.discriminative.estimators.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.best_kernel import fit_best_kernel
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
@@ -151,40 +150,7 @@ class BestKernelClassifier(DiscriminativeClassifier):
         del self._accuracies
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        inner, folds = Hinge(float(self.C)), self._folds(targets)
+        inner, folds = Hinge(float(self.C)), stratified_folds(self.cv, self.random_state, targets)
         result, accuracies = fit_best_kernel(stack, targets, inner, folds, float(self.tol))
         self._accuracies.append(accuracies)
         return result
-
-    def _folds(self, targets: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return training and validation positions of every fold."""
-        labels = (targets[0] > 0.0).astype(int) if len(targets) == 1 else targets.argmax(axis=0)
-        if isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool):
-            n_folds = check_integer("cv", self.cv, low=2)
-            most = int(np.bincount(labels).max())
-            if most < n_folds:
-                raise ValueError(
-                    f"`cv` must not exceed the number of samples of the largest class; got cv={n_folds} with classes "
-                    f"of at most {most}. Use fewer folds."
-                )
-            seed = 0 if self.random_state is None else self.random_state
-            if isinstance(seed, np.random.Generator):  # which scikit-learn does not take
-                seed = int(seed.integers(2**31))
-            if np.bincount(labels).min() < n_folds:
-                return _dealt_folds(labels, n_folds, check_random_state(seed))
-            splitter: Any = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-        else:
-            splitter = check_cv(self.cv, labels, classifier=True)
-        return list(splitter.split(np.zeros((len(labels), 1)), labels))
-
-
-def _dealt_folds(
-    labels: np.ndarray, n_folds: int, rng: np.random.RandomState
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Deal the samples of every class over the folds, also of a class with fewer samples than folds."""
-    fold, dealt = np.empty(len(labels), dtype=np.intp), 0
-    for label in np.unique(labels):
-        rows = rng.permutation(np.flatnonzero(labels == label))
-        fold[rows] = (dealt + np.arange(len(rows))) % n_folds
-        dealt += len(rows)
-    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_folds)]

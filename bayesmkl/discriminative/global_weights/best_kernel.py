@@ -8,18 +8,20 @@ kernels with equal accuracy the first is taken.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from bayesmkl.discriminative.global_weights.two_stage import Selection, train_selected
+from bayesmkl.discriminative.global_weights.two_stage import (
+    Folds,
+    Selection,
+    fold_accuracy,
+    fold_scores,
+    train_selected,
+)
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["cross_validate_kernel", "fit_best_kernel"]
-
-Folds = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 def fit_best_kernel(
@@ -59,24 +61,4 @@ def cross_validate_kernel(
     kernel: np.ndarray, targets: np.ndarray, inner: InnerProblem, folds: Folds, tol: float
 ) -> float:
     """Return the mean accuracy of one kernel, shape (n_samples, n_samples), over the folds."""
-    accuracies = []
-    for train, validation in folds:
-        square, rows = kernel[np.ix_(train, train)], kernel[np.ix_(validation, train)]
-        scores = np.stack([_scores(square, target[train], rows, inner, tol) for target in targets])
-        accuracies.append(np.mean(_decide(scores) == _decide(targets[:, validation])))
-    return float(np.mean(accuracies))
-
-
-def _scores(
-    square: np.ndarray, target: np.ndarray, rows: np.ndarray, inner: InnerProblem, tol: float
-) -> np.ndarray:
-    """Train on `square` and return the scores of `rows`; a class that is alone always wins."""
-    if np.all(target == target[0]):
-        return np.full(len(rows), target[0])
-    machine = inner.solve(square, target, tol)
-    return rows @ machine.signed_dual + machine.intercept
-
-
-def _decide(scores: np.ndarray) -> np.ndarray:
-    """Return the side of zero for one task, the task of the highest score for several."""
-    return scores[0] > 0.0 if len(scores) == 1 else scores.argmax(axis=0)
+    return fold_accuracy(fold_scores(kernel, targets, inner, folds, tol), targets, folds)

@@ -20,10 +20,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
+from bayesmkl.discriminative._cuts import lowest_point
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, outer_gap, result_of
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, descend_spectrally
@@ -187,14 +187,13 @@ def _search(
 def _look_around(evaluate: Evaluator, at: WeightedFit) -> WeightedFit:
     r"""Raise the bound, and find a better point, where :math:`J` has a kink: there, one of many duals says little.
 
-    Every dual gives :math:`J(d) \ge \ell - \tfrac12 d^\top S` for all `d`, with :math:`\ell` its linear part. The
-    minimum over the simplex of the largest of these planes bounds that of :math:`J`. Planes are added on the way to
-    this minimum, close to the best point (Kelley 1960), as long as that helps.
+    The minimum over the simplex of the largest of their planes (`_cuts`) bounds that of :math:`J`. Planes are added
+    on the way to this minimum, close to the best point, as long as that helps.
     """
     best, bound, reach = evaluate.refresh(at), -np.inf, NEARBY[0]
     planes = [best]
     for _ in range(MOST_PLANES):
-        before, (bound, lowest) = bound, _lowest_point(planes)
+        before, (bound, lowest) = bound, lowest_point(planes)
         evaluate.raise_bound(bound)
         missing = best.objective + best.inner_gap - bound
         if missing <= evaluate.goal.tol * abs(best.objective):
@@ -208,21 +207,3 @@ def _look_around(evaluate: Evaluator, at: WeightedFit) -> WeightedFit:
         if reach < NEARBY[1]:
             break
     return best
-
-
-def _lowest_point(planes: list[WeightedFit]) -> tuple[float, np.ndarray]:
-    """Minimize the largest of some planes over the simplex, a linear program; return a bound and the weights."""
-    slopes = -0.5 * np.stack([fit.quadratics for fit in planes])
-    offsets = np.array([fit.objective + 0.5 * fit.kernel_weights @ fit.quadratics for fit in planes])
-    n_kernels = slopes.shape[1]
-    found = linprog(
-        np.r_[np.zeros(n_kernels), 1.0],  # the weights, and the height above which all planes lie
-        A_ub=np.hstack([slopes, -np.ones((len(planes), 1))]),
-        b_ub=-offsets,
-        A_eq=np.r_[np.ones(n_kernels), 0.0][None],
-        b_eq=[1.0],
-        bounds=[(0.0, None)] * n_kernels + [(None, None)],
-    )
-    shares = np.maximum(-found.ineqlin.marginals, 0.0)
-    shares /= shares.sum()  # any mean of the planes is a bound, also with the rounding of the solver
-    return float(shares @ offsets + (shares @ slopes).min()), project_simplex(found.x[:-1])

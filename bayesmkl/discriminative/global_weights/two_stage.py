@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,9 @@ from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["Selection", "shares", "solve_tasks", "train_selected"]
+__all__ = ["Folds", "Selection", "fold_accuracy", "fold_scores", "shares", "solve_tasks", "train_selected"]
+
+Folds = Sequence[tuple[np.ndarray, np.ndarray]]  # training and validation positions
 
 
 class Selection(NamedTuple):
@@ -61,6 +64,40 @@ def solve_tasks(
 ) -> tuple[InnerSolution, ...]:
     """Solve the inner problem of every task on one kernel of shape (n_samples, n_samples)."""
     return tuple(inner.solve(kernel, target, tol) for target in targets)
+
+
+def fold_scores(
+    kernel: np.ndarray, targets: np.ndarray, inner: InnerProblem, folds: Folds, tol: float
+) -> list[np.ndarray]:
+    """Return the scores of the validated samples of every fold, (n_tasks, n_validated), from one kernel.
+
+    A class that is alone among the training samples of a fold always wins.
+    """
+    found = []
+    for train, validated in folds:
+        square, rows = kernel[np.ix_(train, train)], kernel[np.ix_(validated, train)]
+        found.append(np.stack([_scores(square, target[train], rows, inner, tol) for target in targets]))
+    return found
+
+
+def fold_accuracy(scores: Sequence[np.ndarray], targets: np.ndarray, folds: Folds) -> float:
+    """Return the mean over folds of the share of validated samples that `fold_scores` assign to their class."""
+    pairs = zip(scores, folds, strict=True)
+    return float(np.mean([np.mean(_decide(s) == _decide(targets[:, rows])) for s, (_, rows) in pairs]))
+
+
+def _scores(
+    square: np.ndarray, target: np.ndarray, rows: np.ndarray, inner: InnerProblem, tol: float
+) -> np.ndarray:
+    if np.all(target == target[0]):
+        return np.full(len(rows), target[0])
+    machine = inner.solve(square, target, tol)
+    return rows @ machine.signed_dual + machine.intercept
+
+
+def _decide(scores: np.ndarray) -> np.ndarray:
+    """Return the side of zero for one task, the task of the highest score for several."""
+    return scores[0] > 0.0 if len(scores) == 1 else scores.argmax(axis=0)
 
 
 def shares(scores: np.ndarray) -> np.ndarray:

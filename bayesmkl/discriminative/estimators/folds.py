@@ -1,0 +1,56 @@
+"""Stratified folds of the training samples, for methods that train machines in cross-validation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold, check_cv
+from sklearn.utils import check_random_state
+
+from bayesmkl._utils.validation import check_integer
+from bayesmkl.discriminative.global_weights.two_stage import Folds
+
+__all__ = ["stratified_folds"]
+
+
+def stratified_folds(cv: Any, random_state: Any, targets: np.ndarray) -> Folds:
+    """Return training and validation positions of every fold.
+
+    Parameters
+    ----------
+    cv : int, cross-validation generator or iterable
+        Number of stratified, shuffled folds, or what scikit-learn takes.
+    random_state : int, Generator, RandomState or None
+        Seed of the folds; None is 0.
+    targets : ndarray of shape (n_tasks, n_samples)
+        Labels -1 and +1; several tasks are classes against the rest.
+    """
+    labels = (targets[0] > 0.0).astype(int) if len(targets) == 1 else targets.argmax(axis=0)
+    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
+        n_folds = check_integer("cv", cv, low=2)
+        most = int(np.bincount(labels).max())
+        if most < n_folds:
+            raise ValueError(
+                f"`cv` must not exceed the number of samples of the largest class; got cv={n_folds} with classes "
+                f"of at most {most}. Use fewer folds."
+            )
+        seed = 0 if random_state is None else random_state
+        if isinstance(seed, np.random.Generator):  # which scikit-learn does not take
+            seed = int(seed.integers(2**31))
+        if np.bincount(labels).min() < n_folds:
+            return _dealt_folds(labels, n_folds, check_random_state(seed))
+        splitter: Any = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
+    else:
+        splitter = check_cv(cv, labels, classifier=True)
+    return list(splitter.split(np.zeros((len(labels), 1)), labels))
+
+
+def _dealt_folds(labels: np.ndarray, n_folds: int, rng: np.random.RandomState) -> Folds:
+    """Deal the samples of every class over the folds, also of a class with fewer samples than folds."""
+    fold, dealt = np.empty(len(labels), dtype=np.intp), 0
+    for label in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        fold[rows] = (dealt + np.arange(len(rows))) % n_folds
+        dealt += len(rows)
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n_folds)]

@@ -1,0 +1,183 @@
+"""SILP: SimpleMKL's optimum by another road, bounds from both sides, degenerate cases, equivariance, recovery."""
+
+from __future__ import annotations
+
+import dual_reference
+import numpy as np
+import pytest
+from helpers import assert_same, random_kernels, random_labels
+from scipy.optimize import minimize_scalar
+from sklearn.svm import SVC
+
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.discriminative import SILPMKLClassifier, SimpleMKLClassifier
+from bayesmkl.discriminative._cuts import lowest_point
+from bayesmkl.discriminative.global_weights.silpmkl import SILPMKLOptions, fit_silpmkl
+from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.outer import WeightedFit, fit_at
+from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+TIGHT = 1e-6
+SCORES = 2e-3  # of two solutions at a gap of TIGHT
+
+
+def samples_first(kernels):
+    return np.moveaxis(kernels, 0, -1)
+
+
+@pytest.mark.parametrize("kind", ["smooth", "rank deficient", "duplicated", "badly scaled"])
+def test_other_method_the_optimum_is_that_of_simplemkl(rng, kind):
+    kernels, y = random_kernels(rng, 40, 6, kind), random_labels(rng, 40)[None]
+    C = 10.0 ** rng.uniform(-1, 1)
+    found = fit_silpmkl(DenseStack(kernels), y, Hinge(C), SILPMKLOptions(TIGHT))
+    other = fit_simplemkl(DenseStack(kernels), y, Hinge(C), SimpleMKLOptions(tol=TIGHT))
+    assert found.outcome is Outcome.CONVERGED
+    assert found.objective_history[-1] == pytest.approx(other.objective_history[-1], rel=3 * TIGHT)
+    combined, expected = (
+        np.einsum("m,mij,j->i", r.kernel_weights, kernels, r.signed_dual[0]) for r in (found, other)
+    )
+    assert_same(combined, expected, 5e-3)  # weights of equal kernels are not unique, their sum is
+    if kind != "duplicated":
+        np.testing.assert_allclose(found.kernel_weights, other.kernel_weights, atol=2e-3)
+
+
+def test_other_solver_bounds_enclose_the_optimum_of_one_smooth_program(rng):
+    kernels, y = dual_reference.problem(rng)
+    best = dual_reference.simplemkl(kernels, y, 3.0)
+    for tol in (1e-2, 1e-4, TIGHT):
+        result = fit_silpmkl(DenseStack(kernels), y[None], Hinge(3.0), SILPMKLOptions(tol))
+        value = dual_reference.primal(kernels, y, 3.0, result)
+        assert 0.0 <= result.duality_gap <= tol * value
+        assert value - result.duality_gap <= best * (1 + 1e-5)
+        assert best * (1 - 1e-5) <= value <= best * (1 + tol + 1e-5)
+
+
+def test_monotone_both_bounds_close_in(rng):
+    """The best objective never rises, the value of the linear program over more planes never falls."""
+    kernels, y = random_kernels(rng, 40, 5, "smooth"), random_labels(rng, 40)[None]
+    stack, inner = DenseStack(kernels), Hinge(2.0)
+    result = fit_silpmkl(stack, y, inner, SILPMKLOptions(TIGHT))
+    assert len(result.objective_history) > 5
+    assert (np.diff(result.objective_history) <= 0.0).all()
+    weights, planes, bounds = np.full(5, 0.2), [], []
+    for _ in range(12):
+        planes.append(fit_at(stack, y, inner, weights, 1e-8))
+        bound, weights = lowest_point(planes)
+        bounds.append(bound)
+    assert (np.diff(bounds) >= -1e-9 * bounds[-1]).all()
+    assert bounds[0] < bounds[-1] <= result.objective_history[-1] * (1 + 1e-9)
+
+
+def test_two_kernels_are_a_line_search(rng):
+    kernels, y = dual_reference.problem(rng, 40, 2)
+    stack = DenseStack(kernels)
+
+    def objective(t):
+        return fit_at(stack, y[None], Hinge(2.0), np.array([t, 1.0 - t]), 1e-8).objective
+
+    best = minimize_scalar(objective, bounds=(0.0, 1.0), method="bounded", options={"xatol": 1e-7})
+    result = fit_silpmkl(stack, y[None], Hinge(2.0), SILPMKLOptions(TIGHT))
+    assert result.objective_history[-1] == pytest.approx(best.fun, rel=1e-5)
+    assert result.kernel_weights[0] == pytest.approx(best.x, abs=0.01)
+
+
+def test_planes_lie_below_the_objective_and_touch_it(rng):
+    kernels, y = random_kernels(rng, 30, 4, "smooth"), random_labels(rng, 30)[None]
+    fit = fit_at(DenseStack(kernels), y, Hinge(1.0), rng.dirichlet(np.ones(4)), 1e-9)
+    for weights in rng.dirichlet(np.ones(4), size=5):
+        other = fit_at(DenseStack(kernels), y, Hinge(1.0), weights, 1e-9)
+        plane = fit.objective - 0.5 * (weights - fit.kernel_weights) @ fit.quadratics
+        assert plane <= other.objective + other.inner_gap
+    bound, lowest = lowest_point([fit])
+    assert lowest[np.argmax(fit.quadratics)] == 1.0  # one plane is lowest at a corner
+    assert bound == pytest.approx(
+        fit.objective - 0.5 * np.ptp([fit.quadratics.max(), fit.kernel_weights @ fit.quadratics])
+    )
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+def test_equivariance_the_linear_program_in_any_unit(unit):
+    planes = [
+        WeightedFit(np.array([0.5, 0.5]), 0.5 * unit, unit * np.array(s), ())
+        for s in ([0.0, 2.0], [2.0, 0.5])
+    ]
+    bound, weights = lowest_point(planes)
+    # planes: 1 - d_2 and 1.125 - d_1 - d_2 / 4 meet at d_1 = 0.5
+    np.testing.assert_allclose([bound / unit, *weights], [0.5, 0.5, 0.5], rtol=1e-9)
+
+
+def test_degenerate_one_kernel_is_svc(rng):
+    kernels, y = dual_reference.problem(rng, 60, 2)
+    train, new = kernels[0, :40, :40], kernels[0, 40:, :40]
+    model = SILPMKLClassifier("precomputed", C=3.0, tol=TIGHT).fit(train, y[:40])
+    svm = SVC(kernel="precomputed", C=3.0, tol=1e-8).fit(train, y[:40])
+    assert model.kernel_weights_.tolist() == [1.0]
+    assert model.n_iter_ == 1
+    assert_same(model.decision_function(new), svm.decision_function(new), SCORES)
+
+
+def test_equivariance_of_kernels_labels_and_units(rng):
+    kernels, y = dual_reference.problem(rng, 60, 5)
+    train, new = samples_first(kernels[:, :40, :40]), samples_first(kernels[:, 40:, :40])
+
+    def fitted(X, labels, C=2.0):
+        return SILPMKLClassifier("precomputed", C=C, tol=TIGHT).fit(X, labels)
+
+    model = fitted(train, y[:40])
+    scores, order = model.decision_function(new), rng.permutation(5)
+    permuted = fitted(train[..., order], y[:40])
+    np.testing.assert_allclose(permuted.kernel_weights_, model.kernel_weights_[order], atol=0.01)
+    assert_same(permuted.decision_function(new[..., order]), scores, SCORES)
+    assert_same(fitted(train, -y[:40]).decision_function(new), -scores, SCORES)
+    assert_same(fitted(7e5 * train, y[:40], 2.0 / 7e5).decision_function(7e5 * new), scores, SCORES)
+
+
+def test_recovery_noise_kernels_are_left_out(rng):
+    X = rng.normal(size=(120, 10))
+    y = np.where(X[:, 3] + X[:, 7] ** 2 > 1.0, "yes", "no")
+    kernels = np.exp(-0.5 * (X[:, None] - X[None]) ** 2)
+    model = SILPMKLClassifier("precomputed", C=3.0).fit(kernels, y)
+    assert model.kernel_weights_[[3, 7]].sum() > 0.7
+    assert model.n_active_kernels_ < 10
+
+
+def test_classes_share_weights_as_simplemkl_lets_them(rng):
+    X = rng.normal(size=(90, 4))
+    y = np.digitize(X[:, 1], [-0.5, 0.5])
+    kernels = np.exp(-0.5 * (X[:, None] - X[None]) ** 2)
+    for multiclass, shape in (("one-versus-rest", (3, 4)), ("shared", (4,))):
+        found, other = (
+            estimator("precomputed", tol=1e-5, multiclass=multiclass).fit(kernels, y)
+            for estimator in (SILPMKLClassifier, SimpleMKLClassifier)
+        )
+        assert found.kernel_weights_.shape == shape
+        np.testing.assert_allclose(found.kernel_weights_, other.kernel_weights_, atol=0.02)
+
+
+def test_warm_starts_along_a_path_find_the_same_optima(rng):
+    kernels, y = dual_reference.problem(rng, 40, 6)
+    path = SILPMKLClassifier("precomputed", tol=1e-4).path(samples_first(kernels), y, C_values=[0.3, 3.0])
+    for C, warm in zip(path.values, path.models, strict=True):
+        cold = SILPMKLClassifier("precomputed", tol=1e-4, C=C).fit(samples_first(kernels), y)
+        assert warm.objective_history_[-1] == pytest.approx(cold.objective_history_[-1], rel=2e-4)
+
+
+def test_an_iteration_limit_is_one_warning_with_a_true_gap(rng):
+    kernels, y = dual_reference.problem(rng, 40, 6)
+    with pytest.warns(match="relative duality gap of .* above tol=1e-06. Increase `max_iter`") as caught:
+        model = SILPMKLClassifier("precomputed", tol=TIGHT, max_iter=2).fit(samples_first(kernels), y)
+    assert len(caught) == 1
+    assert not model.converged_
+    lower = model.objective_history_[-1] - model.duality_gap_
+    assert lower <= dual_reference.simplemkl(kernels, y, 1.0) <= model.objective_history_[-1] * (1 + 1e-5)
+
+
+def test_progress_is_reported_with_every_iteration(rng):
+    kernels, y = dual_reference.problem(rng, 40, 6)
+    seen = []
+    result = fit_silpmkl(
+        DenseStack(kernels), y[None], Hinge(1.0), on_step=lambda n, status: seen.append((n, status))
+    )
+    assert [n for n, _ in seen] == list(range(1, len(result.objective_history)))
+    assert "relative gap" in seen[-1][1]
