@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -13,6 +14,11 @@ import bayesmkl
 
 HERE = Path(__file__).resolve().parent
 NOTEBOOKS = HERE.parent / "notebooks"
+
+sys.path.insert(0, str(HERE))
+from make_methods import lists, write_lists  # noqa: E402
+
+write_lists()
 
 project = "bayesmkl"
 author = "The bayesmkl developers"
@@ -30,7 +36,15 @@ extensions = [
     "sphinx_copybutton",
     "sphinx-mathjax-offline",  # copies MathJax beside the pages
 ]
-exclude_patterns = ["_build", "_generated", "_templates", "pictures", "gallery/*.ipynb", "gallery/*.py"]
+exclude_patterns = [
+    "_build",
+    "_generated",
+    "_templates",
+    "pictures",
+    "gallery/*.ipynb",
+    "gallery/*.py",
+    *lists(),
+]
 templates_path = ["_templates"]
 default_role = "code"
 nitpicky = True
@@ -74,7 +88,7 @@ plot_apply_rcparams = True
 plot_basedir = "pictures"
 
 # API pages: one per public name, from its docstring alone
-autosummary_generate = True
+autosummary_generate = ["api/index.rst", "api/_methods.rst"]
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
 autodoc_default_options = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from scipy import sparse
@@ -22,46 +23,8 @@ from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState, TargetState
 from bayesmkl.bemkl.models.tasks import TaskReadouts
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.discriminative import (
-    AlignmentMKLClassifier,
-    AlignmentMKLRegressor,
-    BestKernelClassifier,
-    CLMKLClassifier,
-    EasyMKLClassifier,
-    GaussianGating,
-    GMKLClassifier,
-    GroupGating,
-    LapMKLClassifier,
-    LDMKLClassifier,
-    LMKLClassifier,
-    LMKLRegressor,
-    LPBoostMKLClassifier,
-    LpMKLClassifier,
-    LpMKLRegressor,
-    MWUMKLClassifier,
-    OBMKLClassifier,
-    PrimalMKLClassifier,
-    PrimalMKLOneClass,
-    PrimalMKLRegressor,
-    SAMKLClassifier,
-    SigmoidGating,
-    SILPMKLClassifier,
-    SimpleMKLClassifier,
-    SimpleMKLRegressor,
-    SMOMKLClassifier,
-    SoftmaxGating,
-    SwMKLClassifier,
-    UniformMKLClassifier,
-    UniformMKLRegressor,
-)
-from bayesmkl.discriminative.localized.clustering import Clusters
-from bayesmkl.discriminative.localized.ldmkl import LDMKLResult
-from bayesmkl.discriminative.localized.lmkl import LMKLResult
-from bayesmkl.discriminative.localized.patterns import SAMKLResult
-from bayesmkl.discriminative.localized.success import Success
-from bayesmkl.discriminative.localized.swmkl import SwMKLResult
+from bayesmkl.discriminative.methods import find_types
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.svm.machines import Machine
 from bayesmkl.kernels import (
     Cosine,
     FromDistance,
@@ -124,13 +87,8 @@ OWN_TYPES: tuple[type, ...] = (
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
-    Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, UniformMKLClassifier, UniformMKLRegressor,
-    BestKernelClassifier, AlignmentMKLClassifier, AlignmentMKLRegressor, OBMKLClassifier, EasyMKLClassifier,
-    SimpleMKLClassifier, SimpleMKLRegressor, LpMKLClassifier, LpMKLRegressor, GMKLClassifier, SMOMKLClassifier,
-    MWUMKLClassifier, PrimalMKLClassifier, PrimalMKLRegressor, PrimalMKLOneClass, LapMKLClassifier, LMKLClassifier,
-    LMKLRegressor, CLMKLClassifier, SwMKLClassifier, LDMKLClassifier, SAMKLClassifier, LMKLResult, SoftmaxGating,
-    SigmoidGating, GaussianGating, GroupGating, MKLResult, Clusters, SwMKLResult, LDMKLResult, Machine, Success,
-    SAMKLResult, LowRankStack, LPBoostMKLClassifier, SILPMKLClassifier,
+    Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, LowRankStack, MKLResult,
+    *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name.
 MODULES = {(known.__module__.split(".")[1], known.__name__): known.__module__ for known in OWN_TYPES}

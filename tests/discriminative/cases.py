@@ -11,7 +11,7 @@ from sklearn.svm import SVC, SVR
 
 import bayesmkl.discriminative
 from bayesmkl import KernelBank
-from bayesmkl.discriminative.estimators.localized import BaseLocalized
+from bayesmkl.discriminative.methods import METHODS
 from bayesmkl.kernels import Gaussian, Linear
 
 EVERY = {
@@ -20,7 +20,9 @@ EVERY = {
     if inspect.isclass(getattr(bayesmkl.discriminative, name))
     and name.endswith(("Classifier", "Regressor", "OneClass"))
 }
-LOCALIZED = {name: cls for name, cls in EVERY.items() if issubclass(cls, BaseLocalized)}
+LOCALIZED = {
+    name: EVERY[name] for method in METHODS if method.kind == "localized" for name in method.estimators
+}
 ESTIMATORS = {
     name: cls for name, cls in EVERY.items() if name not in LOCALIZED
 }  # one set of weights for all samples
@@ -68,28 +70,42 @@ def ridge_scores(kernel, y, C, rows):
     return rows @ np.array(dual) + intercept
 
 
-class Case(NamedTuple):
-    """An estimator with some of its parameters, and the machine that it is for one kernel.
+MACHINES = {
+    "hinge": hinge_scores,
+    "squared hinge": squared_hinge_scores,
+    "tube": tube_scores,
+    "ridge": ridge_scores,
+}
 
-    `regularized`: the objective also prices the weights, so that they need not sum to anything known. `votes`: every
-    kernel has an SVM of its own, and scores are no function of the combined kernel.
-    """
+
+class Case(NamedTuple):
+    """An estimator with some of its parameters, and the machine that it is for one kernel."""
 
     name: str
     parameters: dict[str, Any]
-    reference: Any = hinge_scores
-    regularized: bool = False
-    votes: bool = False
+    reference: Any
+    traits: frozenset[str]
+
+    @property
+    def regularized(self) -> bool:
+        """Whether the objective also penalizes the weights, so that they need not sum to anything known."""
+        return "penalizes weights" in self.traits and self.parameters.get("regularizer") != "uniform"
+
+    @property
+    def votes(self) -> bool:
+        """Whether every kernel has coefficients of its own, and scores are no function of the combined kernel."""
+        return "votes" in self.traits
+
+    @property
+    def is_rough(self) -> bool:
+        """Whether the method is as accurate as its `epsilon`."""
+        return "rough" in self.traits
 
     def make(self, C=1.0, scale=1.0, **more):
         """Return the estimator for kernels that were multiplied by `scale`, equal in effect to that for scale one."""
-        parameters = {
-            "tol": 1e-6,
-            "epsilon": 5e-3 if self.name == "MWUMKLClassifier" else 0.1,
-            "max_iter": 20_000,
-        }
+        parameters = {"tol": 1e-6, "epsilon": 5e-3 if self.is_rough else 0.1, "max_iter": 20_000}
         price = {"C": C / scale, "reg": scale / C, "gamma_ambient": scale / C, "reg_weights": 1.0 / scale}
-        if self.name in ("EasyMKLClassifier", "MWUMKLClassifier"):  # kernels are scaled inside
+        if "scales kernels" in self.traits:
             price |= {"C": C, "reg": 0.1}
         if self.name == "GMKLClassifier" and "regularizer" not in self.parameters:
             price["regularizer"] = lambda d: (float(d.sum()) / scale, np.ones(len(d)) / scale)
@@ -100,30 +116,14 @@ class Case(NamedTuple):
         return "-".join([self.name, *(str(value) for value in self.parameters.values())])
 
 
-CASES = [
-    Case("UniformMKLClassifier", {}),
-    Case("BestKernelClassifier", {"cv": 3}),
-    Case("LPBoostMKLClassifier", {"cv": 3}, votes=True),
-    *(
-        Case("AlignmentMKLClassifier", {"method": method})
-        for method in ("ratio", "convex", "align", "alignf")
-    ),
-    Case("EasyMKLClassifier", {}),
-    *(Case("OBMKLClassifier", {"method": method}) for method in ("ratio", "qp", "aqp")),
-    *(Case("SimpleMKLClassifier", {"solver": solver}) for solver in ("spg", "reduced-gradient")),
-    Case("SILPMKLClassifier", {}),
-    *(Case("LpMKLClassifier", {"p_norm": p_norm}) for p_norm in (1.0, 2.0)),
-    Case("GMKLClassifier", {"regularizer": "uniform"}),
-    Case("GMKLClassifier", {}, regularized=True),
-    Case("SMOMKLClassifier", {}, regularized=True),
-    *(Case("PrimalMKLClassifier", {"weights": w}, squared_hinge_scores) for w in ("spg", "closed")),
-    Case("LapMKLClassifier", {"gamma_intrinsic": 0.0}, squared_hinge_scores),
-    Case("MWUMKLClassifier", {}, squared_hinge_scores),
-]
-REGRESSION_CASES = [
-    Case("UniformMKLRegressor", {}, tube_scores),
-    *(Case("AlignmentMKLRegressor", {"method": method}, tube_scores) for method in ("align", "alignf")),
-    Case("SimpleMKLRegressor", {}, tube_scores),
-    Case("LpMKLRegressor", {"p_norm": 2.0}, tube_scores),
-    Case("PrimalMKLRegressor", {}, ridge_scores),
-]
+def cases_of(targets):
+    """Return the forms of all methods that are one machine where there is one kernel, with such a target."""
+    return [
+        Case(form.estimator, dict(form.parameters), MACHINES[method.machine[form.estimator]], method.traits)
+        for method in METHODS
+        for form in method.identities
+        if form.target in targets
+    ]
+
+
+CASES, REGRESSION_CASES = cases_of(["binary"]), cases_of(["real"])

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_iris, load_wdbc
+from bayesmkl.discriminative.methods import estimators_with
 from bayesmkl.kernels import Gaussian, Linear
 
 SUPERVISED = [*CLASSIFIERS, *REGRESSORS]
@@ -40,7 +41,7 @@ ON_STACKS = [
     "SAMKLClassifier",
 ]
 # Scores are no function of the combined kernel: those of LapMKL come from a deformed one, these from one per kernel.
-OWN_COEFFICIENTS = ["LapMKLClassifier", "LPBoostMKLClassifier"]
+OWN_COEFFICIENTS = ["LapMKLClassifier", *estimators_with("votes")]
 OUTLIERS = {"check_outliers_fit_predict": FEATURES, "check_outliers_train": FEATURES}
 
 quietly = [

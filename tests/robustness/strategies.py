@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import bayesmkl.bemkl
 import bayesmkl.discriminative
 from bayesmkl import KernelBank
+from bayesmkl.discriminative.methods import METHODS
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 
 PACKAGES = (bayesmkl.bemkl, bayesmkl.discriminative)
@@ -187,6 +188,11 @@ class Variant(NamedTuple):
         return self.name in BAYESIAN
 
     @property
+    def traits(self) -> frozenset[str]:
+        """What sets its method apart."""
+        return next((method.traits for method in METHODS if self.name in method.estimators), frozenset())
+
+    @property
     def has_tasks(self) -> bool:
         return "Multitask" in self.name
 
@@ -253,71 +259,19 @@ BAYESIAN_VARIANTS = [
     ),
     Variant("BEMKLMultitaskClassifier", "binary"),
 ]
-WEIGHTED_VARIANTS = [
-    Variant("UniformMKLClassifier", "binary"),
-    Variant("UniformMKLClassifier", "classes"),
-    Variant("UniformMKLRegressor", "real"),
-    Variant("BestKernelClassifier", "binary", {"cv": 2}),
-    Variant("BestKernelClassifier", "classes", {"cv": 2, "multiclass": "shared"}),
-    Variant("LPBoostMKLClassifier", "binary", {"cv": 2}),
-    Variant("LPBoostMKLClassifier", "classes", {"cv": 2, "nu": 0.2}),
-    *(
-        Variant("AlignmentMKLClassifier", "binary", {"method": m})
-        for m in ("ratio", "convex", "align", "alignf")
-    ),
-    Variant("AlignmentMKLClassifier", "classes"),
-    *(
-        Variant("AlignmentMKLRegressor", "real", {"method": m})
-        for m in ("ratio", "convex", "align", "alignf")
-    ),
-    Variant("EasyMKLClassifier", "binary"),
-    Variant("EasyMKLClassifier", "binary", {"final": "komd"}),
-    Variant("EasyMKLClassifier", "classes"),
-    *(Variant("OBMKLClassifier", "binary", {"method": m}) for m in ("ratio", "qp", "aqp")),
-    Variant("OBMKLClassifier", "classes", {"multiclass": "shared"}),
-    *(Variant("SimpleMKLClassifier", "binary", {"solver": s}) for s in ("spg", "reduced-gradient")),
-    Variant("SimpleMKLClassifier", "classes"),
-    Variant("SimpleMKLClassifier", "classes", {"multiclass": "shared"}),
-    Variant("SimpleMKLRegressor", "real"),
-    Variant("SILPMKLClassifier", "binary"),
-    Variant("SILPMKLClassifier", "classes", {"multiclass": "shared"}),
-    *(Variant("LpMKLClassifier", "binary", {"p_norm": p}) for p in (1.0, 1.5, 4.0)),
-    Variant("LpMKLClassifier", "classes", {"multiclass": "shared"}),
-    Variant("LpMKLRegressor", "real"),
-    *(Variant("GMKLClassifier", "binary", {"regularizer": r}) for r in ("l1", "uniform")),
-    Variant("GMKLClassifier", "classes"),
-    Variant("SMOMKLClassifier", "binary"),
-    Variant("SMOMKLClassifier", "classes", {"p_norm": 1.5}),
-    *(Variant("PrimalMKLClassifier", "binary", {"weights": w}) for w in ("spg", "closed", "paper")),
-    *(Variant("PrimalMKLClassifier", "binary", {"solver": s}) for s in ("truncated", "pcg")),
-    Variant("PrimalMKLClassifier", "binary", {"max_basis": 5}),
-    Variant("PrimalMKLClassifier", "classes", {"p_norm": 2.0}),
-    Variant("PrimalMKLRegressor", "real"),
-    Variant("PrimalMKLRegressor", "real", {"loss": "huber"}),
-    Variant("PrimalMKLOneClass", "none"),
-    Variant("PrimalMKLOneClass", "none", {"contamination": 0.2, "p_norm": 1.0}),
-    *(Variant("LapMKLClassifier", "binary", {"solver": s}) for s in ("deformed", "paper")),
-    Variant("LapMKLClassifier", "partial", {"unlabeled_label": 0}),
-    Variant("LapMKLClassifier", "classes", {"p_norm": 2.0}),
-    Variant("MWUMKLClassifier", "binary"),
-    Variant("MWUMKLClassifier", "classes", {"epsilon": 0.2}),
-]
-LOCAL_VARIANTS = [
-    *(Variant("LMKLClassifier", "binary", {"gating": g}) for g in ("softmax", "sigmoid", "gaussian")),
-    Variant("LMKLClassifier", "classes"),
-    Variant("LMKLClassifier", "binary", {"svm": "mwu", "max_iter": 5}),
-    Variant("LMKLRegressor", "real"),
-    Variant("CLMKLClassifier", "binary", {"n_clusters": 2}),
-    Variant("CLMKLClassifier", "binary", {"n_clusters": 2, "p_norm": 1.0}),
-    Variant("CLMKLClassifier", "classes", {"n_clusters": 2, "multiclass": "shared"}),
-    *(Variant("SwMKLClassifier", "binary", {"psd": psd}) for psd in ("unit-norm", "paper")),
-    Variant("SwMKLClassifier", "classes", {"gate_targets": "cv"}),
-    Variant("LDMKLClassifier", "binary"),
-    Variant("LDMKLClassifier", "classes", {"sv_gate": "paper", "bias": "keep"}),
-    Variant("SAMKLClassifier", "binary"),
-    Variant("SAMKLClassifier", "binary", {"initial_switches": "support"}),
-    Variant("SAMKLClassifier", "classes"),
-]
+
+
+def variants_of(kind: str) -> list[Variant]:
+    """Return the forms of all methods of a kind, as their registry has them."""
+    return [
+        Variant(form.estimator, form.target, dict(form.parameters))
+        for method in METHODS
+        if method.kind == kind
+        for form in method.forms
+    ]
+
+
+WEIGHTED_VARIANTS, LOCAL_VARIANTS = variants_of("global"), variants_of("localized")
 VARIANTS = BAYESIAN_VARIANTS + WEIGHTED_VARIANTS + LOCAL_VARIANTS
 BANK = KernelBank([Gaussian(width=1), Linear(), Polynomial(degree=2)])
 

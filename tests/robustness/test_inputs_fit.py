@@ -45,6 +45,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from verdicts import assert_refused, quietly
 
 from bayesmkl import KernelBank
+from bayesmkl.discriminative.methods import estimators_with
 from bayesmkl.kernels import Gaussian, KernelQualityWarning
 
 pytestmark = pytest.mark.heavy
@@ -324,7 +325,7 @@ def test_units_of_the_features_do_not_matter_where_widths_have_them_too(name, fa
 
 # Powers of the scale of the kernels; kernels that are scaled inside need none.
 PRICES = {"C": -1, "gate_C": -1, "reg": 1, "gamma_ambient": 1, "reg_weights": -1}
-SCALED_INSIDE = ("EasyMKLClassifier", "MWUMKLClassifier")
+SCALED_INSIDE = estimators_with("scales kernels")
 LIMIT = 2.0**300  # about 2e90, within what is taken for a kernel
 
 
@@ -433,22 +434,7 @@ def test_equal_samples_have_equal_scores(name):
     assert_close(found[:16], found[16:])
 
 
-WEIGHTED = [
-    "UniformMKLClassifier",
-    "UniformMKLRegressor",
-    "AlignmentMKLClassifier",
-    "AlignmentMKLRegressor",
-    "OBMKLClassifier",
-    "SimpleMKLClassifier",
-    "SimpleMKLRegressor",
-    "SILPMKLClassifier",
-    "LpMKLClassifier",
-    "LpMKLRegressor",
-    "GMKLClassifier",
-    "SMOMKLClassifier",
-    "PrimalMKLClassifier",
-    "PrimalMKLRegressor",
-]
+WEIGHTED = [name for name in estimators_with("counts samples") if name in SUPERVISED]
 
 
 @degenerate
@@ -489,11 +475,11 @@ def test_more_kernels_than_samples(name):
 
 
 # Gates over features start at random values; of kernels that are equally good the first is taken.
-ORDER_MATTERS = (*GATED, "BestKernelClassifier", "LPBoostMKLClassifier")
+ORDER_MATTERS = (*GATED, *(name for name in EVERY if hasattr(EVERY[name](), "cv")))
 
 
 # Their time grows with more than the number of kernels, or they train a machine for each.
-LONG = (*BAYESIAN, "BestKernelClassifier", "LPBoostMKLClassifier", "LDMKLClassifier", "SwMKLClassifier")
+LONG = (*BAYESIAN, *estimators_with("svm per kernel"))
 
 
 @degenerate

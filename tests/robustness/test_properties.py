@@ -99,8 +99,8 @@ def check_probabilities(variant: Variant, model: Any, found: dict[str, np.ndarra
 def check_training_scores(variant: Variant, model: Any, problem: Problem) -> None:
     """Scores of training samples are those of the coefficients that were fitted."""
     features = {"gate_features": problem.features} if variant.takes_features else {}
-    if variant.name.startswith(("LDMKL", "LPBoost")):
-        return  # a vote of machines
+    if "votes" in variant.traits:
+        return
     if hasattr(model, "combined_kernel"):
         if np.ndim(model.dual_coef_) == 3 or (
             variant.name.startswith("LapMKL") and model.solver == "deformed"
@@ -150,10 +150,7 @@ def check_constraints(variant: Variant, model: Any, problem: Problem) -> None:
         return
     weights = np.atleast_2d(model.kernel_weights_)
     assert (weights >= 0.0).all()
-    if variant.name in (
-        "EasyMKLClassifier",
-        "MWUMKLClassifier",
-    ):  # the set is that of kernels of mean diagonal one
+    if "scales kernels" in variant.traits:  # the set is that of kernels of mean diagonal one
         weights = weights * np.einsum("iim->m", problem.train) / len(problem.train)
     p = set_of_weights(variant, model)
     norms = (weights**p).sum(axis=1) ** (1.0 / p) if p else np.zeros(len(weights))
@@ -164,7 +161,7 @@ def check_constraints(variant: Variant, model: Any, problem: Problem) -> None:
 
 def set_of_weights(variant: Variant, model: Any) -> float:
     """Return the norm of the weights that is at most one, 0 where they find their own scale."""
-    if variant.name == "SMOMKLClassifier" or getattr(model, "regularizer", "") == "l1":
+    if "penalizes weights" in variant.traits and getattr(model, "regularizer", "") != "uniform":
         return 0.0
     return float(getattr(model, "p_norm", 1.0))
 
@@ -298,7 +295,7 @@ def single_precision_is_near(variant: Variant, problem: Problem) -> None:
     expected = row_scores(variant, model, problem)
     assert_close(row_scores(variant, model, rounded), expected, 1e-5, "score of rows in single precision")
     found = row_scores(variant, variant.fit(rounded, **settings), rounded)
-    tolerance = 0.1 if variant.name == "MWUMKLClassifier" else 2e-3
+    tolerance = 0.1 if "rough" in variant.traits else 2e-3
     assert_close(found, expected, tolerance, "score of a fit in single precision")
 
 

@@ -40,7 +40,7 @@ def data():
 
 
 def fitted(case, data, C, scale=1.0):
-    settings = known(case.name, {"max_iter": 1000 if case.name == "MWUMKLClassifier" else 300})
+    settings = known(case.name, {"max_iter": 1000 if case.is_rough else 300})
     y = data[3] if case in REGRESSION_CASES else data[2]
     model = case.make(C, scale=scale, **settings)
     return quietly(lambda: model.fit(scale * data[0], y), ConvergenceWarning)

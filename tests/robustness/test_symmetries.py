@@ -81,7 +81,7 @@ def settings_for(variant: Variant, scale: float = 1.0) -> dict[str, Any]:
     if variant.is_bayesian:
         return SWEEPS
     more = {"C": 2.0 / scale, "gate_C": 1.0 / scale, "reg": 0.5 * scale, "gamma_ambient": 0.1 * scale}
-    if variant.name in ("EasyMKLClassifier", "MWUMKLClassifier"):  # kernels are scaled inside
+    if "scales kernels" in variant.traits:
         more |= {"C": 2.0, "reg": 0.1}
     elif (
         variant.name == "GMKLClassifier"
@@ -146,7 +146,7 @@ def symmetry_holds(variant: Variant, problem: Problem, symmetry: Symmetry) -> No
 def tolerance_of(variant: Variant) -> float:
     if variant.is_bayesian:
         return 1e-6
-    return 0.1 if variant.name == "MWUMKLClassifier" else TOLERANCE
+    return 0.1 if "rough" in variant.traits else TOLERANCE
 
 
 yes_or_no = st.sampled_from([True, False])  # the first example has all of them
@@ -297,7 +297,7 @@ CONVEX = [
     variant
     for variant in WEIGHTED_VARIANTS
     if variant.target in ("binary", "real")
-    and variant.name.startswith(("SimpleMKL", "SILPMKL", "LpMKL", "GMKL", "SMOMKL", "PrimalMKL"))
+    and "leftovers" in variant.traits
     and variant.parameters.get("regularizer") != "uniform"  # knows the number of kernels
     and "max_basis" not in variant.parameters
 ]

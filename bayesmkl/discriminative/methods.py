@@ -1,0 +1,550 @@
+"""The registry of discriminative methods: names, files and what tests need to know, one entry per method.
+
+Public names of the package, types that may be loaded from files, the list in the API reference, the estimators of the
+command line, soak runs and the contract tests are all taken from here. Nothing here imports a method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+__all__ = [
+    "METHODS",
+    "PACKAGE",
+    "TRAITS",
+    "Between",
+    "Form",
+    "Method",
+    "Power",
+    "estimators_with",
+    "find_types",
+    "public_names",
+]
+
+PACKAGE = "bayesmkl.discriminative"
+TRAITS = {  # what sets a method apart in tests that run over all of them
+    "counts samples": "samples that come twice are samples of twice the penalty",
+    "leftovers": "kernels without weight and samples without a coefficient can be left out before fitting",
+    "rough": "as accurate as its `epsilon`: to a tenth in tests, not to 2e-3",
+    "scales kernels": "kernels are divided by a mean of their diagonal inside, so that penalties need no change",
+    "svm per kernel": "time grows with the number of kernels times that of an SVM",
+    "penalizes weights": "weights find their own scale, unless the regularizer keeps them on the simplex",
+    "votes": "every kernel has coefficients of its own: scores are no function of the combined kernel",
+}
+
+
+class Between(NamedTuple):
+    """Numbers that soak runs draw uniformly."""
+
+    low: float
+    high: float
+
+
+class Power(NamedTuple):
+    """Numbers that soak runs draw as powers of ten, with an exponent that is uniform."""
+
+    low: float
+    high: float
+
+
+class Form(NamedTuple):
+    """An estimator with some of its parameters.
+
+    Parameters
+    ----------
+    estimator : str
+    target : str
+        Sort of target: "binary", "classes", "partial" (with unlabeled samples), "real" or "none".
+    parameters : mapping
+    """
+
+    estimator: str
+    target: str = "binary"
+    parameters: Mapping[str, Any] = {}
+
+
+class Method(NamedTuple):
+    """One method.
+
+    Parameters
+    ----------
+    algorithm : str
+        Its module, below `PACKAGE`; that of its estimators has the same name.
+    estimators : tuple of str
+        In the order of the API reference.
+    page : str
+        Its page ``docs/algorithms/PAGE.md``.
+    does, convex, cost : str
+        Its row in the overview of all methods, in Markdown: what it does in a few words, whether the whole problem
+        has one optimum, what a fit costs.
+    others : mapping of str to tuple of str
+        Further public names, by module.
+    saved : mapping of str to tuple of str
+        Further types that fitted models hold, by module.
+    kind : {"global", "localized"}
+        Whether the kernel weights are the same for all samples.
+    traits : frozenset of str
+        Of `TRAITS`.
+    identities : tuple of Form
+        Forms that are one machine where there is one kernel, whatever the weights: that of `machine`.
+    machine : mapping of str to str
+        "hinge", "squared hinge", "tube" or "ridge", by estimator.
+    forms : tuple of Form
+        Forms whose properties and symmetries are tested, at least one per estimator.
+    settings : mapping of str to mapping
+        Values that soak runs draw beside the common ones, by estimator: a tuple to choose from, or a range.
+    """
+
+    algorithm: str
+    estimators: tuple[str, ...]
+    page: str
+    does: str
+    convex: str
+    cost: str
+    others: Mapping[str, tuple[str, ...]] = {}
+    saved: Mapping[str, tuple[str, ...]] = {}
+    kind: Literal["global", "localized"] = "global"
+    traits: frozenset[str] = frozenset()
+    identities: tuple[Form, ...] = ()
+    machine: Mapping[str, str] = {}
+    forms: tuple[Form, ...] = ()
+    settings: Mapping[str, Mapping[str, Any]] = {}
+
+    @property
+    def module(self) -> str:
+        """Module of its estimators, below `PACKAGE`."""
+        return f"estimators.{self.algorithm.rpartition('.')[2]}"
+
+
+def _forms(estimator: str, target: str = "binary", **parameters: tuple[Any, ...]) -> tuple[Form, ...]:
+    """Return one form per value of a parameter."""
+    return tuple(Form(estimator, target, {key: v}) for key, values in parameters.items() for v in values)
+
+
+METHODS: tuple[Method, ...] = (
+    Method(
+        "global_weights.uniform",
+        ("UniformMKLClassifier", "UniformMKLRegressor"),
+        "alignment",
+        does="the mean of the kernels",
+        convex="yes",
+        cost="$O(P N^2)$ and one machine",
+        traits=frozenset({"counts samples"}),
+        identities=(Form("UniformMKLClassifier"), Form("UniformMKLRegressor", "real")),
+        machine={"UniformMKLClassifier": "hinge", "UniformMKLRegressor": "tube"},
+        forms=(
+            Form("UniformMKLClassifier"),
+            Form("UniformMKLClassifier", "classes"),
+            Form("UniformMKLRegressor", "real"),
+        ),
+    ),
+    Method(
+        "global_weights.best_kernel",
+        ("BestKernelClassifier",),
+        "alignment",
+        does="the best single kernel by cross-validation",
+        convex="every machine is",
+        cost="one machine per kernel and fold",
+        traits=frozenset({"svm per kernel"}),
+        identities=_forms("BestKernelClassifier", cv=(3,)),
+        machine={"BestKernelClassifier": "hinge"},
+        forms=(
+            Form("BestKernelClassifier", "binary", {"cv": 2}),
+            Form("BestKernelClassifier", "classes", {"cv": 2, "multiclass": "shared"}),
+        ),
+        settings={"BestKernelClassifier": {"cv": (2, 3)}},
+    ),
+    Method(
+        "global_weights.lpboostmkl",
+        ("LPBoostMKLClassifier",),
+        "lpboostmkl",
+        does="adds up the SVMs of single kernels, with the largest margin in cross-validation",
+        convex="every SVM is, and the linear program",
+        cost="one SVM per kernel, fold and class",
+        traits=frozenset({"svm per kernel", "votes"}),
+        identities=_forms("LPBoostMKLClassifier", cv=(3,)),
+        machine={"LPBoostMKLClassifier": "hinge"},
+        forms=(
+            Form("LPBoostMKLClassifier", "binary", {"cv": 2}),
+            Form("LPBoostMKLClassifier", "classes", {"cv": 2, "nu": 0.2}),
+        ),
+        settings={
+            "LPBoostMKLClassifier": {
+                "C_values": (None, (0.1, 1.0, 10.0)),
+                "cv": (2, 3),
+                "nu": Between(0.05, 0.95),
+            }
+        },
+    ),
+    Method(
+        "global_weights.alignment",
+        ("AlignmentMKLClassifier", "AlignmentMKLRegressor"),
+        "alignment",
+        does="weights that align the kernel with the labels",
+        convex="yes",
+        cost="$O(P^2 N^2)$ or $O(P N^2)$, and one machine",
+        traits=frozenset({"counts samples"}),
+        identities=(
+            *_forms("AlignmentMKLClassifier", method=("ratio", "convex", "align", "alignf")),
+            *_forms("AlignmentMKLRegressor", "real", method=("align", "alignf")),
+        ),
+        machine={"AlignmentMKLClassifier": "hinge", "AlignmentMKLRegressor": "tube"},
+        forms=(
+            *_forms("AlignmentMKLClassifier", method=("ratio", "convex", "align", "alignf")),
+            Form("AlignmentMKLClassifier", "classes"),
+            *_forms("AlignmentMKLRegressor", "real", method=("ratio", "convex", "align", "alignf")),
+        ),
+        settings={
+            "AlignmentMKLClassifier": {"method": ("ratio", "convex", "align", "alignf")},
+            "AlignmentMKLRegressor": {"method": ("ratio", "convex", "align", "alignf")},
+        },
+    ),
+    Method(
+        "global_weights.obmkl",
+        ("OBMKLClassifier",),
+        "obmkl",
+        does="weights that bring the kernel near the best entry for every pair",
+        convex='yes, but for `"aqp"`',
+        cost='$O(P^2 N^2)$ and one machine; `"aqp"`: one per alternation',
+        traits=frozenset({"counts samples"}),
+        identities=_forms("OBMKLClassifier", method=("ratio", "qp", "aqp")),
+        machine={"OBMKLClassifier": "hinge"},
+        forms=(
+            *_forms("OBMKLClassifier", method=("ratio", "qp", "aqp")),
+            Form("OBMKLClassifier", "classes", {"multiclass": "shared"}),
+        ),
+        settings={"OBMKLClassifier": {"method": ("ratio", "qp", "aqp")}},
+    ),
+    Method(
+        "global_weights.easymkl",
+        ("EasyMKLClassifier",),
+        "alignment",
+        does="weights from the distance between the classes",
+        convex="yes",
+        cost="$O(P N^2)$ and one machine",
+        traits=frozenset({"scales kernels"}),
+        identities=(Form("EasyMKLClassifier"),),
+        machine={"EasyMKLClassifier": "hinge"},
+        forms=(
+            Form("EasyMKLClassifier"),
+            Form("EasyMKLClassifier", "binary", {"final": "komd"}),
+            Form("EasyMKLClassifier", "classes"),
+        ),
+        settings={"EasyMKLClassifier": {"reg": Between(0.0, 1.0), "final": ("svm", "komd")}},
+    ),
+    Method(
+        "global_weights.simplemkl",
+        ("SimpleMKLClassifier", "SimpleMKLRegressor"),
+        "optimized",
+        does="weights on the simplex with the best margin: few kernels",
+        convex="yes",
+        cost="a machine and $O(N^2)$ per kernel that moved, per step",
+        traits=frozenset({"counts samples", "leftovers"}),
+        identities=(
+            *_forms("SimpleMKLClassifier", solver=("spg", "reduced-gradient")),
+            Form("SimpleMKLRegressor", "real"),
+        ),
+        machine={"SimpleMKLClassifier": "hinge", "SimpleMKLRegressor": "tube"},
+        forms=(
+            *_forms("SimpleMKLClassifier", solver=("spg", "reduced-gradient")),
+            Form("SimpleMKLClassifier", "classes"),
+            Form("SimpleMKLClassifier", "classes", {"multiclass": "shared"}),
+            Form("SimpleMKLRegressor", "real"),
+        ),
+        settings={"SimpleMKLClassifier": {"solver": ("spg", "reduced-gradient")}},
+    ),
+    Method(
+        "global_weights.silpmkl",
+        ("SILPMKLClassifier",),
+        "silpmkl",
+        does="SimpleMKL's optimum by cutting planes",
+        convex="yes",
+        cost="an SVM, $O(N^2)$ per kernel that moved and a linear program, per step",
+        traits=frozenset({"counts samples", "leftovers"}),
+        identities=(Form("SILPMKLClassifier"),),
+        machine={"SILPMKLClassifier": "hinge"},
+        forms=(
+            Form("SILPMKLClassifier"),
+            Form("SILPMKLClassifier", "classes", {"multiclass": "shared"}),
+        ),
+    ),
+    Method(
+        "global_weights.lpmkl",
+        ("LpMKLClassifier", "LpMKLRegressor"),
+        "optimized",
+        does=r"SimpleMKL's problem for $\lVert d \rVert_p \le 1$",
+        convex="yes",
+        cost="a machine and $O(P N^2)$ per step, few steps",
+        traits=frozenset({"counts samples", "leftovers"}),
+        identities=(
+            *_forms("LpMKLClassifier", p_norm=(1.0, 2.0)),
+            *_forms("LpMKLRegressor", "real", p_norm=(2.0,)),
+        ),
+        machine={"LpMKLClassifier": "hinge", "LpMKLRegressor": "tube"},
+        forms=(
+            *_forms("LpMKLClassifier", p_norm=(1.0, 1.5, 4.0)),
+            Form("LpMKLClassifier", "classes", {"multiclass": "shared"}),
+            Form("LpMKLRegressor", "real"),
+        ),
+    ),
+    Method(
+        "global_weights.gmkl",
+        ("GMKLClassifier",),
+        "optimized",
+        does="any regularizer, sums or products of kernels",
+        convex="sums: if the regularizer is",
+        cost="a machine and $O(P N^2)$ per step",
+        traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),
+        identities=(Form("GMKLClassifier", "binary", {"regularizer": "uniform"}), Form("GMKLClassifier")),
+        machine={"GMKLClassifier": "hinge"},
+        forms=(
+            *_forms("GMKLClassifier", regularizer=("l1", "uniform")),
+            Form("GMKLClassifier", "classes"),
+        ),
+        settings={"GMKLClassifier": {"regularizer": ("l1", "uniform"), "solver": ("spg", "pg")}},
+    ),
+    Method(
+        "global_weights.smomkl",
+        ("SMOMKLClassifier",),
+        "optimized",
+        does=r"a price on $\lVert d \rVert_p^2$ in place of a bound",
+        convex="yes",
+        cost="as `LpMKLClassifier`",
+        traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),
+        identities=(Form("SMOMKLClassifier"),),
+        machine={"SMOMKLClassifier": "hinge"},
+        forms=(
+            Form("SMOMKLClassifier"),
+            Form("SMOMKLClassifier", "classes", {"p_norm": 1.5}),
+        ),
+        settings={"SMOMKLClassifier": {"p_norm": Between(1.1, 4.0), "reg_weights": Power(-1, 1)}},
+    ),
+    Method(
+        "global_weights.mwumkl",
+        ("MWUMKLClassifier",),
+        "mwumkl",
+        does="reads single columns of the kernels",
+        convex="yes",
+        cost="$O(P N)$ and two columns of every kernel per step",
+        traits=frozenset({"rough", "scales kernels"}),
+        identities=(Form("MWUMKLClassifier"),),
+        machine={"MWUMKLClassifier": "squared hinge"},
+        forms=(
+            Form("MWUMKLClassifier"),
+            Form("MWUMKLClassifier", "classes", {"epsilon": 0.2}),
+        ),
+        settings={"MWUMKLClassifier": {"epsilon": (0.1, 0.3), "stopping": ("gap", "paper")}},
+    ),
+    Method(
+        "primal.primalmkl",
+        ("PrimalMKLClassifier", "PrimalMKLRegressor", "PrimalMKLOneClass"),
+        "primalmkl",
+        does="Newton steps in the primal, smooth losses",
+        convex="yes, but for `max_basis`",
+        cost="$O(P N^2)$ and $O(n_{SV}^3)$ per step",
+        traits=frozenset({"counts samples", "leftovers"}),
+        identities=(
+            *_forms("PrimalMKLClassifier", weights=("spg", "closed")),
+            Form("PrimalMKLRegressor", "real"),
+        ),
+        machine={"PrimalMKLClassifier": "squared hinge", "PrimalMKLRegressor": "ridge"},
+        forms=(
+            *_forms("PrimalMKLClassifier", weights=("spg", "closed", "paper")),
+            *_forms("PrimalMKLClassifier", solver=("truncated", "pcg"), max_basis=(5,)),
+            Form("PrimalMKLClassifier", "classes", {"p_norm": 2.0}),
+            Form("PrimalMKLRegressor", "real"),
+            Form("PrimalMKLRegressor", "real", {"loss": "huber"}),
+            Form("PrimalMKLOneClass", "none"),
+            Form("PrimalMKLOneClass", "none", {"contamination": 0.2, "p_norm": 1.0}),
+        ),
+        settings={
+            "PrimalMKLClassifier": {
+                "weights": ("spg", "closed", "paper"),
+                "solver": ("newton", "truncated", "pcg"),
+            },
+            "PrimalMKLOneClass": {"contamination": ("auto", 0.1), "weights": ("spg", "closed")},
+            "PrimalMKLRegressor": {"loss": ("squared", "huber"), "weights": ("spg", "closed")},
+        },
+    ),
+    Method(
+        "primal.lapmkl",
+        ("LapMKLClassifier",),
+        "lapmkl",
+        does="labels travel along a graph to unlabeled samples",
+        convex='yes, but for `solver="paper"`',
+        cost="$O(P N^3)$ once, $O(P l^2 + l^3)$ per step for $l$ labels",
+        others={"graph": ("knn_laplacian",)},
+        identities=(Form("LapMKLClassifier", "binary", {"gamma_intrinsic": 0.0}),),
+        machine={"LapMKLClassifier": "squared hinge"},
+        forms=(
+            *_forms("LapMKLClassifier", solver=("deformed", "paper")),
+            Form("LapMKLClassifier", "partial", {"unlabeled_label": 0}),
+            Form("LapMKLClassifier", "classes", {"p_norm": 2.0}),
+        ),
+        settings={
+            "LapMKLClassifier": {
+                "gamma_ambient": Power(-3, 1),
+                "gamma_intrinsic": Power(-3, 1),
+                "n_neighbors": (3, 10),
+                "solver": ("deformed", "paper"),
+                "unlabeled_label": (None, -1),
+            }
+        },
+    ),
+    Method(
+        "global_weights.glks",
+        (),
+        "lapmkl",
+        does="combines graphs in place of kernels",
+        convex="yes",
+        cost="the same",
+        others={"global_weights.glks": ("glks_transduce", "GLKSOptions", "GLKSResult")},
+    ),
+    Method(
+        "localized.lmkl",
+        ("LMKLClassifier", "LMKLRegressor"),
+        "lmkl",
+        does="gates are functions of features, learned with the machine",
+        convex="no",
+        cost="a machine and $O(P N^2)$ per evaluation",
+        others={
+            "gating": ("Gating", "check_gating"),
+            "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
+        },
+        saved={
+            "localized.lmkl": ("LMKLResult",),
+            "localized.gatings": ("SoftmaxGating", "SigmoidGating", "GaussianGating", "GroupGating"),
+        },
+        kind="localized",
+        forms=(
+            *_forms("LMKLClassifier", gating=("softmax", "sigmoid", "gaussian")),
+            Form("LMKLClassifier", "classes"),
+            Form("LMKLClassifier", "binary", {"svm": "mwu", "max_iter": 5}),
+            Form("LMKLRegressor", "real"),
+        ),
+        settings={
+            "LMKLClassifier": {
+                "gating": ("softmax", "sigmoid", "gaussian"),
+                "max_iter": (20,),
+                "solver": ("lbfgs", "armijo", "paper"),
+            },
+            "LMKLRegressor": {"gating": ("softmax", "sigmoid", "gaussian"), "max_iter": (20,)},
+        },
+    ),
+    Method(
+        "localized.clmkl",
+        ("CLMKLClassifier",),
+        "clmkl",
+        does="kernel weights per soft cluster of the samples",
+        convex="yes, given the clusters",
+        cost=r"a machine and $O(\ell P N^2)$ per step for $\ell$ clusters",
+        saved={"localized.clustering": ("Clusters",)},
+        kind="localized",
+        forms=(
+            Form("CLMKLClassifier", "binary", {"n_clusters": 2}),
+            Form("CLMKLClassifier", "binary", {"n_clusters": 2, "p_norm": 1.0}),
+            Form("CLMKLClassifier", "classes", {"n_clusters": 2, "multiclass": "shared"}),
+        ),
+        settings={
+            "CLMKLClassifier": {"n_clusters": (1, 2, 3), "n_restarts": (2,), "evenness": Between(0.2, 0.8)}
+        },
+    ),
+    Method(
+        "localized.swmkl",
+        ("SwMKLClassifier",),
+        "swmkl",
+        does="gates from where the machine of a kernel alone is right",
+        convex='every machine is, but for `psd="paper"`',
+        cost="$2P + 1$ machines",
+        saved={"localized.swmkl": ("SwMKLResult",), "localized.success": ("Success",), "svm.machines": ("Machine",)},
+        kind="localized",
+        traits=frozenset({"svm per kernel"}),
+        forms=(
+            *_forms("SwMKLClassifier", psd=("unit-norm", "paper")),
+            Form("SwMKLClassifier", "classes", {"gate_targets": "cv"}),
+        ),
+        settings={"SwMKLClassifier": {"psd": ("unit-norm", "paper")}},
+    ),
+    Method(
+        "localized.ldmkl",
+        ("LDMKLClassifier",),
+        "ldmkl",
+        does="such gates, and one vote per kernel",
+        convex="every machine is",
+        cost="$2P$ machines, no kernel matrices",
+        saved={"localized.ldmkl": ("LDMKLResult",), "localized.success": ("Success",), "svm.machines": ("Machine",)},
+        kind="localized",
+        traits=frozenset({"svm per kernel", "votes"}),
+        forms=(
+            Form("LDMKLClassifier"),
+            Form("LDMKLClassifier", "classes", {"sv_gate": "paper", "bias": "keep"}),
+        ),
+        settings={
+            "LDMKLClassifier": {
+                "sv_gate": ("none", "paper"),
+                "bias": ("refit", "keep", "drop"),
+                "threshold": (0.0, 0.2, "paper"),
+            }
+        },
+    ),
+    Method(
+        "localized.samkl",
+        ("SAMKLClassifier",),
+        "samkl",
+        does="switches kernels off for single samples",
+        convex="no",
+        cost="machines and $O(P N^2)$ for each of the weights tried, per alternation",
+        saved={"localized.patterns": ("SAMKLResult",)},
+        kind="localized",
+        forms=(
+            Form("SAMKLClassifier"),
+            Form("SAMKLClassifier", "binary", {"initial_switches": "support"}),
+            Form("SAMKLClassifier", "classes"),
+        ),
+        settings={
+            "SAMKLClassifier": {
+                "initial_switches": ("ones", "support"),
+                "rule": ("auto", "surest", "one-versus-rest"),
+                "normalize": (False, True),
+            }
+        },
+    ),
+)
+
+
+def estimators_with(trait: str) -> list[str]:
+    """Return the estimators of the methods that have one of `TRAITS`.
+
+    Examples
+    --------
+    >>> estimators_with("rough")
+    ['MWUMKLClassifier']
+    """
+    return [name for method in METHODS if trait in method.traits for name in method.estimators]
+
+
+def public_names() -> dict[str, str]:
+    """Return the module of every public name of a method, in the order of the API reference.
+
+    Examples
+    --------
+    >>> public_names()["SimpleMKLClassifier"]
+    'bayesmkl.discriminative.estimators.simplemkl'
+    """
+    estimators = {name: f"{PACKAGE}.{method.module}" for method in METHODS for name in method.estimators}
+    others = {
+        name: f"{PACKAGE}.{module}"
+        for method in METHODS
+        for module, names in method.others.items()
+        for name in names
+    }
+    return estimators | others
+
+
+def find_types() -> list[tuple[str, str]]:
+    """Return module and name of every type that fitted models of all methods are made of, the estimators first."""
+    found = [(f"{PACKAGE}.{method.module}", name) for method in METHODS for name in method.estimators]
+    for method in METHODS:
+        found += [(f"{PACKAGE}.{module}", name) for module, names in method.saved.items() for name in names]
+    return list(dict.fromkeys(found))

@@ -1,0 +1,82 @@
+"""The registry of methods: it names what exists, all that exists, and nothing else."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from pathlib import Path
+
+import pytest
+from sklearn.base import BaseEstimator
+
+import bayesmkl.discriminative
+from bayesmkl.discriminative import estimators
+from bayesmkl.discriminative.methods import METHODS, PACKAGE, TRAITS, find_types, public_names
+from bayesmkl.persistence.known_types import OWN_TYPES
+
+ROOT = Path(__file__).resolve().parents[2]
+ESTIMATORS = {
+    name: getattr(bayesmkl.discriminative, name) for method in METHODS for name in method.estimators
+}
+each_method = pytest.mark.parametrize("method", METHODS, ids=lambda method: method.algorithm)
+
+
+def test_every_public_estimator_is_registered_once():
+    """Found without the registry: in `__all__` of the modules with estimators."""
+    found = []
+    for module in pkgutil.iter_modules(estimators.__path__):
+        loaded = importlib.import_module(f"{PACKAGE}.estimators.{module.name}")
+        found += [
+            name
+            for name in loaded.__all__
+            if inspect.isclass(cls := getattr(loaded, name))
+            and issubclass(cls, BaseEstimator)
+            and name.endswith(("MKLClassifier", "MKLRegressor", "OneClass", "KernelClassifier"))
+        ]
+    registered = [name for method in METHODS for name in method.estimators]
+    assert len(found) >= 26
+    assert sorted(registered) == sorted(found)
+
+
+@each_method
+def test_modules_names_and_page_exist(method):
+    algorithm = importlib.import_module(f"{PACKAGE}.{method.algorithm}")
+    assert any(name.startswith(("fit_", "glks_")) for name in algorithm.__all__)
+    for module, names in {method.module: method.estimators, **method.others, **method.saved}.items():
+        for name in names:
+            assert getattr(importlib.import_module(f"{PACKAGE}.{module}"), name).__name__ == name
+    page = (ROOT / "docs" / "algorithms" / f"{method.page}.md").read_text(encoding="utf-8")
+    assert f"`{method.algorithm}." in page
+    assert set(method.traits) <= set(TRAITS)
+
+
+@each_method
+def test_forms_and_settings_are_of_its_estimators_and_parameters(method):
+    assert {form.estimator for form in method.forms} == set(method.estimators)
+    assert {form.estimator for form in method.identities} == set(method.machine) <= set(method.estimators)
+    assert set(method.settings) <= set(method.estimators)
+    tried = [(form.estimator, form.parameters) for form in method.forms + method.identities]
+    for name, parameters in [*tried, *method.settings.items()]:
+        assert set(parameters) <= set(ESTIMATORS[name]().get_params(deep=False)), name
+
+
+def test_traits_are_all_in_use():
+    assert {trait for method in METHODS for trait in method.traits} == set(TRAITS)
+
+
+def test_types_in_files_are_the_estimators_and_what_they_hold_no_functions():
+    found = [getattr(importlib.import_module(module), name) for module, name in find_types()]
+    assert set(ESTIMATORS.values()) < set(found) <= set(OWN_TYPES)
+    assert len(found) == len(set(found))
+    assert all(inspect.isclass(cls) and cls.__module__.startswith(PACKAGE) for cls in found)
+
+
+def test_names_are_loaded_on_first_use_and_unknown_ones_are_named():
+    assert set(public_names()) < set(bayesmkl.discriminative.__all__) <= set(dir(bayesmkl.discriminative))
+    for name, module in public_names().items():
+        assert getattr(bayesmkl.discriminative, name) is getattr(importlib.import_module(module), name)
+    with pytest.raises(
+        AttributeError, match=r"module 'bayesmkl\.discriminative' has no attribute 'SimplMKL'"
+    ):
+        _ = bayesmkl.discriminative.SimplMKL
