@@ -216,7 +216,11 @@ def test_modules_of_layers_exist():
 
 def test_every_discriminative_method_is_registered():
     folder = PACKAGE / "discriminative"
-    algorithms = {path.stem for room in ("global_weights", "primal", "localized") for path in (folder / room).glob("*.py")}
+    algorithms = {
+        path.stem
+        for room in ("global_weights", "primal", "localized")
+        for path in (folder / room).glob("*.py")
+    }
     estimators = {path.stem for path in (folder / "estimators").glob("*.py")}
     named = {method.algorithm.rpartition(".")[2] for method in METHODS if method.estimators}
     assert (algorithms & estimators) - {"__init__", "success"} == named

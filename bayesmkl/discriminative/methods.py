@@ -457,7 +457,11 @@ METHODS: tuple[Method, ...] = (
         does="gates from where the machine of a kernel alone is right",
         convex='every machine is, but for `psd="paper"`',
         cost="$2P + 1$ machines",
-        saved={"localized.swmkl": ("SwMKLResult",), "localized.success": ("Success",), "svm.machines": ("Machine",)},
+        saved={
+            "localized.swmkl": ("SwMKLResult",),
+            "localized.success": ("Success",),
+            "svm.machines": ("Machine",),
+        },
         kind="localized",
         traits=frozenset({"svm per kernel"}),
         forms=(
@@ -473,7 +477,11 @@ METHODS: tuple[Method, ...] = (
         does="such gates, and one vote per kernel",
         convex="every machine is",
         cost="$2P$ machines, no kernel matrices",
-        saved={"localized.ldmkl": ("LDMKLResult",), "localized.success": ("Success",), "svm.machines": ("Machine",)},
+        saved={
+            "localized.ldmkl": ("LDMKLResult",),
+            "localized.success": ("Success",),
+            "svm.machines": ("Machine",),
+        },
         kind="localized",
         traits=frozenset({"svm per kernel", "votes"}),
         forms=(

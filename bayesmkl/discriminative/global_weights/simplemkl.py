@@ -23,7 +23,7 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
-from bayesmkl.discriminative._cuts import lowest_point
+from bayesmkl.discriminative.global_weights.cuts import lowest_point
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, outer_gap, result_of
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, descend_spectrally
@@ -187,7 +187,7 @@ def _search(
 def _look_around(evaluate: Evaluator, at: WeightedFit) -> WeightedFit:
     r"""Raise the bound, and find a better point, where :math:`J` has a kink: there, one of many duals says little.
 
-    The minimum over the simplex of the largest of their planes (`_cuts`) bounds that of :math:`J`. Planes are added
+    The minimum over the simplex of the largest of their planes (`cuts`) bounds that of :math:`J`. Planes are added
     on the way to this minimum, close to the best point, as long as that helps.
     """
     best, bound, reach = evaluate.refresh(at), -np.inf, NEARBY[0]
