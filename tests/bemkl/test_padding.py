@@ -96,6 +96,7 @@ def problem_on(stack, model, prior, rng):
 def sweeps(algorithm, problem, start, padding=None, n_sweeps=8):
     """Return state and bound after some sweeps from `start`, all taken out of the padded problem."""
     padding = padding or ExactShape()
+    algorithm = padding.wrap(algorithm)
     for _ in range(n_sweeps):
         state, bound = algorithm.sweep(problem, padding.start(start))
         start = padding.carry(algorithm.carry(problem, state))
@@ -109,7 +110,7 @@ def test_sweeps_of_the_padded_problem_are_those_of_the_problem(rng, model, form,
     stack, padded_stack = stacks(rng)[form]
     algorithm, problem, start = problem_on(stack, model, prior, rng)
     (padded,), (padding,) = pad_problems([problem._replace(stack=padded_stack)])
-    assert padded.stack.n_rows == 24 > stack.n_rows
+    assert padded.problem.stack.n_rows == 24 > stack.n_rows
     assert padded.counted.sum() == stack.n_rows
     expected, bound = sweeps(algorithm, problem, start)
     found, padded_bound = sweeps(algorithm, padded, start, padding)
@@ -124,7 +125,7 @@ def test_weights_of_padding_stay_where_they_start(rng):
         stack = stacks(rng)["square"][0]
         algorithm, problem, start = problem_on(stack, "binary", "general", rng)
         (padded,), (padding,) = pad_problems([problem._replace(priors=prior)])
-        state, _ = algorithm.sweep(padded, padding.start(start))
+        state, _ = padding.wrap(algorithm).sweep(padded, padding.start(start))
         np.testing.assert_allclose(
             state.dual.square[stack.n_train :], prior.sample.rate / prior.sample.concentration
         )
@@ -186,9 +187,9 @@ def test_several_problems_get_the_size_of_the_largest_and_share_what_they_shared
     other = problem._replace(stack=smaller, gram=smaller.gram(), y=problem.y[:9])
     third = problem._replace(y=-problem.y)
     (first, second, last), _ = pad_problems([problem, other, third])
-    assert {p.stack.kernels.shape for p in (first, second, last)} == {(N_KERNELS, 24, 24)}
-    assert first.stack is last.stack
-    assert first.gram is last.gram
+    assert {p.problem.stack.kernels.shape for p in (first, second, last)} == {(N_KERNELS, 24, 24)}
+    assert first.problem.stack is last.problem.stack
+    assert first.problem.gram is last.problem.gram
     assert first.counted is last.counted
     assert second.counted.sum() == 9
     assert size_class(problem) == size_class(other) != size_class(problem._replace(y=problem.y[None]))
@@ -200,7 +201,7 @@ def test_large_kernels_are_not_copied(rng, monkeypatch):
     for own, kernels in ((stack, stack.kernels), (fold, fold.whole.kernels)):
         algorithm, problem, start = problem_on(own, "binary", "general", rng)
         (padded,), (padding,) = pad_problems([problem])
-        assert padded.stack.kernels is kernels
+        assert padded.problem.stack.kernels is kernels
         assert padded.counted.sum() == own.n_rows
         assert_same_factors(
             *(sweeps(algorithm, *how)[0] for how in ((padded, start, padding), (problem, start))), PADDED
@@ -213,8 +214,8 @@ def test_single_precision_stays_single(rng):
     single = store_float32(stack.kernels, N_KERNELS)
     problem = problem._replace(stack=single, gram=single.gram())
     (padded,), (padding,) = pad_problems([problem])
-    assert padded.stack.kernels.dtype == np.float32
-    assert padded.gram.dtype == np.float64
+    assert padded.problem.stack.kernels.dtype == np.float32
+    assert padded.problem.gram.dtype == np.float64
     found, bound = sweeps(algorithm, padded, start, padding)
     expected, own_bound = sweeps(algorithm, problem, start)
     assert_same_factors(found, expected, PADDED)

@@ -241,7 +241,7 @@ TARGETS = (
     _sampled(
         "padded kernels",
         "bemkl",
-        "inference/padding models/padded",
+        "inference/padding",
         "bemkl/test_padding bemkl/test_sweeps bemkl/test_elbo",
         12,
     ),

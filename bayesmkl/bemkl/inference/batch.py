@@ -13,7 +13,7 @@ size run what was compiled for the first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -22,11 +22,11 @@ import numpy as np
 
 from bayesmkl.bemkl.inference.loop import (
     Algorithm,
+    Ascent,
     LoopOptions,
     LoopResult,
     OnSweep,
     Views,
-    advance,
     ascend,
     largest_dimension,
     maximize_elbo,
@@ -136,7 +136,8 @@ def _on_jax(algorithm: Any, problems: Any, starts: Any, options: Any, observers:
     most = _at_once(len(problems), largest_dimension(paddings[0].start(starts[0])))
     with double_precision():
         leaves, axes, structure = _merge(problems)
-        sweep_all = _compile(algorithm.sweep, algorithm.carry, algorithm.scales, structure, axes)
+        own = paddings[0].wrap(algorithm)
+        sweep_all = _compile(own.sweep, own.carry, own.scales, structure, axes)
         take = jax.jit(_take)
         views = Views(
             lambda state: state.carry,
@@ -164,7 +165,32 @@ def _on_jax(algorithm: Any, problems: Any, starts: Any, options: Any, observers:
         ascents = [
             ascend(start, views, options, observer) for start, observer in zip(starts, observers, strict=True)
         ]
-        return advance(ascents, sweep)
+        return _advance(ascents, sweep)
+
+
+def _advance(
+    ascents: Sequence[Ascent], sweep: Callable[[dict[int, Any]], dict[int, tuple[Any, float]]]
+) -> list[LoopResult]:
+    """Run loops in lock step until all have ended.
+
+    Parameters
+    ----------
+    ascents : sequence of generators
+        From `ascend`.
+    sweep : callable
+        From where the sweeps start, by the positions of the loops that have not ended, to the states and bounds
+        that they find.
+    """
+    starts, results = {k: next(ascent) for k, ascent in enumerate(ascents)}, {}
+    while starts:
+        found = sweep(starts)
+        for k in tuple(found):
+            try:
+                starts[k] = ascents[k].send(found.pop(k))  # nothing keeps states that are rejected
+            except StopIteration as end:
+                results[k] = end.value
+                del starts[k]
+    return [results[k] for k in range(len(ascents))]
 
 
 def _at_once(n_models: int, size: int) -> int:

@@ -7,12 +7,13 @@ extrapolation of the last ones and keeps it only if the bound does not fall; oth
 takes the plain sweep. Coordinate ascent and this rule together keep the bound monotone.
 
 `ascend` is the loop without its sweeps: it says where the next one starts and is told what it found. So the same
-loop serves one model (`maximize_elbo`) and several that are swept together (`batch`).
+loop serves one model (`maximize_elbo`) and several that are swept together (`batch`). Padding and compilation for JAX
+are around the sweeps, too: no model knows of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -25,11 +26,11 @@ from bayesmkl.bemkl.inference.padding import pad_problems
 
 __all__ = [
     "Algorithm",
+    "Ascent",
     "LoopOptions",
     "LoopResult",
     "OnSweep",
     "Views",
-    "advance",
     "ascend",
     "largest_dimension",
     "maximize_elbo",
@@ -122,8 +123,12 @@ def maximize_elbo(
     )
     ascent = ascend(start, views, options, on_sweep)
     with blas_threads_for(largest_dimension(start)):
-        (result,) = advance([ascent], lambda starts: {0: _attempt(algorithm.sweep, problem, starts[0])})
-    return result
+        at = next(ascent)
+        while True:
+            try:
+                at = ascent.send(_attempt(algorithm.sweep, problem, at))
+            except StopIteration as end:
+                return end.value
 
 
 def _maximize_on_jax(
@@ -133,15 +138,12 @@ def _maximize_on_jax(
 
     from bayesmkl._utils.devices import double_precision, to_devices, to_numpy
 
-    def attempt(start: Any) -> tuple[Any, float]:
-        state, elbo = sweep(problem, padding.start(start))
-        return state, padding.bound(elbo)
-
     (problem,), (padding,) = pad_problems([problem])
     with double_precision():
         problem = to_devices(problem)
         # a function is compiled once for every shape, however often it is wrapped
-        sweep, carry, scales = (jax.jit(f) for f in (algorithm.sweep, algorithm.carry, algorithm.scales))
+        own = padding.wrap(algorithm)
+        sweep, carry, scales = (jax.jit(f) for f in (own.sweep, own.carry, own.scales))
         views = Views(  # extrapolation is little work on arrays that grow: not worth compiling
             lambda state: padding.carry(to_numpy(carry(problem, state))),
             lambda state: padding.carry(to_numpy(scales(state))),
@@ -149,8 +151,13 @@ def _maximize_on_jax(
             algorithm.COORDINATES,
         )
         ascent = ascend(start, views, options, on_sweep)
-        (result,) = advance([ascent], lambda starts: {0: attempt(starts[0])})
-        return result
+        at = next(ascent)
+        while True:
+            state, elbo = sweep(problem, padding.start(at))
+            try:
+                at = ascent.send((state, padding.bound(elbo)))
+            except StopIteration as end:
+                return end.value
 
 
 def largest_dimension(start: Any) -> int:
@@ -215,31 +222,6 @@ def ascend(start: Any, views: Views, options: LoopOptions, on_sweep: OnSweep | N
             outcome = Outcome.CONVERGED
     outcome = outcome or Outcome.MAX_ITER
     return LoopResult(views.final(state), np.array(trace), len(trace), n_rejected, outcome)
-
-
-def advance(
-    ascents: Sequence[Ascent], sweep: Callable[[dict[int, Any]], dict[int, tuple[Any, float]]]
-) -> list[LoopResult]:
-    """Run loops in lock step until all have ended.
-
-    Parameters
-    ----------
-    ascents : sequence of generators
-        From `ascend`.
-    sweep : callable
-        From where the sweeps start, by the positions of the loops that have not ended, to the states and bounds
-        that they find.
-    """
-    starts, results = {k: next(ascent) for k, ascent in enumerate(ascents)}, {}
-    while starts:
-        found = sweep(starts)
-        for k in tuple(found):
-            try:
-                starts[k] = ascents[k].send(found.pop(k))  # nothing keeps states that are rejected
-            except StopIteration as end:
-                results[k] = end.value
-                del starts[k]
-    return [results[k] for k in range(len(ascents))]
 
 
 def _attempt(sweep: Any, problem: Any, start: Any) -> tuple[Any, float]:

@@ -1,14 +1,23 @@
-"""Problems of nearly the same size as one size, so that what JAX compiles for one of them serves them all.
+r"""Padding: problems of nearly the same size as one size, so that what JAX compiles for one of them serves them all.
 
 JAX compiles a sweep for every shape, in seconds; a fit may take less. So a problem is padded to a bucket, the next
-of sixteen sizes per octave: kernels get rows and columns of zeros, and `counted` tells samples from padding, so that
-sums over samples leave it out. A weight a_j of padding meets only its prior. Its factors
+of sixteen sizes per octave: kernels get rows and columns of zeros, targets zeros. Models know nothing of it.
+`Padding.wrap` makes a sweep of the larger problem from that of a model, with the factors and the bound of the smaller
+one. Three kinds of factors belong to padding:
 
-    q(λ_j) = Gamma(c + 1/2, r + r / 2c),     q(a_j) = N(0, r / c)
+* q(g_i). `PaddedOutputs` takes the place of `IntermediateOutputs`: zeros where there is no sample, and sums that
+  leave them out. With them every other update is that of the samples: q(b, e), q(υ) and q(ε) see no other sums.
+* q(f_i), in classification. It reads q(b, e) and is read by q(g_i) alone, so it is set to zero after the sweep. In
+  the bound, where scores have unit precision, it stands in -½ Var f_i + H[q(f_i)], which is subtracted, and in a
+  square that `PaddedOutputs` gives no weight.
+* q(λ_j) and q(a_j). A weight of padding meets only its prior. Its factors
 
-are a fixed point of their updates, and stay there because every sweep starts from it: the loop and its extrapolations
-see samples alone. What they add to the bound is a number known beforehand, which is subtracted. So the fit is that of
-the problem without padding, but for the order in which sums run.
+      q(λ_j) = Gamma(c + 1/2, r + r / 2c),     q(a_j) = N(0, r / c)
+
+  are a fixed point of their updates, and stay there because every sweep starts from it: the loop and its
+  extrapolations see samples alone. What they add to the bound is a number known beforehand, which is subtracted.
+
+So the fit is that of the problem without padding, but for the order in which sums run.
 
 Likewise the samples of a training fold can have the places that they have among all samples (`FoldStack`). Then
 padding is what the fold leaves out, all folds have the same kernels, and one pass over them serves many at once.
@@ -16,24 +25,39 @@ padding is what the fold leaves out, all folds have the same kernels, and one pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import is_numpy
+from bayesmkl._numerics.arrays import is_numpy, namespace
 from bayesmkl.bemkl.models.moments import (
+    LOG_2PI,
     Gamma,
     Gaussian,
     IntermediateOutputs,
     expected_zero_mean,
+    update_intermediate,
     update_precision,
 )
+from bayesmkl.bemkl.models.outputs import update_intermediates
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import Float32Stack
 from bayesmkl.kernels.stacks.fold import FoldStack
 
-__all__ = ["ExactShape", "Padding", "bucket_size", "pad_problems", "size_class", "stored_kernels"]
+__all__ = [
+    "ExactShape",
+    "PaddedOutputs",
+    "PaddedProblem",
+    "Padding",
+    "bucket_size",
+    "pad_problems",
+    "size_class",
+    "stored_kernels",
+]
 
 SIZES_PER_OCTAVE = 16
 LEAST_STEP = 8
@@ -50,6 +74,90 @@ def bucket_size(n: int) -> int:
     """
     step = max(LEAST_STEP, 2 ** (n.bit_length() - 1) // SIZES_PER_OCTAVE)
     return -(-n // step) * step
+
+
+class PaddedProblem(NamedTuple):
+    """A problem and which of its samples are samples."""
+
+    problem: Any  # the larger one
+    counted: Any  # (n_samples,): 1.0 for samples, 0.0 for padding
+
+
+class PaddedOutputs(NamedTuple):
+    """Independent columns g_i with one shared covariance, for the samples that count; see `IntermediateOutputs`."""
+
+    mean: Any  # (n_kernels, n_samples), zero at padding; with several outputs, a leading axis of them
+    cov: Any
+    log_det: Any
+    counted: Any  # (n_samples,): 1.0 for samples, 0.0 for padding
+
+    @property
+    def n_samples(self) -> Any:
+        """Number of samples that count."""
+        return self.counted.sum()
+
+    @property
+    def entropy(self) -> Any:
+        """Entropy of all columns together, in nats."""
+        log_dets = namespace(self.mean).broadcast_to(self.log_det, self.mean.shape[:-2])
+        n_rows = math.prod(self.mean.shape[:-1])
+        return 0.5 * self.n_samples * (n_rows * (1.0 + LOG_2PI) + log_dets.sum())
+
+    @property
+    def n_projected(self) -> Any:
+        """Number of intermediate outputs, of one output, that follow a kernel."""
+        return self.mean.shape[-2] * self.n_samples
+
+    @property
+    def score_weight(self) -> Any:
+        """Precision of a sample's score, relative to that of a sample that counts."""
+        return self.counted[None]
+
+    @property
+    def variance(self) -> Any:
+        """Marginal variances, shaped as the mean."""
+        xp = namespace(self.mean)
+        return xp.broadcast_to(xp.diagonal(self.cov, axis1=-2, axis2=-1)[..., None], self.mean.shape)
+
+    @property
+    def total_cov(self) -> Any:
+        """Sum over samples of the covariances."""
+        return self.n_samples * self.cov
+
+    def squared_distance(self, projection: Any) -> Any:
+        """``E (g_mi - projection_mi)²``, summed over kernels and the samples that count."""
+        residual = self.mean - projection
+        spread = self.n_samples * namespace(self.cov).trace(self.cov, axis1=-2, axis2=-1)
+        return (self.counted * residual * residual).sum(axis=(-2, -1)) + spread
+
+
+@cache
+def _padded_sweep(sweep: Callable[..., tuple[Any, Any]]) -> Callable[[PaddedProblem, Any], tuple[Any, Any]]:
+    """Return the sweep of padded problems, always the same one: what was compiled for it is found by it."""
+
+    def sweep_padded(padded: PaddedProblem, start: Any) -> tuple[Any, Any]:
+        problem, counted = padded
+        update = update_intermediate if problem.y.ndim == 1 else update_intermediates
+
+        def solve_intermediate(*arguments: Any) -> tuple[Any, PaddedOutputs]:
+            projection, (mean, cov, log_det) = update(*arguments)
+            return projection, PaddedOutputs(mean * counted, cov, log_det, counted)
+
+        state, bound = sweep(problem, start, solve_intermediate=solve_intermediate)
+        if not hasattr(state, "latent"):
+            return state, bound
+        where, latent = namespace(counted).where, state.latent
+        absent = 1.0 - counted
+        bound = bound + 0.5 * (absent * latent.variance).sum() - (absent * latent.entropy).sum()
+        own = type(latent)(*(where(counted > 0.0, field, 0.0) for field in latent))
+        return state._replace(latent=own), bound
+
+    return sweep_padded
+
+
+@cache
+def _padded_carry(carry: Callable[[Any, Any], Any]) -> Callable[[PaddedProblem, Any], Any]:
+    return lambda padded, state: carry(padded.problem, state)
 
 
 class Padding(NamedTuple):
@@ -75,6 +183,16 @@ class Padding(NamedTuple):
     n_padded: int
     n_outputs: int
     sample_prior: Gamma
+
+    def wrap(self, algorithm: Any) -> Any:
+        """Return the algorithm for padded problems."""
+        return SimpleNamespace(
+            sweep=_padded_sweep(algorithm.sweep),
+            carry=_padded_carry(algorithm.carry),
+            scales=algorithm.scales,
+            COORDINATES=algorithm.COORDINATES,
+            STATE=algorithm.STATE,
+        )
 
     @property
     def fixed_square(self) -> float:
@@ -132,6 +250,10 @@ class Padding(NamedTuple):
 class ExactShape:
     """What a problem has that cannot be padded, in the place of a `Padding`."""
 
+    def wrap(self, algorithm: Any) -> Any:
+        """Return the algorithm."""
+        return algorithm
+
     def start(self, carry: Any) -> Any:
         """Return the carry."""
         return carry
@@ -159,10 +281,11 @@ def pad_problems(problems: Sequence[Any]) -> tuple[list[Any], list[Padding | Exa
 
     Returns
     -------
-    padded : list of NamedTuple
+    padded : list of PaddedProblem
         The problems themselves if their stacks, or what they know about samples, cannot be padded.
     paddings : list of Padding or ExactShape
-        From carries and states of the padded problems to those of the problems, and back.
+        From the algorithm of the problems to that of the padded ones; from carries and states of the padded problems
+        to those of the problems, and back.
     """
     if not all(_can_pad(problem) for problem in problems):
         return list(problems), [ExactShape()] * len(problems)
@@ -197,9 +320,9 @@ def _shapes(value: Any) -> Any:
 
 
 def _can_pad(problem: Any) -> bool:
-    if not hasattr(problem, "counted") or getattr(problem, "absent", None) is not None:
+    stack = getattr(problem, "stack", None)  # a problem of several tasks has one for each
+    if getattr(problem, "absent", None) is not None:
         return False
-    stack = problem.stack
     if not isinstance(stack, (DenseStack, Float32Stack, FoldStack)):
         return False
     whole = _whole(stack)
@@ -220,7 +343,7 @@ def _padding(problem: Any, n_rows: int, n_basis: int) -> Padding:
     return Padding(rows, basis, n_rows, n_basis, n_basis - stack.n_train, n_outputs, problem.priors.sample)
 
 
-def _pad(problem: Any, padding: Padding, known: dict[Any, Any]) -> Any:
+def _pad(problem: Any, padding: Padding, known: dict[Any, Any]) -> PaddedProblem:
     rows, basis, n_rows, n_basis = padding[:4]
 
     def once(source: Any, make: Any) -> Any:
@@ -231,12 +354,12 @@ def _pad(problem: Any, padding: Padding, known: dict[Any, Any]) -> Any:
     whole = _whole(problem.stack)
     gram, y = problem.gram, problem.y
     counted = once(problem.stack, lambda: _spread(np.ones(problem.stack.n_rows), rows, n_rows))
-    return problem._replace(
+    larger = problem._replace(
         stack=once(whole.kernels, lambda: whole._replace(kernels=_grown(whole.kernels, n_rows, n_basis))),
         gram=once(gram, lambda: _spread(_spread(gram, basis, n_basis).T, basis, n_basis).T),
         y=once(y, lambda: _spread(y, rows, n_rows)),
-        counted=counted,
     )
+    return PaddedProblem(larger, counted)
 
 
 def _grown(kernels: np.ndarray, n_rows: int, n_basis: int) -> np.ndarray:

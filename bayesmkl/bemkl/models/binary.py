@@ -31,16 +31,15 @@ from bayesmkl.bemkl.models.moments import (
     UNIT_PRECISION,
     Gamma,
     Gaussian,
-    OneCovOutputs,
+    IntermediateOutputs,
+    IntermediateUpdate,
     ReadoutUpdate,
     expected_residual,
     intermediate_error,
     known_precision,
     latent_mean,
-    prepare_intermediate,
     probe,
     probe_scale,
-    project_and_update,
     readout_cov_scale,
     readout_design,
     readout_precision,
@@ -48,10 +47,10 @@ from bayesmkl.bemkl.models.moments import (
     score_error,
     shared_bound,
     update_dual,
+    update_intermediate,
     update_precision,
     update_readout,
 )
-from bayesmkl.bemkl.models.padded import counted_only
 
 __all__ = [
     "COORDINATES",
@@ -86,7 +85,6 @@ class BinaryProblem(NamedTuple):
     priors: BinaryPriors
     margin: Any  # ν
     intermediate_precision: Any  # 1/σ_g²
-    counted: Any = None  # (n_samples,): 1.0 for samples, 0.0 for padding; None: all are samples (`padding`)
 
 
 class BinaryState(NamedTuple):
@@ -94,7 +92,7 @@ class BinaryState(NamedTuple):
 
     sample_precision: Gamma  # q(λ), (n_train,)
     dual: Gaussian  # q(a)
-    intermediate: OneCovOutputs  # q(G)
+    intermediate: IntermediateOutputs  # q(G)
     intercept_precision: Gamma  # q(γ)
     kernel_precision: Gamma  # q(ω), (n_kernels,)
     readout: Gaussian  # q(b, e), intercept first
@@ -169,17 +167,21 @@ def scales(state: BinaryState) -> BinaryCarry:
 
 
 def sweep(
-    problem: BinaryProblem, start: BinaryCarry, solve_readout: ReadoutUpdate = update_readout
+    problem: BinaryProblem,
+    start: BinaryCarry,
+    solve_readout: ReadoutUpdate = update_readout,
+    solve_intermediate: IntermediateUpdate = update_intermediate,
 ) -> tuple[BinaryState, Any]:
     """Update every factor once, in the paper's order (§4.1), and return the state with its ELBO.
 
-    `solve_readout` is the update of q(b, e).
+    `solve_readout` is the update of q(b, e), `solve_intermediate` that of q(G).
     """
     priors, precision = problem.priors, problem.intermediate_precision
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_dual(problem.gram, start.pull, sample_precision.mean, precision)  # q(a), (3)
-    prepared = prepare_intermediate(start.latent, start.readout, start.readout_cov, precision, 1.0)
-    projection, intermediate = project_and_update(problem.stack, dual.mean, prepared, problem.counted)  # q(G)
+    projection, intermediate = solve_intermediate(  # q(G)
+        problem.stack, dual.mean, start.latent, start.readout, start.readout_cov, precision, 1.0
+    )
     readout_square = start.readout**2 + namespace(projection).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout_square[1:])  # q(ω)
@@ -191,7 +193,6 @@ def sweep(
         1.0,
     )
     latent = label_moments(latent_mean(intermediate, readout), problem.y, problem.margin)  # q(f)
-    latent = counted_only(latent, problem.counted)
     state = BinaryState(
         sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
     )

@@ -23,25 +23,21 @@ from bayesmkl._numerics.acceleration import CovarianceCoordinate
 from bayesmkl._numerics.arrays import namespace, special_functions
 from bayesmkl._numerics.gamma_divergence import gamma_divergence
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
-from bayesmkl.bemkl.models.padded import PaddedOutputs
 
 __all__ = [
     "UNIT_PRECISION",
     "Gamma",
     "Gaussian",
     "IntermediateOutputs",
-    "OneCovOutputs",
+    "IntermediateUpdate",
     "PrecisionMoments",
-    "PreparedOutputs",
     "ReadoutUpdate",
     "expected_residual",
     "intermediate_error",
     "known_precision",
     "latent_mean",
-    "prepare_intermediate",
     "probe",
     "probe_scale",
-    "project_and_update",
     "readout_cov_scale",
     "readout_design",
     "readout_precision",
@@ -59,7 +55,8 @@ LOG_2PI = math.log(2.0 * math.pi)
 # The acceleration measures this many intermediate outputs, or those of this many samples if that is more.
 PROBED_ENTRIES, PROBED = 2**13, 16
 
-# What finds q(b, e), with the parameters of `update_readout`.
+# What finds q(G), and q(b, e), with the parameters of `update_intermediate` and `update_readout`.
+IntermediateUpdate = Callable[..., tuple[Any, Any]]
 ReadoutUpdate = Callable[[Any, Any, Any, Any], Any]
 
 
@@ -210,10 +207,6 @@ class IntermediateOutputs(NamedTuple):
         return (residual * residual).sum(axis=(-2, -1)) + spread
 
 
-# q(G) with one covariance for all samples, of which some may be padding.
-OneCovOutputs = IntermediateOutputs | PaddedOutputs
-
-
 class ReadoutMoments(NamedTuple):
     """What the updates need of q(b, e)."""
 
@@ -265,85 +258,59 @@ def update_dual(gram: Any, pull: Any, sample_precision: Any, intermediate_precis
 
 
 def update_intermediate(
-    projection: Any,
+    stack: Any,
+    dual_mean: Any,
     latent: Any,
     readout: Any,
     readout_cov: Any,
     intermediate_precision: Any,
     latent_precision: Any,
-    counted: Any = None,
-) -> OneCovOutputs:
-    """q(G), §4.1.
+) -> tuple[Any, IntermediateOutputs]:
+    """q(G), §4.1, display after (3).
+
+    A stack that evaluates its kernels whenever they are needed does so once: with the kernels of some samples at
+    hand, E[G] of these is multiplied by them at once, which `carry` asks for next.
 
     Parameters
     ----------
-    projection : array of shape (n_kernels, n_samples)
-        ``K_m E[a]``.
+    stack : stack of training kernels
+    dual_mean : array of shape (n_train,)
+        E[a].
     latent : array of shape (n_samples,)
         E[f] (classification) or the target (regression).
     readout, readout_cov : arrays of shape (1 + n_kernels,) and (1 + n_kernels, 1 + n_kernels)
         Mean and covariance of q(b, e).
     intermediate_precision, latent_precision : float
         E[υ] and E[ε].
-    counted : array of shape (n_samples,), optional
-        1.0 for samples, 0.0 for padding.
+
+    Returns
+    -------
+    projection : array of shape (n_kernels, n_samples)
+        ``K_m E[a]``.
+    intermediate : IntermediateOutputs
     """
-    prepared = prepare_intermediate(latent, readout, readout_cov, intermediate_precision, latent_precision)
-    return _finish_intermediate(prepared, projection, counted)
-
-
-class PreparedOutputs(NamedTuple):
-    """q(G) up to the projection ``K_m E[a]``: E[G] is ``mixing @ projection + offset``."""
-
-    mixing: Any  # (n_kernels, n_kernels)
-    offset: Any  # (n_kernels, n_samples)
-    cov: Any
-    log_det: Any
-
-
-def prepare_intermediate(
-    latent: Any, readout: Any, readout_cov: Any, intermediate_precision: Any, latent_precision: Any
-) -> PreparedOutputs:
-    """All of `update_intermediate` that needs no projection; parameters as there."""
     moments = readout_moments(readout, readout_cov)
     precision = plus_diagonal(moments.weights_square, intermediate_precision, latent_precision)
     cov, log_det = spd_inverse(precision, overwrite=True)
     # cov (υ projection + ε (E[e] f' - E[b e] 1')), where the second part needs no product of matrices
+    mixing = intermediate_precision * cov
     slope, offset = (latent_precision * (cov @ each) for each in (moments.weights, moments.intercept_weights))
     from_scores = slope[:, None] * latent - offset[:, None]
-    return PreparedOutputs(intermediate_precision * cov, from_scores, cov, log_det)
+    if hasattr(stack, "apply_and_adjoin"):
+        projection, mean = stack.apply_and_adjoin(dual_mean, mixing, from_scores)
+    else:
+        projection = stack.apply(dual_mean)
+        mean = mixing @ projection + from_scores
+    return projection, IntermediateOutputs(mean, cov, log_det)
 
 
-def project_and_update(
-    stack: Any, dual_mean: Any, prepared: PreparedOutputs, counted: Any = None
-) -> tuple[Any, OneCovOutputs]:
-    """Return ``K_m E[a]``, shape (n_kernels, n_samples), and q(G), which follows from it.
-
-    A stack that evaluates its kernels whenever they are needed does so once: with the kernels of some samples at
-    hand, E[G] of these is multiplied by them at once, which `carry` asks for next.
-    """
-    if counted is None and hasattr(stack, "apply_and_adjoin"):
-        projection, mean = stack.apply_and_adjoin(dual_mean, prepared.mixing, prepared.offset)
-        return projection, IntermediateOutputs(mean, prepared.cov, prepared.log_det)
-    projection = stack.apply(dual_mean)
-    return projection, _finish_intermediate(prepared, projection, counted)
-
-
-def _finish_intermediate(prepared: PreparedOutputs, projection: Any, counted: Any) -> OneCovOutputs:
-    mixing, offset, cov, log_det = prepared
-    mean = mixing @ projection + offset
-    if counted is not None:
-        return PaddedOutputs.of(mean, cov, log_det, counted)
-    return IntermediateOutputs(mean, cov, log_det)
-
-
-def readout_design(intermediate: OneCovOutputs) -> Any:
+def readout_design(intermediate: IntermediateOutputs) -> Any:
     """E of ``[1; G] [1; G]^T``: the matrix that equation (4) adds to the prior precisions (erratum: E[G G^T])."""
     mean, n_samples = intermediate.mean, intermediate.n_samples
     return bordered(n_samples, mean.sum(axis=1), mean @ mean.T + n_samples * intermediate.cov)
 
 
-def readout_target(intermediate: OneCovOutputs, latent: Any) -> Any:
+def readout_target(intermediate: IntermediateOutputs, latent: Any) -> Any:
     """``[1; E[G]] E[f]``, the linear term of equation (4)."""
     xp = namespace(latent)
     return xp.concatenate([latent.sum(keepdims=True), intermediate.mean @ latent])
@@ -373,7 +340,7 @@ def update_readout(design: Any, target: Any, prior_precision: Any, latent_precis
     return Gaussian(latent_precision * (cov @ target), cov, log_det)
 
 
-def latent_mean(intermediate: OneCovOutputs, readout: Gaussian) -> Any:
+def latent_mean(intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
     """Return the expected score ``E[e]' E[g_i] + E[b]`` of every sample, shape (n_samples,)."""
     return readout.mean[1:] @ intermediate.mean + readout.mean[0]
 
@@ -440,12 +407,12 @@ def expected_residual(error: Any, size: Any, precision: PrecisionMoments | Gamma
     return (0.5 * (size * (precision.log_mean - LOG_2PI) - precision.mean * error)).sum()
 
 
-def intermediate_error(intermediate: OneCovOutputs, projection: Any, gram: Any, dual: Gaussian) -> Any:
+def intermediate_error(intermediate: IntermediateOutputs, projection: Any, gram: Any, dual: Gaussian) -> Any:
     """``E ||g_mi - k_mi' a||²``, summed over kernels and samples."""
     return intermediate.squared_distance(projection) + namespace(gram).vdot(gram, dual.cov)
 
 
-def score_error(scores: Any, intermediate: OneCovOutputs, readout: Gaussian, design: Any) -> Any:
+def score_error(scores: Any, intermediate: IntermediateOutputs, readout: Gaussian, design: Any) -> Any:
     """``E (scores_i - e' g_i - b)²``, summed over samples; every term of it is non-negative.
 
     `design` is `readout_design` of the intermediate outputs, which vary independently of (b, e).

@@ -22,6 +22,7 @@ from bayesmkl.bemkl.models.absent_views import AbsentViews
 from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
+    IntermediateUpdate,
     ReadoutUpdate,
     readout_precision,
     update_precision,
@@ -30,13 +31,11 @@ from bayesmkl.bemkl.models.moments import (
 from bayesmkl.bemkl.models.outputs import (
     Intermediates,
     latent_means,
-    project,
     readout_design,
     readout_target,
     update_duals,
     update_intermediates,
 )
-from bayesmkl.bemkl.models.padded import counted_only
 from bayesmkl.bemkl.models.scores import COORDINATES, ScoresCarry, carry, elbo, scales, start_at
 
 __all__ = [
@@ -72,7 +71,6 @@ class MulticlassProblem(NamedTuple):
     margin: Any  # ν
     intermediate_precision: Any  # 1/σ_g²
     absent: AbsentViews | None = None  # which samples lack which views
-    counted: Any = None  # (n_samples,): 1.0 for samples, 0.0 for padding; None: all are samples (`padding`)
 
 
 class MulticlassState(NamedTuple):
@@ -103,25 +101,27 @@ STATE = MulticlassState
 
 
 def sweep(
-    problem: MulticlassProblem, start: ScoresCarry, solve_readout: ReadoutUpdate = update_readout
+    problem: MulticlassProblem,
+    start: ScoresCarry,
+    solve_readout: ReadoutUpdate = update_readout,
+    solve_intermediate: IntermediateUpdate = update_intermediates,
 ) -> tuple[MulticlassState, Any]:
     """Update every factor once, in the paper's order (§4.1), and return the state with its ELBO.
 
-    `solve_readout` is the update of q(b, e).
+    `solve_readout` is the update of q(b, e), `solve_intermediate` that of q(G).
     """
     priors, precision, n_outputs = problem.priors, problem.intermediate_precision, problem.y.shape[0]
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_duals(problem.gram, start.pull, sample_precision.mean, precision)  # q(a), (3)
-    projection = project(problem.stack, dual.mean)
-    intermediate = update_intermediates(  # q(G)
-        projection,
+    projection, intermediate = solve_intermediate(  # q(G)
+        problem.stack,
+        dual.mean,
         start.latent,
         start.readout,
         start.readout_cov,
         precision,
         1.0,
         problem.absent,
-        problem.counted,
     )
     readout_square = start.readout**2 + namespace(projection).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[:n_outputs])  # q(γ)
@@ -133,7 +133,6 @@ def sweep(
         1.0,
     )
     latent = truncated_moments(latent_means(intermediate, readout), problem.y, problem.margin)  # q(f)
-    latent = counted_only(latent, problem.counted)
     state = MulticlassState(
         sample_precision, dual, intermediate, intercept_precision, kernel_precision, readout, latent
     )

@@ -25,6 +25,7 @@ from bayesmkl.bemkl.models.absent_views import AbsentViews
 from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
+    IntermediateUpdate,
     ReadoutUpdate,
     probe,
     probe_scale,
@@ -82,7 +83,6 @@ class MultioutputProblem(NamedTuple):
     y: Any  # (n_outputs, n_samples)
     priors: MultioutputPriors
     absent: AbsentViews | None = None  # which samples lack which views
-    counted: Any = None  # (n_samples,): 1.0 for samples, 0.0 for padding; None: all are samples (`padding`)
 
 
 class MultioutputState(NamedTuple):
@@ -178,11 +178,14 @@ def scales(state: MultioutputState) -> MultioutputCarry:
 
 
 def sweep(
-    problem: MultioutputProblem, start: MultioutputCarry, solve_readout: ReadoutUpdate = update_readout
+    problem: MultioutputProblem,
+    start: MultioutputCarry,
+    solve_readout: ReadoutUpdate = update_readout,
+    solve_intermediate: IntermediateUpdate = update_intermediates,
 ) -> tuple[MultioutputState, Any]:
     """Update every factor once, noise precisions last, and return the state with its ELBO.
 
-    `solve_readout` is the update of q(b, e).
+    `solve_readout` is the update of q(b, e), `solve_intermediate` that of q(G).
     """
     priors, y, n_outputs = problem.priors, problem.y, problem.y.shape[0]
     upsilon, epsilon = start.intermediate_precision, start.noise_precision
@@ -190,9 +193,15 @@ def sweep(
     dual = update_duals(  # q(a)
         problem.gram, start.pull, sample_precision.mean, upsilon
     )
-    projection = project(problem.stack, dual.mean)
-    intermediate = update_intermediates(  # q(G)
-        projection, y, start.readout, start.readout_cov, upsilon, epsilon, problem.absent, problem.counted
+    projection, intermediate = solve_intermediate(  # q(G)
+        problem.stack,
+        dual.mean,
+        y,
+        start.readout,
+        start.readout_cov,
+        upsilon,
+        epsilon,
+        problem.absent,
     )
     readout_square = start.readout**2 + namespace(y).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[:n_outputs])  # q(γ)

@@ -35,7 +35,7 @@ from bayesmkl.bemkl.models.moments import (
     UNIT_PRECISION,
     Gamma,
     Gaussian,
-    OneCovOutputs,
+    IntermediateOutputs,
     PrecisionMoments,
     expected_residual,
     expected_zero_mean,
@@ -201,7 +201,7 @@ class _Alone(NamedTuple):
     sample_precision: Gamma
     dual: Gaussian
     projection: Any  # K_m E[a], (n_kernels, n_samples)
-    intermediate: OneCovOutputs
+    intermediate: IntermediateOutputs
     intercept_precision: Gamma
 
 
@@ -231,9 +231,8 @@ def _update_alone(task: LabelTask | TargetTask, priors: MultitaskPriors, start: 
     upsilon, epsilon = start.intermediate_precision, start.noise_precision
     sample_precision = update_precision(priors.sample, start.dual_square)
     dual = update_dual(task.gram, start.pull, sample_precision.mean, upsilon)
-    projection = task.stack.apply(dual.mean)
-    intermediate = update_intermediate(
-        projection, start.latent, start.readout, start.readout_cov, upsilon, epsilon
+    projection, intermediate = update_intermediate(
+        task.stack, dual.mean, start.latent, start.readout, start.readout_cov, upsilon, epsilon
     )
     intercept_square = start.readout[0] ** 2 + start.readout_cov[0, 0]
     intercept_precision = update_precision(priors.intercept, intercept_square)

@@ -20,7 +20,6 @@ from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, complete
 from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs, expected_residual
-from bayesmkl.bemkl.models.padded import PaddedOutputs
 
 __all__ = [
     "Intermediates",
@@ -41,7 +40,7 @@ __all__ = [
 
 
 # q(G): one covariance for all samples, or one for every pattern of views that samples lack.
-Intermediates = IntermediateOutputs | PaddedOutputs | CompletedOutputs
+Intermediates = IntermediateOutputs | CompletedOutputs
 
 
 class ReadoutParts(NamedTuple):
@@ -102,21 +101,22 @@ def update_duals(gram: Any, pull: Any, sample_precision: Any, intermediate_preci
 
 
 def update_intermediates(
-    projection: Any,
+    stack: Any,
+    duals: Any,
     latent: Any,
     readout: Any,
     readout_cov: Any,
     intermediate_precision: Any,
     latent_precision: Any,
     absent: AbsentViews | None = None,
-    counted: Any = None,
-) -> Intermediates:
+) -> tuple[Any, Intermediates]:
     """q(G_c) of every output, §4.1; with the same precisions everywhere they share one covariance.
 
     Parameters
     ----------
-    projection : array of shape (n_outputs, n_kernels, n_samples)
-        ``K_m E[a_c]``.
+    stack : stack of training kernels
+    duals : array of shape (n_outputs, n_train)
+        E[a_c].
     latent : array of shape (n_outputs, n_samples)
         E[f] (classification) or the targets (regression).
     readout, readout_cov : arrays of shape (d,) and (d, d), d = n_outputs + n_kernels
@@ -125,9 +125,14 @@ def update_intermediates(
         E[υ] and E[ε].
     absent : AbsentViews, optional
         What samples lack.
-    counted : array of shape (n_samples,), optional
-        1.0 for samples, 0.0 for padding.
+
+    Returns
+    -------
+    projection : array of shape (n_outputs, n_kernels, n_samples)
+        ``K_m E[a_c]``.
+    intermediate : Intermediates
     """
+    projection = project(stack, duals)
     xp, n_kernels = namespace(projection), projection.shape[1]
     upsilon, epsilon = (
         xp.asarray(value)[..., None, None] for value in (intermediate_precision, latent_precision)
@@ -136,14 +141,12 @@ def update_intermediates(
     weights = readout_parts(readout, n_kernels).weights
     if absent is not None:
         moments = (weights, moment.weights, moment.cross)
-        return complete(absent, projection, latent, moments, upsilon, epsilon)
+        return projection, complete(absent, projection, latent, moments, upsilon, epsilon)
     from_scores = weights[:, None] * latent[:, None, :] - moment.cross[..., None]
     eye = xp.eye(n_kernels, dtype=projection.dtype)
     cov, log_det = spd_inverse(upsilon * eye + epsilon * moment.weights)
     mean = cov @ (upsilon * projection + epsilon * from_scores)
-    if counted is not None:
-        return PaddedOutputs.of(mean, cov, log_det, counted)
-    return IntermediateOutputs(mean, cov, log_det)
+    return projection, IntermediateOutputs(mean, cov, log_det)
 
 
 def readout_design(intermediate: Intermediates, latent_precision: Any) -> Any:

@@ -22,14 +22,13 @@ from bayesmkl._numerics.arrays import namespace
 from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
-    OneCovOutputs,
+    IntermediateOutputs,
+    IntermediateUpdate,
     ReadoutUpdate,
     expected_residual,
     intermediate_error,
-    prepare_intermediate,
     probe,
     probe_scale,
-    project_and_update,
     readout_cov_scale,
     readout_design,
     readout_precision,
@@ -37,6 +36,7 @@ from bayesmkl.bemkl.models.moments import (
     score_error,
     shared_bound,
     update_dual,
+    update_intermediate,
     update_noise_precision,
     update_precision,
     update_readout,
@@ -75,7 +75,6 @@ class RegressionProblem(NamedTuple):
     gram: Any  # sum_m K_m' K_m, (n_train, n_train)
     y: Any  # (n_samples,)
     priors: RegressionPriors
-    counted: Any = None  # (n_samples,): 1.0 for samples, 0.0 for padding; None: all are samples (`padding`)
 
 
 class RegressionState(NamedTuple):
@@ -85,7 +84,7 @@ class RegressionState(NamedTuple):
     intermediate_precision: Gamma  # q(υ)
     noise_precision: Gamma  # q(ε)
     dual: Gaussian  # q(a)
-    intermediate: OneCovOutputs  # q(G)
+    intermediate: IntermediateOutputs  # q(G)
     intercept_precision: Gamma  # q(γ)
     kernel_precision: Gamma  # q(ω), (n_kernels,)
     readout: Gaussian  # q(b, e), intercept first
@@ -169,21 +168,29 @@ def scales(state: RegressionState) -> RegressionCarry:
 
 
 def sweep(
-    problem: RegressionProblem, start: RegressionCarry, solve_readout: ReadoutUpdate = update_readout
+    problem: RegressionProblem,
+    start: RegressionCarry,
+    solve_readout: ReadoutUpdate = update_readout,
+    solve_intermediate: IntermediateUpdate = update_intermediate,
 ) -> tuple[RegressionState, Any]:
     """Update every factor once, noise precisions last, and return the state with its ELBO.
 
-    `solve_readout` is the update of q(b, e).
+    `solve_readout` is the update of q(b, e), `solve_intermediate` that of q(G).
     """
     priors, y = problem.priors, problem.y
     sample_precision = update_precision(priors.sample, start.dual_square)  # q(λ)
     dual = update_dual(  # q(a)
         problem.gram, start.pull, sample_precision.mean, start.intermediate_precision
     )
-    prepared = prepare_intermediate(
-        y, start.readout, start.readout_cov, start.intermediate_precision, start.noise_precision
+    projection, intermediate = solve_intermediate(  # q(G)
+        problem.stack,
+        dual.mean,
+        y,
+        start.readout,
+        start.readout_cov,
+        start.intermediate_precision,
+        start.noise_precision,
     )
-    projection, intermediate = project_and_update(problem.stack, dual.mean, prepared, problem.counted)  # q(G)
     readout_square = start.readout**2 + namespace(y).diagonal(start.readout_cov)
     intercept_precision = update_precision(priors.intercept, readout_square[0])  # q(γ)
     kernel_precision = update_precision(priors.kernel, readout_square[1:])  # q(ω)

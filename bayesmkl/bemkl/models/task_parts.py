@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate
 from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian, OneCovOutputs, PrecisionMoments
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs, PrecisionMoments
 from bayesmkl.bemkl.models.tasks import TaskReadouts
 
 __all__ = [
@@ -77,7 +77,7 @@ class LabelState(NamedTuple):
 
     sample_precision: Gamma  # q(λ), (n_train,)
     dual: Gaussian  # q(a)
-    intermediate: OneCovOutputs  # q(G)
+    intermediate: IntermediateOutputs  # q(G)
     intercept_precision: Gamma  # q(γ)
     latent: TruncatedMoments  # q(f)
 
@@ -89,7 +89,7 @@ class TargetState(NamedTuple):
     intermediate_precision: Gamma  # q(υ)
     noise_precision: Gamma  # q(ε)
     dual: Gaussian  # q(a)
-    intermediate: OneCovOutputs  # q(G)
+    intermediate: IntermediateOutputs  # q(G)
     intercept_precision: Gamma  # q(γ)
 
 
