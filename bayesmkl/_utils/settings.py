@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from sklearn import config_context
 
-__all__ = ["methods_with_own_settings", "own_settings"]
+__all__ = ["CONFIG", "ERRSTATE", "methods_with_own_settings", "own_settings"]
+
+ERRSTATE: dict[str, Any] = {"under": "ignore"}  # of NumPy
+CONFIG: dict[str, Any] = {"transform_output": "default", "assume_finite": False}  # of scikit-learn
 
 _Args = ParamSpec("_Args")
 _Result = TypeVar("_Result")
@@ -34,10 +37,7 @@ def own_settings(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]
 
     @functools.wraps(function)
     def wrapped(*args: _Args.args, **kwargs: _Args.kwargs) -> _Result:
-        with (
-            np.errstate(under="ignore"),
-            config_context(transform_output="default", assume_finite=False),
-        ):
+        with np.errstate(**ERRSTATE), config_context(**CONFIG):
             return function(*args, **kwargs)
 
     return wrapped
@@ -46,6 +46,7 @@ def own_settings(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]
 def methods_with_own_settings(cls: _Class) -> _Class:
     """Wrap the public methods that a class defines itself, and return the class."""
     for name, method in list(vars(cls).items()):
-        if isinstance(method, FunctionType) and not name.startswith("_"):
+        is_public = isinstance(method, FunctionType) and not name.startswith("_")
+        if is_public and not hasattr(method, "has_own_settings"):
             setattr(cls, name, own_settings(method))
     return cls

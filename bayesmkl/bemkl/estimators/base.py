@@ -26,7 +26,7 @@ from bayesmkl.bemkl.estimators.rounding import TOO_MUCH, rounding_error
 from bayesmkl.bemkl.inference.agreement import ESS, RHAT
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
 from bayesmkl.bemkl.inference.chains import SamplerOptions
-from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult
+from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, maximize_elbo
 from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
 from bayesmkl.bemkl.inference.runs import Fit, check_can_sample, run_gibbs, run_nuts, run_svi, variational_fit
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
@@ -187,7 +187,7 @@ class BaseBEMKL(BaseMKL):
             backend,
             self.devices,
             may_compress=is_closed_form and backend == "numpy",
-            announce=partial(announce, self.verbose > 0),
+            announce=partial(announce, True) if self.verbose > 0 else None,
         )
 
     def _check_devices(self, backend: str) -> None:
@@ -322,9 +322,11 @@ class BaseBEMKL(BaseMKL):
     def _maximize(
         self, algorithm: Any, runs: list[tuple[Any, Any]], options: LoopOptions, on_sweep: Any = None
     ) -> list[LoopResult]:
-        """Run the loops of pairs of a problem and a start in one batch."""
+        """Run the loops of pairs of a problem and a start; of several pairs in one batch."""
         if self.missing_views == "integrate":
             return [fit_with_missing_views(algorithm, *run, options, on_sweep)[0] for run in runs]
+        if len(runs) == 1:
+            return [maximize_elbo(algorithm, *runs[0], options, on_sweep)]
         problems, starts = zip(*runs, strict=True)
         return maximize_elbo_batch(algorithm, list(problems), list(starts), options, on_sweep)
 

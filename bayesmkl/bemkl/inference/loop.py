@@ -44,7 +44,10 @@ PATIENCE = 3
 
 
 class Algorithm(Protocol):
-    """What the loop needs of an algorithm module."""
+    """What the loop needs of an algorithm module.
+
+    The sweep of a problem with one `stack` takes its update of q(G) as `solve_intermediate`, which padding replaces.
+    """
 
     COORDINATES: Any  # one Coordinate per field of the carry
     STATE: type  # of the posterior factors
