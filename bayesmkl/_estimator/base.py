@@ -28,7 +28,7 @@ from bayesmkl._utils.validation import (
     shown,
 )
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns, refuse_shuffled_rows
 from bayesmkl.kernels.presence import check_some_view, stack_with_absent
@@ -125,7 +125,7 @@ class BaseMKL(BaseEstimator):
             storage = resolve_storage(storage, kernels.shape, is_square=True, is_source=False)
             stack = hold_given(self._check_kernels(stack, known_psd=None), storage)
         else:
-            y = self._fit_rows(X, y, check_y | finite)
+            X, y = self._fit_rows(X, y, check_y | finite)
             stack = self._stack_of_rows(X)
         self.n_kernels_in_ = stack.n_kernels
         return stack, y
@@ -134,13 +134,14 @@ class BaseMKL(BaseEstimator):
         """Return how training kernels shall be held: in one dense array, if a subclass does not know more."""
         return Storage()
 
-    def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> np.ndarray:
-        """Validate training samples and their targets."""
+    def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
+        """Validate training samples and their targets, once; a source of rows is validated where it is read."""
         if is_row_source(X):
-            return self._check_data(np.zeros((len(X), 1)), y, check)
+            return X, self._check_data(np.zeros((len(X), 1)), y, check)
         y = self._check_data(X, y, check)
         with self._naming_missing_views(), naming("X"):
-            return validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check)[1]
+            values, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check)
+        return CheckedTable(values, getattr(self, "feature_names_in_", None), column_labels(X)), y
 
     def _check_data(self, X: Any, y: Any, check: dict[str, Any]) -> np.ndarray:
         """Refuse by name what is no table of numbers, and no target for each of its rows; return the target."""
@@ -159,14 +160,14 @@ class BaseMKL(BaseEstimator):
         bank, is_source, asked = self._new_bank(), is_row_source(X), self._storage()
         if is_source and not self._streams_rows:
             raise ValueError(f"`X` must be an array or a DataFrame for {type(self).__name__}; got {X!r}.")
-        shape = bank.training_shape(X if hasattr(X, "shape") else np.asarray(X))
+        shape = bank.training_shape(X)
         storage = resolve_storage(asked, shape, bank.landmarks is None, is_source)
         is_shared = current_cache() is not None and storage.name == "compressed"
         if is_shared or (storage.name == "dense" and storage.devices is None):
             kernels = np.moveaxis(bank.fit_transform(X), -1, 0)
             self._learned(bank)
             stack = self._check_kernels(self._stack_of_training(kernels), bank.kernels_known_psd_)
-            return hold_given(stack, storage)
+            return hold_given(stack, storage) if is_shared else stack
         self._learned(fit_bank_to_rows(bank, X) if is_source else bank.fit(X))
         self.present_ = None
         stack = hold_bank(bank, X if is_source else bank.X_train_, list(self.kernel_names_), storage)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -38,13 +38,21 @@ from bayesmkl.kernels.normalize import (
 from bayesmkl.kernels.presence import PresentPairs, positions, present_views
 from bayesmkl.kernels.views import View, check_samples, resolve_views
 
-__all__ = ["KernelBank"]
+__all__ = ["CheckedTable", "KernelBank"]
 
 SURELY_THERE = 2**26  # bytes for which nobody looks how much memory is left
 REMEDY = (
     "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer samples or kernels. BEMKL estimators "
     'can hold kernels in less memory: storage="compressed", "float32" or "streamed".'
 )
+
+
+class CheckedTable(NamedTuple):
+    """Training samples that an estimator has validated, so that its bank does not do it again."""
+
+    values: np.ndarray  # (n_train, n_features), float64
+    feature_names: np.ndarray | None  # scikit-learn's, of columns whose names are text
+    labels: list[Any] | None  # `column_labels`
 
 
 @methods_with_own_settings
@@ -291,8 +299,11 @@ class KernelBank(TransformerMixin, BaseEstimator):
         TypeError
             If `kernels` holds what is no kernel.
         """
-        views = resolve_views(self.views, X.shape[1], column_labels(X))
-        n_train, landmarks = X.shape[0], self.landmarks
+        is_checked = isinstance(X, CheckedTable)
+        (n_train, n_features), labels = (
+            (X.values.shape, X.labels) if is_checked else (X.shape, column_labels(X))
+        )
+        views, landmarks = resolve_views(self.views, n_features, labels), self.landmarks
         n_basis = (
             n_train if landmarks is None else landmarks if isinstance(landmarks, Integral) else len(landmarks)
         )
@@ -448,8 +459,18 @@ class KernelBank(TransformerMixin, BaseEstimator):
             values = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
         if options.get("reset", True):
             self.column_labels_ = column_labels(X)
-        self.check_columns(X)
+        else:
+            self.check_columns(X)
         return values
+
+    def _take(self, table: CheckedTable) -> np.ndarray:
+        """Learn the columns of a table that was validated, and return a copy of its values."""
+        self.n_features_in_ = table.values.shape[1]
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if table.feature_names is not None:
+            self.feature_names_in_ = table.feature_names
+        self.column_labels_ = table.labels
+        return np.array(table.values, order="C")
 
     def check_columns(self, X: Any) -> None:
         """Refuse a frame with other columns than `fit` saw, or in another order, whatever their labels are.
@@ -473,11 +494,12 @@ class KernelBank(TransformerMixin, BaseEstimator):
         if self.random_state is not None:
             check_integer("random_state", self.random_state, low=0)
         functions = as_kernels(self.kernels)
-        X_train = self._validate(X, copy=True)  # the caller may change theirs
+        # a copy: the caller may change theirs
+        X_train = self._take(X) if isinstance(X, CheckedTable) else self._validate(X, copy=True)
         views = resolve_views(self.views, self.n_features_in_, self.column_labels_)
         for view in views:
             check_range("X", X_train[:, view.columns])
-        landmarks = self._choose_landmarks(X_train, views, functions)
+        landmarks = None if self.landmarks is None else self._choose_landmarks(X_train, views, functions)
         kernels = [copy.copy(function) for _ in views for function in functions]
         self.kernel_views_ = [view.name for view in views for _ in functions]
         labels = [
@@ -487,16 +509,15 @@ class KernelBank(TransformerMixin, BaseEstimator):
         self.n_kernels_ = len(kernels)
         self.views_, self.kernels_, self.X_train_, self.landmarks_ = views, kernels, X_train, landmarks
         self.present_ = self._present(X_train)
-        self._refuse_empty_views()
+        if not self.present_.all():
+            self._refuse_empty_views()
         stack = self._fit_kernels(normalize, keep)
         self.kernels_known_psd_ = np.array([kernel.known_psd for kernel in kernels])
         return stack
 
     def _choose_landmarks(
         self, X_train: np.ndarray, views: list[View], functions: list[Kernel]
-    ) -> np.ndarray | None:
-        if self.landmarks is None:
-            return None
+    ) -> np.ndarray:
         self._check_distances([f for f in functions if isinstance(f, FromDistance)])
         if self.missing_views == "keep":
             raise ValueError(
@@ -530,27 +551,25 @@ class KernelBank(TransformerMixin, BaseEstimator):
         """Fit kernels and normalizations to the basis; return the training kernels if they are to `keep`."""
         self.normalizers_: list[list[Normalizer]] = []
         basis, together = self.basis_, keep and self.landmarks_ is None
-        if keep:
+        if keep and self.stack_bytes(len(self.X_train_)) > SURELY_THERE:
             self._require_memory()
         stack = np.empty((self.n_kernels_ if together else 0, len(basis), len(basis)))
         for m, kernel, pairs in self._evaluations(basis):
             with _naming(self.kernel_names_[m]):
                 kernel.fit(pairs.geometry.Z)
                 if together:
-                    values = pairs.room_in(stack[m])
+                    room = stack[m]
+                    values = pairs.room_in(room)
                     self.normalizers_.append(_fit_training(normalize, kernel, pairs.geometry, values))
-                    pairs.put(values, stack[m])
+                    pairs.put(values, room)
                 else:
                     self.normalizers_.append(_learn_by_rows(normalize, kernel, pairs.geometry.Z))
         return self.evaluate(self.X_train_) if keep and not together else stack
 
     def _require_memory(self) -> None:
         shape = self.n_kernels_, len(self.X_train_), len(self.basis_)
-        n_bytes = self.stack_bytes(len(self.X_train_))
-        if n_bytes > SURELY_THERE:
-            require_memory(
-                n_bytes, f"a stack of {shape[0]} kernels of {shape[1]} x {shape[2]} entries", REMEDY
-            )
+        what = f"a stack of {shape[0]} kernels of {shape[1]} x {shape[2]} entries"
+        require_memory(self.stack_bytes(len(self.X_train_)), what, REMEDY)
 
     def evaluate(self, X: np.ndarray, kernels: np.ndarray | None = None) -> np.ndarray:
         """Do what `row_stack` does for rows that were validated before.
@@ -653,7 +672,9 @@ def _fit_training(
     normalize: tuple[str, ...], kernel: Kernel, geometry: PairwiseGeometry, values: np.ndarray
 ) -> list[Normalizer]:
     """Write the normalized training kernel into `values`, (n_train, n_train), and return the normalizations."""
-    kernel, moved = move_origin(normalize, kernel, geometry.Z)
+    moved = None
+    if "center" in normalize:
+        kernel, moved = move_origin(normalize, kernel, geometry.Z)
     _evaluate(kernel, geometry, values)
     return fit_normalizers(normalize, values, _diagonal(kernel, geometry.Z), moved) if normalize else []
 

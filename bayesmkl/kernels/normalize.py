@@ -61,7 +61,7 @@ class Spherical(NamedTuple):
     def fit(cls, rows: Rows, diagonal: np.ndarray) -> Spherical:
         """Learn the lengths of the training samples."""
         empty = np.flatnonzero(diagonal == 0)
-        for block in _blocks(len(empty), len(diagonal)):
+        for block in _blocks(len(empty), len(diagonal)) if len(empty) else ():
             if np.abs(rows(empty[block])).max(initial=0.0) > ZERO_ROW * np.abs(diagonal).max():
                 raise ValueError(
                     "it gives samples no similarity to themselves but some to others, so it is not positive "

@@ -106,17 +106,14 @@ class PresentPairs(NamedTuple):
     rows: Any  # positions, or a slice of all
     columns: Any
 
-    @property
-    def _are_all(self) -> bool:
-        return isinstance(self.rows, slice) and isinstance(self.columns, slice)
-
     def room_in(self, kernel: np.ndarray) -> np.ndarray:
         """Return where to write their values: `kernel` (n_rows, n_train) itself if nobody lacks the view."""
-        return kernel if self._are_all else np.empty(self.geometry.shape)
+        is_whole = isinstance(self.rows, slice) and isinstance(self.columns, slice)
+        return kernel if is_whole else np.empty(self.geometry.shape)
 
     def put(self, values: np.ndarray, kernel: np.ndarray) -> None:
         """Copy their values to their places in `kernel`, NaN elsewhere."""
-        if self._are_all:
+        if values is kernel:
             return
         kernel.fill(np.nan)
         index = [

@@ -82,7 +82,14 @@ def check_kernel_stack(
     - near-identity (each training sample resembles only itself): a. Use a larger width or fewer features ...
     - constant (all samples look equal): b. Leave out kernels of constant features, center features far from zero, ...
     """
-    _check_shape(kernels, names, self_similarity)
+    is_square = kernels.ndim == 3 and kernels.shape[1] == kernels.shape[2]
+    if kernels.ndim != 3 or kernels.size == 0 or not (is_square or self_similarity is not None):
+        raise ValueError(
+            "`kernels` must be training kernels of shape (n_kernels, n_train, n_train), at least one; "
+            f"got {kernels.shape}. Test kernels are not checked; those of landmarks need `self_similarity`."
+        )
+    if len(names) != len(kernels):
+        raise ValueError(f"`names` must name each of the {len(kernels)} kernels; got {len(names)} names.")
     inspector = KernelInspector(
         names, known_psd=known_psd, definiteness=definiteness, self_similarity=self_similarity, lost=lost
     )
@@ -122,14 +129,3 @@ def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: Any = 
                 f"`X`: kernel {name!r} is not symmetric. Pass K = (K + K.T) / 2, and check that rows and columns "
                 "hold the samples in the same order."
             )
-
-
-def _check_shape(kernels: np.ndarray, names: Sequence[str], self_similarity: np.ndarray | None) -> None:
-    is_square = kernels.ndim == 3 and kernels.shape[1] == kernels.shape[2]
-    if kernels.ndim != 3 or kernels.size == 0 or not (is_square or self_similarity is not None):
-        raise ValueError(
-            "`kernels` must be training kernels of shape (n_kernels, n_train, n_train), at least one; "
-            f"got {kernels.shape}. Test kernels are not checked; those of landmarks need `self_similarity`."
-        )
-    if len(names) != len(kernels):
-        raise ValueError(f"`names` must name each of the {len(kernels)} kernels; got {len(names)} names.")

@@ -180,12 +180,16 @@ class KernelInspector:
             canceled by centering, indefinite, or whose scales differ by orders of magnitude, each with a remedy.
         """
         findings = self._findings
+        flags = ("near_identity", "remote", "constant", "asymmetric")
+        near_identity, remote, constant, asymmetric = (
+            join([finding.name for finding in findings if getattr(finding, flag)]) for flag in flags
+        )
         problems = (
-            _list("near_identity", findings),
-            _list("remote", findings),
-            _list("constant", findings),
+            near_identity,
+            remote,
+            constant,
             _duplicates(findings),
-            _list("asymmetric", findings),
+            asymmetric,
             join([finding.canceled for finding in findings if finding.canceled]),
             join([finding.indefinite for finding in findings if finding.indefinite]),
             _scales(findings),
@@ -279,10 +283,6 @@ def _is_near_identity(kernel: np.ndarray, square: float) -> bool:
 def _median_length(kernel: np.ndarray) -> float:
     """Return the median length of the rows: near zero if most samples resemble no landmark."""
     return float(np.sqrt(np.median(np.einsum("ij,ij->i", kernel, kernel))))
-
-
-def _list(problem: str, findings: list[_Finding]) -> str:
-    return join([finding.name for finding in findings if getattr(finding, problem)])
 
 
 def _duplicates(findings: list[_Finding]) -> str:
