@@ -67,7 +67,7 @@ def resolve_storage(
             'landmarks have no factors Z Z\'. Use "auto", "dense", "float32" or "streamed".'
         )
     if name == "auto":
-        left = available_memory()
+        left = available_memory() if n_bytes > SMALL else None
         is_large = is_source or (left is not None and n_bytes > SHARE * left)
         name = "dense"
         if is_square and storage.may_compress and n_bytes > SMALL:

@@ -112,6 +112,7 @@ def test_auto_is_streamed_where_landmarks_need_more_than_half_of_the_memory(wdbc
     X, y = wdbc
     model = BEMKLClassifier(bank(landmarks=X[:9]), **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
     monkeypatch.setattr(storage_module, "available_memory", lambda: 1.9 * model.kernel_bytes_)
+    monkeypatch.setattr(storage_module, "SMALL", 0)
     again = clone(model).fit(X[:N_TRAIN], y[:N_TRAIN])
     assert (model.storage_, again.storage_) == ("dense", "streamed")
     assert_same(again.kernel_weights_, model.kernel_weights_, 1e-9)
