@@ -1,0 +1,47 @@
+"""How far it is from `fit` to the first update: what benchmarks/call_depth.py counts does not grow unnoticed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bayesmkl import BEMKLClassifier
+from bayesmkl.bemkl.models.moments import update_dual
+from bayesmkl.bemkl.models.regression import sweep
+
+DEEPEST = 9
+MOST = {"bank": 165, "precomputed": 110}  # measured: 162 and 108 for the classifier, 153 and 99 for the regressor
+
+
+@pytest.fixture(scope="module")
+def call_depth():
+    path = Path(__file__).resolve().parents[1] / "benchmarks" / "call_depth.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    del sys.modules[path.stem]
+
+
+def test_few_functions_lie_between_fit_and_the_first_update(call_depth):
+    found = call_depth.measure(40)
+    of_bemkl = {key: calls for key, calls in found.items() if key[0].startswith("BEMKL")}
+    assert len(of_bemkl) == 4
+    for (estimator, samples), calls in of_bemkl.items():
+        assert calls.nested[-1].endswith(" update_dual"), estimator
+        assert any(name.endswith(f" {estimator}.fit") for name in calls.nested)
+        assert len(calls.nested) <= DEEPEST, calls.nested
+        assert 50 < len(set(calls.functions)) == len(calls.functions) <= MOST[samples], (estimator, samples)
+        assert not any("inference/batch" in name or "inference/padding" in name for name in calls.functions)
+
+
+def test_an_update_that_never_comes_is_an_error(call_depth):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    model = BEMKLClassifier(max_iter=1, tol=0.0)
+    with pytest.raises(RuntimeError, match="without a call of sweep"):
+        call_depth.calls_before(sweep.__code__, model, X, (X[:, 0] > 0).astype(int))
+    assert call_depth.calls_before(update_dual.__code__, model, X, (X[:, 0] > 0).astype(int)).nested
