@@ -140,8 +140,8 @@ def _padded_sweep(sweep: Callable[..., tuple[Any, Any]]) -> Callable[[PaddedProb
         update = update_intermediate if problem.y.ndim == 1 else update_intermediates
 
         def solve_intermediate(*arguments: Any) -> tuple[Any, PaddedOutputs]:
-            projection, (mean, cov, log_det) = update(*arguments)
-            return projection, PaddedOutputs(mean * counted, cov, log_det, counted)
+            projection, outputs = update(*arguments)
+            return projection, PaddedOutputs(outputs.mean * counted, outputs.cov, outputs.log_det, counted)
 
         state, bound = sweep(problem, start, solve_intermediate=solve_intermediate)
         if not hasattr(state, "latent"):
