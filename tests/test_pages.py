@@ -8,7 +8,7 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pytest
 
@@ -226,15 +226,17 @@ def test_every_discriminative_method_is_registered():
     assert (algorithms & estimators) - {"__init__", "success"} == named
 
 
-def test_contractions_are_those_of_a_stack():
-    (listed,) = re.findall(
-        r"only way in which algorithms see kernels: (.*?)\. ", text_of("architecture.md"), re.DOTALL
-    )
-    stack = resolved("bayesmkl.kernels.stacks.dense.DenseStack")
-    methods = {
-        name for name, value in vars(stack).items() if inspect.isfunction(value) and not name.startswith("_")
+def test_contracts_are_those_of_the_stacks():
+    """The table names every contract and what it adds to those that it is made of."""
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \| .*\|$", text_of("architecture.md"), re.MULTILINE))
+    base = importlib.import_module("bayesmkl.kernels.stacks.base")
+    contracts = {
+        name: one for name, one in vars(base).items() if isinstance(one, type) and Protocol in one.__bases__
     }
-    assert set(re.findall(r"`(\w+)`", listed)) == methods
+    assert len(contracts) == 6
+    for name, contract in contracts.items():
+        own = {member for member in vars(contract) if not member.startswith("_")}
+        assert own == set(re.findall(r"`(\w+)`", rows[name])) - set(contracts), name
 
 
 # ------------------------------------------------------- published numbers that errata hold against the text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayesmkl._estimator.base import BaseMKL
 from bayesmkl._estimator.labels import ClassTargets, LabelSplit, class_targets, encode_labels, split_labels
 from bayesmkl._estimator.progress import announce, step_progress
-from bayesmkl._estimator.storage import STORAGES, Storage, name_of
+from bayesmkl._estimator.storage import STORAGES, Storage
 from bayesmkl._estimator.targets import check_labels, is_missing
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "class_targets",
     "encode_labels",
     "is_missing",
-    "name_of",
     "split_labels",
     "step_progress",
 ]

@@ -121,9 +121,9 @@ class BaseMKL(BaseEstimator):
         finite = self._finite_or_nan()
         if self._is_precomputed():
             kernels, y = self._fit_precomputed(X, y, check_y | finite)
-            stack, storage = self._stack_of_training(kernels), self._storage()
+            given, storage = self._stack_of_training(kernels), self._storage()
             storage = resolve_storage(storage, kernels.shape, is_square=True, is_source=False)
-            stack = hold_given(self._check_kernels(stack, known_psd=None), storage)
+            stack = hold_given(self._check_kernels(given, known_psd=None), storage)
         else:
             X, y = self._fit_rows(X, y, check_y | finite)
             stack = self._stack_of_rows(X)
@@ -224,7 +224,7 @@ class BaseMKL(BaseEstimator):
             (None, None) if bank is None else (bank.landmark_similarity(), bank.centering_errors())
         )
         check_kernel_stack(
-            stack.kernels,
+            stack.columns(slice(None)),
             names,
             known_psd=known_psd,
             present=stack.present,

@@ -10,12 +10,13 @@ import numpy as np
 from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality.checks import KernelInspector
+from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import store_float32
-from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress_each
+from bayesmkl.kernels.stacks.lowrank import compress, compress_each
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 
-__all__ = ["STORAGES", "Storage", "hold_bank", "hold_given", "name_of", "resolve_storage"]
+__all__ = ["STORAGES", "Storage", "hold_bank", "hold_given", "resolve_storage"]
 
 STORAGES = ("auto", "dense", "compressed", "float32", "streamed")
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
@@ -180,9 +181,8 @@ def _inspect_sample(request: _Request) -> None:
     inspector.report()
 
 
-def hold_given(stack: DenseStack, storage: Storage) -> Any:
+def hold_given(stack: DenseStack, storage: Storage) -> KernelStack:
     """Return kernels that are there and were judged before in the form that `resolve_storage` found."""
-    kernels = stack.kernels
     if storage.name == "streamed":
         raise ValueError(
             '`storage` "streamed" evaluates kernels when they are needed; precomputed ones are there already. Use a '
@@ -193,23 +193,7 @@ def hold_given(stack: DenseStack, storage: Storage) -> Any:
 
         return shard(stack, storage.devices)
     if storage.name == "float32":
-        return store_float32(kernels, len(kernels))
+        return store_float32(stack.each(), stack.n_kernels)
     if storage.name == "dense":
         return stack
-    short = compress_each(kernels, len(kernels))
-    return short if isinstance(short, LowRankStack) else stack
-
-
-def name_of(stack: Any) -> str:
-    """Name the form of a stack as `storage` does; "sharded" where rows are split over devices."""
-    names = {
-        "DenseStack": "dense",
-        "FoldStack": "dense",
-        "LowRankStack": "compressed",
-        "Float32Stack": "float32",
-    }
-    mesh = getattr(stack, "mesh", None)
-    if mesh is not None:
-        streamed = type(stack.local).__name__ == "KernelBlocks"
-        return "streamed" if streamed else "dense"
-    return names.get(type(stack).__name__, "streamed")
+    return compress(stack)

@@ -92,9 +92,9 @@ def to_devices(problem: Any) -> Any:
     Parameters
     ----------
     problem : NamedTuple
-        A `stack` in it that has a `mesh` stays where it is, and every device gets a copy of all else.
+        A `stack` in it whose `mesh` is not None stays where it is, and every device gets a copy of all else.
     """
-    mesh = getattr(getattr(problem, "stack", None), "mesh", None)  # tasks have stacks of their own
+    mesh = problem.stack.mesh if "stack" in problem._fields else None  # tasks have stacks of their own
     if mesh is None:
         return jax.tree.map(jax.numpy.asarray, problem)
     everywhere = NamedSharding(mesh, PartitionSpec())

@@ -27,7 +27,7 @@ from bayesmkl.bemkl.inference.loop import LoopOptions
 from bayesmkl.bemkl.inference.runs import variational_fit
 from bayesmkl.kernels.row_sources import is_row_source
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.fold import FoldStack
+from bayesmkl.kernels.stacks.fold import FoldStack, is_fold
 
 __all__ = ["CrossFit", "cross_fit"]
 
@@ -40,7 +40,6 @@ PRIORS = (
     "noise_prior",
     "sample_prior",
 )
-SAME = 1e-12  # kernels that differ less, relative to their largest entry, are the same
 WHOLE_SHARE = 0.5  # of the available memory, for the kernels between all samples
 DEVICE_SHARE = 0.25  # of the memory of an accelerator, for kernels of folds that are swept together
 
@@ -86,6 +85,7 @@ class _Member(NamedTuple):
     result: CrossFit
     task: FitTask
     runs: list[tuple[Any, Any]]  # problems and starts
+    in_place: bool = False  # its kernels are a part of those of all samples
 
 
 def cross_fit(
@@ -178,7 +178,7 @@ def cross_fit(
         own = list(_members(estimator, X, y, (np.asarray(train), np.asarray(test)), settings))
         if may_share:
             whole = _whole_stack(estimator, X, own[0].task.stack) if whole is None else whole
-            may_share = _is_part(own[0].task.stack, whole, np.asarray(train))
+            may_share = whole is not None and is_fold(own[0].task.stack, whole, np.asarray(train))
         if may_share and whole is not None:
             stack = FoldStack(whole, np.asarray(train))
             own = [_in_place(member, stack) for member in own]
@@ -249,7 +249,8 @@ def _members(
 
 def _whole_stack(estimator: Any, X: Any, fold: Any) -> DenseStack | None:
     """Return the kernels between all samples, if a fold's are such that they may be part of them."""
-    if not isinstance(fold, DenseStack) or fold.present is not None or fold.n_rows != fold.n_train:
+    in_one_array = fold.storage == "dense" and fold.mesh is None
+    if not in_one_array or fold.present is not None or fold.n_rows != fold.n_train:
         return None
     if estimator._is_precomputed():
         kernels = np.asarray(X, dtype=np.float64)
@@ -262,30 +263,18 @@ def _whole_stack(estimator: Any, X: Any, fold: Any) -> DenseStack | None:
     return DenseStack(np.ascontiguousarray(np.moveaxis(kernels, -1, 0)))
 
 
-def _is_part(stack: Any, whole: DenseStack | None, train: np.ndarray) -> bool:
-    """Say whether `stack` holds the kernels between the samples `train`, each of them once, of `whole`."""
-    if whole is None or stack.kernels.shape[1:] != (len(train), len(train)):
-        return False
-    if stack.kernels.dtype != whole.kernels.dtype or len(np.unique(train)) < len(train):
-        return False
-    places = np.ix_(train, train)
-    return all(
-        np.abs(own - kernel[places]).max() <= SAME * np.abs(own).max()
-        for own, kernel in zip(stack.kernels, whole.kernels, strict=True)
-    )
-
-
 def _in_place(member: _Member, stack: FoldStack) -> _Member:
     """Let a member use its part of the kernels of all samples, and forget its own copy."""
     problems = {id(problem): problem._replace(stack=stack) for problem in member.task.problems}
     task = member.task._replace(problems=list(problems.values()), stack=stack)
-    return member._replace(task=task, runs=[(problems[id(problem)], start) for problem, start in member.runs])
+    runs = [(problems[id(problem)], start) for problem, start in member.runs]
+    return member._replace(task=task, runs=runs, in_place=True)
 
 
 def _bytes(members: list[_Member]) -> int:
     """Bytes of the kernels that belong to some of the members only."""
-    stacks = {id(member.task.stack): member.task.stack for member in members}
-    return sum(stack.nbytes for stack in stacks.values() if not isinstance(stack, FoldStack))
+    stacks = {id(member.task.stack): member.task.stack for member in members if not member.in_place}
+    return sum(stack.nbytes for stack in stacks.values())
 
 
 def _room(options: LoopOptions) -> float:

@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from bayesmkl._utils.validation import shown
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = [
     "Gating",
@@ -174,13 +174,13 @@ def check_gating(gating: Gating, features: np.ndarray, n_kernels: int, rng: np.r
 
 
 def combine_components(
-    stack: DenseStack, row_components: np.ndarray, train_components: np.ndarray
+    stack: StoredStack, row_components: np.ndarray, train_components: np.ndarray
 ) -> np.ndarray:
     r"""Return the localized kernel :math:`\sum_r \sum_m (g_{rm} g_{rm}^\top) \circ K_m`.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
     row_components : ndarray of shape (n_components, n_kernels, n_rows)
     train_components : ndarray of shape (n_components, n_kernels, n_train)
 
@@ -191,6 +191,7 @@ def combine_components(
     Examples
     --------
     >>> import numpy as np
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> stack = DenseStack(np.stack([np.eye(2), np.ones((2, 2))]))
     >>> components = np.array([[[1.0, 0.0], [1.0, 2.0]]])
     >>> combine_components(stack, components, components)

@@ -20,7 +20,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_lp_ball, project_simplex
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = [
     "MKLResult",
@@ -87,7 +87,7 @@ class MKLResult(NamedTuple):
 
 
 def fit_at(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: InnerProblem,
     kernel_weights: np.ndarray,
@@ -98,7 +98,7 @@ def fit_at(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem
@@ -113,7 +113,7 @@ def fit_at(
 
 
 def gather(
-    stack: DenseStack, kernel_weights: np.ndarray, solutions: tuple[InnerSolution, ...]
+    stack: StoredStack, kernel_weights: np.ndarray, solutions: tuple[InnerSolution, ...]
 ) -> WeightedFit:
     """Sum up what the machines of all tasks say about `kernel_weights`."""
     quadratics = np.sum([stack.quadratic(solution.signed_dual) for solution in solutions], axis=0)

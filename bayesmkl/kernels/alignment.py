@@ -20,6 +20,7 @@ import numpy as np
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.normalize import Center
 from bayesmkl.kernels.quality.inspector import LOST, KernelQualityWarning
+from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
@@ -234,9 +235,10 @@ def empirical_optimal_kernel(kernels: Any, y: Any) -> np.ndarray:
     return optimal_entries(*entrywise_bounds(stack), labels[:, None] == labels)
 
 
-def entrywise_bounds(stack: DenseStack) -> tuple[np.ndarray, np.ndarray]:
+def entrywise_bounds(stack: StoredStack) -> tuple[np.ndarray, np.ndarray]:
     """Return the smallest and the largest kernel value of every pair, shapes (n_rows, n_train)."""
-    return stack.kernels.min(axis=0), stack.kernels.max(axis=0)
+    kernels = stack.columns(slice(None))
+    return kernels.min(axis=0), kernels.max(axis=0)
 
 
 def optimal_entries(lowest: np.ndarray, highest: np.ndarray, same_class: np.ndarray) -> np.ndarray:
@@ -244,12 +246,12 @@ def optimal_entries(lowest: np.ndarray, highest: np.ndarray, same_class: np.ndar
     return np.where(same_class, highest, lowest)
 
 
-def target_products(stack: DenseStack, targets: np.ndarray, center: bool = False) -> np.ndarray:
+def target_products(stack: StoredStack, targets: np.ndarray, center: bool = False) -> np.ndarray:
     r"""Return :math:`\langle K_m, \sum_c y_c y_c^\top \rangle_F` for every kernel, shape (n_kernels,).
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     center : bool, default=False
@@ -265,7 +267,7 @@ def target_products(stack: DenseStack, targets: np.ndarray, center: bool = False
     return np.sum([stack.quadratic(vector) for vector in vectors], axis=0)
 
 
-def centering_errors(stack: DenseStack) -> np.ndarray:
+def centering_errors(stack: StoredStack) -> np.ndarray:
     """Bound the rounding errors of centered kernels, in units of their mean self-similarity, shape (n_kernels,).
 
     See `KernelBank.centering_errors`.
@@ -277,26 +279,26 @@ def centering_errors(stack: DenseStack) -> np.ndarray:
     >>> bool(centering_errors(DenseStack(np.outer(x, x)[None] + 1e9)) > 1e-7)
     True
     """
-    kernels = stack.kernels
+    kernels = stack.columns(slice(None))
     return np.array([Center.fit(kernel.__getitem__, kernel.diagonal()).lost for kernel in kernels])
 
 
-def frobenius_norms(stack: DenseStack, center: bool = False) -> np.ndarray:
+def frobenius_norms(stack: StoredStack, center: bool = False) -> np.ndarray:
     """Return the Frobenius norm of every kernel, centered if `center`, shape (n_kernels,)."""
     return np.array(
-        [np.linalg.norm(_centered(kernel) if center else kernel) for kernel in stack.kernels],
+        [np.linalg.norm(_centered(kernel) if center else kernel) for kernel in stack.each()],
         dtype=np.float64,
     )
 
 
 def frobenius_gram(
-    stack: DenseStack, center: bool = False, sample_weights: np.ndarray | None = None
+    stack: StoredStack, center: bool = False, sample_weights: np.ndarray | None = None
 ) -> np.ndarray:
     r"""Return all Frobenius products of the kernels, :math:`M_{mh} = \langle K_m, K_h \rangle_F`.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Symmetric training kernels; their upper triangles are read.
     center : bool, default=False
         Of the centered kernels :math:`HKH`.
@@ -321,7 +323,8 @@ def frobenius_gram(
            [2., 4.]])
     """
     n_kernels, size = stack.n_kernels, stack.n_train
-    rows_means = stack.kernels.mean(axis=2) if center else None
+    kernels = stack.columns(slice(None))
+    rows_means = kernels.mean(axis=2) if center else None
     grand_means = rows_means.mean(axis=1) if rows_means is not None else None
     width = min(max(CHUNK_BYTES // (8 * n_kernels), size), size * (size + 1) // 2)
     chunk = np.empty((n_kernels, width))
@@ -331,7 +334,7 @@ def frobenius_gram(
             gram += chunk[:, :filled] @ chunk[:, :filled].T
             filled = 0
         piece = chunk[:, filled : filled + size - i]
-        piece[:] = stack.kernels[:, i, i:]
+        piece[:] = kernels[:, i, i:]
         if rows_means is not None and grand_means is not None:
             piece -= (rows_means[:, i] - grand_means)[:, None]
             piece -= rows_means[:, i:]

@@ -11,12 +11,12 @@ per line of all factors and P² N, or the square of the number of lines, whichev
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from bayesmkl.kernels.stacks.base import KernelRows, Kernels
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
+from bayesmkl.kernels.stacks.parts import RowParts
 
 __all__ = ["weighted_forms"]
 
@@ -24,12 +24,12 @@ __all__ = ["weighted_forms"]
 BLOCK_SIZE = 2**20
 
 
-def weighted_forms(stack: Any, mixing: np.ndarray, roots: list[np.ndarray]) -> np.ndarray:
+def weighted_forms(stack: KernelRows, mixing: np.ndarray, roots: list[np.ndarray]) -> np.ndarray:
     """Return ``sum_mn W_mn k_m^T S_c k_n`` for every S_c and row, shape (n_roots, n_rows).
 
     Parameters
     ----------
-    stack : DenseStack, LowRankStack or RowParts
+    stack : KernelRows
         Kernels of query points (rows) against the training points, NumPy.
     mixing : ndarray of shape (q, n_kernels)
         R with ``R^T R = W``.
@@ -50,10 +50,9 @@ def weighted_forms(stack: Any, mixing: np.ndarray, roots: list[np.ndarray]) -> n
         stack = DenseStack(
             stack.columns(slice(None))
         )  # few rows: not worth multiplying all factors by the roots
-    parts = getattr(stack, "parts", None)
     forms = np.empty((len(roots), stack.n_rows))
-    if parts is not None:
-        for index, part in parts:
+    if isinstance(stack, RowParts):
+        for index, part in stack.parts:
             forms[:, index] = weighted_forms(part, mixing, roots)
         return forms
     for rows in _blocks(stack):
@@ -63,7 +62,7 @@ def weighted_forms(stack: Any, mixing: np.ndarray, roots: list[np.ndarray]) -> n
     return forms
 
 
-def _blocks(stack: Any) -> list[slice]:
+def _blocks(stack: Kernels) -> list[slice]:
     size = max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_train))
     return [slice(start, start + size) for start in range(0, stack.n_rows, size)]
 

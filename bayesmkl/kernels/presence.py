@@ -15,7 +15,7 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View
 
-__all__ = ["PresentPairs", "check_some_view", "positions", "present_views", "stack_with_absent"]
+__all__ = ["PresentPairs", "centered", "check_some_view", "positions", "present_views", "stack_with_absent"]
 
 
 def present_views(X: np.ndarray, views: Sequence[View]) -> np.ndarray:
@@ -202,3 +202,27 @@ def _misplaced(name: str, missing: np.ndarray, absent: np.ndarray, in_columns: n
         f"`X`: {name!r} is not NaN at [{row}, {column}], although training sample {column} lacks the view. Are "
         "the training samples along the second axis the same, in the same order?"
     )
+
+
+def centered(stack: DenseStack, center: np.ndarray) -> DenseStack:
+    """Return kernels with their present rows measured from a center.
+
+    Parameters
+    ----------
+    stack : DenseStack
+    center : ndarray of shape (n_kernels, n_train)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.presence import centered
+    >>> stack = DenseStack(np.array([[[1.0, 2.0], [0.0, 0.0]]]), np.array([[True, False]]))
+    >>> centered(stack, np.array([[1.0, 0.5]])).kernels[0, 0].tolist()
+    [0.0, 1.5]
+    """
+    if not center.any():
+        return stack
+    kernels = stack.kernels - center[:, None]
+    if stack.present is not None:
+        kernels *= stack.present[:, :, None]
+    return stack._replace(kernels=kernels)

@@ -21,6 +21,7 @@ from bayesmkl.bemkl.reading.collapsed import (
 )
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.shares import share_of_each
+from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.posterior.competing import log_class_probabilities
 from bayesmkl.posterior.fitted import FittedBEMKL
 
@@ -171,7 +172,7 @@ def _patterns(absent: AbsentViews | None, output: int) -> list[_Pattern]:
 
 
 def _completed_scores(
-    stack: Any, draws: PosteriorDraws, patterns: list[_Pattern], intermediate_precision: float | None
+    stack: KernelRows, draws: PosteriorDraws, patterns: list[_Pattern], intermediate_precision: float | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return m and s, each of shape (n_draws, n_samples), of samples that may lack views.
 

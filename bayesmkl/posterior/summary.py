@@ -14,6 +14,7 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.bemkl.reading.shares import share_of_each
+from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
 
 __all__ = ["kernel_table", "view_table"]
@@ -223,7 +224,7 @@ def _sorted_by_class(fitted: FittedBEMKL, tables: list[pd.DataFrame]) -> pd.Data
     return stacked
 
 
-def _table(fitted: FittedBEMKL, k: int, tail: float, stack: Any) -> pd.DataFrame:
+def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) -> pd.DataFrame:
     values = {
         name: np.atleast_2d(getattr(fitted.estimator, f"kernel_{name}_"))[k]
         for name in ("shares", "shares_std", "weights", "weights_std")

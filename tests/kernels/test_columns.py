@@ -61,14 +61,14 @@ def test_products_of_rows_are_those_of_kernels_in_memory(rng, pair, monkeypatch,
     vector, index = rng.normal(size=shape), np.array([4, 0, 29, 11])
     columns.columns([0, 11])  # some of the rows come from the cache
     expected = stack.rows(index).apply(vector)
-    np.testing.assert_allclose(columns.rows(index).apply(vector), expected, rtol=1e-10, atol=1e-12)
-    assert columns.rows(np.array([], dtype=int)).apply(vector).shape == (4, 0, *expected.shape[2:])
+    np.testing.assert_allclose(columns.apply_rows(index, vector), expected, rtol=1e-10, atol=1e-12)
+    assert columns.apply_rows(np.array([], dtype=int), vector).shape == (4, 0, *expected.shape[2:])
 
 
 def test_products_of_rows_leave_the_cache_alone(rng, pair):
     columns, _ = pair
     columns.columns([3, 5])
-    columns.rows(np.arange(N_TRAIN)).apply(rng.normal(size=N_TRAIN))
+    columns.apply_rows(np.arange(N_TRAIN), rng.normal(size=N_TRAIN))
     assert columns.n_evaluated == N_TRAIN  # two of them before
     columns.columns([3, 5])
     assert columns.n_evaluated == N_TRAIN

@@ -12,8 +12,9 @@ from bayesmkl.kernels import forms as module
 from bayesmkl.kernels.forms import weighted_forms
 from bayesmkl.kernels.stacks import factored
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.factored import RowParts, factored_rows, has_factored_rows
+from bayesmkl.kernels.stacks.factored import factored_rows, has_factored_rows
 from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress_each
+from bayesmkl.kernels.stacks.parts import RowParts
 from bayesmkl.kernels.stacks.streamed import StreamedStack
 
 N = 150

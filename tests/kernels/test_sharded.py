@@ -190,7 +190,7 @@ def test_accelerators_evaluate_the_kernels_that_they_hold(rng, monkeypatch):
         X
     )
     monkeypatch.setattr(bank, "evaluate", None)
-    found = np.asarray(jax.shard_bank(bank, X).local.kernels)
+    found = np.asarray(streamed_jax.shard_bank(bank, X).local.kernels)
     monkeypatch.undo()
     for m, kernel in enumerate(bank.evaluate(X)):
         assert_same(found[m], kernel, 1e-12, bank.kernel_names_[m])
@@ -198,9 +198,9 @@ def test_accelerators_evaluate_the_kernels_that_they_hold(rng, monkeypatch):
     with pytest.raises(
         ValueError, match=r"kernel 'polynomial\(degree=30\) · x1': its values are not all finite"
     ):
-        jax.shard_bank(bank, np.where(np.arange(2) == 1, 1e12 * X, X))
+        streamed_jax.shard_bank(bank, np.where(np.arange(2) == 1, 1e12 * X, X))
     product = KernelBank(lambda x, z: x @ z.T, normalize=None).fit(X)
-    found = jax.shard_bank(product, X).apply(np.ones(13))  # no formula: evaluated by NumPy
+    found = streamed_jax.shard_bank(product, X).apply(np.ones(13))  # no formula: evaluated by NumPy
     assert_same(found[0], X @ X.sum(axis=0), 1e-12)
 
 

@@ -11,6 +11,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 from bayesmkl._utils import devices
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 
 class Device:
@@ -97,12 +98,12 @@ class Problem(NamedTuple):
 
 def test_problems_move_to_jax_and_back():
     y = np.arange(3.0)
-    moved = devices.to_devices(Problem(np.ones((2, 2)), y))
-    assert isinstance(moved.stack, jax.Array)
+    moved = devices.to_devices(Problem(DenseStack(np.ones((1, 2, 2))), y))
+    assert isinstance(moved.stack.kernels, jax.Array)
     assert isinstance(moved.y, jax.Array)
     back = devices.to_numpy(moved)
     assert type(back.y) is np.ndarray
-    assert type(back.stack) is np.ndarray
+    assert type(back.stack.kernels) is np.ndarray
     np.testing.assert_array_equal(back.y, y)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._estimator import STORAGES, BaseMKL, Storage, announce, name_of, step_progress
+from bayesmkl._estimator import STORAGES, BaseMKL, Storage, announce, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.validation import (
     LARGEST,
@@ -391,7 +391,7 @@ class BaseBEMKL(BaseMKL):
         for name, value in values.items():
             setattr(self, name, value if several else value[0])
         self.target_ = targets
-        self.storage_, self.kernel_bytes_ = name_of(stack), int(stack.nbytes)
+        self.storage_, self.kernel_bytes_ = stack.storage, int(stack.nbytes)
         self.converged_ = all(fit.outcome.converged for fit in fits)
 
     def _summary(self, posterior: Any, stack: DenseStack, single: bool) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def _batches(problems: Sequence[Any]) -> list[list[int]]:
     for k, problem in enumerate(problems):
         kernels = id(stored_kernels(problem.stack)) if on_cpu else None
         key = (
-            (k,) if hasattr(problem.stack, "mesh") else (size_class(problem), kernels)
+            (size_class(problem), kernels) if problem.stack.mesh is None else (k,)
         )  # split over devices: alone
         batches.setdefault(key, []).append(k)
     return list(batches.values())

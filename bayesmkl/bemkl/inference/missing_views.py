@@ -39,13 +39,14 @@ from bayesmkl.bemkl.models.absent_views import (
     AbsentViews,
     ViewMoments,
     apply_by_pattern,
-    centered,
     completion,
     view_patterns,
 )
 from bayesmkl.bemkl.models.moments import probe
 from bayesmkl.bemkl.models.multioutput import MultioutputState
 from bayesmkl.bemkl.models.outputs import project
+from bayesmkl.kernels.presence import centered
+from bayesmkl.kernels.stacks.base import Kernels, KernelStack
 
 __all__ = ["absent_views", "em_step", "fit_with_missing_views", "posterior_moments", "start_moments"]
 
@@ -154,12 +155,12 @@ def absent_views(
     return AbsentViews(index, counts, patterns, found.slope, excess, moments)
 
 
-def start_moments(stack: Any, center: np.ndarray, probed: np.ndarray) -> ViewMoments:
+def start_moments(stack: KernelStack, center: np.ndarray, probed: np.ndarray) -> ViewMoments:
     """Return independent views, with the variances of E[G] at the start where probed samples have them.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : KernelStack
     center : array of shape (n_kernels, n_train)
         Center of the kernels.
     probed : array of shape (n_outputs, n_kernels, n_probed)
@@ -221,7 +222,7 @@ def _centered(problem: Any) -> tuple[Any, np.ndarray]:
     stack, present = problem.stack, _present(problem.stack)
     if present.all():
         return problem, np.zeros((stack.n_kernels, stack.n_train))
-    center = (_shares(present)[:, None] @ stack.kernels)[:, 0]
+    center = np.stack([share @ kernel for share, kernel in zip(_shares(present), stack.each(), strict=True)])
     stack = centered(stack, center)
     return problem._replace(stack=stack, gram=stack.gram()), center
 
@@ -231,7 +232,7 @@ def _change(old: AbsentViews, new: AbsentViews) -> float:
     return float(max(np.abs(new.slope - old.slope).max(), spread.max()))
 
 
-def _present(stack: Any) -> np.ndarray:
+def _present(stack: Kernels) -> np.ndarray:
     """Which sample has which view, bool array of shape (n_kernels, n_rows)."""
     return (
         np.ones((stack.n_kernels, stack.n_rows), bool) if stack.present is None else np.asarray(stack.present)

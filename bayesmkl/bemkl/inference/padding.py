@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl._numerics.arrays import namespace
 from bayesmkl.bemkl.models.moments import (
     LOG_2PI,
     Gamma,
@@ -44,9 +44,8 @@ from bayesmkl.bemkl.models.moments import (
     update_precision,
 )
 from bayesmkl.bemkl.models.outputs import update_intermediates
-from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.float32 import Float32Stack
-from bayesmkl.kernels.stacks.fold import FoldStack
+from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.fold import HeldArray, held_array
 
 __all__ = [
     "ExactShape",
@@ -287,31 +286,32 @@ def pad_problems(problems: Sequence[Any]) -> tuple[list[Any], list[Padding | Exa
         From the algorithm of the problems to that of the padded ones; from carries and states of the padded problems
         to those of the problems, and back.
     """
-    if not all(_can_pad(problem) for problem in problems):
+    held = [one for one in map(_held, problems) if one is not None]
+    if len(held) < len(problems):
         return list(problems), [ExactShape()] * len(problems)
-    wholes = [_whole(problem.stack) for problem in problems]
-    is_small = max(whole.nbytes for whole in wholes) <= COPIED_BYTES
+    is_small = max(one.array.nbytes for one in held) <= COPIED_BYTES
     n_rows, n_basis = (
         bucket_size(size) if is_small else size
-        for size in (max(whole.n_rows for whole in wholes), max(whole.n_train for whole in wholes))
+        for size in (max(one.array.shape[axis] for one in held) for axis in (1, 2))
     )
     known: dict[Any, Any] = {}  # what was padded before; the problems keep the keys alive
-    paddings = [_padding(problem, n_rows, n_basis) for problem in problems]
-    padded = [_pad(*pair, known) for pair in zip(problems, paddings, strict=True)]
+    paddings = [_padding(*pair, n_rows, n_basis) for pair in zip(problems, held, strict=True)]
+    padded = [_pad(*each, known) for each in zip(problems, held, paddings, strict=True)]
     return padded, list(paddings)
 
 
 def size_class(problem: Any) -> Any:
     """Return what problems have in common that can be padded to one size; of others, their shapes."""
-    if not _can_pad(problem):
+    held = _held(problem)
+    if held is None:
         return type(problem), _shapes(problem)
-    kernels = stored_kernels(problem.stack)
-    return type(problem), len(kernels), kernels.dtype, problem.y.shape[:-1]
+    return type(problem), len(held.array), held.array.dtype, problem.y.shape[:-1]
 
 
-def stored_kernels(stack: Any) -> Any:
+def stored_kernels(stack: KernelStack) -> Any:
     """Return what stacks with the same kernels have in common: the array, or the stack itself."""
-    return _whole(stack).kernels if isinstance(stack, (DenseStack, Float32Stack, FoldStack)) else stack
+    held = held_array(stack)
+    return stack if held is None else held.array
 
 
 def _shapes(value: Any) -> Any:
@@ -319,31 +319,20 @@ def _shapes(value: Any) -> Any:
     return tuple(map(_shapes, value)) if isinstance(value, tuple) else np.shape(value)
 
 
-def _can_pad(problem: Any) -> bool:
+def _held(problem: Any) -> HeldArray | None:
+    """Return the kernels of a problem; None for those that cannot be padded."""
     stack = getattr(problem, "stack", None)  # a problem of several tasks has one for each
-    if getattr(problem, "absent", None) is not None:
-        return False
-    if not isinstance(stack, (DenseStack, Float32Stack, FoldStack)):
-        return False
-    whole = _whole(stack)
-    return whole.present is None and is_numpy(whole.kernels)
+    if stack is None or stack.present is not None or getattr(problem, "absent", None) is not None:
+        return None
+    return held_array(stack)
 
 
-def _whole(stack: Any) -> DenseStack | Float32Stack:
-    return stack.whole if isinstance(stack, FoldStack) else stack
+def _padding(problem: Any, held: HeldArray, n_rows: int, n_basis: int) -> Padding:
+    n_outputs, n_padded = problem.y.size // problem.y.shape[-1], n_basis - problem.stack.n_train
+    return Padding(held.rows, held.train, n_rows, n_basis, n_padded, n_outputs, problem.priors.sample)
 
 
-def _padding(problem: Any, n_rows: int, n_basis: int) -> Padding:
-    stack = problem.stack
-    rows: Any = slice(0, stack.n_rows)
-    basis: Any = slice(0, stack.n_train)
-    if isinstance(stack, FoldStack):
-        rows = basis = stack.samples
-    n_outputs = problem.y.size // problem.y.shape[-1]
-    return Padding(rows, basis, n_rows, n_basis, n_basis - stack.n_train, n_outputs, problem.priors.sample)
-
-
-def _pad(problem: Any, padding: Padding, known: dict[Any, Any]) -> PaddedProblem:
+def _pad(problem: Any, held: HeldArray, padding: Padding, known: dict[Any, Any]) -> PaddedProblem:
     rows, basis, n_rows, n_basis = padding[:4]
 
     def once(source: Any, make: Any) -> Any:
@@ -351,23 +340,14 @@ def _pad(problem: Any, padding: Padding, known: dict[Any, Any]) -> PaddedProblem
             known[id(source)] = make()
         return known[id(source)]
 
-    whole = _whole(problem.stack)
     gram, y = problem.gram, problem.y
     counted = once(problem.stack, lambda: _spread(np.ones(problem.stack.n_rows), rows, n_rows))
     larger = problem._replace(
-        stack=once(whole.kernels, lambda: whole._replace(kernels=_grown(whole.kernels, n_rows, n_basis))),
+        stack=once(held.array, lambda: held.padded(n_rows, n_basis)),
         gram=once(gram, lambda: _spread(_spread(gram, basis, n_basis).T, basis, n_basis).T),
         y=once(y, lambda: _spread(y, rows, n_rows)),
     )
     return PaddedProblem(larger, counted)
-
-
-def _grown(kernels: np.ndarray, n_rows: int, n_basis: int) -> np.ndarray:
-    if kernels.shape[1:] == (n_rows, n_basis):
-        return kernels
-    grown = np.zeros((len(kernels), n_rows, n_basis), dtype=kernels.dtype)
-    grown[:, : kernels.shape[1], : kernels.shape[2]] = kernels
-    return grown
 
 
 def _taken(values: np.ndarray, places: Any) -> np.ndarray:

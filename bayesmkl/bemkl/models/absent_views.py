@@ -25,6 +25,7 @@ import numpy as np
 
 from bayesmkl._numerics.arrays import is_numpy, namespace
 from bayesmkl._numerics.linalg import spd_inverse
+from bayesmkl.kernels.presence import centered
 
 __all__ = [
     "AbsentViews",
@@ -49,18 +50,8 @@ class ViewMoments(NamedTuple):
     cov: Any  # S, (n_outputs, n_kernels, n_kernels)
 
     def centered(self, stack: Any) -> Any:
-        """Return `stack` with its present rows measured from the center."""
+        """Return a dense stack with its present rows measured from the center."""
         return centered(stack, self.center)
-
-
-def centered(stack: Any, center: Any) -> Any:
-    """Return a dense stack with its present rows measured from `center`, (n_kernels, n_train)."""
-    if not center.any():
-        return stack
-    kernels = stack.kernels - center[:, None]
-    if stack.present is not None:
-        kernels *= stack.present[:, :, None]
-    return stack._replace(kernels=kernels)
 
 
 class Completion(NamedTuple):

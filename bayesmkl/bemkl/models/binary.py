@@ -51,6 +51,7 @@ from bayesmkl.bemkl.models.moments import (
     update_precision,
     update_readout,
 )
+from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = [
     "COORDINATES",
@@ -79,7 +80,7 @@ class BinaryPriors(NamedTuple):
 class BinaryProblem(NamedTuple):
     """Everything that is fixed during a fit."""
 
-    stack: Any  # training kernels
+    stack: KernelStack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train), computed once (§4.1)
     y: Any  # (n_samples,) of -1.0 and +1.0, or 0.0 if unlabeled
     priors: BinaryPriors

@@ -23,6 +23,7 @@ from bayesmkl._numerics.acceleration import CovarianceCoordinate
 from bayesmkl._numerics.arrays import namespace, special_functions
 from bayesmkl._numerics.gamma_divergence import gamma_divergence
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
+from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = [
     "UNIT_PRECISION",
@@ -258,7 +259,7 @@ def update_dual(gram: Any, pull: Any, sample_precision: Any, intermediate_precis
 
 
 def update_intermediate(
-    stack: Any,
+    stack: KernelStack,
     dual_mean: Any,
     latent: Any,
     readout: Any,
@@ -296,11 +297,7 @@ def update_intermediate(
     mixing = intermediate_precision * cov
     slope, offset = (latent_precision * (cov @ each) for each in (moments.weights, moments.intercept_weights))
     from_scores = slope[:, None] * latent - offset[:, None]
-    if hasattr(stack, "apply_and_adjoin"):
-        projection, mean = stack.apply_and_adjoin(dual_mean, mixing, from_scores)
-    else:
-        projection = stack.apply(dual_mean)
-        mean = mixing @ projection + from_scores
+    projection, mean = stack.apply_and_adjoin(dual_mean, mixing, from_scores)
     return projection, IntermediateOutputs(mean, cov, log_det)
 
 

@@ -37,6 +37,7 @@ from bayesmkl.bemkl.models.outputs import (
     update_intermediates,
 )
 from bayesmkl.bemkl.models.scores import COORDINATES, ScoresCarry, carry, elbo, scales, start_at
+from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = [
     "COORDINATES",
@@ -64,7 +65,7 @@ class MulticlassPriors(NamedTuple):
 class MulticlassProblem(NamedTuple):
     """Everything that is fixed during a fit."""
 
-    stack: Any  # training kernels
+    stack: KernelStack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train), computed once (§4.1)
     y: Any  # (n_outputs, n_samples) of -1.0 and +1.0
     priors: MulticlassPriors

@@ -52,6 +52,7 @@ from bayesmkl.bemkl.models.outputs import (
     update_intermediates,
 )
 from bayesmkl.bemkl.models.scores import COORDINATES, ScoresCarry, carry, elbo, scales, start_at
+from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = [
     "COORDINATES",
@@ -79,7 +80,7 @@ class MultinomialPriors(NamedTuple):
 class MultinomialProblem(NamedTuple):
     """Everything that is fixed during a fit."""
 
-    stack: Any  # training kernels
+    stack: KernelStack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train), computed once (§4.1)
     y: Any  # (n_classes, n_samples): +1.0 for the class of the sample, -1.0 for the others
     priors: MultinomialPriors

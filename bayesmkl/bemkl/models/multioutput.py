@@ -48,6 +48,7 @@ from bayesmkl.bemkl.models.outputs import (
     update_duals,
     update_intermediates,
 )
+from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = [
     "COORDINATES",
@@ -78,7 +79,7 @@ class MultioutputPriors(NamedTuple):
 class MultioutputProblem(NamedTuple):
     """Everything that is fixed during a fit."""
 
-    stack: Any  # training kernels
+    stack: KernelStack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train)
     y: Any  # (n_outputs, n_samples)
     priors: MultioutputPriors

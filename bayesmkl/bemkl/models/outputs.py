@@ -20,6 +20,7 @@ from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, complete
 from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs, expected_residual
+from bayesmkl.kernels.stacks.base import Kernels, KernelStack
 
 __all__ = [
     "Intermediates",
@@ -66,12 +67,12 @@ def readout_of(output: int, readout: Gaussian, n_outputs: int) -> Gaussian:
     return Gaussian.from_moments(readout.mean[index], readout.cov[np.ix_(index, index)])
 
 
-def project(stack: Any, duals: Any) -> Any:
+def project(stack: Kernels, duals: Any) -> Any:
     """Return ``K_m a_c`` for every output, (n_outputs, n_kernels, n_samples), reading the kernels once."""
     return namespace(duals).moveaxis(stack.apply(duals.T), -1, 0)
 
 
-def adjoin(stack: Any, intermediate: Any) -> Any:
+def adjoin(stack: KernelStack, intermediate: Any) -> Any:
     """Return ``sum_m K_m' g_cm`` for every output, (n_outputs, n_train), reading the kernels once."""
     return stack.adjoint(namespace(intermediate).moveaxis(intermediate, 0, -1)).T
 
@@ -101,7 +102,7 @@ def update_duals(gram: Any, pull: Any, sample_precision: Any, intermediate_preci
 
 
 def update_intermediates(
-    stack: Any,
+    stack: Kernels,
     duals: Any,
     latent: Any,
     readout: Any,

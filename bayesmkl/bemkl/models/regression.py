@@ -41,6 +41,7 @@ from bayesmkl.bemkl.models.moments import (
     update_precision,
     update_readout,
 )
+from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = [
     "COORDINATES",
@@ -71,7 +72,7 @@ class RegressionPriors(NamedTuple):
 class RegressionProblem(NamedTuple):
     """Everything that is fixed during a fit."""
 
-    stack: Any  # training kernels
+    stack: KernelStack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train)
     y: Any  # (n_samples,)
     priors: RegressionPriors

@@ -21,13 +21,16 @@ so that scores have a mean of about zero.
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from scipy.special import expit
 
 from bayesmkl._numerics.truncated_normal import label_moments, log_normal_cdf
 from bayesmkl.bemkl.models.binary import BinaryCarry, BinaryProblem, BinaryState
 from bayesmkl.bemkl.models.moments import latent_mean, probe
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import KernelRows
+from bayesmkl.kernels.stacks.dense import in_c_order
 
 __all__ = ["labeled_part", "positive_probability", "start_from_labeled"]
 
@@ -35,9 +38,7 @@ __all__ = ["labeled_part", "positive_probability", "start_from_labeled"]
 def labeled_part(problem: BinaryProblem) -> BinaryProblem:
     """Return the problem without the unlabeled samples, their columns of the kernels kept: `a` stays the same."""
     labeled = problem.y != 0.0
-    stack = problem.stack.rows(labeled)
-    if isinstance(stack, DenseStack):
-        stack = DenseStack(np.ascontiguousarray(stack.kernels))
+    stack = in_c_order(cast(KernelRows, problem.stack).rows(labeled))  # of stacks that are in one place
     return problem._replace(stack=stack, gram=stack.gram(), y=problem.y[labeled])
 
 

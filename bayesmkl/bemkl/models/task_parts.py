@@ -14,6 +14,7 @@ from bayesmkl._numerics.arrays import namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs, PrecisionMoments
 from bayesmkl.bemkl.models.tasks import TaskReadouts
+from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = [
     "LabelState",
@@ -50,7 +51,7 @@ class MultitaskPriors(NamedTuple):
 class LabelTask(NamedTuple):
     """A classification."""
 
-    stack: Any  # training kernels of the task
+    stack: KernelStack  # training kernels of the task
     gram: Any  # sum_m K_m' K_m, (n_train, n_train)
     y: Any  # (n_samples,) of -1.0 and +1.0
     margin: Any  # ν
@@ -60,7 +61,7 @@ class LabelTask(NamedTuple):
 class TargetTask(NamedTuple):
     """A regression."""
 
-    stack: Any
+    stack: KernelStack
     gram: Any
     y: Any  # (n_samples,)
 

@@ -18,7 +18,7 @@ kernel weights; the probabilities are positive and sum to one in any case.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -27,6 +27,7 @@ from bayesmkl._numerics.largest_normal import log_largest
 from bayesmkl.bemkl.models.absent_views import ViewMoments
 from bayesmkl.bemkl.models.moments import Gaussian
 from bayesmkl.bemkl.reading.predict import expected_outputs, predict_scores
+from bayesmkl.kernels.stacks.base import KernelRows
 
 __all__ = ["ClassScores", "log_class_probabilities", "predict_class_scores"]
 
@@ -40,7 +41,7 @@ class ClassScores(NamedTuple):
 
 
 def predict_class_scores(
-    stack: Any,
+    stack: KernelRows,
     duals: Gaussian,
     readout: Gaussian,
     intermediate_variance: float,
@@ -51,7 +52,7 @@ def predict_class_scores(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : KernelRows
         Kernels of the new samples (rows) against the training samples.
     duals : Gaussian
         q(a_c), with a leading axis of classes.

@@ -30,6 +30,7 @@ from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
 from bayesmkl.bemkl.models.regression import RegressionProblem
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.kernels.stacks.base import Kernels
 
 __all__ = [
     "NonnegativeGamma",
@@ -56,7 +57,7 @@ class NonnegativeGamma(Gamma):
     """Gamma prior on the precisions of half-normal variables: those of kernel weights that are not negative."""
 
 
-def score_means(stack: Any, draws: PosteriorDraws) -> np.ndarray:
+def score_means(stack: Kernels, draws: PosteriorDraws) -> np.ndarray:
     """Return m, the mean score of every draw at the query points of `stack`, shape (n_draws, n_rows)."""
     weights, block = draws.kernel_weights, max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_rows))
     means = np.empty((len(weights), stack.n_rows))

@@ -30,6 +30,7 @@ from bayesmkl.bemkl.models.outputs import project, readout_of
 from bayesmkl.bemkl.reading.collapsed import log_label, score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.forms import weighted_forms
+from bayesmkl.kernels.stacks.base import KernelRows
 
 __all__ = [
     "ScoreDraws",
@@ -54,13 +55,13 @@ class ScoreMoments(NamedTuple):
 
 
 def predict_score(
-    stack: Any, dual: Gaussian, readout: Gaussian, intermediate_variance: float, rule: str = "full"
+    stack: KernelRows, dual: Gaussian, readout: Gaussian, intermediate_variance: float, rule: str = "full"
 ) -> ScoreMoments:
     """Mean and variance of the score ``b + e' g`` of new samples.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : KernelRows
         Kernels of the new samples (rows) against the training samples.
     dual, readout : Gaussian
         q(a) and q(b, e).
@@ -78,7 +79,7 @@ def predict_score(
 
 
 def predict_scores(
-    stack: Any,
+    stack: KernelRows,
     duals: Gaussian,
     readout: Gaussian,
     intermediate_variance: Any,
@@ -89,7 +90,7 @@ def predict_scores(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : KernelRows
         Kernels of the new samples (rows) against the training samples.
     duals : Gaussian
         q(a_c), with a leading axis of outputs.
@@ -124,12 +125,12 @@ def predict_scores(
     return [ScoreMoments(s.mean, s.variance + part) for s, part in zip(scores, parts, strict=True)]
 
 
-def expected_outputs(stack: Any, duals: Gaussian, moments: ViewMoments | None = None) -> np.ndarray:
+def expected_outputs(stack: KernelRows, duals: Gaussian, moments: ViewMoments | None = None) -> np.ndarray:
     """Return E[g] of new samples, (n_outputs, n_kernels, n_rows), with absent views from present ones.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : KernelRows
         Kernels of the new samples (rows) against the training samples.
     duals : Gaussian
         q(a_c), with a leading axis of outputs.
@@ -139,7 +140,7 @@ def expected_outputs(stack: Any, duals: Gaussian, moments: ViewMoments | None = 
     return _outputs_of(stack if moments is None else moments.centered(stack), duals, moments)
 
 
-def _outputs_of(stack: Any, duals: Gaussian, moments: ViewMoments | None) -> np.ndarray:
+def _outputs_of(stack: KernelRows, duals: Gaussian, moments: ViewMoments | None) -> np.ndarray:
     """`expected_outputs`, of a centered stack."""
     outputs = project(stack, duals.mean)
     if _is_complete(stack):
@@ -149,12 +150,12 @@ def _outputs_of(stack: Any, duals: Gaussian, moments: ViewMoments | None) -> np.
     return (apply_by_pattern(slope, outputs.mT - mean, index) + mean).mT
 
 
-def _is_complete(stack: Any) -> bool:
+def _is_complete(stack: KernelRows) -> bool:
     return stack.present is None or bool(np.all(stack.present))
 
 
 def _absent_parts(
-    stack: Any,
+    stack: KernelRows,
     roots: list[np.ndarray] | None,
     square: np.ndarray,
     noise: np.ndarray,
@@ -179,7 +180,7 @@ def _absent_parts(
     return parts
 
 
-def _needed(stack: Any, moments: ViewMoments | None) -> ViewMoments:
+def _needed(stack: KernelRows, moments: ViewMoments | None) -> ViewMoments:
     if moments is None:
         n_incomplete = np.sum(~np.all(stack.present, axis=0))
         raise ValueError(
@@ -202,7 +203,7 @@ def _readout_part(intermediate: np.ndarray, readout: Gaussian) -> ScoreMoments:
 
 
 def _intermediate_parts(
-    stack: Any, roots: list[np.ndarray], weights_square: np.ndarray, noise: np.ndarray
+    stack: KernelRows, roots: list[np.ndarray], weights_square: np.ndarray, noise: np.ndarray
 ) -> np.ndarray:
     """``sum_mn E[e_m e_n] Cov[g_m, g_n]`` for every output and row, shape (n_outputs, n_rows).
 
@@ -232,7 +233,7 @@ class ScoreDraws(NamedTuple):
 
 
 def score_of_draws(
-    stack: Any, draws: PosteriorDraws, intermediate_precision: float | None = None
+    stack: KernelRows, draws: PosteriorDraws, intermediate_precision: float | None = None
 ) -> ScoreDraws:
     """Score new samples (the rows of `stack`) by every draw; 1/σ_g² is given in classification only."""
     flat = draws.flat()

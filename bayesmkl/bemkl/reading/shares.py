@@ -8,20 +8,17 @@ root of its mean variance over outputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesmkl.bemkl.models.moments import Gaussian
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = ["KernelShares", "kernel_shares", "share_draws", "share_of_each", "shares_of_draws"]
 
 N_DRAWS = 200
-BLOCK_SIZE = (
-    2**20
-)  # kernels and draws are taken in blocks, so that (n_kernels, n_rows, n_draws) stay near this size
 
 
 class KernelShares(NamedTuple):
@@ -31,12 +28,12 @@ class KernelShares(NamedTuple):
     std: np.ndarray
 
 
-def share_draws(stack: Any, dual: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def share_draws(stack: KernelStack, dual: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the shares of given parameters.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : KernelStack
         Training kernels.
     dual : array of shape (n_draws, n_train) or (n_outputs, n_draws, n_train)
     weights : array of shape (n_draws, n_kernels)
@@ -46,45 +43,21 @@ def share_draws(stack: Any, dual: np.ndarray, weights: np.ndarray) -> np.ndarray
     array of shape (n_draws, n_kernels)
         Every row sums to one (a row without any spread is uniform).
     """
-    variances = [_variances(stack, draws) for draws in (dual if dual.ndim == 3 else dual[None])]
+    variances = [stack.spread(draws.T).variance.T for draws in (dual if dual.ndim == 3 else dual[None])]
     spread = np.sqrt(np.mean(variances, axis=0)) * np.abs(weights)
     total = spread.sum(axis=1, keepdims=True)
     uniform = np.full_like(spread, 1.0 / spread.shape[1])
     return np.divide(spread, total, out=uniform, where=total > 0.0)
 
 
-def _variances(stack: Any, dual: np.ndarray) -> np.ndarray:
-    """Variance of ``k_mi' a`` over the samples that have what kernel m compares, (n_draws, n_kernels)."""
-    if hasattr(stack, "spread"):  # of all draws in one pass over the rows
-        return stack.spread(dual.T).variance.T
-    variances = np.empty((len(dual), stack.n_kernels))
-    for kernels, part in _parts(stack, few=max(1, BLOCK_SIZE // (stack.n_rows * len(dual)))):
-        all_present = part.present is None
-        present = np.ones((1, 1, 1)) if all_present else np.asarray(part.present, dtype=float)[..., None]
-        n_present = part.n_rows if all_present else present.sum(axis=1)
-        block = max(1, BLOCK_SIZE // (part.n_kernels * part.n_rows))
-        for draws in (slice(start, start + block) for start in range(0, len(dual), block)):
-            outputs = part.apply(dual[draws].T)  # zero where absent
-            outputs -= present * (outputs.sum(axis=1) / n_present)[:, None]
-            variances[draws, kernels] = (np.einsum("mij,mij->mj", outputs, outputs) / n_present).T
-    return variances
-
-
-def _parts(stack: Any, few: int) -> Iterator[tuple[slice, Any]]:
-    """Yield a few kernels at a time of stacks that have them in one array, other stacks as they are."""
-    if not hasattr(stack, "kernels"):
-        yield slice(None), stack
-        return
-    for some in (slice(first, first + few) for first in range(0, stack.n_kernels, few)):
-        yield some, type(stack)(stack.kernels[some], None if stack.present is None else stack.present[some])
-
-
-def kernel_shares(stack: Any, dual: Gaussian, readout: Gaussian, rng: np.random.Generator) -> KernelShares:
+def kernel_shares(
+    stack: KernelStack, dual: Gaussian, readout: Gaussian, rng: np.random.Generator
+) -> KernelShares:
     """Posterior mean and standard deviation of the shares, by Monte Carlo over q(a) q(e).
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : KernelStack
         Training kernels.
     dual, readout : Gaussian
         q(a), with a leading axis if there are several outputs, and q(b, e), all intercepts first.
@@ -95,14 +68,14 @@ def kernel_shares(stack: Any, dual: Gaussian, readout: Gaussian, rng: np.random.
     return _moments(share_draws(stack, draws, readout.draw(N_DRAWS, rng)[:, len(outputs) :]))
 
 
-def share_of_each(stack: Any, draws: PosteriorDraws) -> np.ndarray:
+def share_of_each(stack: KernelStack, draws: PosteriorDraws) -> np.ndarray:
     """Return the shares of draws with one leading axis, (n_draws, n_kernels)."""
     outputs = draws.outputs()
     dual = np.stack([own.dual for own in outputs]) if draws.has_outputs else draws.dual
     return share_draws(stack, dual, draws.kernel_weights)
 
 
-def shares_of_draws(stack: Any, draws: PosteriorDraws) -> KernelShares:
+def shares_of_draws(stack: KernelStack, draws: PosteriorDraws) -> KernelShares:
     """Posterior mean and standard deviation of the shares over draws with one leading axis."""
     return _moments(share_of_each(stack, draws))
 

@@ -23,6 +23,7 @@ from bayesmkl.kernels.quality.checks import (
     refuse_unusable,
 )
 from bayesmkl.kernels.quality.clip import fit_clipping
+from bayesmkl.kernels.stacks.base import KernelColumns
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -38,7 +39,7 @@ SUPPORT = 1e-8  # of the largest coefficient: samples above it count as support
 ROUNDING = 1e-15  # of the entries of a kernel
 
 
-def check_above_rounding(name: str, value: float, stack: Any) -> None:
+def check_above_rounding(name: str, value: float, stack: KernelColumns) -> None:
     """Refuse a regularization that rounding errors of the kernels exceed, so that it has no effect."""
     smallest = ROUNDING * float(np.max(np.mean(stack.diagonal(), axis=-1)))
     if value < smallest:
@@ -74,17 +75,18 @@ class CheckedKernels(BaseMKL):
         """Refuse or clip indefinite kernels: the problems below are convex without them only."""
         policy = self.indefinite
         names = list(self.kernel_names_)
-        refuse_unusable(stack.kernels, names, known_psd)
-        found = indefinite_kernels(stack.kernels, known_psd, SINGLE_PRECISION)
+        kernels = stack.columns(slice(None))
+        refuse_unusable(kernels, names, known_psd)
+        found = indefinite_kernels(kernels, known_psd, SINGLE_PRECISION)
         if found and policy == "raise":
             raise ValueError(
-                f"`X`: not positive semidefinite: {describe_indefinite(stack.kernels, names, found)}. Leave such "
+                f"`X`: not positive semidefinite: {describe_indefinite(kernels, names, found)}. Leave such "
                 'kernels out, or remove their negative eigenvalues with `indefinite="clip"`.'
             )
         lost = self._centering_errors(stack)
-        check_kernel_stack(stack.kernels, names, known_psd=known_psd, definiteness=False, lost=lost)
-        self.clipping_ = fit_clipping(stack.kernels, found) if found else None
-        return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
+        check_kernel_stack(kernels, names, known_psd=known_psd, definiteness=False, lost=lost)
+        self.clipping_ = fit_clipping(kernels, found) if found else None
+        return self._clipped(stack)
 
     def _centering_errors(self, stack: DenseStack) -> np.ndarray:
         """Bound the rounding errors that centering leaves in the kernels, that of the bank or of the method."""
@@ -139,14 +141,17 @@ class CheckedKernels(BaseMKL):
         warn_user(f"{type(self).__name__} {what}{above}. {remedy}", ConvergenceWarning)
 
     def _row_stack(self, X: Any) -> DenseStack:
-        stack = super()._row_stack(X)
-        return stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels))
+        return self._clipped(super()._row_stack(X))
 
     def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
         for stack in super()._blocks(X, kernels):
-            yield (
-                stack if self.clipping_ is None else DenseStack(self.clipping_.apply(stack.kernels, kernels))
-            )
+            yield self._clipped(stack, kernels)
+
+    def _clipped(self, stack: DenseStack, positions: Any = None) -> DenseStack:
+        """Clip kernels, those at `positions` of all, as the training kernels were."""
+        if self.clipping_ is None:
+            return stack
+        return DenseStack(self.clipping_.apply(stack.columns(slice(None)), positions))
 
     def _position(self, kernel: int | str) -> int:
         """Return the position of a kernel that is given by position or name."""

@@ -30,16 +30,13 @@ from bayesmkl.discriminative.localized.clustering import (
     sample_kmeans,
 )
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.svm.by_columns import KernelStack
-from bayesmkl.kernels.stacks.columns import BankColumns
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import SymmetricStack
 
 __all__ = ["CLMKLClassifier"]
 
 EXACT = 2000  # most samples that are clustered without landmarks
 LANDMARKS = 1000  # beyond
 LANDMARK_MEANS = {"span": landmark_kmeans, "sample": sample_kmeans}
-BLOCK = 64  # rows of all kernels that are copied at once while their mean is taken
 
 
 class CLMKLClassifier(SVMChoice, LocalizedClassifier):
@@ -382,22 +379,13 @@ class CLMKLClassifier(SVMChoice, LocalizedClassifier):
         return np.concatenate([rows.features for rows in self._row_parts(X)])
 
 
-def _mean_columns(kernels: KernelStack, index: np.ndarray) -> np.ndarray:
+def _mean_columns(kernels: SymmetricStack, index: np.ndarray) -> np.ndarray:
     """Return the columns of the mean kernel at the training samples `index`, (n_train, n_columns)."""
     share = np.full(kernels.n_kernels, 1.0 / kernels.n_kernels)
     mean = np.empty((len(index), kernels.n_train))
-    for part, rows in _rows_in_blocks(kernels, index):  # kernels are symmetric
+    for part, rows in kernels.blocks(index):  # kernels are symmetric
         mean[part] = rows.combine(share)
     return mean.T
-
-
-def _rows_in_blocks(kernels: KernelStack, index: np.ndarray) -> Iterator[tuple[slice, DenseStack]]:
-    if isinstance(kernels, BankColumns):
-        yield from kernels.blocks(index)
-        return
-    for first in range(0, len(index), BLOCK):
-        part = slice(first, min(first + BLOCK, len(index)))
-        yield part, kernels.rows(index[part])
 
 
 def _warn_of_empty_clusters(distances: np.ndarray) -> None:

@@ -176,17 +176,18 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
     def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
         stack, y = super()._fit_stack(X, y, **check_y)
         if self.combination == "product":
-            self._refuse_entries(stack, stack.kernels <= 0.0, "positive")
+            self._refuse_entries(stack, [kernel <= 0.0 for kernel in stack.each()], "positive")
         return stack, y
 
-    def _refuse_entries(self, stack: DenseStack, refused: np.ndarray, wanted: str) -> None:
-        found = np.flatnonzero(refused.any(axis=(1, 2)))
+    def _refuse_entries(self, stack: DenseStack, refused: list[np.ndarray], wanted: str) -> None:
+        found = np.flatnonzero([entries.any() for entries in refused])
         if found.size:
             m = found[0]
+            (kernel,) = stack.each([m])
             more = f", and {found.size - 1} more kernels" if found.size > 1 else ""
             raise ValueError(
                 f'`combination="product"` needs kernels with {wanted} entries: kernel {self.kernel_names_[m]!r} has '
-                f"{np.count_nonzero(refused[m])} others, down to {stack.kernels[m].min():.3g}{more}. Use Gaussian or "
+                f"{np.count_nonzero(refused[m])} others, down to {kernel.min():.3g}{more}. Use Gaussian or "
                 'Laplacian kernels, wider ones if they underflow to zero, or `combination="sum"`.'
             )
 
@@ -196,7 +197,7 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
     def _combine(self, stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
         if self.combination == "sum":
             return super()._combine(stack, kernel_weights)
-        self._refuse_entries(stack, stack.kernels < 0.0, "nonnegative")
+        self._refuse_entries(stack, [kernel < 0.0 for kernel in stack.each()], "nonnegative")
         return combine_product(stack, kernel_weights)
 
     def gates(self, X: Any = None) -> np.ndarray:

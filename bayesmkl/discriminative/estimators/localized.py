@@ -23,7 +23,6 @@ from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
 from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
-from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import check_samples
 
 __all__ = [
@@ -45,7 +44,7 @@ class Rows(NamedTuple):
     Parameters
     ----------
     kernels : Any
-        Their kernels against the training samples: a DenseStack, or what the estimator's `_row_parts` gives.
+        Their kernels against the training samples: a KernelRows, or what the estimator's `_row_parts` gives.
     features : ndarray of shape (n_rows, n_gate_features) or None
         What gates are functions of.
     """
@@ -363,7 +362,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         return found.pop()
 
     def _training_rows(self, kernels: Any, features: Any, part: slice) -> Rows:
-        return Rows(DenseStack(kernels.kernels[:, part]), features)
+        return Rows(kernels.rows(part), features)
 
     def _decide(self, X: Any, gate_features: Any = None) -> np.ndarray:
         scores = self._scores_local(X, gate_features)

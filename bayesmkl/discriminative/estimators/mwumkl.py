@@ -14,7 +14,6 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.columns import BankColumns
 
 __all__ = ["MWUMKLClassifier"]
 
@@ -178,13 +177,16 @@ class MWUMKLClassifier(DiscriminativeClassifier):
 
     def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
         """With a bank, return columns that are evaluated on demand."""
-        if self._is_precomputed() or self.indefinite == "clip":
+        if self._holds_kernels():
             return super()._fit_stack(X, y, **check_y)
         return self._fit_columns(X, y, float(self.cache_mb), **check_y)
 
+    def _holds_kernels(self) -> bool:
+        return self._is_precomputed() or self.indefinite == "clip"
+
     def _fit_tasks(self, stack: Any, targets: np.ndarray, start: Any = None) -> None:
         super()._fit_tasks(stack, targets, start)
-        if isinstance(stack, BankColumns):
+        if not self._holds_kernels():
             self.n_columns_ = stack.n_evaluated
 
     def _learn(self, stack: Any, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:

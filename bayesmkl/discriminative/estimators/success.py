@@ -167,7 +167,7 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
         native = native_of(getattr(self, "kernel_bank_", None))
         if native is None:
             for rows in super()._row_parts(X, gate_features):
-                yield Rows(list(rows.kernels.kernels), rows.features)
+                yield Rows(list(rows.kernels.each()), rows.features)
             return
         X = self._validate_rows(X)
         features = self._gate_features(X, gate_features, len(X), fitting=False)

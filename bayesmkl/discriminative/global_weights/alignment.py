@@ -27,7 +27,7 @@ from bayesmkl.discriminative.global_weights.two_stage import Selection, shares, 
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.alignment import frobenius_gram, frobenius_norms, target_products
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = [
     "CENTERED",
@@ -89,7 +89,7 @@ def kernel_variance(kernel: np.ndarray) -> float:
 
 
 def fit_alignment(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: InnerProblem,
     options: AlignmentOptions,
@@ -99,7 +99,7 @@ def fit_alignment(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem
@@ -112,7 +112,7 @@ def fit_alignment(
 
 
 def select_by_alignment(
-    stack: DenseStack, targets: np.ndarray, method: str, gram: np.ndarray | None = None
+    stack: StoredStack, targets: np.ndarray, method: str, gram: np.ndarray | None = None
 ) -> Selection:
     """Return the kernel weights of one of the four methods."""
     center = method in CENTERED

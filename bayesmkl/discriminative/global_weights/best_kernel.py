@@ -19,19 +19,19 @@ from bayesmkl.discriminative.global_weights.two_stage import (
 )
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["cross_validate_kernel", "fit_best_kernel"]
 
 
 def fit_best_kernel(
-    stack: DenseStack, targets: np.ndarray, inner: InnerProblem, folds: Folds, tol: float
+    stack: StoredStack, targets: np.ndarray, inner: InnerProblem, folds: Folds, tol: float
 ) -> tuple[MKLResult, np.ndarray]:
     """Train on the kernel of highest accuracy in cross-validation.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
         Labels -1 and +1; one row per class where there are several.
@@ -49,7 +49,7 @@ def fit_best_kernel(
         Mean over folds.
     """
     accuracies = np.array(
-        [cross_validate_kernel(kernel, targets, inner, folds, tol) for kernel in stack.kernels]
+        [cross_validate_kernel(kernel, targets, inner, folds, tol) for kernel in stack.each()]
     )
     weights = np.zeros(stack.n_kernels)
     weights[np.argmax(accuracies)] = 1.0

@@ -29,7 +29,7 @@ from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl.discriminative.global_weights.two_stage import Selection, shares, train_selected
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["KOMD", "EasyMKLOptions", "Game", "fit_easymkl", "play"]
 
@@ -75,7 +75,7 @@ class Game(NamedTuple):
 
 
 def fit_easymkl(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: InnerProblem,
     options: EasyMKLOptions,
@@ -85,7 +85,7 @@ def fit_easymkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
         Labels -1 and +1.

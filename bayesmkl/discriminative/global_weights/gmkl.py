@@ -37,6 +37,7 @@ from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, result_of
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, descend_spectrally, signed_duals
 from bayesmkl.discriminative.svm.moving import MovingCombination
+from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
@@ -81,7 +82,7 @@ class GMKLOptions(NamedTuple):
 
 
 def fit_gmkl(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: InnerProblem,
     options: GMKLOptions = GMKLOptions(),  # noqa: B008
@@ -92,7 +93,7 @@ def fit_gmkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels; for a product, all entries positive.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem
@@ -211,12 +212,12 @@ def _stationarity_on_simplex(fit: WeightedFit, _: float, gradient: np.ndarray) -
 # ---------------------------------------------------------------------------------------------------- products
 
 
-def combine_product(stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
+def combine_product(stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
     """Return the product of powers of the kernels, entry by entry.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Of entries at least zero.
     kernel_weights : ndarray of shape (n_kernels,)
 
@@ -233,16 +234,16 @@ def combine_product(stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray
     """
     active = np.flatnonzero(kernel_weights)
     with np.errstate(divide="ignore"):  # of zero: where the Gaussian kernel of a new sample underflows
-        logarithms = DenseStack(np.log(stack.select(active).kernels))
+        logarithms = DenseStack(np.log(stack.select(active).columns(slice(None))))
     return np.exp(logarithms.combine(kernel_weights[active]))
 
 
 class _ProductEvaluator(Evaluator):
     """Machines on products: the logarithms of the kernels add up."""
 
-    def __init__(self, stack: DenseStack, *rest: Any) -> None:
+    def __init__(self, stack: StoredStack, *rest: Any) -> None:
         super().__init__(stack, *rest)
-        self._logarithms = DenseStack(np.log(stack.kernels))
+        self._logarithms = DenseStack(np.log(stack.columns(slice(None))))
         self._combination = MovingCombination(self._logarithms)
 
     def _kernel(self, kernel_weights: np.ndarray) -> np.ndarray:

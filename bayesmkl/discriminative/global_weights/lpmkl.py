@@ -26,7 +26,7 @@ from bayesmkl._numerics.simplex import lp_norm
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, lp_weights, outer_gap, result_of
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, alternate
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["LpMKLOptions", "fit_lpmkl"]
 
@@ -53,7 +53,7 @@ class LpMKLOptions(NamedTuple):
 
 
 def fit_lpmkl(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: InnerProblem,
     options: LpMKLOptions = LpMKLOptions(),  # noqa: B008
@@ -64,7 +64,7 @@ def fit_lpmkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem

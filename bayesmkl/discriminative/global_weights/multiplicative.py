@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.global_weights.mwumkl import KernelColumns, MWUOptions, fit_mwumkl
+from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.inner import InnerSolution
+from bayesmkl.kernels.stacks.base import KernelColumns
 from bayesmkl.kernels.stacks.columns import ColumnCache
 
 __all__ = ["MultiplicativeWeights"]

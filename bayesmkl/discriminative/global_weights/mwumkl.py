@@ -43,29 +43,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.kernels.stacks.base import KernelColumns
 
-__all__ = ["KernelColumns", "MWUOptions", "fit_mwumkl"]
+__all__ = ["MWUOptions", "fit_mwumkl"]
 
 ROUNDING = 1e-9  # by which a lower bound may exceed an upper one
 REPORT_EVERY = 100  # steps
-
-
-class KernelColumns(Protocol):
-    """What is needed of the training kernels: `DenseStack` has it, and so has `BankColumns`."""
-
-    def columns(self, index: Any) -> Any:
-        """Return the columns of all kernels at training points, (n_kernels, n_samples, n_columns)."""
-        ...
-
-    def diagonal(self) -> Any:
-        """Return the diagonals of all kernels, (n_kernels, n_samples)."""
-        ...
 
 
 class MWUOptions(NamedTuple):
@@ -138,7 +127,7 @@ def fit_mwumkl(
 
     Parameters
     ----------
-    stack : DenseStack or BankColumns
+    stack : KernelColumns
         Training kernels, of which `columns` and `diagonal` are used.
     targets : ndarray of shape (n_tasks, n_samples)
         Labels -1 and +1.

@@ -39,6 +39,7 @@ from bayesmkl.discriminative.global_weights.two_stage import (
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.alignment import entrywise_bounds, frobenius_gram, frobenius_norms, optimal_entries
+from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
@@ -76,7 +77,7 @@ class OBMKLOptions(NamedTuple):
 
 
 def fit_obmkl(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: InnerProblem,
     options: OBMKLOptions,
@@ -87,7 +88,7 @@ def fit_obmkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
         Labels -1 and +1; one row per class where there are several.
@@ -113,20 +114,20 @@ class Problem(NamedTuple):
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem
     optimal : ndarray of shape (n_samples, n_samples)
         The empirical optimal kernel.
     """
 
-    stack: DenseStack
+    stack: StoredStack
     targets: np.ndarray
     inner: InnerProblem
     optimal: np.ndarray
 
 
-def optimal_kernel(stack: DenseStack, targets: np.ndarray) -> np.ndarray:
+def optimal_kernel(stack: StoredStack, targets: np.ndarray) -> np.ndarray:
     """Return the empirical optimal kernel (8) of one task, or of one-versus-rest tasks by equality of classes."""
     codes = targets[0] if len(targets) == 1 else targets.argmax(axis=0)
     return optimal_entries(*entrywise_bounds(stack), codes[:, None] == codes)

@@ -27,7 +27,7 @@ from bayesmkl.discriminative.global_weights.cuts import lowest_point
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, outer_gap, result_of
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, descend_spectrally
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["SOLVERS", "SimpleMKLOptions", "fit_simplemkl", "reduced_gradient"]
 
@@ -58,7 +58,7 @@ class SimpleMKLOptions(NamedTuple):
 
 
 def fit_simplemkl(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: InnerProblem,
     options: SimpleMKLOptions = SimpleMKLOptions(),  # noqa: B008
@@ -69,7 +69,7 @@ def fit_simplemkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem

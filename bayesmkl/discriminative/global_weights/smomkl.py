@@ -25,7 +25,7 @@ from bayesmkl._numerics.simplex import lp_norm
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, dual_norm, lp_weights, result_of
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep, alternate
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["SMOMKLOptions", "fit_smomkl"]
 
@@ -55,7 +55,7 @@ class SMOMKLOptions(NamedTuple):
 
 
 def fit_smomkl(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: InnerProblem,
     options: SMOMKLOptions = SMOMKLOptions(),  # noqa: B008
@@ -66,7 +66,7 @@ def fit_smomkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem

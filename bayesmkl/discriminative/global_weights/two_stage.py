@@ -10,7 +10,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["Folds", "Selection", "fold_accuracy", "fold_scores", "shares", "solve_tasks", "train_selected"]
 
@@ -40,7 +40,7 @@ class Selection(NamedTuple):
 
 
 def train_selected(
-    stack: DenseStack, targets: np.ndarray, inner: InnerProblem, tol: float, selection: Selection
+    stack: StoredStack, targets: np.ndarray, inner: InnerProblem, tol: float, selection: Selection
 ) -> MKLResult:
     """Train the machine of every task with the selected kernel weights.
 

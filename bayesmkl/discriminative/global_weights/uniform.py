@@ -13,17 +13,17 @@ import numpy as np
 from bayesmkl.discriminative.global_weights.two_stage import Selection, train_selected
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["fit_uniform"]
 
 
-def fit_uniform(stack: DenseStack, targets: np.ndarray, inner: InnerProblem, tol: float) -> MKLResult:
+def fit_uniform(stack: StoredStack, targets: np.ndarray, inner: InnerProblem, tol: float) -> MKLResult:
     """Train one machine per task on the mean of the kernels.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem

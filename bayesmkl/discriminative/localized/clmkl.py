@@ -33,7 +33,6 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, dual_norm, lp_weights, result_of
 from bayesmkl.discriminative.svm.by_columns import GatedColumns, takes_columns
-from bayesmkl.kernels.stacks.columns import BankColumns
 
 __all__ = [
     "CLMKLOptions",
@@ -78,9 +77,9 @@ class ClusteredStack(NamedTuple):
 
     Parameters
     ----------
-    stack : DenseStack or BankColumns
-        :math:`K_m`, of shape (n_kernels, n_rows, n_train); columns of a bank for machines that are trained from
-        columns, which take no `combine`.
+    stack : StoredStack, KernelRows or SymmetricStack
+        :math:`K_m`, of shape (n_kernels, n_rows, n_train): to learn from, to predict, or for machines that are
+        trained from columns, which take no `combine`.
     row_memberships : ndarray of shape (n_clusters, n_rows)
     train_memberships : ndarray of shape (n_clusters, n_train)
         The same array for training kernels.
@@ -116,11 +115,7 @@ class ClusteredStack(NamedTuple):
     def quadratic(self, vector: np.ndarray) -> np.ndarray:
         """Return :math:`S_{rm}`, (n_clusters, n_kernels), for a vector of shape (n_train,)."""
         vectors = vector * self.train_memberships
-        if isinstance(self.stack, BankColumns):  # every row is evaluated once
-            parts = self.stack.quadratic(vectors.T).T
-        else:
-            parts = np.stack([self.stack.quadratic(one) for one in vectors])
-        return np.maximum(parts, 0.0)  # rounding
+        return np.maximum(self.stack.quadratics(vectors), 0.0)  # rounding
 
     def kernel_for(self, inner: InnerProblem, kernel_weights: np.ndarray) -> Any:
         r"""Return the training kernel :math:`K(\beta)` in the form that `inner` takes."""

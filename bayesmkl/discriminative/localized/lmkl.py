@@ -40,12 +40,10 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.gating import Gating
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.localized.descent import SOLVERS, Descent, descend
-from bayesmkl.discriminative.svm.by_columns import KernelStack, localized_kernel, takes_columns
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.discriminative.svm.by_columns import localized_kernel, takes_columns
+from bayesmkl.kernels.stacks.base import Kernels, SymmetricStack
 
 __all__ = ["SOLVERS", "GatedFit", "LMKLOptions", "LMKLResult", "fit_lmkl", "gate_slopes", "predict_lmkl"]
-
-COPY_COST = 6  # copying the rows of the support vectors pays below this fraction of all rows
 
 
 class LMKLOptions(NamedTuple):
@@ -123,7 +121,7 @@ class GatedFit(NamedTuple):
 
 
 def fit_lmkl(
-    stack: KernelStack,
+    stack: SymmetricStack,
     target: np.ndarray,
     gate_features: np.ndarray,
     inner: InnerProblem,
@@ -137,7 +135,7 @@ def fit_lmkl(
 
     Parameters
     ----------
-    stack : DenseStack or BankColumns
+    stack : SymmetricStack
         Training kernels; columns of a bank only for an `inner` that is solved from columns.
     target : ndarray of shape (n_train,)
         Labels -1 and +1, or a real target where `inner` takes one.
@@ -158,6 +156,7 @@ def fit_lmkl(
     >>> import numpy as np
     >>> from bayesmkl.discriminative.svm.libsvm import Hinge
     >>> from bayesmkl.discriminative.localized.gatings import SoftmaxGating
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> rng = np.random.default_rng(0)
     >>> a, b, side = rng.normal(size=(3, 80))
     >>> target = np.where(np.where(side > 0, a, b) > 0, 1.0, -1.0)
@@ -194,13 +193,13 @@ def fit_lmkl(
     )
 
 
-def predict_lmkl(result: LMKLResult, stack: DenseStack, gate_features: np.ndarray) -> np.ndarray:
+def predict_lmkl(result: LMKLResult, stack: Kernels, gate_features: np.ndarray) -> np.ndarray:
     r"""Return the scores :math:`\sum_m \eta_m(x) \sum_i v_i \eta_m(x_i) K_m(x_i, x) + b`.
 
     Parameters
     ----------
     result : LMKLResult
-    stack : DenseStack
+    stack : Kernels
         Kernels between rows and training samples.
     gate_features : ndarray of shape (n_rows, n_features)
 
@@ -213,22 +212,20 @@ def predict_lmkl(result: LMKLResult, stack: DenseStack, gate_features: np.ndarra
     return (gates * products).sum(axis=0) + result.intercept
 
 
-def gate_slopes(stack: KernelStack, gates: np.ndarray, signed_dual: np.ndarray) -> np.ndarray:
+def gate_slopes(stack: SymmetricStack, gates: np.ndarray, signed_dual: np.ndarray) -> np.ndarray:
     r"""Return :math:`\partial J / \partial \eta_m(x_i) = -v_i [K_m (v \circ \eta_m)]_i`, shape (n_kernels, n_train).
 
     Parameters
     ----------
-    stack : DenseStack or BankColumns
+    stack : SymmetricStack
         Symmetric kernels.
     gates : ndarray of shape (n_kernels, n_train)
     signed_dual : ndarray of shape (n_train,)
     """
     gated = (gates * signed_dual)[..., None]
     support = np.flatnonzero(signed_dual)
-    if isinstance(stack, DenseStack) and len(support) * COPY_COST > len(signed_dual):
-        return -signed_dual * stack.apply(gated)
     slopes = np.zeros_like(gates)
-    slopes[:, support] = -signed_dual[support] * stack.rows(support).apply(gated)
+    slopes[:, support] = -signed_dual[support] * stack.apply_rows(support, gated)
     return slopes
 
 
@@ -237,7 +234,7 @@ class _Evaluator:
 
     def __init__(
         self,
-        stack: KernelStack,
+        stack: SymmetricStack,
         target: np.ndarray,
         gate_features: np.ndarray,
         inner: InnerProblem,

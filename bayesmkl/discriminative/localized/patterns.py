@@ -18,7 +18,7 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.validation import check_choice
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = [
     "RULES",
@@ -118,13 +118,13 @@ def update_margins(switches: np.ndarray, norms: np.ndarray) -> np.ndarray:
 
 
 def infer_switches(
-    stack: DenseStack, result: SAMKLResult, rule: str = "surest", normalize: bool = False
+    stack: StoredStack, result: SAMKLResult, rule: str = "surest", normalize: bool = False
 ) -> Inference:
     r"""Score new samples with the training pattern that suits them best.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Kernels of n_rows new samples with the training samples.
     result : SAMKLResult
     rule : {"surest", "one-versus-rest"}
@@ -147,6 +147,7 @@ def infer_switches(
     --------
     >>> import numpy as np
     >>> from bayesmkl.discriminative.localized.samkl import SAMKLOptions, fit_samkl
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> target = np.array([1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0])
     >>> told = target * [[1, 1, 1, 1, -0.4, -0.4, -0.4, -0.4], [-0.4, -0.4, -0.4, -0.4, 1, 1, 1, 1]]
     >>> stack = DenseStack(told[:, :, None] * told[:, None, :])

@@ -37,7 +37,7 @@ from bayesmkl._utils.validation import check_integer, check_number, check_scale
 from bayesmkl.discriminative.localized.patterns import SAMKLResult, update_margins
 from bayesmkl.discriminative.localized.switched_weights import WeightsOptions, WeightsStep, solve_weights
 from bayesmkl.discriminative.localized.switches import choose_switches
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = [
     "SAMKLOptions",
@@ -80,7 +80,7 @@ class SAMKLOptions(NamedTuple):
 
 
 def fit_samkl(
-    stack: DenseStack,
+    stack: StoredStack,
     target: np.ndarray,
     options: SAMKLOptions = SAMKLOptions(),  # noqa: B008
     start: np.ndarray | None = None,
@@ -90,7 +90,7 @@ def fit_samkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     target : ndarray of shape (n_samples,)
         Labels -1 and +1.
@@ -109,6 +109,7 @@ def fit_samkl(
     Each of two kernels knows the labels of one half of the samples and gets the others wrong.
 
     >>> import numpy as np
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> target = np.array([1.0, 1.0, -1.0, -1.0, 1.0, 1.0, -1.0, -1.0])
     >>> told = target * [[1, 1, 1, 1, -0.4, -0.4, -0.4, -0.4], [-0.4, -0.4, -0.4, -0.4, 1, 1, 1, 1]]
     >>> stack = DenseStack(told[:, :, None] * told[:, None, :])
@@ -156,7 +157,7 @@ def fit_samkl(
     )
 
 
-def _initial_switches(stack: DenseStack, options: SAMKLOptions) -> np.ndarray:
+def _initial_switches(stack: StoredStack, options: SAMKLOptions) -> np.ndarray:
     if options.initial_switches is None:
         return np.ones(stack.n_kernels, dtype=bool)
     return np.asarray(options.initial_switches, dtype=bool)
@@ -227,12 +228,12 @@ def _hold_one(
     return contributions, required + bonus
 
 
-def initial_support(stack: DenseStack, target: np.ndarray, options: SAMKLOptions) -> np.ndarray:
+def initial_support(stack: StoredStack, target: np.ndarray, options: SAMKLOptions) -> np.ndarray:
     """Return which kernels get a weight before any is switched: initial switches for a sparser model.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     target : ndarray of shape (n_samples,)
     options : SAMKLOptions
@@ -244,6 +245,7 @@ def initial_support(stack: DenseStack, target: np.ndarray, options: SAMKLOptions
     Examples
     --------
     >>> import numpy as np
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> target = np.array([1.0, 1.0, -1.0, -1.0])
     >>> stack = DenseStack(np.stack([np.outer(target, target), np.eye(4)]))
     >>> initial_support(stack, target, SAMKLOptions())

@@ -22,7 +22,7 @@ from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.svm.libsvm import solve_svm
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["WeightsOptions", "WeightsStep", "solve_weights"]
 
@@ -92,7 +92,7 @@ class WeightsStep(NamedTuple):
 class _Switched(NamedTuple):
     """The problem of eq. 13."""
 
-    stack: DenseStack
+    stack: StoredStack
     target: np.ndarray
     switches: np.ndarray
     margins: np.ndarray
@@ -115,7 +115,7 @@ class _Switched(NamedTuple):
 
 
 def solve_weights(
-    stack: DenseStack,
+    stack: StoredStack,
     target: np.ndarray,
     switches: np.ndarray,
     margins: np.ndarray,
@@ -131,7 +131,7 @@ def solve_weights(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     target : ndarray of shape (n_samples,)
         Labels -1 and +1.

@@ -212,7 +212,7 @@ def _machine_scores(seen: Classifier, grid: Any) -> np.ndarray | None:
     if not intercepts.ndim:
         return None
     blocks = seen.estimator._row_blocks(seen.transform(grid), np.arange(len(dual)))
-    scores = [np.einsum("mij,mj->mi", stack.kernels, dual) for stack in blocks]
+    scores = [stack.apply(dual[..., None]) for stack in blocks]
     return np.concatenate(scores, axis=1) + intercepts[:, None]
 
 

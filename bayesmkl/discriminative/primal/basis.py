@@ -30,6 +30,7 @@ from bayesmkl.discriminative.outer import MKLResult, dual_norm, projection_for
 from bayesmkl.discriminative.primal.losses import exact_step, intercept_shift
 from bayesmkl.discriminative.primal.records import Machine, OnStep, PrimalMKLOptions
 from bayesmkl.discriminative.primal.steps import PrimalProblem
+from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BasisMKLResult", "BasisMachine", "fit_basis_mkl", "grow", "solve_in_features"]
@@ -81,7 +82,7 @@ class _Reduced(NamedTuple):
 
 
 def fit_basis_mkl(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: Machine,
     options: PrimalMKLOptions,
@@ -93,7 +94,7 @@ def fit_basis_mkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : SquaredHinge, Squared, Huber or OneClass
@@ -236,7 +237,7 @@ def _empty(problem: PrimalProblem) -> BasisMachine:
 
 
 def _search_weights(
-    stack: DenseStack,
+    stack: StoredStack,
     problems: list[PrimalProblem],
     machines: tuple[BasisMachine, ...],
     weights: np.ndarray,
@@ -281,7 +282,7 @@ def _at_weights(columns: np.ndarray, machine: BasisMachine) -> BasisMachine:
     return machine._replace(lower=lower, features=features, coef=lower.T @ machine.beta)
 
 
-def _weight_gradient(problem: PrimalProblem, columns: DenseStack, machine: BasisMachine) -> np.ndarray:
+def _weight_gradient(problem: PrimalProblem, columns: StoredStack, machine: BasisMachine) -> np.ndarray:
     r"""Return :math:`\tfrac12\lambda\, \beta^\top K_{m,JJ} \beta + \ell'^\top K_{m,\cdot J}\beta` of every kernel."""
     scores = columns.apply(machine.beta)  # of every kernel alone
     penalty = scores[:, machine.basis] @ machine.beta

@@ -38,7 +38,8 @@ from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import MKLResult, dual_norm, fit_at, projection_for
 from bayesmkl.discriminative.primal.solve import SquaredHinge
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack, in_c_order
 
 __all__ = ["Graph", "LapMKLOptions", "deform", "fit_lapmkl", "share"]
 
@@ -165,7 +166,7 @@ def first_order_gap(kernel_weights: np.ndarray, gradient: np.ndarray, p_norm: fl
 class Deformed(NamedTuple):
     """Eq. (16) as supervised learning on the labeled part of the deformed kernels."""
 
-    stack: DenseStack  # K~_m at labeled rows and columns, (n_kernels, n_labeled, n_labeled)
+    stack: StoredStack  # K~_m at labeled rows and columns, (n_kernels, n_labeled, n_labeled)
     propagators: np.ndarray  # labeled columns of (I + rho L K_m)^-1, (n_kernels, n_samples, n_labeled)
     gamma_ambient: float
 
@@ -191,12 +192,12 @@ class Deformed(NamedTuple):
         return np.stack([self.propagators @ solution.signed_dual for solution in at.solutions])
 
 
-def deform(stack: DenseStack, graph: Graph) -> Deformed:
+def deform(stack: StoredStack, graph: Graph) -> Deformed:
     """Deform all kernels by the graph, one LU factorization each.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Kernels among all samples, (n_kernels, n_samples, n_samples).
     graph : Graph
     """
@@ -204,7 +205,7 @@ def deform(stack: DenseStack, graph: Graph) -> Deformed:
     selected = np.eye(stack.n_train)[:, graph.labeled]
     propagators = np.empty((stack.n_kernels, *selected.shape))
     deformed = np.empty((stack.n_kernels, len(graph.labeled), len(graph.labeled)))
-    for m, kernel in enumerate(stack.kernels):
+    for m, kernel in enumerate(stack.each()):
         system = ratio * (graph.laplacian @ kernel)
         system.flat[:: stack.n_train + 1] += 1.0
         propagators[m] = scipy.linalg.lu_solve(scipy.linalg.lu_factor(system, overwrite_a=True), selected)
@@ -219,8 +220,8 @@ def deform(stack: DenseStack, graph: Graph) -> Deformed:
 class Shared(NamedTuple):
     """Eq. (18) as supervised learning with one kernel that depends on the weights."""
 
-    rows: DenseStack  # K_m at labeled rows, (n_kernels, n_labeled, n_samples)
-    regularizers: DenseStack  # G_m = gamma_A K_m + gamma_I K_m L K_m, (n_kernels, n_samples, n_samples)
+    rows: StoredStack  # K_m at labeled rows, (n_kernels, n_labeled, n_samples)
+    regularizers: StoredStack  # G_m = gamma_A K_m + gamma_I K_m L K_m, (n_kernels, n_samples, n_samples)
 
     @property
     def n_kernels(self) -> int:
@@ -255,23 +256,21 @@ class Shared(NamedTuple):
         return 0.5 * (effective + effective.T), expansion
 
 
-def share(stack: DenseStack, graph: Graph) -> Shared:
+def share(stack: StoredStack, graph: Graph) -> Shared:
     """Form the regularizers of (18), once.
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Kernels among all samples, (n_kernels, n_samples, n_samples).
     graph : Graph
     """
-    regularizers = np.empty_like(stack.kernels)
-    for m, kernel in enumerate(stack.kernels):
+    regularizers = np.empty((stack.n_kernels, stack.n_train, stack.n_train))
+    for m, kernel in enumerate(stack.each()):
         smoothness = kernel @ (graph.laplacian @ kernel)
         regularizers[m] = graph.gamma_ambient * kernel
         regularizers[m] += 0.5 * graph.gamma_intrinsic * (smoothness + smoothness.T)
-    return Shared(
-        DenseStack(np.ascontiguousarray(stack.rows(graph.labeled).kernels)), DenseStack(regularizers)
-    )
+    return Shared(in_c_order(stack.rows(graph.labeled)), DenseStack(regularizers))
 
 
 def _factor(regularizer: np.ndarray) -> tuple[np.ndarray, bool]:

@@ -39,7 +39,7 @@ from bayesmkl.discriminative.primal.steps import (
     objective,
     state_at,
 )
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["WEIGHT_SCHEMES", "fit_primalmkl"]
 
@@ -52,7 +52,7 @@ CHI_1 = 1e-5  # Algorithm 4 stops when no weight changes by more than this
 
 
 def fit_primalmkl(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: Machine,
     options: PrimalMKLOptions,
@@ -63,7 +63,7 @@ def fit_primalmkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : SquaredHinge, Squared, Huber or OneClass
@@ -82,6 +82,7 @@ def fit_primalmkl(
     --------
     >>> import numpy as np
     >>> from bayesmkl.discriminative.primal.solve import SquaredHinge
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> x = np.linspace(-1.0, 1.0, 20)
     >>> stack = DenseStack(np.stack([np.outer(x, x), np.outer(x**2, x**2)]))
     >>> found = fit_primalmkl(stack, np.sign(x)[None], SquaredHinge(0.1), PrimalMKLOptions())
@@ -98,7 +99,7 @@ def fit_primalmkl(
 
 
 def _by_spg(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: Machine,
     options: PrimalMKLOptions,
@@ -138,7 +139,7 @@ def _by_spg(
 
 
 def _by_closed_form(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: Machine,
     options: PrimalMKLOptions,
@@ -161,7 +162,7 @@ def _by_closed_form(
 
 
 def _by_algorithm_1(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: Machine,
     options: PrimalMKLOptions,
@@ -203,7 +204,7 @@ def _by_algorithm_1(
 
 
 def _certify(
-    stack: DenseStack,
+    stack: StoredStack,
     kernel: np.ndarray,
     problems: list[PrimalProblem],
     states: list[PrimalState],

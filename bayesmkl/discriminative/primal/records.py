@@ -11,7 +11,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, dual_norm, gather, result_of
 from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = [
     "Machine",
@@ -60,7 +60,7 @@ class PrimalMKLResult(NamedTuple):
 
 
 def solve_all(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: Machine,
     weights: np.ndarray,

@@ -18,12 +18,9 @@ import numpy as np
 from bayesmkl.discriminative.gating import combine_components
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.svm.machines import Machine, OneKernel, constant_machine, one_class
-from bayesmkl.kernels.stacks.columns import BankColumns
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import KernelColumns, SymmetricStack
 
-__all__ = ["ByColumns", "GatedColumns", "KernelStack", "localized_kernel", "takes_columns"]
-
-KernelStack = DenseStack | BankColumns
+__all__ = ["ByColumns", "GatedColumns", "localized_kernel", "takes_columns"]
 
 
 def takes_columns(inner: InnerProblem) -> bool:
@@ -36,7 +33,7 @@ def localized_kernel(stack: Any, components: np.ndarray, inner: InnerProblem) ->
 
     Parameters
     ----------
-    stack : DenseStack or BankColumns
+    stack : StoredStack, or SymmetricStack
         The latter for problems that take columns only.
     components : ndarray of shape (n_components, n_kernels, n_train)
     inner : InnerProblem
@@ -51,7 +48,7 @@ class GatedColumns(NamedTuple):
 
     Parameters
     ----------
-    stack : DenseStack or BankColumns
+    stack : SymmetricStack
         Training kernels.
     components : ndarray of shape (n_components, n_kernels, n_train)
         :math:`g_{rm}`, with :math:`\Gamma_m(x, z) = \sum_r g_{rm}(x)\, g_{rm}(z)`.
@@ -59,13 +56,14 @@ class GatedColumns(NamedTuple):
     Examples
     --------
     >>> import numpy as np
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
     >>> stack = DenseStack(np.stack([np.eye(2), np.ones((2, 2))]))
     >>> gated = GatedColumns(stack, np.array([[[1.0, 1.0], [2.0, 0.5]]]))
     >>> gated.columns([1]).tolist(), gated.diagonal().tolist()
     ([[[1.0], [1.25]]], [[5.0, 1.25]])
     """
 
-    stack: KernelStack
+    stack: SymmetricStack
     components: np.ndarray
 
     def columns(self, index: Any) -> np.ndarray:
@@ -154,3 +152,7 @@ class _SubsetColumns:
 
     def diagonal(self) -> np.ndarray:
         return self._kernel.diagonal()[self._index][None]
+
+
+# checked by mypy
+_CONTRACTS: tuple[type[KernelColumns], ...] = (GatedColumns, _SubsetColumns)

@@ -23,7 +23,7 @@ from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import WeightedFit
 from bayesmkl.discriminative.svm.moving import MovingCombination, ShrinkingQuadratics
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["Evaluator", "Goal", "OnStep", "alternate", "descend_spectrally", "signed_duals"]
 
@@ -64,7 +64,7 @@ class Evaluator:
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem
@@ -76,7 +76,7 @@ class Evaluator:
         Inner problems that were solved.
     """
 
-    def __init__(self, stack: DenseStack, targets: np.ndarray, inner: InnerProblem, goal: Goal) -> None:
+    def __init__(self, stack: StoredStack, targets: np.ndarray, inner: InnerProblem, goal: Goal) -> None:
         self.goal, self.n_solves = goal, 0
         self._targets, self._inner = targets, inner
         self._combination, self._quadratics = MovingCombination(stack), ShrinkingQuadratics(stack)

@@ -17,7 +17,7 @@ import numpy as np
 
 from bayesmkl.discriminative.gating import gating_matrix
 from bayesmkl.discriminative.svm.libsvm import solve_svm, solve_svr
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import KernelColumns, StoredStack
 
 __all__ = [
     "GatedKernel",
@@ -231,9 +231,9 @@ class GatedKernel(NamedTuple):
         return (total / gating.sum(axis=0) if self.normalized else total)[None]
 
 
-def precomputed_kernels(stack: DenseStack) -> tuple[PrecomputedKernel, ...]:
+def precomputed_kernels(stack: StoredStack) -> tuple[PrecomputedKernel, ...]:
     """Return the kernels of a square stack one by one, sharing its memory."""
-    return tuple(PrecomputedKernel(stack.kernels[m]) for m in range(stack.n_kernels))
+    return tuple(map(PrecomputedKernel, stack.each()))
 
 
 def scores(kernel: OneKernel, machine: Machine, rows: np.ndarray | None = None) -> np.ndarray:
@@ -265,3 +265,7 @@ def _machine(solution: Any, index: np.ndarray) -> Machine:
     """Keep the support vectors of an inner solution on the samples at `index`."""
     support = np.flatnonzero(solution.signed_dual)
     return Machine(index[support], solution.signed_dual[support], solution.intercept)
+
+
+# checked by mypy
+_CONTRACT: type[KernelColumns] = GatedKernel

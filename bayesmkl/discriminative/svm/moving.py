@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import blas
 
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["MovingCombination", "ShrinkingQuadratics", "SupportQuadratics"]
 
@@ -42,7 +42,7 @@ class _Plan(NamedTuple):
 class MovingCombination:
     """``stack.combine`` of weights that differ little, or lie on one line, from call to call."""
 
-    def __init__(self, stack: DenseStack) -> None:
+    def __init__(self, stack: StoredStack) -> None:
         self._stack = stack
         self._last: list[_Known] = []  # two of them
         self._spare = np.empty((stack.n_rows, stack.n_train))  # memory of an older one
@@ -84,8 +84,9 @@ class MovingCombination:
             kernel.fill(0.0)
         for factor, other in known:
             _add_to(kernel, factor, other)
-        for m in moved:  # one pass over each of them; selecting them for `combine` would copy them first
-            _add_to(kernel, plan.missing[m], self._stack.kernels[m])
+        # one pass over each of them; selecting them for `combine` would copy them first
+        for m, other in zip(moved, self._stack.each(moved), strict=True):
+            _add_to(kernel, plan.missing[m], other)
         return kernel
 
 
@@ -107,7 +108,7 @@ class SupportQuadratics:
     symmetric kernel that is all, and a new support vector costs only its own row.
     """
 
-    def __init__(self, stack: DenseStack, kernels: np.ndarray | None = None) -> None:
+    def __init__(self, stack: StoredStack, kernels: np.ndarray | None = None) -> None:
         self._stack, self._kernels = stack, kernels  # positions, or None for all
         self._n_kernels = stack.n_kernels if kernels is None else kernels.size
         self._met = np.zeros(0, dtype=np.intp)
@@ -130,7 +131,9 @@ class SupportQuadratics:
     def _frobenius(self, products: np.ndarray) -> np.ndarray:
         if self._kernels is None:
             return self._stack.frobenius(products)
-        return np.array([np.vdot(self._stack.kernels[m], products) for m in self._kernels])  # copies nothing
+        return np.array(
+            [np.vdot(kernel, products) for kernel in self._stack.each(self._kernels)]
+        )  # copies nothing
 
     def among(self, positions: np.ndarray) -> SupportQuadratics:
         """Return the same for some of all kernels."""
@@ -144,15 +147,13 @@ class SupportQuadratics:
             self._met, self._groups, new = self._met[:0], [], support
         if new.size:
             before, self._met = self._met.size, np.concatenate([self._met, new])
-            kernels = slice(None) if self._kernels is None else self._kernels[:, None, None]
-            rows = self._stack.kernels[kernels, new[:, None], self._met]  # a slice is twice as fast
-            self._groups.append((before, rows))
+            self._groups.append((before, self._stack.entries(new, self._met, self._kernels)))
 
 
 class ShrinkingQuadratics:
     """Quadratics of all kernels, those that will hardly get a weight from some solutions ago."""
 
-    def __init__(self, stack: DenseStack) -> None:
+    def __init__(self, stack: StoredStack) -> None:
         self._everywhere = SupportQuadratics(stack)
         self._somewhere = self._everywhere
         self._active = np.ones(stack.n_kernels, dtype=bool)

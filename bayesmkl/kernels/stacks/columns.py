@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.base import SymmetricStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["BankColumns", "BankRows", "ColumnCache"]
+__all__ = ["BankColumns", "ColumnCache"]
 
 MEGABYTE = 2**20
 MOST_MB = 1e12  # an exabyte: no limit
@@ -78,8 +78,8 @@ class ColumnCache:
 class BankColumns:
     """The training kernels of a fitted bank, of which no more than some columns are ever held.
 
-    Has those contractions of :class:`~bayesmkl.kernels.stacks.dense.DenseStack` that need no whole kernel. The
-    kernels are taken to be symmetric: the column of a sample is its row.
+    A :class:`~bayesmkl.kernels.stacks.base.SymmetricStack`: the kernels are taken to be symmetric, so that the column
+    of a sample is its row.
 
     Parameters
     ----------
@@ -135,9 +135,31 @@ class BankColumns:
         blocks = [self.columns([i])[:, index, 0] for i in index]
         return DenseStack(np.ascontiguousarray(np.stack(blocks, axis=1)))
 
-    def rows(self, index: Any) -> BankRows:
-        """Return the kernels between the training points at `index` and all of them, to be multiplied only."""
-        return BankRows(self, np.asarray(index))
+    def apply_rows(self, index: np.ndarray, vector: np.ndarray) -> np.ndarray:
+        """Multiply the rows at `index` of every kernel, evaluated block by block, as `DenseStack.apply` does.
+
+        Parameters
+        ----------
+        index : ndarray of int of shape (n_rows,)
+        vector : ndarray of shape (n_train,), (n_train, q) or (n_kernels, n_train, 1)
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows), (n_kernels, n_rows, q) or (n_kernels, n_rows)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from bayesmkl.kernels import KernelBank, Linear
+        >>> bank = KernelBank(Linear(), normalize=None).fit(np.array([[1.0], [2.0], [3.0]]))
+        >>> BankColumns(bank).apply_rows(np.array([0, 2]), np.array([1.0, 1.0, 0.0]))
+        array([[3., 9.]])
+        """
+        tail = vector.shape[1:] if vector.ndim == 2 else ()
+        out = np.zeros((self.n_kernels, len(index), *tail))
+        for part, rows in self.blocks(index):
+            out[:, part] = rows.apply(vector)
+        return out
 
     def quadratic(self, vector: np.ndarray) -> np.ndarray:
         """Return ``v^T K_m v`` for every kernel, (n_kernels,) or (n_kernels, q), from the rows where `v` is not zero.
@@ -147,8 +169,12 @@ class BankColumns:
         vector : ndarray of shape (n_train,) or (n_train, q)
         """
         used = np.flatnonzero(vector if vector.ndim == 1 else vector.any(axis=1))
-        product = self.rows(used).apply(vector)
+        product = self.apply_rows(used, vector)
         return (product * vector[used]).sum(axis=1)
+
+    def quadratics(self, vectors: np.ndarray) -> np.ndarray:
+        """Return ``v^T K_m v`` for several vectors (q, n_train), (q, n_kernels); every row is evaluated once."""
+        return self.quadratic(vectors.T).T
 
     def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, DenseStack]]:
         """Go through the rows at `index`, as many at a time as little memory allows.
@@ -162,44 +188,9 @@ class BankColumns:
             yield part, DenseStack(np.stack(rows, axis=1))
 
 
-class BankRows(NamedTuple):
-    """Some rows of the training kernels of a bank, evaluated block by block when they are multiplied.
-
-    Parameters
-    ----------
-    stack : BankColumns
-    positions : ndarray of shape (n_rows,)
-        Of the rows among the training points.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl.kernels import KernelBank, Linear
-    >>> bank = KernelBank(Linear(), normalize=None).fit(np.array([[1.0], [2.0], [3.0]]))
-    >>> BankColumns(bank).rows([0, 2]).apply(np.array([1.0, 1.0, 0.0]))
-    array([[3., 9.]])
-    """
-
-    stack: BankColumns
-    positions: np.ndarray
-
-    def apply(self, vector: np.ndarray) -> np.ndarray:
-        """Multiply every kernel from the right, as `DenseStack.apply` does.
-
-        Parameters
-        ----------
-        vector : ndarray of shape (n_train,), (n_train, q) or (n_kernels, n_train, 1)
-
-        Returns
-        -------
-        ndarray of shape (n_kernels, n_rows), (n_kernels, n_rows, q) or (n_kernels, n_rows)
-        """
-        tail = vector.shape[1:] if vector.ndim == 2 else ()
-        out = np.zeros((self.stack.n_kernels, len(self.positions), *tail))
-        for part, rows in self.stack.blocks(self.positions):
-            out[:, part] = rows.apply(vector)
-        return out
-
-
 def _evaluate(bank: KernelBank, index: list[int]) -> np.ndarray:
     return bank.evaluate(bank.X_train_[index]).transpose(0, 2, 1)
+
+
+# checked by mypy
+_CONTRACT: type[SymmetricStack] = BankColumns

@@ -1,37 +1,36 @@
-"""A stack of kernels, touched only through contractions.
-
-Algorithms never index a stack; they call the contractions below. A stack that stores its kernels in another way
-(factors, blocks computed on the fly, shards) needs the same methods and nothing else changes.
-Shapes: `n_rows` query points against `n_train` training points, kernels first.
-"""
+"""Kernels held as one array, the stack that all others are compared with."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import daxpy
 
 from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl.kernels.stacks.base import (
+    Spread,
+    StoredStack,
+    apply_and_mix,
+    blocks_of_rows,
+    kernels_at_once,
+    quadratics_one_by_one,
+    spread_of_products,
+)
 
-__all__ = ["DenseStack", "Spread"]
+__all__ = ["DenseStack", "in_c_order"]
 
 AXPY_READS = 3  # adding kernels one by one moves three numbers per entry, the product of all of them one
+COPY_COST = 6  # copying a few rows to multiply them pays below this fraction of all rows
 GATHER_COST = 6  # gathering the entries of a few samples pays below this fraction of all rows
 GATHERED = 2**17  # entries gathered at once, so that they stay in cache
 GATED = 2**18  # entries gated at once, likewise
 GATED_KERNELS = 16  # of this many kernels
 
 
-class Spread(NamedTuple):
-    """Mean and variance over rows of ``K_m v`` for q vectors, each of shape (n_kernels, q)."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-
-
 class DenseStack(NamedTuple):
-    """Kernels held as one dense array.
+    """Kernels held as one dense array, a `bayesmkl.kernels.stacks.base.StoredStack`.
 
     Parameters
     ----------
@@ -75,6 +74,16 @@ class DenseStack(NamedTuple):
     def nbytes(self) -> int:
         """Bytes that the kernels take."""
         return self.kernels.nbytes
+
+    @property
+    def storage(self) -> str:
+        """The form of the kernels, "dense"."""
+        return "dense"
+
+    @property
+    def mesh(self) -> None:
+        """No devices: the kernels are in one place."""
+        return
 
     @property
     def _tall(self) -> Any:
@@ -134,6 +143,12 @@ class DenseStack(NamedTuple):
             return np.moveaxis(product.reshape(vector.shape[1], self.n_kernels, self.n_rows), 0, -1)
         return (self._tall @ vector).reshape(self.n_kernels, self.n_rows, *vector.shape[1:])
 
+    def apply_rows(self, index: np.ndarray, vector: Any) -> Any:
+        """Return the rows at `index` of ``apply(vector)``."""
+        if len(index) * COPY_COST > self.n_rows:
+            return self.apply(vector)[:, index]
+        return self.rows(index).apply(vector)
+
     def adjoint(self, rows: Any) -> Any:
         """Return ``sum_m K_m^T rows_m``.
 
@@ -159,6 +174,15 @@ class DenseStack(NamedTuple):
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
         return self._tall.T @ self._tall
 
+    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+        """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
+        return apply_and_mix(self, vector, mixing, offset)
+
+    def spread(self, vectors: np.ndarray) -> Spread:
+        """Return mean and variance of ``K_m v`` over the rows that are present, for vectors (n_train, q)."""
+        parts = kernels_at_once(self, vectors.shape[1])
+        return spread_of_products(((some, self._part(some)) for some in parts), self.n_kernels, vectors)
+
     def quadratic(self, vector: Any) -> Any:
         """Return ``v^T K_m v`` for every kernel of a square stack, shape (n_kernels,) or (n_kernels, q).
 
@@ -174,6 +198,10 @@ class DenseStack(NamedTuple):
         if vector.ndim == 3:
             return (product * vector[..., 0]).sum(axis=1)
         return (product * vector).sum(axis=1)
+
+    def quadratics(self, vectors: np.ndarray) -> np.ndarray:
+        """Return ``v^T K_m v`` for several vectors (q, n_train) that are mostly zero, (q, n_kernels)."""
+        return quadratics_one_by_one(self, vectors)
 
     def frobenius(self, other: Any = None) -> Any:
         """Return all Frobenius products of the kernels, or theirs with one matrix.
@@ -204,8 +232,28 @@ class DenseStack(NamedTuple):
 
     def select(self, index: Any) -> DenseStack:
         """Return the stack of the kernels at `index` (integers or a boolean mask)."""
-        chosen = np.atleast_1d(np.asarray(index))
-        return DenseStack(self.kernels[chosen], None if self.present is None else self.present[chosen])
+        return self._part(np.atleast_1d(np.asarray(index)))
+
+    def _part(self, index: Any) -> DenseStack:
+        return DenseStack(self.kernels[index], None if self.present is None else self.present[index])
+
+    def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, DenseStack]]:
+        """Go through the rows at `index`, a few at a time: which of them, and their kernels."""
+        return blocks_of_rows(self, index)
+
+    def each(self, index: Iterable[int] | None = None) -> Iterator[Any]:
+        """Go through the kernels, or those at `index`, one matrix (n_rows, n_train) of the stack's own at a time."""
+        return (self.kernels[m] for m in (range(self.n_kernels) if index is None else index))
+
+    def entries(self, rows: np.ndarray, columns: np.ndarray, kernels: np.ndarray | None = None) -> Any:
+        """Return entries of all kernels, or those at `kernels`, (n_kernels, n_rows, n_columns)."""
+        chosen = slice(None) if kernels is None else kernels[:, None, None]  # a slice is twice as fast
+        return self.kernels[chosen, rows[:, None], columns]
+
+
+def in_c_order(stack: Any) -> Any:
+    """Return the stack with its array in C order, which the rows at integers or a mask are not."""
+    return DenseStack(np.ascontiguousarray(stack.kernels)) if isinstance(stack, DenseStack) else stack
 
 
 def _add_up(wide: np.ndarray, weights: np.ndarray, active: np.ndarray) -> np.ndarray:
@@ -260,3 +308,7 @@ def _combine_gated_on_jax(kernels: Any, row_gates: Any, train_gates: Any) -> Any
         return combined + row_gates[m][:, None] * kernels[m] * train_gates[m]
 
     return jax.lax.fori_loop(0, kernels.shape[0], add, namespace(kernels).zeros_like(kernels[0]))
+
+
+# checked by mypy
+_CONTRACT: type[StoredStack] = DenseStack

@@ -8,7 +8,7 @@ least bit, such as those outside the range of the training samples, are evaluate
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -18,9 +18,10 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, Spherical
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
+from bayesmkl.kernels.stacks.parts import RowParts
 from bayesmkl.kernels.stacks.streamed import StreamedStack, streamed_stack
 
-__all__ = ["RowParts", "factored_rows", "has_factored_rows"]
+__all__ = ["factored_rows", "has_factored_rows"]
 
 # Part of k(x, x) that a factor may miss. With a tolerance t of the factors, entries are off by sqrt(UNSEEN t) of
 # sqrt(k(x, x) k(z, z)) at most, 1e-7 for t = 1e-10.
@@ -28,71 +29,6 @@ UNSEEN = 1e-4
 LARGE = (
     2**28
 )  # bytes of kernels without factors from which on they are evaluated when they are needed, not held
-
-
-class RowParts(NamedTuple):
-    """Rows of which some are in one stack and some in another, for prediction.
-
-    Parameters
-    ----------
-    parts : tuple of pairs (index, stack)
-        Which rows, ascending, and their stack.
-    """
-
-    parts: tuple[tuple[np.ndarray, Any], ...]
-
-    @property
-    def n_kernels(self) -> int:
-        """Number of kernels."""
-        return int(self.parts[0][1].n_kernels)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of query points."""
-        return sum(len(index) for index, _ in self.parts)
-
-    @property
-    def n_train(self) -> int:
-        """Number of training points."""
-        return int(self.parts[0][1].n_train)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that all parts take."""
-        return sum(stack.nbytes for _, stack in self.parts)
-
-    @property
-    def present(self) -> None:
-        """Which query points have what each kernel compares: all of them."""
-        return None
-
-    def apply(self, vector: np.ndarray) -> np.ndarray:
-        """Multiply every kernel from the right, see `DenseStack.apply`."""
-        tail = vector.shape[1:] if vector.ndim == 2 else ()
-        out = np.empty((self.n_kernels, self.n_rows, *tail))
-        for index, stack in self.parts:
-            out[:, index] = stack.apply(vector)
-        return out
-
-    def combine(self, weights: np.ndarray) -> np.ndarray:
-        """Return weighted sums of the kernels, see `DenseStack.combine`."""
-        out = np.empty((*weights.shape[:-1], self.n_rows, self.n_train))
-        for index, stack in self.parts:
-            out[..., index, :] = stack.combine(weights)
-        return out
-
-    def rows(self, index: Any) -> RowParts:
-        """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
-        wanted = np.arange(self.n_rows)[index]
-        parts = []
-        for own, stack in self.parts:
-            places = np.flatnonzero(np.isin(wanted, own))
-            parts.append((places, stack.rows(np.searchsorted(own, wanted[places]))))
-        return RowParts(tuple(parts))
-
-    def select(self, index: Any) -> RowParts:
-        """Return the stack of the kernels at `index` (integers or a boolean mask)."""
-        return RowParts(tuple((own, stack.select(index)) for own, stack in self.parts))
 
 
 def has_factored_rows(bank: KernelBank, short: Any) -> bool:

@@ -8,6 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl.kernels.stacks.base import (
+    Spread,
+    StoredStack,
+    apply_and_mix,
+    blocks_of_rows,
+    frobenius_products,
+    gated_sum,
+    kernels_at_once,
+    quadratics_one_by_one,
+    spread_of_products,
+)
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["Float32Stack", "store_float32"]
@@ -60,6 +71,16 @@ class Float32Stack(NamedTuple):
         """Bytes that the kernels take."""
         return self.kernels.nbytes
 
+    @property
+    def storage(self) -> str:
+        """The form of the kernels, "float32"."""
+        return "float32"
+
+    @property
+    def mesh(self) -> None:
+        """No devices: the kernels are in one place."""
+        return
+
     def _blocks(self, entries: int = ENTRIES) -> Iterator[tuple[slice, slice, DenseStack]]:
         """Go through some kernels, or some rows of one, at a time, in double precision."""
         n_rows = max(1, min(self.n_rows, entries // self.n_train))
@@ -92,6 +113,18 @@ class Float32Stack(NamedTuple):
             out[kernels, rows] = block.apply(vector[kernels] if vector.ndim == 3 else vector)
         return out
 
+    def apply_rows(self, index: np.ndarray, vector: Any) -> Any:
+        """Return the rows at `index` of ``apply(vector)``."""
+        return self.rows(index).apply(vector)
+
+    def combine_gated(self, row_gates: Any, train_gates: Any) -> Any:
+        """Return ``sum_m (g_m g'_m^T) o K_m`` of shape (n_rows, n_train), see `DenseStack.combine_gated`."""
+        return gated_sum(self, row_gates, train_gates)
+
+    def frobenius(self, other: Any = None) -> Any:
+        """Return Frobenius products of the kernels, see `DenseStack.frobenius`."""
+        return frobenius_products(self, other)
+
     def adjoint(self, rows: Any) -> Any:
         """Return ``sum_m K_m^T rows_m``, see `DenseStack.adjoint`."""
         if not is_numpy(self.kernels):
@@ -110,10 +143,23 @@ class Float32Stack(NamedTuple):
             total += block.gram()
         return total
 
+    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+        """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
+        return apply_and_mix(self, vector, mixing, offset)
+
+    def spread(self, vectors: np.ndarray) -> Spread:
+        """Return mean and variance of ``K_m v`` over the rows that are present, for vectors (n_train, q)."""
+        parts = kernels_at_once(self, vectors.shape[1])
+        return spread_of_products(((some, self._part(some)) for some in parts), self.n_kernels, vectors)
+
     def quadratic(self, vector: Any) -> Any:
         """Return ``v^T K_m v`` for every kernel of a square stack, see `DenseStack.quadratic`."""
         product = self.apply(vector)
         return (product * (vector[..., 0] if vector.ndim == 3 else vector)).sum(axis=1)
+
+    def quadratics(self, vectors: np.ndarray) -> np.ndarray:
+        """Return ``v^T K_m v`` for several vectors (q, n_train) that are mostly zero, (q, n_kernels)."""
+        return quadratics_one_by_one(self, vectors)
 
     def columns(self, index: Any) -> Any:
         """Return the columns of all kernels at the training points `index`."""
@@ -129,8 +175,23 @@ class Float32Stack(NamedTuple):
 
     def select(self, index: Any) -> Float32Stack:
         """Return the stack of the kernels at `index` (integers or a boolean mask)."""
-        chosen = np.atleast_1d(np.asarray(index))
-        return Float32Stack(self.kernels[chosen], None if self.present is None else self.present[chosen])
+        return self._part(np.atleast_1d(np.asarray(index)))
+
+    def _part(self, index: Any) -> Float32Stack:
+        return Float32Stack(self.kernels[index], None if self.present is None else self.present[index])
+
+    def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, Float32Stack]]:
+        """Go through the rows at `index`, a few at a time: which of them, and their kernels."""
+        return blocks_of_rows(self, index)
+
+    def each(self, index: Iterable[int] | None = None) -> Iterator[Any]:
+        """Go through the kernels, or those at `index`, one matrix (n_rows, n_train) in double precision at a time."""
+        return (_double(self.kernels[m]) for m in (range(self.n_kernels) if index is None else index))
+
+    def entries(self, rows: np.ndarray, columns: np.ndarray, kernels: np.ndarray | None = None) -> Any:
+        """Return entries of all kernels, or those at `kernels`, (n_kernels, n_rows, n_columns)."""
+        chosen = slice(None) if kernels is None else kernels[:, None, None]
+        return _double(self.kernels[chosen, rows[:, None], columns])
 
 
 def store_float32(kernels: Iterable[np.ndarray], n_kernels: int) -> Float32Stack:
@@ -216,3 +277,7 @@ def _gram_on_jax(kernels: Any) -> Any:
 
     start = namespace(kernels).zeros((kernels.shape[2], kernels.shape[2]), dtype="float64")
     return jax.lax.scan(add, start, kernels)[0]
+
+
+# checked by mypy
+_CONTRACT: type[StoredStack] = Float32Stack

@@ -6,9 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._numerics.arrays import is_numpy
+from bayesmkl.kernels.stacks.base import KernelStack, Spread, apply_and_mix, spread_of_products
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.float32 import Float32Stack
 
-__all__ = ["FoldStack"]
+__all__ = ["FoldStack", "HeldArray", "held_array", "is_fold"]
+
+SAME = 1e-12  # of the largest entry: kernels that differ by rounding only
 
 
 class FoldStack(NamedTuple):
@@ -53,6 +58,16 @@ class FoldStack(NamedTuple):
         return int(self.n_kernels * self.n_train**2 * self.whole.kernels.itemsize)
 
     @property
+    def storage(self) -> str:
+        """The form of the kernels, "dense"."""
+        return "dense"
+
+    @property
+    def mesh(self) -> None:
+        """No devices: the kernels are in one place."""
+        return
+
+    @property
     def present(self) -> None:
         """Every sample has what every kernel compares."""
         return
@@ -76,3 +91,71 @@ class FoldStack(NamedTuple):
             part = kernel[np.ix_(self.samples, self.samples)]
             total += part.T @ part
         return total
+
+    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+        """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
+        return apply_and_mix(self, vector, mixing, offset)
+
+    def spread(self, vectors: np.ndarray) -> Spread:
+        """Return mean and variance over the samples of ``K_m v`` for a batch of vectors (n_train, q)."""
+        return spread_of_products([(slice(None), self)], self.n_kernels, vectors)
+
+
+def is_fold(stack: KernelStack, whole: DenseStack, samples: np.ndarray) -> bool:
+    """Say whether a stack holds the kernels between `samples`, each of them once, of `whole`.
+
+    Parameters
+    ----------
+    stack : KernelStack
+    whole : DenseStack
+    samples : ndarray of int
+    """
+    if not isinstance(stack, DenseStack) or stack.kernels.shape[1:] != (len(samples), len(samples)):
+        return False
+    if stack.kernels.dtype != whole.kernels.dtype or len(np.unique(samples)) < len(samples):
+        return False
+    places = np.ix_(samples, samples)
+    return all(
+        np.abs(own - kernel[places]).max() <= SAME * np.abs(own).max()
+        for own, kernel in zip(stack.kernels, whole.kernels, strict=True)
+    )
+
+
+class HeldArray(NamedTuple):
+    """The array that holds the kernels of a stack, and where in it they are.
+
+    Parameters
+    ----------
+    array : array of shape (n_kernels, n_all_rows, n_all_train)
+        Several stacks may share it.
+    rows, train : slice or array of integers
+        Places of the query points and of the training points of the stack.
+    kind : type
+        `DenseStack` or `Float32Stack`.
+    """
+
+    array: Any
+    rows: Any
+    train: Any
+    kind: Any
+
+    def padded(self, n_rows: int, n_train: int) -> DenseStack | Float32Stack:
+        """Return a stack of the whole array between zeros, (n_kernels, n_rows, n_train)."""
+        if self.array.shape[1:] == (n_rows, n_train):
+            return self.kind(self.array)
+        padded = np.zeros((len(self.array), n_rows, n_train), dtype=self.array.dtype)
+        padded[:, : self.array.shape[1], : self.array.shape[2]] = self.array
+        return self.kind(padded)
+
+
+def held_array(stack: KernelStack) -> HeldArray | None:
+    """Return the NumPy array that holds the kernels of a stack; None where they are held in another way."""
+    if isinstance(stack, FoldStack):
+        return HeldArray(stack.whole.kernels, stack.samples, stack.samples, DenseStack)
+    if isinstance(stack, (DenseStack, Float32Stack)) and is_numpy(stack.kernels):
+        return HeldArray(stack.kernels, slice(0, stack.n_rows), slice(0, stack.n_train), type(stack))
+    return None
+
+
+# checked by mypy
+_CONTRACT: type[KernelStack] = FoldStack

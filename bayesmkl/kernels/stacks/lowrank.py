@@ -15,7 +15,16 @@ from scipy.linalg.lapack import dpstrf
 from bayesmkl._numerics.arrays import is_numpy, namespace
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import check_number
-from bayesmkl.kernels.stacks.dense import DenseStack, Spread
+from bayesmkl.kernels.stacks.base import (
+    Spread,
+    StoredStack,
+    apply_and_mix,
+    blocks_of_rows,
+    frobenius_products,
+    gated_sum,
+    quadratics_one_by_one,
+)
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factorize import Factor, Factorizer, group_by_rank
 
 __all__ = ["TOLERANCE", "LowRankStack", "compress", "compress_each"]
@@ -86,6 +95,16 @@ class LowRankStack(NamedTuple):
         return None
 
     @property
+    def storage(self) -> str:
+        """The form of the kernels, "compressed"."""
+        return "compressed"
+
+    @property
+    def mesh(self) -> None:
+        """No devices: the kernels are in one place."""
+        return
+
+    @property
     def _rest(self) -> DenseStack:
         return DenseStack(self.dense)
 
@@ -139,6 +158,10 @@ class LowRankStack(NamedTuple):
         out[members[self._factored :]] = rest
         return out
 
+    def apply_rows(self, index: np.ndarray, vector: Any) -> Any:
+        """Return the rows at `index` of ``apply(vector)``."""
+        return self.rows(index).apply(vector)
+
     def _products(self, vector: Any, own: Any) -> Iterator[tuple[slice, Any]]:
         """Multiply the factored kernels in sorted order by `vector`, or each by its `own`."""
         for where, left, right in self._pieces():
@@ -172,6 +195,10 @@ class LowRankStack(NamedTuple):
                 total = total + _tall((left @ left.mT) @ right).T @ _tall(right)
         return total
 
+    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+        """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
+        return apply_and_mix(self, vector, mixing, offset)
+
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance over rows of ``K_m v`` for a batch of vectors (n_train, q), NumPy."""
         mean, variance = np.empty((2, self.n_kernels, vectors.shape[1]))
@@ -191,6 +218,18 @@ class LowRankStack(NamedTuple):
         """Return ``v^T K_m v`` for every kernel of a square stack, see `DenseStack.quadratic`."""
         product = self.apply(vector)
         return (product * (vector[..., 0] if vector.ndim == 3 else vector)).sum(axis=1)
+
+    def quadratics(self, vectors: np.ndarray) -> np.ndarray:
+        """Return ``v^T K_m v`` for several vectors (q, n_train) that are mostly zero, (q, n_kernels)."""
+        return quadratics_one_by_one(self, vectors)
+
+    def combine_gated(self, row_gates: Any, train_gates: Any) -> Any:
+        """Return ``sum_m (g_m g'_m^T) o K_m`` of shape (n_rows, n_train), see `DenseStack.combine_gated`."""
+        return gated_sum(self, row_gates, train_gates)
+
+    def frobenius(self, other: Any = None) -> Any:
+        """Return Frobenius products of the kernels, see `DenseStack.frobenius`."""
+        return frobenius_products(self, other)
 
     def diagonal(self) -> Any:
         """Return the diagonals of a square stack, shape (n_kernels, n_rows)."""
@@ -227,6 +266,25 @@ class LowRankStack(NamedTuple):
             part(self.left),
             part(self.pivots),
         )
+
+    def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, LowRankStack]]:
+        """Go through the rows at `index`, a few at a time: which of them, and their kernels."""
+        return blocks_of_rows(self, index)
+
+    def each(self, index: Iterable[int] | None = None) -> Iterator[Any]:
+        """Go through the kernels, or those at `index`, one matrix (n_rows, n_train) at a time, from its factors."""
+        starts = np.cumsum([0, *(len(z) for z in self.factors)])
+        for place in np.asarray(self.order)[slice(None) if index is None else list(index)]:
+            group = int(np.searchsorted(starts, place, side="right")) - 1
+            if group == len(self.factors):
+                yield self.dense[place - starts[group]]
+            else:
+                left, right = (self.left or self.factors)[group], self.factors[group]
+                yield left[place - starts[group]].T @ right[place - starts[group]]
+
+    def entries(self, rows: np.ndarray, columns: np.ndarray, kernels: np.ndarray | None = None) -> Any:
+        """Return entries of all kernels, or those at `kernels`, (n_kernels, n_rows, n_columns)."""
+        return (self if kernels is None else self.select(kernels)).rows(rows).columns(columns)
 
 
 def _in_order(array: Any) -> Any:
@@ -351,3 +409,7 @@ def _gather(factors: dict[int, Factor], kept: list[int], dense: np.ndarray) -> L
             pivots[-1][place, : len(factor.pivots)] = factor.pivots
     order = np.argsort(np.concatenate([*groups, np.array(kept, dtype=np.intp)]))
     return LowRankStack(order, tuple(padded), dense, None, tuple(pivots))
+
+
+# checked by mypy
+_CONTRACT: type[StoredStack] = LowRankStack

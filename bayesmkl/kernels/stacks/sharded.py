@@ -18,7 +18,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from bayesmkl._utils.devices import ROWS, double_precision, resolve_devices, row_mesh, to_numpy
 from bayesmkl._utils.memory import format_bytes, require_memory
-from bayesmkl.kernels.stacks.dense import DenseStack, Spread
+from bayesmkl.kernels.stacks.base import KernelStack, Spread, apply_and_mix
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["ShardedStack", "shard", "shard_rows"]
 
@@ -71,6 +72,11 @@ class ShardedStack:
         return self.local.n_train
 
     @property
+    def storage(self) -> str:
+        """The form of the kernels on every device: "dense" or "streamed"."""
+        return self.local.storage
+
+    @property
     def nbytes(self) -> int:
         """Bytes that the arrays take on all devices together."""
         return sum(leaf.nbytes for leaf in jax.tree.leaves(self.local))
@@ -104,6 +110,10 @@ class ShardedStack:
     def gram(self) -> Any:
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train), a sum over devices."""
         return _run(_gram, self)
+
+    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+        """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
+        return apply_and_mix(self, vector, mixing, offset)
 
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance over rows of ``K_m v`` for a batch of vectors (n_train, q), as NumPy arrays."""
@@ -271,3 +281,7 @@ def _on_shards(stack: ShardedStack, function: Any, specs: list[Any], out: Any) -
 def _moments(stack: ShardedStack, vectors: Any) -> tuple[Any, Any]:
     products = _apply(stack, vectors)
     return products.mean(axis=1), products.var(axis=1)
+
+
+# checked by mypy
+_CONTRACT: type[KernelStack] = ShardedStack

@@ -24,7 +24,8 @@ from threadpoolctl import ThreadpoolController
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.stacks.dense import DenseStack, Spread
+from bayesmkl.kernels.stacks.base import KernelRows, KernelStack, Spread
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.tiles import KernelTiles, Room
 
 __all__ = ["BLOCK_BYTES", "StreamedStack", "streamed_stack"]
@@ -45,7 +46,7 @@ GRAM_TILE = 2**18  # entries of a tile then: products with itself pay for more r
 class StreamedStack:
     """Kernels between rows and the basis points of a bank, evaluated whenever they are needed.
 
-    It has the contractions of `DenseStack` that fits and predictions of BEMKL use. `streamed_stack` builds one.
+    It has the contractions that fits and predictions of BEMKL use. `streamed_stack` builds one.
 
     Parameters
     ----------
@@ -60,6 +61,8 @@ class StreamedStack:
     """
 
     present = None  # which rows have which view: all have all
+    storage = "streamed"
+    mesh = None
 
     def __init__(self, tiles: KernelTiles, X: Any, block_bytes: int, threads: int) -> None:
         self.tiles, self.X = tiles, X
@@ -443,3 +446,8 @@ def _blas_threads() -> int:
     """Return how many threads BLAS uses now; the cores of the machine where it does not say."""
     counts = [pool.num_threads for pool in _blas().select(user_api="blas").lib_controllers]
     return max(counts, default=os.cpu_count() or 1)
+
+
+# checked by mypy
+_TO_FIT: type[KernelStack] = StreamedStack
+_TO_PREDICT: type[KernelRows] = StreamedStack

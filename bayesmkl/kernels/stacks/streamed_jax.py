@@ -79,6 +79,8 @@ class KernelBlocks:
     groups: Any
     order: Any
 
+    storage = "streamed"
+
     @property
     def n_kernels(self) -> int:
         """Number of kernels."""

@@ -1,0 +1,430 @@
+"""Every stack against plain NumPy: all that the contract it fulfils promises."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pytest
+
+from bayesmkl.discriminative.svm.by_columns import GatedColumns, _SubsetColumns
+from bayesmkl.discriminative.svm.machines import GatedKernel, PrecomputedKernel
+from bayesmkl.kernels import Gaussian, KernelBank, Linear
+from bayesmkl.kernels.stacks import base
+from bayesmkl.kernels.stacks import streamed as streamed_module
+from bayesmkl.kernels.stacks.base import (
+    KernelColumns,
+    KernelRows,
+    Kernels,
+    KernelStack,
+    StoredStack,
+    SymmetricStack,
+)
+from bayesmkl.kernels.stacks.columns import BankColumns
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.factored import factored_rows
+from bayesmkl.kernels.stacks.float32 import Float32Stack, store_float32
+from bayesmkl.kernels.stacks.fold import FoldStack
+from bayesmkl.kernels.stacks.lowrank import LowRankStack, compress_each
+from bayesmkl.kernels.stacks.parts import RowParts
+from bayesmkl.kernels.stacks.sharded import ShardedStack, shard
+from bayesmkl.kernels.stacks.streamed import StreamedStack, streamed_stack
+from bayesmkl.kernels.stacks.streamed_jax import stream
+
+SHAPE = ("n_kernels", "n_rows", "n_train")
+EXACT, FACTORED = 1e-10, 1e-6
+
+
+class Case(NamedTuple):
+    """A stack, and its kernels as one array (n_kernels, n_rows, n_train)."""
+
+    stack: Any
+    kernels: np.ndarray
+    kind: type
+    storage: str | None = None
+    tolerance: float = EXACT
+    per_kernel: bool = True  # `apply` takes one vector per kernel
+    contract: Any = None
+
+
+def random(*shape):
+    return np.random.default_rng(5).normal(size=shape)
+
+
+def square_bank():
+    """Kernels of rank 1, 2, a few more, and full among 30 samples."""
+    X = np.random.default_rng(1).uniform(-1.0, 1.0, size=(30, 2))
+    functions = [Gaussian(width=0.01), Linear(), Gaussian(width=2)]
+    return KernelBank(functions, views={"one": [0], "two": [0, 1]}, normalize="trace").fit(X), X
+
+
+def landmark_bank():
+    X = np.random.default_rng(2).normal(size=(31, 3))
+    return KernelBank([Gaussian(width=2), Linear()], views="all+each", landmarks=X[:7]).fit(X), X
+
+
+def dense(shape=(3, 8, 5)):
+    kernels = random(*shape)
+    return Case(DenseStack(kernels), kernels, DenseStack, "dense")
+
+
+def dense_on_jax():
+    import jax
+
+    kernels = random(3, 8, 5)
+    with jax.enable_x64(True):
+        return Case(DenseStack(jax.numpy.asarray(kernels)), kernels, DenseStack, "dense")
+
+
+def absent(kind=DenseStack, storage="dense"):
+    kernels, present = random(4, 9, 9).astype(np.float32).astype(float), random(4, 9) > -1.0
+    kernels *= present[:, :, None] * present[:, None]
+    return Case(kind(kernels.astype("f4" if storage == "float32" else "f8"), present), kernels, kind, storage)
+
+
+def float32():
+    kernels = random(5, 6, 6)
+    rounded = kernels.astype(np.float32).astype(float)
+    return Case(store_float32(kernels, 5), rounded, Float32Stack, "float32")
+
+
+def lowrank():
+    bank, _ = square_bank()
+    stack = compress_each(bank.train_kernels(), bank.n_kernels_)
+    assert 0 < len(stack.dense) < bank.n_kernels_
+    assert len(stack.factors) > 0
+    return Case(stack, bank.train_stack(), LowRankStack, "compressed", 1e-8)
+
+
+def lowrank_rows():
+    bank, X = square_bank()
+    short = compress_each(bank.train_kernels(), bank.n_kernels_)
+    stack = factored_rows(bank, short, 0.9 * X[:9])
+    return Case(stack, bank.evaluate(0.9 * X[:9]), LowRankStack, "compressed", FACTORED)
+
+
+def row_parts():
+    bank, X = square_bank()
+    rows = 0.9 * X[:9]
+    rows[3] = 4.0
+    short = compress_each(bank.train_kernels(), bank.n_kernels_)
+    return Case(factored_rows(bank, short, rows), bank.evaluate(rows), RowParts, None, FACTORED)
+
+
+def streamed():
+    bank, X = landmark_bank()
+    return Case(streamed_stack(bank, X, threads=2), bank.evaluate(X), StreamedStack, "streamed")
+
+
+def sharded():
+    kernels = random(3, 8, 5)
+    stack = shard(DenseStack(kernels), None)
+    return Case(stack, kernels, ShardedStack, "dense", per_kernel=False)
+
+
+def streamed_on_jax():
+    X = random(11, 2)
+    bank = KernelBank(Linear(), views="each", normalize=None, landmarks=X[:4]).fit(X)
+    stack = stream(bank, X)
+    return Case(stack, bank.evaluate(X), ShardedStack, "streamed", per_kernel=False)
+
+
+def fold():
+    kernels, samples = random(3, 9, 9), np.array([0, 2, 3, 8])
+    stack = FoldStack(DenseStack(kernels), samples)
+    return Case(stack, kernels[:, samples][:, :, samples], FoldStack, "dense", per_kernel=False)
+
+
+def columns():
+    bank, _ = square_bank()
+    return Case(BankColumns(bank, 0.001), bank.train_stack(), BankColumns)
+
+
+def gated(normalized):
+    bank, _ = square_bank()
+    kernels, gates = bank.train_stack(), np.abs(random(2, bank.n_kernels_, 30))
+    gating = np.einsum("rmi,rmj->mij", gates, gates)
+    total = (gating * kernels).sum(axis=0)
+    if not normalized:
+        return Case(GatedColumns(BankColumns(bank), gates), total[None], GatedColumns)
+    stack = GatedKernel(tuple(map(PrecomputedKernel, kernels)), gates, normalized=True)
+    return Case(stack, (total / gating.sum(axis=0))[None], GatedKernel)
+
+
+def subset():
+    bank, _ = square_bank()
+    kernel, index = bank.train_stack()[0], np.array([1, 4, 17])
+    part = kernel[np.ix_(index, index)][None]
+    return Case(_SubsetColumns(PrecomputedKernel(kernel), index), part, _SubsetColumns)
+
+
+CASES = {
+    "dense": (StoredStack, dense),
+    "dense, square": (StoredStack, lambda: dense((3, 30, 30))),
+    "dense, one row": (StoredStack, lambda: dense((2, 1, 4))),
+    "dense, JAX": (StoredStack, dense_on_jax),
+    "dense, absent views": (StoredStack, absent),
+    "float32": (StoredStack, float32),
+    "float32, absent views": (StoredStack, lambda: absent(Float32Stack, "float32")),
+    "lowrank": (StoredStack, lowrank),
+    "lowrank, new rows": (StoredStack, lowrank_rows),
+    "row parts": (KernelRows, row_parts),
+    "streamed": (KernelStack, streamed),
+    "streamed, new rows": (KernelRows, streamed),
+    "sharded": (KernelStack, sharded),
+    "streamed on JAX": (KernelStack, streamed_on_jax),
+    "fold": (KernelStack, fold),
+    "columns": (SymmetricStack, columns),
+    "gated columns": (KernelColumns, lambda: gated(False)),
+    "gated kernels, normalized": (KernelColumns, lambda: gated(True)),
+    "columns of a part": (KernelColumns, subset),
+}
+
+
+COMPILED = ("dense, JAX", "streamed on JAX")
+
+
+@pytest.fixture(scope="module")
+def made():
+    """Stacks are made once."""
+    return {}
+
+
+@pytest.fixture
+def case(request, made, monkeypatch):
+    import jax
+
+    monkeypatch.setattr(streamed_module, "TILE", 8 * 7)  # eight rows per tile, the last one not full
+    monkeypatch.setattr(streamed_module, "LEAST_ROWS", 1)
+    monkeypatch.setattr(base, "BLOCK_ROWS", 2)
+    contract, make = CASES[request.param]
+    if request.param not in made:
+        made[request.param] = make()._replace(contract=contract)
+    with jax.enable_x64(True):
+        yield made[request.param]
+
+
+def members(contract):
+    """Return the names that a contract promises."""
+    return {
+        name
+        for one in contract.__mro__
+        if one.__module__ == base.__name__
+        for name in vars(one)
+        if not name.startswith("_")
+    }
+
+
+def on(case, value):
+    """Return an argument as the stack takes it: a JAX array where its arrays are."""
+    import jax
+
+    held = getattr(case.stack, "kernels", None)
+    return jax.numpy.asarray(value) if isinstance(held, jax.Array) else value
+
+
+def check(case, found, expected, what):
+    found = np.asarray(found)
+    assert found.dtype == np.float64, what
+    assert found.shape == expected.shape, what
+    scale = np.abs(expected).max(initial=1e-300)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=case.tolerance * max(scale, 1.0), err_msg=what)
+
+
+# ---------------------------------------------------------------------------- one reference for every contraction
+
+
+def vectors_of(case):
+    P, _, N = case.kernels.shape
+    return [random(N), random(N, 3), *([random(P, N, 1)] if case.per_kernel else [])]
+
+
+def product_of(K, v):
+    return K @ v if v.ndim < 3 else (K @ v)[..., 0]
+
+
+def check_apply(case, K):
+    for v in vectors_of(case):
+        check(case, case.stack.apply(on(case, v)), product_of(K, v), f"apply {v.shape}")
+
+
+def check_adjoint(case, K):
+    for tail in ((), (3,)):
+        rows = random(*K.shape[:2], *tail)
+        check(case, case.stack.adjoint(on(case, rows)), np.einsum("mij,mi...->j...", K, rows), "adjoint")
+
+
+def check_gram(case, K):
+    check(case, case.stack.gram(), np.einsum("mij,mik->jk", K, K), "gram")
+
+
+def check_apply_and_adjoin(case, K):
+    vector, mixing, offset = random(K.shape[2]), random(len(K), len(K)), random(*K.shape[:2])
+    product, mixed = case.stack.apply_and_adjoin(*(on(case, value) for value in (vector, mixing, offset)))
+    check(case, product, K @ vector, "product")
+    expected = mixing @ (K @ vector) + offset
+    check(case, mixed, expected, "mixed")
+    check(case, case.stack.adjoint(mixed), np.einsum("mij,mi->j", K, expected), "adjoint of what was mixed")
+
+
+def check_spread(case, K):
+    vectors = random(K.shape[2], 4)
+    present = np.ones(K.shape[:2], bool) if case.stack.present is None else np.asarray(case.stack.present)
+    found, values = case.stack.spread(vectors), K @ vectors
+    expected = [
+        [one[there].mean(axis=0), one[there].var(axis=0)] for one, there in zip(values, present, strict=True)
+    ]
+    mean, variance = np.array(expected).transpose(1, 0, 2)
+    check(case, found.mean, mean, "mean")
+    check(case, found.variance, variance, "variance")
+
+
+def check_combine(case, K):
+    for weights in (random(len(K)), random(2, len(K)), np.eye(len(K))[-1]):
+        check(case, case.stack.combine(on(case, weights)), np.tensordot(weights, K, 1), "combine")
+
+
+def check_combine_gated(case, K):
+    rows, train = random(*K.shape[:2]), random(*K.shape[::2])
+    expected = np.einsum("mi,mij,mj->ij", rows, K, train)
+    check(case, case.stack.combine_gated(on(case, rows), on(case, train)), expected, "combine_gated")
+
+
+def check_quadratic(case, K):
+    for v in vectors_of(case)[: 3 if case.contract is StoredStack else 2]:
+        if K.shape[1] == K.shape[2]:
+            expected = (product_of(K, v) * (v[..., 0] if v.ndim == 3 else v)).sum(axis=1)
+            check(case, case.stack.quadratic(on(case, v)), expected, f"quadratic {v.shape}")
+
+
+def check_quadratics(case, K):
+    if K.shape[1] == K.shape[2]:
+        vectors = random(3, K.shape[2])
+        vectors[:, 2:] = 0.0
+        expected = np.einsum("qi,mij,qj->qm", vectors, K, vectors)
+        check(case, case.stack.quadratics(vectors), expected, "quadratics")
+
+
+def check_frobenius(case, K):
+    other = random(*K.shape[1:])
+    check(case, case.stack.frobenius(), np.einsum("mij,nij->mn", K, K), "frobenius")
+    check(case, case.stack.frobenius(on(case, other)), np.einsum("mij,ij->m", K, other), "frobenius of one")
+
+
+def check_columns(case, K):
+    for index in (np.array([K.shape[2] - 1, 0]), *([slice(None)] if case.contract is StoredStack else [])):
+        check(case, case.stack.columns(index), K[:, :, index], "columns")
+
+
+def check_diagonal(case, K):
+    if K.shape[1] == K.shape[2]:
+        check(case, case.stack.diagonal(), np.einsum("mii->mi", K), "diagonal")
+
+
+def check_rows(case, K):
+    n_rows, vector = K.shape[1], random(K.shape[2])
+    for index in (
+        slice(n_rows // 2, None),
+        np.arange(n_rows) % 3 == 0,
+        np.array([n_rows - 1, 0]),
+        slice(0, 0),
+    ):
+        part, expected = case.stack.rows(index), K[:, index]
+        assert (part.n_kernels, part.n_rows, part.n_train) == expected.shape
+        check(case, part.apply(on(case, vector)), expected @ vector, f"rows at {index}")
+        if case.stack.present is not None:
+            np.testing.assert_array_equal(part.present, case.stack.present[:, index])
+
+
+def check_select(case, K):
+    P, vector = len(K), random(K.shape[2])
+    for index in (np.arange(P) % 2 == 0, np.array([P - 1, 0]), [P - 1], P - 1):
+        part, expected = case.stack.select(index), K[np.atleast_1d(np.asarray(index))]
+        assert (part.n_kernels, part.n_rows, part.n_train) == expected.shape
+        check(case, part.apply(on(case, vector)), expected @ vector, f"kernels at {index}")
+        if case.stack.present is not None:
+            np.testing.assert_array_equal(part.present, case.stack.present[np.atleast_1d(index)])
+    for index in [[P], []] if on(case, K) is K else []:  # an empty list has no integers; JAX says nothing
+        with pytest.raises(IndexError):
+            case.stack.select(index)
+
+
+def check_each(case, K):
+    for found, expected in zip(case.stack.each(), K, strict=True):
+        check(case, found, expected, "each")
+    index = [len(K) - 1, 0]
+    for found, expected in zip(case.stack.each(index), K[index], strict=True):
+        check(case, found, expected, "each of some")
+    assert list(case.stack.each([])) == []
+
+
+def check_entries(case, K):
+    rows, train, kernels = np.array([K.shape[1] - 1, 0]), np.array([2, 0, 1]), np.array([len(K) - 1])
+    check(case, case.stack.entries(rows, train), K[:, rows][:, :, train], "entries")
+    expected = K[kernels][:, rows][:, :, train]
+    check(case, case.stack.entries(rows, train, kernels), expected, "entries of some")
+
+
+def check_apply_rows(case, K):
+    for index in (np.array([K.shape[1] - 1]), np.arange(K.shape[1])[::-1], np.array([], dtype=int)):
+        for v in vectors_of(case):
+            expected = product_of(K, v)[:, index]
+            check(case, case.stack.apply_rows(index, on(case, v)), expected, f"apply_rows {v.shape}")
+
+
+def check_blocks(case, K):
+    index = np.arange(K.shape[1])[::-1]
+    seen, weights = [], random(len(K))
+    for part, rows in case.stack.blocks(index):
+        seen += index[part].tolist()
+        check(case, rows.combine(on(case, weights)), np.tensordot(weights, K[:, index[part]], 1), "blocks")
+    assert seen == index.tolist()
+
+
+CHECKS = {
+    name.removeprefix("check_"): function for name, function in globals().items() if name.startswith("check_")
+}
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        pytest.param(case, name, marks=[pytest.mark.heavy] if case in COMPILED else [])
+        for case, (contract, _) in CASES.items()
+        for name in CHECKS
+        if name in members(contract)
+    ],
+    indirect=["case"],
+)
+def test_contraction_against_numpy(case, name):
+    CHECKS[name](case, case.kernels)
+
+
+@pytest.mark.parametrize("case", list(CASES), indirect=True)
+def test_shape_and_form(case):
+    """The properties, and that nothing promised is missing."""
+    promised = members(case.contract)
+    assert type(case.stack) is case.kind
+    assert not {name for name in promised if not hasattr(case.stack, name)}
+    for name, size in zip(SHAPE, case.kernels.shape, strict=True):
+        if name in promised:
+            assert getattr(case.stack, name) == size
+    if "nbytes" in promised:
+        assert case.stack.nbytes > 0
+    if "storage" in promised:
+        assert case.stack.storage == case.storage
+        assert (case.stack.mesh is None) == (case.kind is not ShardedStack)
+
+
+def test_every_promise_has_a_check():
+    contracts = [
+        value
+        for value in vars(base).values()
+        if inspect.isclass(value) and value.__module__ == base.__name__ and Protocol in value.__mro__
+    ]
+    assert len(contracts) == 6
+    promised = set().union(*map(members, contracts))
+    assert promised - {*SHAPE, "nbytes", "present", "storage", "mesh"} == set(CHECKS)
+    for contract in contracts:
+        assert contract is Kernels or contract in [own for own, _ in CASES.values()]
