@@ -58,23 +58,6 @@ def arguments(rng):
     }
 
 
-def assert_same_contractions(one, other, calls, tolerance):
-    for name, values in calls.items():
-        for value in values:
-            found, expected = (getattr(stack, name)(value) for stack in (one, other))
-            assert found.shape == expected.shape
-            np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max(), err_msg=name)
-    for name in ("gram", "diagonal"):
-        if name == "gram" or one.n_rows == one.n_train:
-            np.testing.assert_allclose(getattr(one, name)(), getattr(other, name)(), atol=1e-8, err_msg=name)
-
-
-def test_other_library_contractions_agree_with_the_dense_stack(stack, short, rng):
-    assert (short.n_kernels, short.n_rows, short.n_train, short.present) == (P, N, N, None)
-    assert short.nbytes < 0.5 * stack.nbytes
-    assert_same_contractions(short, stack, arguments(rng), 1e-9)
-
-
 def test_other_library_contractions_on_jax_agree_with_those_on_numpy(stack, short, rng):
     short = short.select(np.array([13, 1, 0, 2]))  # compiling takes long: one group and a dense kernel
     calls = {
@@ -91,29 +74,6 @@ def test_other_library_contractions_on_jax_agree_with_those_on_numpy(stack, shor
             for own, value in zip(found, calls[name], strict=True):
                 np.testing.assert_allclose(np.asarray(own), getattr(short, name)(value), atol=1e-11)
         np.testing.assert_allclose(np.asarray(moved.gram()), short.gram(), atol=1e-9)
-
-
-@pytest.mark.parametrize("rows", [slice(None), slice(5, 30)])
-def test_brute_force_spread_over_rows(stack, short, rng, rows):
-    vectors = rng.normal(size=(N, 4))
-    found, values = short.rows(rows).spread(vectors), stack.rows(rows).apply(vectors)
-    np.testing.assert_allclose(found.mean, values.mean(axis=1), atol=1e-9)
-    np.testing.assert_allclose(found.variance, values.var(axis=1), rtol=1e-7, atol=1e-12)
-
-
-@pytest.mark.parametrize("index", [slice(5, 30), np.array([7, 7, 0]), np.arange(N) % 3 == 0])
-def test_equivariance_rows_and_kernels_can_be_taken_before_or_after(stack, short, rng, index):
-    few, expected = short.rows(index), stack.rows(index)
-    n_rows = expected.n_rows
-    calls = arguments(rng) | {"adjoint": [rng.normal(size=(P, n_rows)), rng.normal(size=(P, n_rows, 2))]}
-    del calls["quadratic"]
-    assert_same_contractions(few, expected, calls, 1e-9)
-    for chosen in (np.array([13, 0, 5, 2]), np.arange(P) % 2 == 1, [0], [4, 3]):
-        part, whole = few.select(chosen), expected.select(chosen)
-        assert part.n_kernels == whole.n_kernels
-        vector = rng.normal(size=N)
-        np.testing.assert_allclose(part.apply(vector), whole.apply(vector), atol=1e-9)
-        np.testing.assert_allclose(part.gram(), whole.gram(), atol=1e-9)
 
 
 def test_degenerate_all_kernels_of_full_rank_stay_a_dense_stack(stack):

@@ -12,7 +12,7 @@ from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.kernels.stacks import float32 as module
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.kernels.stacks.float32 import Float32Stack, store_float32
+from bayesmkl.kernels.stacks.float32 import store_float32
 
 P, N, B = 5, 33, 17
 HALF_ULP = 2.0**-24
@@ -45,16 +45,6 @@ def calls(rng):
     ]
 
 
-def test_brute_force_contractions_are_those_of_the_rounded_kernels(stack, kernels, rng):
-    assert (stack.n_kernels, stack.n_rows, stack.n_train) == (P, N, B)
-    assert stack.nbytes == kernels.nbytes / 2
-    rounded = DenseStack(kernels.astype(np.float32).astype(np.float64))
-    for name, *arguments in calls(rng):
-        found, expected = getattr(stack, name)(*arguments), getattr(rounded, name)(*arguments)
-        assert found.dtype == np.float64
-        np.testing.assert_allclose(found, expected, atol=1e-13 * np.abs(expected).max(), err_msg=name)
-
-
 def test_other_library_jax_agrees(stack, rng):
     with jax.enable_x64(True):
         moved = jax.tree.map(jax.numpy.asarray, stack)
@@ -75,25 +65,6 @@ def test_errors_are_those_of_rounding_not_of_sums_in_single_precision():
     product = stack.apply(np.ones(2**20))[0, 0]
     assert abs(product / (0.1 * 2**20) - 1.0) <= HALF_ULP
     assert product == pytest.approx(np.float64(np.float32(0.1)) * 2**20, rel=1e-14)
-
-
-def test_square_stacks_have_diagonals_and_quadratic_forms(rng):
-    kernels = rng.normal(size=(3, 8, 8)).astype(np.float32).astype(np.float64)
-    stack, dense = store_float32(kernels, 3), DenseStack(kernels)
-    np.testing.assert_array_equal(stack.diagonal(), dense.diagonal())
-    for vector in (rng.normal(size=8), rng.normal(size=(8, 2)), rng.normal(size=(3, 8, 1))):
-        np.testing.assert_allclose(stack.quadratic(vector), dense.quadratic(vector), rtol=1e-12)
-
-
-def test_equivariance_rows_and_kernels_can_be_taken_before_or_after(stack, rng):
-    vector = rng.normal(size=B)
-    whole = stack.apply(vector)
-    np.testing.assert_allclose(stack.rows(slice(3, 9)).apply(vector), whole[:, 3:9], rtol=1e-14)
-    np.testing.assert_allclose(stack.select([4, 1]).apply(vector), whole[[4, 1]], rtol=1e-14)
-    present = np.ones((P, N), dtype=bool)
-    present[2, 5] = False
-    part = Float32Stack(stack.kernels, present).select(np.array([2, 3])).rows(np.array([5, 6]))
-    assert part.present.tolist() == [[False, True], [True, True]]
 
 
 def test_posterior_agrees_with_double_precision_to_a_few_times_the_rounding():

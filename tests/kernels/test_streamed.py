@@ -112,18 +112,6 @@ def test_gram_by_either_road(X, monkeypatch, large):
     np.testing.assert_array_equal(gram, gram.T)
 
 
-def test_parts_of_a_stack(X, rng):
-    stack, dense = pair(X, kernels=EVERY_KIND, views={"left": [3, 0], "right": slice(1, 5)})
-    vector, weights = rng.normal(size=B), rng.normal(size=(2, dense.n_kernels))
-    for index in (slice(10, 90), slice(7, 7), np.arange(N) % 3 == 0, np.array([5, 3, 99])):
-        assert_close(stack.rows(index).apply(vector), dense.rows(index).apply(vector))
-        assert_close(stack.rows(index).combine(weights), dense.rows(index).combine(weights))
-    for index in ([17, 2, 3], np.arange(dense.n_kernels) % 4 == 1, 5):
-        kept = stack.select(index)
-        assert_close(kept.apply(vector), dense.select(index).apply(vector))
-        assert_close(kept.select([0]).apply(vector), dense.select(index).select([0]).apply(vector))
-
-
 def test_spread_is_mean_and_variance_over_rows(X, rng):
     """Also where the mean is far larger than the deviation."""
     stack, dense = pair(X + 1e3, kernels=[Linear(), Gaussian(width=2)], normalize=None)
