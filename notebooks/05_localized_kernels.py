@@ -192,14 +192,17 @@ print(means["accuracy, %"].loc[list(MODELS), list(PLANES)].round(1))
 
 # %%
 regions = [plane for plane in PLANES if plane != "nowhere"]
-informed = LMKLClassifier(bank, gating=GroupGating(2), standardize=False, random_state=SEED)
+informed = LMKLClassifier(
+    bank, gating=GroupGating(2), gate_columns=[2], standardize=False, random_state=SEED
+)
 told = {plane: [] for plane in regions}
 for plane in regions:
     new, new_share = draw(plane, N_NEW, np.random.default_rng(1000))
     for k in range(N_DRAWS):
         X, share = draw(plane, N_TRAIN, np.random.default_rng(k))
-        informed.fit(X, label(X, share), gate_features=share)
-        told[plane].append(100 * informed.score(new, label(new, new_share), gate_features=new_share))
+        informed.fit(np.column_stack([X, share]), label(X, share))
+        new_columns = np.column_stack([new, new_share])
+        told[plane].append(100 * informed.score(new_columns, label(new, new_share)))
 print(pd.DataFrame(told).mean().round(1))
 
 # %%

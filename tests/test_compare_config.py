@@ -224,6 +224,7 @@ MISTAKES |= {
     ),
 }
 MKL = WINE + '[models.x]\nestimator = "SimpleMKLClassifier"\nkernels = '
+LMKL = WINE + '[models.x]\nestimator = "LMKLClassifier"\n'
 MISTAKES |= {
     "bank": (
         MKL + '"smal"\n[kernels.small]\nkernels = "paper"',
@@ -243,6 +244,7 @@ MISTAKES |= {
     "normalize": (MKL + '{normalize = "sphere"}', "`models.x.kernels.normalize`", "spherical"),
     "views": (MKL + '{views = "every"}', "`models.x.kernels.views` must be one of 'all', 'each'"),
     "view": (MKL + "{views = {a = [0, 13]}}", "`models.x.kernels`", "data set 'wine'", "13"),
+    "gates": (LMKL + "gate_columns = ['hour']", "`models.x.gate_columns`", "data set 'wine'", "'hour'"),
     "table": (MKL + '"small"\n[kernels]\nsmall = 3', "`kernels.small` must be a table; got 3"),
 }
 

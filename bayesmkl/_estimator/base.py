@@ -157,7 +157,7 @@ class BaseMKL(BaseEstimator):
     def _stack_of_rows(self, X: Any) -> Any:
         """Learn a bank from training samples and return its kernels, judged once."""
         self.training_factors_ = None
-        bank, is_source, asked = self._new_bank(), is_row_source(X), self._storage()
+        bank, is_source, asked = self._bank_for(X), is_row_source(X), self._storage()
         if is_source and not self._streams_rows:
             raise ValueError(f"`X` must be an array or a DataFrame for {type(self).__name__}; got {X!r}.")
         shape = bank.training_shape(X)
@@ -245,6 +245,10 @@ class BaseMKL(BaseEstimator):
             '`kernels` must be a KernelBank, None (the default bank) or "precomputed"; '
             f"got {shown(self.kernels)}. Wrap kernels in a bank: KernelBank(kernels=...)."
         )
+
+    def _bank_for(self, X: Any) -> KernelBank:
+        """Return an unfitted bank for validated samples; subclasses may leave columns to others than its kernels."""
+        return self._new_bank()
 
     def _check_landmarks(self, bank: KernelBank) -> None:
         if bank.landmarks is None:

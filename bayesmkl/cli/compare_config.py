@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 from sklearn import model_selection
-from sklearn.base import is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.metrics import get_scorer_names
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
@@ -22,6 +23,7 @@ from bayesmkl.cli.tables import words_among
 from bayesmkl.datasets import fetch
 from bayesmkl.datasets._names import look_up
 from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_columns
+from bayesmkl.discriminative.estimators.gate_features import apart_from_gates
 from bayesmkl.evaluation.scoring import METRICS
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched, from_file, label_columns
 from bayesmkl.kernels import KernelBank
@@ -195,19 +197,33 @@ def _beside(section: Section, key: str) -> Path:
 def _check_views(
     config: Section, datasets: list[str], load: Callable[[str], Data], models: dict[str, ModelSpec]
 ) -> None:
-    """Refuse views with columns that a data set does not have."""
+    """Refuse views, and gates, of columns that a data set does not have."""
     for model, spec in models.items():
         estimator = spec.estimator[-1] if isinstance(spec.estimator, Pipeline) else spec.estimator
-        bank = getattr(estimator, "kernels", None)
-        if not isinstance(bank, KernelBank) or not isinstance(bank.views, dict):
+        bank, gates = getattr(estimator, "kernels", None), getattr(estimator, "gate_columns", None)
+        bank = KernelBank() if bank is None else bank
+        if not isinstance(bank, KernelBank):
             continue
-        for name in datasets:
-            with config.blamed(f"models.{model}.kernels"):
+        checks: dict[str, Callable[[Any], Any]] = {}
+        if isinstance(bank.views, dict):
+            checks["kernels"] = partial(_resolve, bank)
+        if gates is not None:
+            checks["gate_columns"] = partial(_resolve_gates, bank, gates)
+        for key, name in product(checks, datasets):
+            with config.blamed(f"models.{model}.{key}"):
                 data = load(name)
                 try:
-                    resolve_views(bank.views, data.X.shape[1], column_labels(data.X))
+                    checks[key](data.X)
                 except ValueError as error:
                     raise ValueError(f"data set {name!r}: {error}") from error
+
+
+def _resolve(bank: KernelBank, X: pd.DataFrame) -> None:
+    resolve_views(bank.views, X.shape[1], column_labels(X))
+
+
+def _resolve_gates(bank: KernelBank, gate_columns: Any, X: pd.DataFrame) -> None:
+    apart_from_gates(clone(bank), X, gate_columns, X.shape[1])
 
 
 def _check_task(

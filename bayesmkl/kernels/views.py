@@ -12,7 +12,7 @@ import numpy as np
 from bayesmkl._utils.given import check_numbers, refuse_unevaluated
 from bayesmkl.kernels.column_labels import are_default
 
-__all__ = ["View", "check_samples", "refuse_text_columns", "resolve_views"]
+__all__ = ["View", "check_samples", "positions_of", "refuse_text_columns", "resolve_views", "views_without"]
 
 # How the column types of pandas, polars and Arrow begin where they hold plain numbers.
 NUMERIC_TYPES = ("int", "uint", "float", "double", "bool", "decimal")
@@ -30,8 +30,9 @@ def resolve_views(views: Any, n_features: int, labels: Sequence[Any] | None) -> 
 
     Parameters
     ----------
-    views : "all", "each", "all+each" or mapping of view name to columns
-        Columns are feature names, positions, a slice, a boolean mask, or a single name or position.
+    views : "all", "each", "all+each", mapping of view name to columns, or list of View
+        Columns are feature names, positions, a slice, a boolean mask, or a single name or position. A list is
+        resolved already.
     n_features : int
         Number of columns of the data.
     labels : sequence of length n_features or None
@@ -59,6 +60,8 @@ def resolve_views(views: Any, n_features: int, labels: Sequence[Any] | None) -> 
     each = [View(name, np.array([j])) for j, name in enumerate(called)]
     if isinstance(views, str) and views in ("all", "each", "all+each"):
         return {"all": whole, "each": each, "all+each": whole + each}[views]
+    if isinstance(views, list) and views and all(isinstance(view, View) for view in views):
+        return views
     if not isinstance(views, Mapping):
         raise ValueError(
             f'`views` must be "all", "each", "all+each" or a mapping {{view name: columns}}; got {views!r}.'
@@ -70,42 +73,107 @@ def resolve_views(views: Any, n_features: int, labels: Sequence[Any] | None) -> 
     names = [str(name) for name in views]
     if len(set(names)) < len(names):
         raise ValueError(f"`views` must have different names; got {names}.")
-    return [View(str(name), _columns(name, wanted, n_features, labels)) for name, wanted in views.items()]
+    return [
+        View(str(name), positions_of(f"views[{name!r}]", wanted, n_features, labels))
+        for name, wanted in views.items()
+    ]
 
 
-def _columns(view: Any, wanted: Any, n_features: int, labels: Sequence[Any] | None) -> np.ndarray:
+def views_without(
+    views: Any, left_out: np.ndarray, n_features: int, labels: Sequence[Any] | None
+) -> Mapping[Any, Any] | list[View]:
+    """Leave columns out of the views that do not name theirs.
+
+    Parameters
+    ----------
+    views : "all", "each", "all+each" or mapping of view name to columns
+        As in `resolve_views`. A mapping names its columns and is returned as it is.
+    left_out : ndarray of int, of shape (n_left_out,)
+        Positions of columns.
+    n_features : int
+        Number of columns of the data.
+    labels : sequence of length n_features or None
+        Column labels of a DataFrame.
+
+    Returns
+    -------
+    mapping of view name to columns, or list of View
+        For `resolve_views`. The list may be empty.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.views import views_without
+    >>> views_without("each", np.array([1]), 3, None)
+    [View(name='x0', columns=array([0])), View(name='x2', columns=array([2]))]
+    """
+    if isinstance(views, Mapping):
+        return views
+    resolved = resolve_views(views, n_features, labels)
+    kept = [view._replace(columns=np.setdiff1d(view.columns, left_out)) for view in resolved]
+    return [view for view in kept if len(view.columns)]
+
+
+def positions_of(name: str, wanted: Any, n_features: int, labels: Sequence[Any] | None) -> np.ndarray:
+    """Return the positions of columns that are given by names, positions, a slice or a boolean mask.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument, for messages.
+    wanted : str, int, slice or sequence of str, int or bool
+        The columns.
+    n_features : int
+        Number of columns of the data.
+    labels : sequence of length n_features or None
+        Column labels of a DataFrame.
+
+    Returns
+    -------
+    ndarray of int, of shape (n_columns,)
+        In the order in which they were given.
+
+    Raises
+    ------
+    ValueError
+        For anything that does not name columns of the data.
+
+    Examples
+    --------
+    >>> from bayesmkl.kernels.views import positions_of
+    >>> positions_of("gate_columns", ["hour", 0], 3, ["left", "right", "hour"])
+    array([2, 0])
+    """
     if isinstance(wanted, slice):
         if any(isinstance(bound, str) for bound in (wanted.start, wanted.stop)):
             raise ValueError(
-                f"`views[{view!r}]` must be a slice of positions; got {wanted!r}. List the names instead."
+                f"`{name}` must be a slice of positions; got {wanted!r}. List the names instead."
             )
         try:
             columns = np.arange(n_features)[wanted]
         except TypeError as error:
-            raise ValueError(f"`views[{view!r}]` must be a slice of positions; got {wanted!r}.") from error
+            raise ValueError(f"`{name}` must be a slice of positions; got {wanted!r}.") from error
     else:
         items = [wanted] if np.ndim(wanted) == 0 else list(wanted)
         if items and all(isinstance(item, (bool, np.bool_)) for item in items):
             if len(items) != n_features:
                 raise ValueError(
-                    f"`views[{view!r}]` is a mask of length {len(items)}; it needs one entry for each of the "
+                    f"`{name}` is a mask of length {len(items)}; it needs one entry for each of the "
                     f"{n_features} columns of `X`."
                 )
             columns = np.flatnonzero(items)
         else:
-            columns = np.array([_position(view, item, n_features, labels) for item in items], dtype=np.intp)
+            columns = np.array([_position(name, item, n_features, labels) for item in items], dtype=np.intp)
     if len(columns) == 0:
-        raise ValueError(
-            f"`views[{view!r}]` selects no column; got {wanted!r}. Give it columns or leave it out."
-        )
+        raise ValueError(f"`{name}` selects no column; got {wanted!r}. Give it columns or leave it out.")
     return columns
 
 
-def _position(view: Any, item: Any, n_features: int, labels: Sequence[Any] | None) -> int:
+def _position(name: str, item: Any, n_features: int, labels: Sequence[Any] | None) -> int:
     if isinstance(item, str):
         if labels is None or are_default(labels):
             raise ValueError(
-                f"`views[{view!r}]` names the column {item!r}, but `X` has no column names. "
+                f"`{name}` names the column {item!r}, but `X` has no column names. "
                 "Pass a DataFrame, or give the column's position."
             )
         if item not in labels:
@@ -115,19 +183,20 @@ def _position(view: Any, item: Any, n_features: int, labels: Sequence[Any] | Non
                 if close
                 else f"the columns are {list(labels)}."
             )
-            raise ValueError(f"`views[{view!r}]` names the column {item!r}, which `X` does not have; {hint}")
+            raise ValueError(f"`{name}` names the column {item!r}, which `X` does not have; {hint}")
         return labels.index(item)
     is_position = isinstance(item, Integral) and not isinstance(item, bool)
     if is_position and labels is not None and item in labels and labels.index(item) != item:
+        counting = "views count" if name.startswith("views") else f"`{name}` counts"
         raise ValueError(
-            f"`views[{view!r}]` has {item!r}, which is the label of the column at position {labels.index(item)} of "
-            "`X`, while views count positions. Give columns names that are text, `X.columns.astype(str)`, or pass an "
+            f"`{name}` has {item!r}, which is the label of the column at position {labels.index(item)} of "
+            f"`X`, while {counting} positions. Give columns names that are text, `X.columns.astype(str)`, or pass an "
             "array."
         )
     if is_position and -n_features <= int(item) < n_features:
         return int(item) % n_features
     raise ValueError(
-        f"`views[{view!r}]` must hold column names or positions from 0 to {n_features - 1}; got {item!r}."
+        f"`{name}` must hold column names or positions from 0 to {n_features - 1}; got {item!r}."
     )
 
 

@@ -117,9 +117,8 @@ def _predict_once(model: Any) -> None:
 
         row = pd.DataFrame(row, columns=names)
     options = {"tasks": model.tasks_[:1]} if hasattr(model, "tasks_") else {}
-    n_gate_features = getattr(model, "n_gate_features_", None)
-    if n_gate_features is not None and (bank is None or n_gate_features != row.shape[1]):
-        options["gate_features"] = np.zeros((1, n_gate_features))  # those of `fit` were passed beside `X`
+    if bank is None and hasattr(model, "n_gate_features_"):
+        options["gate_features"] = np.zeros((1, model.n_gate_features_))
     says = model.predict if is_regressor(model) else model.decision_function
     with holding_back(Warning), np.errstate(all="ignore"):
         try:

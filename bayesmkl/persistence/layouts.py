@@ -12,13 +12,13 @@ from typing import Any
 
 from bayesmkl._estimator import BaseMKL
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
-from bayesmkl.discriminative import LDMKLClassifier
+from bayesmkl.discriminative import LDMKLClassifier, LMKLClassifier, LMKLRegressor, SwMKLClassifier
 from bayesmkl.kernels import KernelBank
 from bayesmkl.persistence.parts import every_part
 
 __all__ = ["VERSION", "migrate"]
 
-VERSION = 3
+VERSION = 4
 
 
 def migrate(model: Any, version: int) -> None:
@@ -58,10 +58,18 @@ def _from_2(part: Any) -> None:
         part.threshold = "paper"
 
 
+def _from_3(part: Any) -> None:
+    """Before gates could have columns of their own: they see all columns, or features beside precomputed kernels."""
+    if isinstance(part, (LMKLClassifier, LMKLRegressor, LDMKLClassifier, SwMKLClassifier)):
+        _add(part, gate_columns=None)
+        if hasattr(part, "n_gate_features_"):
+            _add(part, gate_columns_=None)
+
+
 def _add(part: Any, **attributes: Any) -> None:
     for name, value in attributes.items():
         if not hasattr(part, name):
             setattr(part, name, value)
 
 
-STEPS: dict[int, Callable[[Any], None]] = {1: _from_1, 2: _from_2}
+STEPS: dict[int, Callable[[Any], None]] = {1: _from_1, 2: _from_2, 3: _from_3}

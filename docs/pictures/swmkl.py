@@ -13,10 +13,10 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 3))
 y = np.where(X[:, 0] > 0, X[:, 1], X[:, 2]) > 0
 bank = KernelBank(Linear(), views={"right": [1], "left": [2]}, normalize=None)
-model = SwMKLClassifier(bank, gate_kernel=Gaussian(width=0.5))
-model.fit(X, y, gate_features=X[:, [0]])
+model = SwMKLClassifier(bank, gate_kernel=Gaussian(width=0.5), gate_columns=[0])
+model.fit(X, y)
 place = np.linspace(-3, 3, 200)
-gates = model.gates(np.zeros((200, 3)), gate_features=place[:, None])
+gates = model.gates(np.column_stack([place, np.zeros((200, 2))]))
 
 plt.rc("font", size=11)
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.4), layout="constrained", sharey=True)
@@ -32,6 +32,6 @@ for m, (ax, name) in enumerate(zip(axes, ("kernel of feature 2", "kernel of feat
     ax.spines[["top", "right"]].set_visible(False)
 axes[0].set_yticklabels(["wrong", "0", "0.5", "1", "right"])
 axes[0].set_ylabel("gate (line)")
-score = 100 * model.score(X, y, gate_features=X[:, [0]])
+score = 100 * model.score(X, y)
 title = f"Gates rise where a kernel alone is right; together: {score:.0f} % right"
 fig.suptitle(title, x=0.02, ha="left", fontsize=12)

@@ -168,15 +168,16 @@ def test_gates_on_features_of_their_own(rng):
     features, of_new = X[:, :2] ** 2, new[:, :2] ** 2
     bank = plain_bank().fit(X)
     settings = {"gate_kernel": Gaussian(gamma=2.0), "tol": 1e-6}
-    model = LDMKLClassifier(plain_bank(), **settings).fit(X, y, gate_features=features)
+    whole, of_rows = np.column_stack([X, features]), np.column_stack([new, of_new])
+    model = LDMKLClassifier(plain_bank(), gate_columns=slice(-2, None), **settings).fit(whole, y)
     dense = LDMKLClassifier("precomputed", **settings).fit(bank.transform(X), y, gate_features=features)
     expected = [SVR(gamma=2.0, tol=1e-6).fit(features, s).predict(of_new) for s in model.results_[0].success]
     expected = np.exp(expected) / np.exp(expected).sum(axis=0)
-    assert_same(model.gates(new, of_new), expected.T, 1e-5)
+    assert_same(model.gates(of_rows), expected.T, 1e-5)
     scores = dense.decision_function(bank.transform(new), gate_features=of_new)
-    assert_same(model.decision_function(new, gate_features=of_new), scores, 1e-4)
+    assert_same(model.decision_function(of_rows), scores, 1e-4)
     assert model.n_gate_features_ == dense.n_gate_features_ == 2
-    by_position = model.gating_matrix(new, X, 1, gate_features=of_new, gate_features_Z=features)
+    by_position = model.gating_matrix(of_rows, whole, 1)
     assert_same(by_position, np.outer(expected[1], model.gates_[:, 1]), 1e-5)
 
 
@@ -198,11 +199,12 @@ def test_what_gates_need_and_what_they_do_not(rng):
         LDMKLClassifier("precomputed", gate_kernel=Gaussian(width=1)).fit(stack, y)
     with pytest.raises(ValueError, match=r'`gate_features` must be None with `gate_kernel="own"`'):
         LDMKLClassifier("precomputed").fit(stack, y, gate_features=X)
-    model = LDMKLClassifier(plain_bank(), gate_kernel=Gaussian(width=1)).fit(X, y, gate_features=X[:, :2])
+    rows = plain_bank().fit(X).transform(new)
+    model = LDMKLClassifier("precomputed", gate_kernel=Gaussian(width=1)).fit(stack, y, X[:, :2])
     with pytest.raises(ValueError, match=r"`gate_features` must have 2 columns"):
-        model.predict(new)
+        model.predict(rows, gate_features=new)
     with pytest.raises(ValueError, match=r"`gate_features` must have one row for each"):
-        model.predict(new, gate_features=X[:, :2])
+        model.predict(rows, gate_features=X[:, :2])
 
 
 def test_gate_features_are_routed(rng):

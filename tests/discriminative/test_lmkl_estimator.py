@@ -46,6 +46,11 @@ def fit(X, y, *, gate_features=None, kernels: Any = BANK, **parameters):
     return LMKLClassifier(kernels, **{"max_iter": 5, "tol": 1e-9} | parameters).fit(X, y, gate_features)
 
 
+def with_gates(X, features):
+    """Return samples with columns for the gates at their end."""
+    return np.column_stack([X, features])
+
+
 pytestmark = pytest.mark.filterwarnings(
     "ignore:LMKL.* stopped after max_iter:sklearn.exceptions.ConvergenceWarning"
 )
@@ -169,7 +174,13 @@ def test_features_are_standardized_over_the_training_samples_and_constant_ones_a
     X, y = classes(rng)
     features = np.column_stack([5.0 + 100.0 * X[:, 0], np.full(60, 0.1), X[:, 1]])
     seen: list[np.ndarray] = []
-    model = fit(X, y, gate_features=features, gating=Recording(seen), standardize=standardize)
+    model = fit(
+        with_gates(X, features),
+        y,
+        gate_columns=slice(-3, None),
+        gating=Recording(seen),
+        standardize=standardize,
+    )
     if not standardize:
         np.testing.assert_array_equal(seen[-1], features)
         assert model.gate_scaler_ is None
@@ -177,20 +188,21 @@ def test_features_are_standardized_over_the_training_samples_and_constant_ones_a
     np.testing.assert_allclose(seen[-1].mean(axis=0), 0.0, atol=1e-12)
     np.testing.assert_allclose(seen[-1].std(axis=0), [1.0, 0.0, 1.0], atol=1e-12)
     moved = features + np.array([0.0, 0.0, 1.0])
-    assert_same(model.gates(X, features), model.gates_, SAME_FORMULA)
-    assert np.abs(model.gates(X, moved) - model.gates_).max() > 1e-3
+    assert_same(model.gates(with_gates(X, features)), model.gates_, SAME_FORMULA)
+    assert np.abs(model.gates(with_gates(X, moved)) - model.gates_).max() > 1e-3
 
 
 @EVERY_GATING
 def test_equivariance_units_of_features_do_not_matter(rng, gating):
     X, y = classes(rng)
     features = rng.normal(size=(60, 2))
-    first = fit(X, y, gate_features=features, gating=gating)
-    second = fit(X, y, gate_features=features * [100.0, 0.01] + [5.0, -3.0], gating=gating)
+    own = {"gating": gating, "gate_columns": [-2, -1]}
+    first = fit(with_gates(X, features), y, **own)
+    second = fit(with_gates(X, features * [100.0, 0.01] + [5.0, -3.0]), y, **own)
     rows = rng.normal(size=(8, 2))
     assert_same(
-        second.decision_function(X[:8], rows * [100.0, 0.01] + [5.0, -3.0]),
-        first.decision_function(X[:8], rows),
+        second.decision_function(with_gates(X[:8], rows * [100.0, 0.01] + [5.0, -3.0])),
+        first.decision_function(with_gates(X[:8], rows)),
         1e-6,
     )
 

@@ -135,6 +135,9 @@ WRONG: dict[str, Wrong] = {
     "gamma_intrinsic": NOT_NEGATIVE,
     "gap_tol": POSITIVE,
     "gate_C": POSITIVE,
+    "gate_columns": Wrong(
+        ["", "nonsense", 1.5, True, np.nan, 1j, object, {}, b"1", [], [0, 0], [99], [[0]], [None], slice("a")]
+    ),
     "gate_epsilon": NOT_NEGATIVE,
     "gate_kernel": word(Gaussian, lambda a, b: a @ b.T, [Gaussian()], Gaussian(width=-1.0)),
     "gate_subsample": optional(count(1, 0, -5)),

@@ -124,9 +124,9 @@ def test_priors_that_cannot_be_are_refused_before_any_draw(prior):
     ids=str,
 )
 def test_parameters_of_gatings_are_refused_by_name(gating, name):
-    features = LABELS[:, None] if isinstance(gating, d.GroupGating) else X
-    model = d.LMKLClassifier(BANK, gating=gating, standardize=False, max_iter=2)
-    assert_refused(lambda: model.fit(X, LABELS, gate_features=features), f"`{name}`")
+    samples, own = (np.column_stack([X, LABELS]), [-1]) if isinstance(gating, d.GroupGating) else (X, None)
+    model = d.LMKLClassifier(BANK, gating=gating, gate_columns=own, standardize=False, max_iter=2)
+    assert_refused(lambda: model.fit(samples, LABELS), f"`{name}`")
 
 
 class Odd:

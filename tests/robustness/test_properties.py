@@ -217,12 +217,13 @@ def test_models_of_precomputed_kernels_are_read_as_they_were_written(variant, tm
 @pytest.mark.parametrize("name", ["LMKLClassifier", "SwMKLClassifier", "LDMKLClassifier"])
 def test_models_with_gates_by_other_features_are_read_as_they_were_written(name, tmp_path):
     problem = random_problem(1, 16, ["gaussian", "linear", "low rank"])
-    X, y, gate_features = problem.features, problem.targets["binary"], problem.features[:, :2] ** 2
+    X, y = np.column_stack([problem.features, problem.features[:, :2] ** 2]), problem.targets["binary"]
     own = {} if name == "LMKLClassifier" else {"gate_kernel": Gaussian(width=2)}
-    model = EVERY[name](KernelBank([Gaussian(width=1), Linear()]), **own)
-    save_model(model.fit(X, y, gate_features=gate_features), tmp_path / "model.skops")
-    found = load_model(tmp_path / "model.skops").decision_function(X, gate_features=gate_features)
-    np.testing.assert_array_equal(found, model.decision_function(X, gate_features=gate_features))
+    model = EVERY[name](KernelBank([Gaussian(width=1), Linear()]), gate_columns=[-2, -1], **own)
+    save_model(model.fit(X, y), tmp_path / "model.skops")
+    loaded = load_model(tmp_path / "model.skops")
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    np.testing.assert_array_equal(loaded.gate_columns_, X.shape[1] - np.array([2, 1]))
 
 
 DRAWS = {"n_chains": 2, "n_warmup": 20, "n_draws": 20}

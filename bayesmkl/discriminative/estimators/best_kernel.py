@@ -11,6 +11,7 @@ from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     OnStep,
 )
+from bayesmkl.discriminative.estimators.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.best_kernel import fit_best_kernel
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge

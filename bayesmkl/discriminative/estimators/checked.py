@@ -108,7 +108,7 @@ class CheckedKernels(BaseMKL):
         y = self._check_data(X, y, check_y)
         with naming("X"):
             _, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
-        bank = self._new_bank().fit(X)
+        bank = self._bank_for(X).fit(X)
         self.kernel_bank_, self.n_kernels_in_ = bank, bank.n_kernels_
         self.kernel_names_ = self._names(bank.kernel_names_)
         return bank, y

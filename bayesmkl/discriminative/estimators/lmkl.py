@@ -175,6 +175,10 @@ class LMKLClassifier(_LMKL, SVMChoice, FeatureGatedClassifier):
         each kernel has a center and a width, gates sum to one. Or an object such as
         :class:`~bayesmkl.discriminative.GroupGating`, or one of your own with the methods `init`, `gates` and
         `pullback`.
+    gate_columns : list of str or int, default=None
+        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
+        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
+        position.
     solver : {"lbfgs", "armijo", "paper"}, default="lbfgs"
         Quasi-Newton steps, gradient steps with a line search, or the line search of the original, which doubles and
         halves.
@@ -218,6 +222,8 @@ class LMKLClassifier(_LMKL, SVMChoice, FeatureGatedClassifier):
         What standardizes the features.
     n_gate_features_ : int
         How many features the gates depend on.
+    gate_columns_ : ndarray of shape (n_gate_features_,) or None
+        Positions of `gate_columns`.
     dual_coef_ : ndarray of shape (n_samples,) *
         Signed dual :math:`\alpha_i y_i`, zero off the support.
     intercept_ : float *
@@ -265,9 +271,6 @@ class LMKLClassifier(_LMKL, SVMChoice, FeatureGatedClassifier):
     trains a machine, and the gradient costs one more pass over the kernels. The minimum depends on the start:
     `n_init` tries several. `gates` are read sample by sample: a kernel with a gate near zero has no say there.
 
-    To pass `gate_features` through cross-validation or a grid search, switch on scikit-learn's metadata routing and
-    request them with ``set_fit_request(gate_features=True)`` and ``set_score_request(gate_features=True)``.
-
     References
     ----------
     .. [1] M. Gönen and E. Alpaydın (2008), Localized multiple kernel learning, ICML.
@@ -298,6 +301,7 @@ class LMKLClassifier(_LMKL, SVMChoice, FeatureGatedClassifier):
         *,
         C: float = 1.0,
         gating: Any = "softmax",
+        gate_columns: Any = None,
         solver: str = "lbfgs",
         n_init: int = 1,
         standardize: bool = True,
@@ -313,6 +317,7 @@ class LMKLClassifier(_LMKL, SVMChoice, FeatureGatedClassifier):
         self.kernels = kernels
         self.C = C
         self.gating = gating
+        self.gate_columns = gate_columns
         self.solver = solver
         self.n_init = n_init
         self.standardize = standardize
@@ -352,6 +357,10 @@ class LMKLRegressor(_LMKL, FeatureGatedRegressor):
         each kernel has a center and a width, gates sum to one. Or an object such as
         :class:`~bayesmkl.discriminative.GroupGating`, or one of your own with the methods `init`, `gates` and
         `pullback`.
+    gate_columns : list of str or int, default=None
+        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
+        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
+        position.
     solver : {"lbfgs", "armijo", "paper"}, default="lbfgs"
         Quasi-Newton steps, gradient steps with a line search, or the line search of the original, which doubles and
         halves.
@@ -386,6 +395,8 @@ class LMKLRegressor(_LMKL, FeatureGatedRegressor):
         What standardizes the features.
     n_gate_features_ : int
         How many features the gates depend on.
+    gate_columns_ : ndarray of shape (n_gate_features_,) or None
+        Positions of `gate_columns`.
     dual_coef_ : ndarray of shape (n_samples,)
         Coefficients of the training samples, zero off the support.
     intercept_ : float
@@ -453,6 +464,7 @@ class LMKLRegressor(_LMKL, FeatureGatedRegressor):
         C: float | None = None,
         epsilon: float | None = None,
         gating: Any = "softmax",
+        gate_columns: Any = None,
         solver: str = "lbfgs",
         n_init: int = 1,
         standardize: bool = True,
@@ -467,6 +479,7 @@ class LMKLRegressor(_LMKL, FeatureGatedRegressor):
         self.C = C
         self.epsilon = epsilon
         self.gating = gating
+        self.gate_columns = gate_columns
         self.solver = solver
         self.n_init = n_init
         self.standardize = standardize

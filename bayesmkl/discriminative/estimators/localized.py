@@ -1,7 +1,7 @@
 """Base of the localized estimators: gates and gating matrices, scores by task, fitted attributes.
 
 An estimator learns one result per task (two classes: one; more: one per class, against the rest) and reads from it
-what users see. Features that gates depend on are `X` itself with a bank, or passed as `gate_features`.
+what users see. Features that gates depend on are columns of `X` with a bank, or passed as `gate_features`.
 """
 
 from __future__ import annotations
@@ -12,18 +12,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import encode_labels, step_progress
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.given import naming
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
+from bayesmkl.discriminative.estimators.gate_features import (
+    apart_from_gates,
+    check_gate_columns,
+    check_gate_features,
+    refuse_gate_features,
+)
 from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
-from bayesmkl.kernels.views import check_samples
 
 __all__ = [
     "BaseLocalized",
@@ -464,46 +469,45 @@ def _highest(scores: np.ndarray) -> np.ndarray:
 class FeatureGates(BaseLocalized):
     """Gates that are functions of features, which precomputed kernels do not bring along."""
 
-    NEEDS_FEATURES = True
+    gate_columns: Any
+    gate_columns_: np.ndarray | None
     n_gate_features_: int
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_gate_columns(self.gate_columns, self._is_precomputed())
+
+    def _bank_for(self, X: Any) -> KernelBank:
+        """Return a bank whose views leave the columns of the gates out, unless they name them."""
+        bank = super()._bank_for(X)
+        self.gate_columns_ = apart_from_gates(bank, X, self.gate_columns, self.n_features_in_)
+        return bank
+
     def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
-        """Return `gate_features`, or `X` itself where there are none."""
+        """Return columns of `X`, or `gate_features` where kernels are precomputed."""
+        if X is not None:
+            refuse_gate_features(gate_features)
+            features = X if self.gate_columns_ is None else X[:, self.gate_columns_]
+            if fitting:
+                self.n_gate_features_ = features.shape[1]
+            return features
         if fitting:
+            self.gate_columns_ = None
             self._gate_labels = column_labels(gate_features)
-        if gate_features is not None:
-            refuse_other_columns(gate_features, self._gate_labels, "gate_features")
-            features = self._check_features(gate_features, n_rows)
-        elif X is not None:
-            features = X
-        elif self.NEEDS_FEATURES:
+        if gate_features is None:
             raise ValueError(
                 f"`gate_features` must be passed with precomputed kernels: the gates of {type(self).__name__} are "
                 "functions of features, and got None. Pass an array of shape (n_samples, n_gate_features) to `fit` "
                 'and to `predict`, or features and a bank, `kernels=KernelBank(...)`, instead of "precomputed".'
             )
-        else:
-            return None
+        refuse_other_columns(gate_features, self._gate_labels, "gate_features")
+        features = check_gate_features(gate_features, n_rows)
         if fitting:
             self.n_gate_features_ = features.shape[1]
         elif features.shape[1] != self.n_gate_features_:
             raise ValueError(
                 f"`gate_features` must have {self.n_gate_features_} columns, as when fitting; got "
-                f"{features.shape[1]}"
-                + (" columns of `X` instead." if gate_features is None else ".")
-                + " Pass the same features as to `fit`."
-            )
-        return features
-
-    def _check_features(self, gate_features: Any, n_rows: int) -> np.ndarray:
-        check_samples(gate_features, "gate_features")
-        if np.ndim(gate_features) == 1:
-            gate_features = np.asarray(gate_features)[:, None]
-        with naming("gate_features"):
-            features = check_array(gate_features, dtype=np.float64, input_name="gate_features")
-        if len(features) != n_rows:
-            raise ValueError(
-                f"`gate_features` must have one row for each of the {n_rows} rows of `X`; got {len(features)}."
+                f"{features.shape[1]}. Pass the same features as to `fit`."
             )
         return features
 
@@ -515,7 +519,7 @@ class FeatureGates(BaseLocalized):
         X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
             With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, if it was passed to `fit`.
+            What the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -528,7 +532,7 @@ class FeatureGates(BaseLocalized):
             Before `fit`.
         ValueError
             If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where `fit` had them, or of another shape.
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
         TypeError
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
@@ -546,7 +550,7 @@ class FeatureGates(BaseLocalized):
         kernel : int or str
             Position or name.
         gate_features, gate_features_Z : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates at `X` and at `Z` are functions of, if it was passed to `fit`.
+            What the gates at `X` and at `Z` are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -559,8 +563,8 @@ class FeatureGates(BaseLocalized):
             Before `fit`.
         ValueError
             If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where `fit` had them, or of another shape; or if `kernel` is
-            neither a position nor a name.
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
+            shape; or if `kernel` is neither a position nor a name.
         TypeError
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
@@ -575,7 +579,7 @@ class FeatureGates(BaseLocalized):
         X : array-like or DataFrame of shape (n_rows, n_features), or kernels
             With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, if it was passed to `fit`.
+            What the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -588,7 +592,7 @@ class FeatureGates(BaseLocalized):
             Before `fit`.
         ValueError
             If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where `fit` had them, or of another shape.
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
         TypeError
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
@@ -608,7 +612,7 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
         y : array-like of shape (n_samples,)
             Labels of at least two classes.
         gate_features : array-like of shape (n_samples, n_gate_features), default=None
-            What the gates are functions of; `X` itself by default, unless it holds precomputed kernels.
+            With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
 
         Returns
         -------
@@ -642,7 +646,7 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
         X : array-like or DataFrame of shape (n_rows, n_features), or kernels
             With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, if it was passed to `fit`.
+            What the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -655,7 +659,7 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
             Before `fit`.
         ValueError
             If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where `fit` had them, or of another shape.
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
         TypeError
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
@@ -669,7 +673,7 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
         X : array-like or DataFrame of shape (n_rows, n_features), or kernels
             With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, if it was passed to `fit`.
+            What the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -682,7 +686,7 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
             Before `fit`.
         ValueError
             If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where `fit` had them, or of another shape.
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
         TypeError
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
@@ -700,7 +704,7 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows.
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, if it was passed to `fit`.
+            What the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -713,8 +717,8 @@ class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
             Before `fit`.
         ValueError
             If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where `fit` had them, or of another shape; or if `y` does not
-            have a label for every row.
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
+            shape; or if `y` does not have a label for every row.
         TypeError
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
@@ -734,7 +738,7 @@ class FeatureGatedRegressor(RegressorMixin, FeatureGates):
         y : array-like of shape (n_samples,)
             Target, in any units; it is not standardized.
         gate_features : array-like of shape (n_samples, n_gate_features), default=None
-            What the gates are functions of; `X` itself by default, unless it holds precomputed kernels.
+            With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
 
         Returns
         -------
@@ -768,7 +772,7 @@ class FeatureGatedRegressor(RegressorMixin, FeatureGates):
         X : array-like or DataFrame of shape (n_rows, n_features), or kernels
             With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, if it was passed to `fit`.
+            What the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -781,7 +785,7 @@ class FeatureGatedRegressor(RegressorMixin, FeatureGates):
             Before `fit`.
         ValueError
             If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where `fit` had them, or of another shape.
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
         TypeError
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
@@ -799,7 +803,7 @@ class FeatureGatedRegressor(RegressorMixin, FeatureGates):
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows.
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, if it was passed to `fit`.
+            What the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -812,8 +816,8 @@ class FeatureGatedRegressor(RegressorMixin, FeatureGates):
             Before `fit`.
         ValueError
             If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where `fit` had them, or of another shape; or if `y` does not
-            have a number for every row.
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
+            shape; or if `y` does not have a number for every row.
         TypeError
             If `X` is a sparse matrix, or holds other objects than numbers.
         """

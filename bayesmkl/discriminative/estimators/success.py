@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
+from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION
 from bayesmkl.discriminative.estimators.localized import FeatureGatedClassifier, LocalFit, Rows
 from bayesmkl.discriminative.estimators.solvers import SVMChoice
@@ -81,6 +81,11 @@ class SuccessGated(SVMChoice, FeatureGatedClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._options()
+        if self.gate_columns is not None and not isinstance(self.gate_kernel, Kernel):
+            raise ValueError(
+                '`gate_columns` must be None with `gate_kernel="own"`, where gates see the kernels only; got '
+                f"{shown(self.gate_columns)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
+            )
 
     def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Return kernels one by one, as objects on which machines can be trained."""

@@ -50,8 +50,12 @@ class SwMKLClassifier(SuccessGated):
         Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
         cross-validation, with as many folds as samples in the smallest class at most.
     gate_kernel : "own" or Kernel, default="own"
-        What the regressions see: the kernel whose success they predict, or one kernel for all, of the features
-        `gate_features` (by default `X`).
+        What the regressions see: the kernel whose success they predict, or one kernel for all, of the columns
+        `gate_columns`, or of `gate_features` beside precomputed kernels.
+    gate_columns : list of str or int, default=None
+        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
+        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
+        position.
     gate_C : float, default=1.0
         Factor of the loss of the regressions.
     gate_epsilon : float, default=0.1
@@ -112,6 +116,8 @@ class SwMKLClassifier(SuccessGated):
         The fitted kernel of the gates; None for "own".
     n_gate_features_ : int
         Number of its features.
+    gate_columns_ : ndarray of shape (n_gate_features_,) or None
+        Positions of `gate_columns`.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -173,6 +179,7 @@ class SwMKLClassifier(SuccessGated):
         lowest_gate: float = 1e-3,
         gate_targets: str = "train",
         gate_kernel: Any = "own",
+        gate_columns: Any = None,
         gate_C: float = 1.0,
         gate_epsilon: float = 0.1,
         gate_subsample: int | None = None,
@@ -190,6 +197,7 @@ class SwMKLClassifier(SuccessGated):
         self.lowest_gate = lowest_gate
         self.gate_targets = gate_targets
         self.gate_kernel = gate_kernel
+        self.gate_columns = gate_columns
         self.gate_C = gate_C
         self.gate_epsilon = gate_epsilon
         self.gate_subsample = gate_subsample

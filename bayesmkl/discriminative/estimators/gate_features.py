@@ -1,0 +1,89 @@
+"""Features that gates are functions of: columns of the samples, or an array beside precomputed kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_array
+
+from bayesmkl._utils.given import naming
+from bayesmkl._utils.validation import shown
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.column_labels import column_labels
+from bayesmkl.kernels.views import check_samples, positions_of, views_without
+
+__all__ = ["apart_from_gates", "check_gate_columns", "check_gate_features", "refuse_gate_features"]
+
+
+def check_gate_columns(gate_columns: Any, precomputed: bool) -> None:
+    """Refuse columns of precomputed kernels, which have no features."""
+    if gate_columns is not None and precomputed:
+        raise ValueError(
+            "`gate_columns` must be None with precomputed kernels, whose columns are training samples; got "
+            f"{shown(gate_columns)}. Pass the features as `gate_features` to `fit` and to `predict`, or samples and "
+            "a bank, `kernels=KernelBank(...)`."
+        )
+
+
+def apart_from_gates(bank: KernelBank, X: Any, gate_columns: Any, n_features: int) -> np.ndarray | None:
+    """Return the positions of the columns of gates, and let the views of an unfitted bank leave them out.
+
+    Parameters
+    ----------
+    bank : KernelBank
+        Its views are set where they do not name their columns.
+    X : array or DataFrame of shape (n_samples, n_features)
+        Validated samples.
+    gate_columns : str, int, slice, sequence of str, int or bool, or None
+        None leaves all columns to the kernels.
+    n_features : int
+        Number of columns of `X`.
+
+    Returns
+    -------
+    ndarray of int, of shape (n_gate_features,), or None
+
+    Raises
+    ------
+    ValueError
+        If `X` does not have the columns, some come twice, or none is left for the kernels.
+    """
+    if gate_columns is None:
+        return None
+    labels = column_labels(X)
+    columns = positions_of("gate_columns", gate_columns, n_features, labels)
+    if len(np.unique(columns)) < len(columns):
+        raise ValueError(f"`gate_columns` must name each column once; got {shown(gate_columns)}.")
+    views = views_without(bank.views, columns, n_features, labels)
+    if not views and len(columns) == n_features:
+        raise ValueError(
+            f"`gate_columns` must leave columns of `X` to the kernels; got all {n_features}. Name what kernels see, "
+            "`KernelBank(views={name: columns})`, which may be the same columns; None lets gates see all, too."
+        )
+    bank.set_params(views=views)
+    return columns
+
+
+def refuse_gate_features(gate_features: Any) -> None:
+    """Refuse features of gates beside samples."""
+    if gate_features is not None:
+        raise ValueError(
+            f"`gate_features` must be None with kernels made from samples; got {type(gate_features).__name__}. "
+            "Append these features to `X` as columns and name them by the parameter `gate_columns`, such as "
+            "`gate_columns=[-1]`; kernels do not see them."
+        )
+
+
+def check_gate_features(gate_features: Any, n_rows: int) -> np.ndarray:
+    """Return features of the gates beside precomputed kernels, (n_rows, n_gate_features)."""
+    check_samples(gate_features, "gate_features")
+    if np.ndim(gate_features) == 1:
+        gate_features = np.asarray(gate_features)[:, None]
+    with naming("gate_features"):
+        features = check_array(gate_features, dtype=np.float64, input_name="gate_features")
+    if len(features) != n_rows:
+        raise ValueError(
+            f"`gate_features` must have one row for each of the {n_rows} rows of `X`; got {len(features)}."
+        )
+    return features
