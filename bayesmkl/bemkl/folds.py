@@ -26,7 +26,6 @@ from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
 from bayesmkl.bemkl.inference.loop import LoopOptions
 from bayesmkl.bemkl.inference.runs import variational_fit
 from bayesmkl.kernels.row_sources import is_row_source
-from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.fold import FoldStack, is_fold
 
@@ -248,7 +247,7 @@ def _members(
         yield _Member(CrossFit(model, setting, *split), task, runs)
 
 
-def _whole_stack(estimator: Any, X: Any, fold: KernelStack) -> DenseStack | None:
+def _whole_stack(estimator: Any, X: Any, fold: Any) -> DenseStack | None:
     """Return the kernels between all samples, if a fold's are such that they may be part of them."""
     in_one_array = fold.storage == "dense" and fold.mesh is None
     if not in_one_array or fold.present is not None or fold.n_rows != fold.n_train:

@@ -16,7 +16,6 @@ from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.predict import ScoreDraws
-from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["FittedBEMKL", "check_probability", "evenly", "fitted_bemkl"]
@@ -216,7 +215,7 @@ class FittedBEMKL(NamedTuple):
         """Return the same over a stack without rows, which has priors and targets and costs nothing."""
         return self._problems_over(DenseStack(np.empty((self.estimator.n_kernels_in_, 0, self.n_basis))))
 
-    def _problems_over(self, stack: KernelStack) -> list[Any]:
+    def _problems_over(self, stack: DenseStack) -> list[Any]:
         return [_completed(*pair) for pair in zip(self.estimator._problems(stack), self.states, strict=True)]
 
 

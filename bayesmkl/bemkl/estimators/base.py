@@ -34,7 +34,7 @@ from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.shares import KernelShares, kernel_shares, shares_of_draws
 from bayesmkl.kernels.quality.checks import KernelQualityWarning
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BaseBEMKL", "FitTask"]
 
@@ -59,7 +59,7 @@ class FitTask(NamedTuple):
     problems: list[Any]  # one per model
     inits: list[Any]  # where each of them starts: "mean", "random" or a posterior
     labels: list[str]  # their names in progress reports
-    stack: KernelStack  # training kernels
+    stack: Any  # training kernels
     targets: np.ndarray
 
 
@@ -227,7 +227,7 @@ class BaseBEMKL(BaseMKL):
             chain_method=check_choice("chain_method", self.chain_method, ("sequential", "vectorized")),
         )
 
-    def _gram(self, stack: KernelStack) -> np.ndarray:
+    def _gram(self, stack: DenseStack) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             gram = stack.gram()
         if not np.isfinite(gram).all():
@@ -368,7 +368,7 @@ class BaseBEMKL(BaseMKL):
         self._store(fits, task.stack, task.targets, len(task.problems) > 1)
         self._warn(fits)
 
-    def _store(self, fits: list[Fit], stack: KernelStack, targets: np.ndarray, several: bool) -> None:
+    def _store(self, fits: list[Fit], stack: DenseStack, targets: np.ndarray, several: bool) -> None:
         """Set the fitted attributes; with `several` one-versus-all models, each with a leading axis for them.
 
         `targets` are set as they are given.
@@ -394,7 +394,7 @@ class BaseBEMKL(BaseMKL):
         self.storage_, self.kernel_bytes_ = stack.storage, int(stack.nbytes)
         self.converged_ = all(fit.outcome.converged for fit in fits)
 
-    def _summary(self, posterior: Any, stack: KernelStack, single: bool) -> dict[str, Any]:
+    def _summary(self, posterior: Any, stack: DenseStack, single: bool) -> dict[str, Any]:
         """Posterior moments of one model, of a `single` output or several, by the names of the attributes."""
         shares: KernelShares
         if isinstance(posterior, PosteriorDraws):

@@ -35,7 +35,7 @@ from bayesmkl.bemkl.reading.predict import (
     predict_scores,
     score_of_draws,
 )
-from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
     "ClassModel",
@@ -72,11 +72,11 @@ class ClassModel(Protocol):
         """Return the module whose updates find the posterior."""
 
     def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return what is fitted, one problem per model."""
 
-    def scores(self, stack: KernelRows, posteriors: Any, settings: ClassSettings, rule: str) -> Any:
+    def scores(self, stack: DenseStack, posteriors: Any, settings: ClassSettings, rule: str) -> Any:
         """Return the scores of the rows of `stack`."""
 
     def moments(self, scores: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +100,7 @@ class OneVersusAll:
         return multiclass if settings.missing_views else binary
 
     def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return a problem for every row of the targets."""
         if settings.missing_views:
@@ -108,7 +108,7 @@ class OneVersusAll:
         priors = binary.BinaryPriors(*settings[:3])
         return [binary.BinaryProblem(stack, gram, y, priors, *settings.likelihood) for y in targets]
 
-    def scores(self, stack: KernelRows, posteriors: Any, settings: ClassSettings, rule: str) -> list[Score]:
+    def scores(self, stack: DenseStack, posteriors: Any, settings: ClassSettings, rule: str) -> list[Score]:
         """Return a score for every output of every posterior, of factors or of draws."""
         return [score for posterior in posteriors for score in _scores(stack, posterior, settings, rule)]
 
@@ -135,7 +135,7 @@ class SharedWeights(OneVersusAll):
         return multiclass
 
     def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return one problem over all rows of the targets."""
         return [_multiclass_problem(stack, gram, targets, settings)]
@@ -149,13 +149,13 @@ class CompetingClasses:
         return multinomial
 
     def problems(
-        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return one problem over all classes."""
         priors = multinomial.MultinomialPriors(*settings[:3])
         return [multinomial.MultinomialProblem(stack, gram, targets, priors, *settings.likelihood)]
 
-    def scores(self, stack: KernelRows, posteriors: Any, settings: ClassSettings, rule: str) -> ClassScores:
+    def scores(self, stack: DenseStack, posteriors: Any, settings: ClassSettings, rule: str) -> ClassScores:
         """Return the joint distribution of the scores of all classes."""
         (posterior,) = posteriors
         variance = settings.intermediate_scale**2
@@ -180,13 +180,13 @@ class CompetingClasses:
 
 
 def _multiclass_problem(
-    stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+    stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
 ) -> Any:
     priors = multiclass.MulticlassPriors(*settings[:3])
     return multiclass.MulticlassProblem(stack, gram, targets, priors, *settings.likelihood)
 
 
-def _scores(stack: KernelRows, posterior: Any, settings: ClassSettings, rule: str) -> list[Score]:
+def _scores(stack: DenseStack, posterior: Any, settings: ClassSettings, rule: str) -> list[Score]:
     """Return one score for each output of a posterior."""
     variance = settings.intermediate_scale**2
     if isinstance(posterior, PosteriorDraws):

@@ -24,7 +24,6 @@ from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
 from bayesmkl.bemkl.reading.predict import log_probabilities
-from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BEMKLClassifier"]
@@ -342,7 +341,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self._settings()
         self._sampler_options()
 
-    def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
+    def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the models of the classes in `y`."""
         settings, labels = self._settings(), class_targets(y, self.unlabeled_label)
         model = self._class_model(labels)
@@ -406,7 +405,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
                 )
         return model
 
-    def _problems(self, stack: KernelStack) -> list[Any]:
+    def _problems(self, stack: DenseStack) -> list[Any]:
         """Return what the models of the last fit were fitted to."""
         targets = np.atleast_2d(self.target_)
         return class_model_of(self.posterior_).problems(stack, self._gram(stack), targets, self._settings())

@@ -15,7 +15,7 @@ from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors, TargetTask
 from bayesmkl.bemkl.reading.predict import binary_log_odds, log_probabilities
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BEMKLMultitaskClassifier", "BEMKLMultitaskRegressor"]
 
@@ -275,7 +275,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         return priors._replace(intermediate=intermediate, noise=self._prior("noise_prior"))
 
     @staticmethod
-    def _task_problem(stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> TargetTask:
+    def _task_problem(stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> TargetTask:
         return TargetTask(stack, gram, y)
 
     @staticmethod
@@ -606,7 +606,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         margin = check_scale("margin", self.margin, zero=True)
         return margin, check_scale("intermediate_scale", self.intermediate_scale) ** -2
 
-    def _task_problem(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> LabelTask:
+    def _task_problem(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> LabelTask:
         return LabelTask(stack, gram, y, *self._limits())
 
     @staticmethod

@@ -20,7 +20,6 @@ from bayesmkl.bemkl.reading.predict import (
     predict_scores,
     score_of_draws,
 )
-from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BEMKLRegressor"]
@@ -277,7 +276,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self._priors()
         self._sampler_options()
 
-    def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
+    def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the model of the targets in `y`."""
         self.y_mean_, self.y_scale_ = _location_and_scale(y, self.normalize_y)
         targets = ((y - self.y_mean_) / self.y_scale_).T
@@ -295,11 +294,11 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         intermediate, noise = self._prior("intermediate_prior"), self._prior("noise_prior")
         return regression.RegressionPriors(sample, bias, self._kernel_prior(), intermediate, noise)
 
-    def _problems(self, stack: KernelStack) -> list[Any]:
+    def _problems(self, stack: DenseStack) -> list[Any]:
         """Return what the model of the last fit was fitted to."""
         return [self._problem(stack, self._gram(stack), self.target_, self._priors())]
 
-    def _problem(self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, priors: Any) -> Any:
+    def _problem(self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, priors: Any) -> Any:
         """Return the problem of one target, (n_samples,), or of several, (n_outputs, n_samples).
 
         Missing views are integrated over by the algorithm for several targets, which is given one.
@@ -352,7 +351,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         ]
         return mean, self.y_scale_ * np.sqrt(self._shaped(variance))
 
-    def _scores(self, stack: KernelRows) -> tuple[list[ScoreMoments | ScoreDraws], np.ndarray]:
+    def _scores(self, stack: DenseStack) -> tuple[list[ScoreMoments | ScoreDraws], np.ndarray]:
         """Return the score of every output for the rows of `stack`, and the variance of its noise."""
         rule, posterior = check_choice("predictive", self.predictive, ("full", "paper")), self.posterior_
         if isinstance(posterior, PosteriorDraws):

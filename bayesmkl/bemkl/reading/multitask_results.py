@@ -17,7 +17,6 @@ import numpy as np
 from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskProblem, MultitaskState, evidence_of
 from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
 from bayesmkl.bemkl.reading.shares import KernelShares, kernel_shares
-from bayesmkl.kernels.stacks.base import KernelRows, StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["CommonWeights", "common_weights", "observed_part", "predict_task", "task_shares"]
@@ -50,7 +49,7 @@ def common_weights(problem: MultitaskProblem, state: MultitaskState) -> CommonWe
 
 
 def predict_task(
-    problem: MultitaskProblem, state: MultitaskState, task: int, stack: KernelRows, rule: str = "full"
+    problem: MultitaskProblem, state: MultitaskState, task: int, stack: DenseStack, rule: str = "full"
 ) -> ScoreMoments:
     """Mean and variance of the score ``b_t + e_t' g`` of new samples in one task.
 
@@ -59,7 +58,7 @@ def predict_task(
     problem : MultitaskProblem
     state : MultitaskState
     task : int
-    stack : KernelRows
+    stack : DenseStack
         Kernels of the new samples (rows) against the training samples of this task.
     rule : {"full", "paper"}
         See `predict`.
@@ -81,7 +80,7 @@ def task_shares(
     return [kernel_shares(task.stack, one.dual, readout, rng) for task, one, readout in parts]
 
 
-def observed_part(stack: StoredStack, present: np.ndarray, has_landmarks: bool = False) -> StoredStack:
+def observed_part(stack: DenseStack, present: np.ndarray, has_landmarks: bool = False) -> DenseStack:
     """Return the stack of the samples of one task, those where `present` is true, against each other or landmarks.
 
     Examples

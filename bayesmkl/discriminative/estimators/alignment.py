@@ -18,7 +18,7 @@ from bayesmkl.discriminative.global_weights import alignment
 from bayesmkl.discriminative.global_weights.alignment import AlignmentOptions, InUnitVariance, fit_alignment
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["AlignmentMKLClassifier", "AlignmentMKLRegressor"]
 
@@ -34,7 +34,7 @@ class _Alignment(SharedGram):
         if self.C is not None:
             check_scale("C", self.C)
 
-    def _align(self, stack: StoredStack, targets: np.ndarray, machine: Any, unit: float = 1.0) -> MKLResult:
+    def _align(self, stack: DenseStack, targets: np.ndarray, machine: Any, unit: float = 1.0) -> MKLResult:
         options = AlignmentOptions(self.method, float(self.tol) * unit)
         inner = machine if self.C is not None else InUnitVariance(machine)
         return fit_alignment(stack, targets, inner, options, self._gram)
@@ -167,7 +167,7 @@ class AlignmentMKLClassifier(_Alignment, DiscriminativeClassifier):
         self.indefinite = indefinite
         self.kernel_names = kernel_names
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return self._align(stack, targets, Hinge(1.0 if self.C is None else float(self.C)))
 
 
@@ -296,5 +296,5 @@ class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
     def _centers_target(self) -> bool:
         return self.method in self.CENTERED
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return self._align(stack, targets, check_tube(self.C, self.epsilon), spread_of(targets))

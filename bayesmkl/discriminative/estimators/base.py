@@ -17,7 +17,6 @@ from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedK
 from bayesmkl.discriminative.estimators.path import RegularizationPath
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.geometry import mean_row
-from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
@@ -44,11 +43,11 @@ class BaseDiscriminative(CheckedKernels):
 
     # ------------------------------------------------------------------------------------------------ hooks
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         """Learn one set of kernel weights for tasks of shape (n_tasks, n_samples)."""
         raise NotImplementedError
 
-    def _combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
+    def _combine(self, stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
         """Return the combined kernel of the rows of `stack`, (n_rows, n_train)."""
         return stack.combine(kernel_weights)
 
@@ -57,7 +56,7 @@ class BaseDiscriminative(CheckedKernels):
 
     # ---------------------------------------------------------------------------------------------- fitting
 
-    def _fit_tasks(self, stack: StoredStack, targets: np.ndarray, start: Any = None) -> None:
+    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
         """Learn all tasks, together or one by one, and store what was found.
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
@@ -66,7 +65,7 @@ class BaseDiscriminative(CheckedKernels):
         starts = [None] * len(groups) if start is None else np.atleast_2d(start)
         self._store([self._run(stack, *pair) for pair in zip(groups, starts, strict=True)], len(targets))
 
-    def _run(self, stack: StoredStack, targets: np.ndarray, start: Any) -> MKLResult:
+    def _run(self, stack: DenseStack, targets: np.ndarray, start: Any) -> MKLResult:
         total = int(getattr(self, "max_iter", 1))
         with (
             step_progress(getattr(self, "verbose", 0) > 0, type(self).__name__, total, "step") as on_step,
@@ -110,7 +109,7 @@ class BaseDiscriminative(CheckedKernels):
         used = np.flatnonzero(np.atleast_2d(self.kernel_weights_).any(axis=0))
         return np.concatenate([self._scores_of(stack, used) for stack in self._row_blocks(X, used)], axis=1)
 
-    def _scores_of(self, stack: StoredStack, used: Any = slice(None)) -> np.ndarray:
+    def _scores_of(self, stack: DenseStack, used: Any = slice(None)) -> np.ndarray:
         """Return the scores of the rows of a stack that holds the kernels at the positions `used`."""
         dual, weights = np.atleast_2d(self.dual_coef_), np.atleast_2d(self.kernel_weights_)[:, used]
         if len(weights) == 1:
@@ -353,7 +352,7 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         """Say whether a constant added to the target changes nothing but the intercept."""
         return True
 
-    def _run(self, stack: StoredStack, targets: np.ndarray, start: Any) -> MKLResult:
+    def _run(self, stack: DenseStack, targets: np.ndarray, start: Any) -> MKLResult:
         mean = mean_row(targets.T) if self._centers_target() else np.zeros(len(targets))
         result = super()._run(stack, targets - mean[:, None], start)
         return result._replace(intercept=result.intercept + mean)

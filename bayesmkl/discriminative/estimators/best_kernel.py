@@ -15,7 +15,7 @@ from bayesmkl.discriminative.estimators.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.best_kernel import fit_best_kernel
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BestKernelClassifier"]
 
@@ -142,14 +142,14 @@ class BestKernelClassifier(DiscriminativeClassifier):
         check_number("tol", self.tol, low=0.0)
         check_folds("cv", self.cv)
 
-    def _fit_tasks(self, stack: StoredStack, targets: np.ndarray, start: Any = None) -> None:
+    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
         self._accuracies: list[np.ndarray] = []
         super()._fit_tasks(stack, targets, start)
         scores = np.stack(self._accuracies)
         self.cv_scores_ = scores if len(scores) > 1 else scores[0]
         del self._accuracies
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         inner, folds = Hinge(float(self.C)), stratified_folds(self.cv, self.random_state, targets)
         result, accuracies = fit_best_kernel(stack, targets, inner, folds, float(self.tol))
         self._accuracies.append(accuracies)

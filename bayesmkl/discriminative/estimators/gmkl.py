@@ -13,7 +13,6 @@ from bayesmkl.discriminative.estimators.optimizing import OptimizingMixin
 from bayesmkl.discriminative.global_weights import gmkl
 from bayesmkl.discriminative.global_weights.gmkl import GMKLOptions, combine_product, fit_gmkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["GMKLClassifier"]
@@ -180,7 +179,7 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
             self._refuse_entries(stack, [kernel <= 0.0 for kernel in stack.each()], "positive")
         return stack, y
 
-    def _refuse_entries(self, stack: StoredStack, refused: list[np.ndarray], wanted: str) -> None:
+    def _refuse_entries(self, stack: DenseStack, refused: list[np.ndarray], wanted: str) -> None:
         found = np.flatnonzero([entries.any() for entries in refused])
         if found.size:
             m = found[0]
@@ -192,10 +191,10 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
                 'Laplacian kernels, wider ones if they underflow to zero, or `combination="sum"`.'
             )
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return fit_gmkl(stack, targets, self._inner(), self._options(), start, on_step)
 
-    def _combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
+    def _combine(self, stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
         if self.combination == "sum":
             return super()._combine(stack, kernel_weights)
         self._refuse_entries(stack, [kernel < 0.0 for kernel in stack.each()], "nonnegative")

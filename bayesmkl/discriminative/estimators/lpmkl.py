@@ -11,7 +11,7 @@ from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, Di
 from bayesmkl.discriminative.estimators.optimizing import EpsilonInsensitiveMixin, OptimizingMixin
 from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["LpMKLClassifier", "LpMKLRegressor"]
 
@@ -22,7 +22,7 @@ class _LpMKL(OptimizingMixin):
     def _options(self) -> LpMKLOptions:
         return LpMKLOptions(check_number("p_norm", self.p_norm, low=1.0, inclusive=True), **self._stopping())
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return fit_lpmkl(stack, targets, self._inner(), self._options(), start, on_step)
 
 

@@ -16,7 +16,7 @@ from bayesmkl.discriminative.global_weights import obmkl
 from bayesmkl.discriminative.global_weights.obmkl import OBMKLOptions, fit_obmkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["OBMKLClassifier"]
 
@@ -159,6 +159,6 @@ class OBMKLClassifier(SharedGram, DiscriminativeClassifier):
         check_scale("C", self.C)
         check_integer("max_iter", self.max_iter, low=1)
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         options = OBMKLOptions(self.method, float(self.tol), int(self.max_iter))
         return fit_obmkl(stack, targets, Hinge(float(self.C)), options, self._gram, on_step)

@@ -22,7 +22,7 @@ from bayesmkl.discriminative.primal.basis import fit_basis_mkl
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
 from bayesmkl.discriminative.primal.records import Machine, PrimalMKLOptions
 from bayesmkl.discriminative.primal.solve import SOLVERS, Huber, OneClass, Squared, SquaredHinge
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import check_samples
 
 __all__ = ["PrimalMKLClassifier", "PrimalMKLOneClass", "PrimalMKLRegressor"]
@@ -60,12 +60,12 @@ class _PrimalMKL(BaseDiscriminative):
     def _reg_and_solver(self) -> tuple[float, str]:
         return check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS)
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         found = fit_primalmkl(stack, targets, self._machine(), self._options(), start, on_step)
         self._details.append(found)
         return found.result
 
-    def _fit_tasks(self, stack: StoredStack, targets: np.ndarray, start: Any = None) -> None:
+    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
         check_above_rounding("reg", self.reg, stack)
         self._details: list[Any] = []
         super()._fit_tasks(stack, targets, start)
@@ -252,7 +252,7 @@ class PrimalMKLClassifier(_SupervisedPrimalMKL, DiscriminativeClassifier):
     def _machine(self) -> SquaredHinge:
         return SquaredHinge(*self._reg_and_solver())
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         if self.max_basis is None:
             return super()._learn(stack, targets, start, on_step)
         max_basis = min(int(self.max_basis), stack.n_train)

@@ -26,7 +26,6 @@ from bayesmkl.discriminative.localized.samkl import (
     fit_samkl,
     initial_support,
 )
-from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["SAMKLClassifier"]
@@ -224,7 +223,7 @@ class SAMKLClassifier(LocalizedClassifier):
         return stack, y
 
     def _learn_task(
-        self, kernels: StoredStack, features: np.ndarray | None, target: np.ndarray, on_step: OnStep
+        self, kernels: DenseStack, features: np.ndarray | None, target: np.ndarray, on_step: OnStep
     ) -> SAMKLResult:
         options = self._options()
         if isinstance(self.initial_switches, str) and self.initial_switches == "support":

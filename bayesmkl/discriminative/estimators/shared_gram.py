@@ -11,7 +11,6 @@ from bayesmkl.discriminative.estimators.base import (
     BaseDiscriminative,
 )
 from bayesmkl.kernels.alignment import centering_errors, frobenius_gram
-from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["SharedGram"]
@@ -35,7 +34,7 @@ class SharedGram(BaseDiscriminative):
         errors = super()._centering_errors(stack)
         return np.maximum(errors, centering_errors(stack)) if self.method in self.CENTERED else errors
 
-    def _fit_tasks(self, stack: StoredStack, targets: np.ndarray, start: Any = None) -> None:
+    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
         method = self.method
         self._gram = frobenius_gram(stack, method in self.CENTERED) if method in self.WITH_GRAM else None
         try:

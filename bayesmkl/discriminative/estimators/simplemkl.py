@@ -12,7 +12,7 @@ from bayesmkl.discriminative.estimators.optimizing import EpsilonInsensitiveMixi
 from bayesmkl.discriminative.global_weights import simplemkl
 from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["SimpleMKLClassifier", "SimpleMKLRegressor"]
 
@@ -23,7 +23,7 @@ class _SimpleMKL(OptimizingMixin):
     def _options(self) -> SimpleMKLOptions:
         return SimpleMKLOptions(check_choice("solver", self.solver, simplemkl.SOLVERS), **self._stopping())
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return fit_simplemkl(stack, targets, self._inner(), self._options(), start, on_step)
 
 

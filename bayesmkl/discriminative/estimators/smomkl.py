@@ -11,7 +11,7 @@ from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, On
 from bayesmkl.discriminative.estimators.optimizing import OptimizingMixin
 from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["SMOMKLClassifier"]
 
@@ -148,5 +148,5 @@ class SMOMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
             **self._stopping(),
         )
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return fit_smomkl(stack, targets, self._inner(), self._options(), start, on_step)
