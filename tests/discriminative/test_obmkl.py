@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.estimators import alignment as estimators
+from bayesmkl.discriminative.estimators import shared_gram as estimators
 from bayesmkl.discriminative.estimators.obmkl import OBMKLClassifier
 from bayesmkl.discriminative.global_weights.alignment import select_by_alignment
 from bayesmkl.discriminative.global_weights.obmkl import (

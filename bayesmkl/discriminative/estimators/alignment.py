@@ -6,41 +6,55 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._utils.validation import check_scale
+from bayesmkl._utils.validation import check_choice, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     DiscriminativeRegressor,
     OnStep,
 )
 from bayesmkl.discriminative.estimators.checked import check_tube
-from bayesmkl.discriminative.estimators.shared_gram import SharedGram
-from bayesmkl.discriminative.global_weights import alignment
-from bayesmkl.discriminative.global_weights.alignment import AlignmentOptions, InUnitVariance, fit_alignment
+from bayesmkl.discriminative.estimators.shared_gram import WithGram, with_gram
+from bayesmkl.discriminative.global_weights.alignment import (
+    CENTERED,
+    METHODS,
+    WITH_GRAM,
+    AlignmentOptions,
+    InUnitVariance,
+    fit_alignment,
+)
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
+from bayesmkl.kernels.alignment import centering_errors
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["AlignmentMKLClassifier", "AlignmentMKLRegressor"]
 
 
-class _Alignment(SharedGram):
-    C: float | None  # None: what suits the combined kernel
-    METHODS = alignment.METHODS
-    WITH_GRAM = alignment.WITH_GRAM
-    CENTERED = alignment.CENTERED
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if self.C is not None:
-            check_scale("C", self.C)
-
-    def _align(self, stack: DenseStack, targets: np.ndarray, machine: Any, unit: float = 1.0) -> MKLResult:
-        options = AlignmentOptions(self.method, float(self.tol) * unit)
-        inner = machine if self.C is not None else InUnitVariance(machine)
-        return fit_alignment(stack, targets, inner, options, self._gram)
+def _check_alignment(model: Any) -> None:
+    """Check the parameters that classifier and regressor have in common."""
+    check_number("tol", model.tol, low=0.0)
+    check_choice("method", model.method, METHODS)
+    if model.C is not None:
+        check_scale("C", model.C)
 
 
-class AlignmentMKLClassifier(_Alignment, DiscriminativeClassifier):
+def _prepared(stack: DenseStack, method: str) -> WithGram:
+    return with_gram(stack, method in WITH_GRAM, method in CENTERED)
+
+
+def _lost(errors: np.ndarray, stack: DenseStack, method: str) -> np.ndarray:
+    """Add the rounding errors of the centering that the method does to those of the bank."""
+    return np.maximum(errors, centering_errors(stack)) if method in CENTERED else errors
+
+
+def _align(model: Any, prepared: WithGram, targets: np.ndarray, machine: Any, unit: float = 1.0) -> MKLResult:
+    """Align, then train the machine; without a `C`, on the kernel in units of its variance."""
+    options = AlignmentOptions(model.method, float(model.tol) * unit)
+    inner = machine if model.C is not None else InUnitVariance(machine)
+    return fit_alignment(prepared.stack, targets, inner, options, prepared.gram)
+
+
+class AlignmentMKLClassifier(DiscriminativeClassifier):
     r"""Kernel weights by alignment with the labels, then a support vector machine.
 
     .. math:: \text{alignf:} \quad \max_{\eta \ge 0} \;
@@ -167,11 +181,22 @@ class AlignmentMKLClassifier(_Alignment, DiscriminativeClassifier):
         self.indefinite = indefinite
         self.kernel_names = kernel_names
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        return self._align(stack, targets, Hinge(1.0 if self.C is None else float(self.C)))
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check_alignment(self)
+
+    def _centering_errors(self, stack: DenseStack) -> np.ndarray:
+        return _lost(super()._centering_errors(stack), stack, self.method)
+
+    def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        stack, targets = super()._prepare(X, y)
+        return _prepared(stack, self.method), targets
+
+    def _learn(self, stack: WithGram, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        return _align(self, stack, targets, Hinge(1.0 if self.C is None else float(self.C)))
 
 
-class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
+class AlignmentMKLRegressor(DiscriminativeRegressor):
     r"""Kernel weights by alignment with the target, then support vector regression.
 
     .. math:: \text{alignf:} \quad \max_{\eta \ge 0} \;
@@ -291,10 +316,18 @@ class AlignmentMKLRegressor(_Alignment, DiscriminativeRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        _check_alignment(self)
         check_tube(self.C, self.epsilon)
 
-    def _centers_target(self) -> bool:
-        return self.method in self.CENTERED
+    def _centering_errors(self, stack: DenseStack) -> np.ndarray:
+        return _lost(super()._centering_errors(stack), stack, self.method)
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        return self._align(stack, targets, check_tube(self.C, self.epsilon), spread_of(targets))
+    def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        stack, targets = super()._prepare(X, y)
+        return _prepared(stack, self.method), targets
+
+    def _centers_target(self) -> bool:
+        return self.method in CENTERED
+
+    def _learn(self, stack: WithGram, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        return _align(self, stack, targets, check_tube(self.C, self.epsilon), spread_of(targets))

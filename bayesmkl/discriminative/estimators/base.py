@@ -1,4 +1,4 @@
-"""Base of the discriminative estimators: tasks, fitted attributes, scores, warnings and paths."""
+"""Base classes of methods with one weight per kernel: tasks, fitted attributes and scores."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import encode_labels, is_missing, step_progress
 from bayesmkl._utils.given import as_array
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl._utils.validation import check_choice, check_scale, shown
+from bayesmkl._utils.validation import check_choice
 from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
-from bayesmkl.discriminative.estimators.path import RegularizationPath
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -37,15 +36,20 @@ MULTICLASS = ("one-versus-rest", "shared")
 class BaseDiscriminative(CheckedKernels):
     """Kernel weights and a signed dual per task, found by `_learn` and stored here."""
 
+    verbose: int = 0
     kernel_weights_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: Any
 
     # ------------------------------------------------------------------------------------------------ hooks
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> Any:
         """Learn one set of kernel weights for tasks of shape (n_tasks, n_samples)."""
         raise NotImplementedError
+
+    def _result_of(self, found: Any) -> MKLResult:
+        """Return the part of what `_learn` found that all methods have."""
+        return found
 
     def _combine(self, stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
         """Return the combined kernel of the rows of `stack`, (n_rows, n_train)."""
@@ -63,18 +67,18 @@ class BaseDiscriminative(CheckedKernels):
         """
         groups = [targets] if self._shares_weights() else [target[None] for target in targets]
         starts = [None] * len(groups) if start is None else np.atleast_2d(start)
-        self._store([self._run(stack, *pair) for pair in zip(groups, starts, strict=True)], len(targets))
+        found = []
+        for group, begin in zip(groups, starts, strict=True):
+            with (
+                step_progress(self.verbose > 0, type(self).__name__, int(self.max_iter), "step") as on_step,
+                blas_threads_for(targets.shape[-1]),
+            ):
+                found.append(self._learn(stack, group, begin, on_step))
+        self._store(found, len(targets))
 
-    def _run(self, stack: DenseStack, targets: np.ndarray, start: Any) -> MKLResult:
-        total = int(getattr(self, "max_iter", 1))
-        with (
-            step_progress(getattr(self, "verbose", 0) > 0, type(self).__name__, total, "step") as on_step,
-            blas_threads_for(targets.shape[-1]),
-        ):
-            return self._learn(stack, targets, start, on_step)
-
-    def _store(self, results: Sequence[MKLResult], n_tasks: int) -> None:
+    def _store(self, found: Sequence[Any], n_tasks: int) -> None:
         """Set the fitted attributes, with a leading class axis where there are several."""
+        results = [self._result_of(each) for each in found]
         own_weights, several = len(results) > 1, n_tasks > 1
         weights = np.stack([result.kernel_weights for result in results])
         dual = np.concatenate([result.signed_dual for result in results])
@@ -205,34 +209,9 @@ class BaseDiscriminative(CheckedKernels):
         position = self._position(kernel)
         return self.gates(X)[..., [position]] * np.swapaxes(self.gates(Z)[..., [position]], -1, -2)
 
-    def _path(self, X: Any, y: Any, values: Sequence[float]) -> RegularizationPath:
-        """Fit at every value in turn, each from the kernel weights of the one before."""
-        if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
-            raise TypeError(f"`{self.PATH_PARAMETER}_values` must be a list of numbers; got {shown(values)}.")
-        values = [check_scale(f"{self.PATH_PARAMETER}_values", value) for value in values]
-        if not values:
-            raise ValueError(
-                f"`{self.PATH_PARAMETER}_values` must hold at least one positive number; got none."
-            )
-        models: list[Any] = []
-        prepared = clone(self)  # this one stays as it is
-        stack, targets = prepared._prepare(X, y)
-        for value in values:
-            model = _fitted_copy(prepared).set_params(**{self.PATH_PARAMETER: value})
-            model._fit_tasks(stack, targets, models[-1].kernel_weights_ if models else None)
-            models.append(model)
-        return RegularizationPath(self.PATH_PARAMETER, np.array(values), tuple(models))
-
     def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
         """Validate training data; return their kernels and the targets of all tasks."""
         raise NotImplementedError
-
-
-def _fitted_copy(model: BaseEstimator) -> Any:
-    """Copy parameters and everything that `_prepare` learned; kernels and bank are shared."""
-    copy = type(model)(**model.get_params(deep=False))
-    copy.__dict__.update(model.__dict__)
-    return copy
 
 
 class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
@@ -352,10 +331,11 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         """Say whether a constant added to the target changes nothing but the intercept."""
         return True
 
-    def _run(self, stack: DenseStack, targets: np.ndarray, start: Any) -> MKLResult:
-        mean = mean_row(targets.T) if self._centers_target() else np.zeros(len(targets))
-        result = super()._run(stack, targets - mean[:, None], start)
-        return result._replace(intercept=result.intercept + mean)
+    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
+        """Learn deviations from the mean, which the intercept takes."""
+        mean = float(mean_row(targets.T)[0]) if self._centers_target() else 0.0
+        super()._fit_tasks(stack, targets - mean, start)
+        self.intercept_ += mean
 
     def fit(self, X: Any, y: Any) -> Any:
         """Learn kernel weights and regression function.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -142,15 +143,17 @@ class BestKernelClassifier(DiscriminativeClassifier):
         check_number("tol", self.tol, low=0.0)
         check_folds("cv", self.cv)
 
-    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
-        self._accuracies: list[np.ndarray] = []
-        super()._fit_tasks(stack, targets, start)
-        scores = np.stack(self._accuracies)
-        self.cv_scores_ = scores if len(scores) > 1 else scores[0]
-        del self._accuracies
+    def _learn(
+        self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep
+    ) -> tuple[MKLResult, np.ndarray]:
+        """Return result and accuracies."""
+        folds = stratified_folds(self.cv, self.random_state, targets)
+        return fit_best_kernel(stack, targets, Hinge(float(self.C)), folds, float(self.tol))
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        inner, folds = Hinge(float(self.C)), stratified_folds(self.cv, self.random_state, targets)
-        result, accuracies = fit_best_kernel(stack, targets, inner, folds, float(self.tol))
-        self._accuracies.append(accuracies)
-        return result
+    def _result_of(self, found: tuple[MKLResult, np.ndarray]) -> MKLResult:
+        return found[0]
+
+    def _store(self, found: Sequence[tuple[MKLResult, np.ndarray]], n_tasks: int) -> None:
+        super()._store(found, n_tasks)
+        scores = np.stack([accuracies for _, accuracies in found])
+        self.cv_scores_ = scores if len(scores) > 1 else scores[0]

@@ -61,6 +61,8 @@ class CheckedKernels(BaseMKL):
     """From `X` to kernels that a discriminative method can be trained on."""
 
     indefinite: str
+    tol: float = 0.0  # of methods that have no iteration to stop
+    max_iter: int = 1
     clipping_: Any
 
     PATH_PARAMETER = (
@@ -120,7 +122,7 @@ class CheckedKernels(BaseMKL):
     def _warn_unless_converged(self, results: Sequence[Any]) -> None:
         """Issue one ConvergenceWarning with the largest gap."""
         unfinished = [result for result in results if not result.outcome.converged]
-        if not unfinished or getattr(self, "tol", 0.0) == 0.0:
+        if not unfinished or self.tol == 0.0:
             return
         scales = [max(abs(float(result.objective_history[-1])), 1e-300) for result in unfinished]
         gaps = [result.duality_gap / scale for result, scale in zip(unfinished, scales, strict=True)]
@@ -130,15 +132,13 @@ class CheckedKernels(BaseMKL):
             else "no certificate"
         )
         if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
-            what = f"stopped after max_iter={getattr(self, 'max_iter', 1)} steps with {gap}"
+            what = f"stopped after max_iter={self.max_iter} steps with {gap}"
             remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
         else:
             what = f"stopped with {gap}, where errors of the machines inside hide further progress"
             simpler = "lower `C`" if self.PATH_PARAMETER == "C" else f"raise `{self.PATH_PARAMETER}`"
             remedy = f"Normalize the kernels, {simpler}, or raise `tol` if this is accurate enough."
-        tol = getattr(self, "tol", None)
-        above = "" if tol is None else f", above tol={tol:g}"
-        warn_user(f"{type(self).__name__} {what}{above}. {remedy}", ConvergenceWarning)
+        warn_user(f"{type(self).__name__} {what}, above tol={self.tol:g}. {remedy}", ConvergenceWarning)
 
     def _row_stack(self, X: Any) -> DenseStack:
         return self._clipped(super()._row_stack(X))

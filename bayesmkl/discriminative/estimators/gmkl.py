@@ -9,7 +9,8 @@ import numpy as np
 
 from bayesmkl._utils.validation import check_choice, shown
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
-from bayesmkl.discriminative.estimators.optimizing import OptimizingMixin
+from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_stopping
+from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.global_weights import gmkl
 from bayesmkl.discriminative.global_weights.gmkl import GMKLOptions, combine_product, fit_gmkl
 from bayesmkl.discriminative.outer import MKLResult
@@ -18,7 +19,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 __all__ = ["GMKLClassifier"]
 
 
-class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
+class GMKLClassifier(DiscriminativeClassifier):
     r"""Generalized multiple kernel learning: sums or products of kernels, with any regularizer.
 
     .. math:: \min_{d \ge 0} \; r(d) + \min_{w, b} \; \tfrac12 \|w\|^2
@@ -131,6 +132,8 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
     array([0.5, 0.5, 0. , 0. ])
     """
 
+    path = path_over_C
+
     def __init__(
         self,
         kernels: Any = None,
@@ -158,6 +161,10 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_hinge(self.C), self._options()
+
     def _options(self) -> GMKLOptions:
         regularizer = self.regularizer
         is_name = isinstance(regularizer, str) and regularizer in gmkl.REGULARIZERS
@@ -170,7 +177,7 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
             regularizer,
             check_choice("combination", self.combination, gmkl.COMBINATIONS),
             check_choice("solver", self.solver, gmkl.SOLVERS),
-            **self._stopping(),
+            **check_stopping(self),
         )
 
     def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
@@ -192,7 +199,7 @@ class GMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
             )
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        return fit_gmkl(stack, targets, self._inner(), self._options(), start, on_step)
+        return fit_gmkl(stack, targets, check_hinge(self.C), self._options(), start, on_step)
 
     def _combine(self, stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
         if self.combination == "sum":

@@ -8,7 +8,9 @@ import numpy as np
 
 from bayesmkl._utils.validation import check_number
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, DiscriminativeRegressor, OnStep
-from bayesmkl.discriminative.estimators.optimizing import EpsilonInsensitiveMixin, OptimizingMixin
+from bayesmkl.discriminative.estimators.checked import check_tube
+from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_stopping
+from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -16,17 +18,13 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 __all__ = ["LpMKLClassifier", "LpMKLRegressor"]
 
 
-class _LpMKL(OptimizingMixin):
-    p_norm: float
-
-    def _options(self) -> LpMKLOptions:
-        return LpMKLOptions(check_number("p_norm", self.p_norm, low=1.0, inclusive=True), **self._stopping())
-
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        return fit_lpmkl(stack, targets, self._inner(), self._options(), start, on_step)
+def _options(model: Any) -> LpMKLOptions:
+    return LpMKLOptions(
+        check_number("p_norm", model.p_norm, low=1.0, inclusive=True), **check_stopping(model)
+    )
 
 
-class LpMKLClassifier(_LpMKL, DiscriminativeClassifier):
+class LpMKLClassifier(DiscriminativeClassifier):
     r"""Multiple kernel learning with weights in an lp ball.
 
     .. math:: \min_{d \ge 0,\, \|d\|_p \le 1} \; \min_{w, b} \; \tfrac12 \sum_m \frac{\|w_m\|^2}{d_m}
@@ -132,6 +130,8 @@ class LpMKLClassifier(_LpMKL, DiscriminativeClassifier):
     True True
     """
 
+    path = path_over_C
+
     def __init__(
         self,
         kernels: Any = None,
@@ -155,8 +155,15 @@ class LpMKLClassifier(_LpMKL, DiscriminativeClassifier):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_hinge(self.C), _options(self)
 
-class LpMKLRegressor(_LpMKL, EpsilonInsensitiveMixin, DiscriminativeRegressor):
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        return fit_lpmkl(stack, targets, check_hinge(self.C), _options(self), start, on_step)
+
+
+class LpMKLRegressor(DiscriminativeRegressor):
     r"""Multiple kernel learning with weights in an lp ball, for a real-valued target.
 
     .. math:: \min_{d \ge 0,\, \|d\|_p \le 1} \; \min_{w, b} \; \tfrac12 \sum_m \frac{\|w_m\|^2}{d_m}
@@ -246,6 +253,8 @@ class LpMKLRegressor(_LpMKL, EpsilonInsensitiveMixin, DiscriminativeRegressor):
     (1, True)
     """
 
+    path = path_over_C
+
     def __init__(
         self,
         kernels: Any = None,
@@ -268,3 +277,10 @@ class LpMKLRegressor(_LpMKL, EpsilonInsensitiveMixin, DiscriminativeRegressor):
         self.indefinite = indefinite
         self.kernel_names = kernel_names
         self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_tube(self.C, self.epsilon), _options(self)
+
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        return fit_lpmkl(stack, targets, check_tube(self.C, self.epsilon), _options(self), start, on_step)

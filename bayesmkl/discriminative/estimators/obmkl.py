@@ -6,22 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._utils.validation import check_integer, check_scale
+from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     OnStep,
 )
-from bayesmkl.discriminative.estimators.shared_gram import SharedGram
-from bayesmkl.discriminative.global_weights import obmkl
-from bayesmkl.discriminative.global_weights.obmkl import OBMKLOptions, fit_obmkl
+from bayesmkl.discriminative.estimators.shared_gram import WithGram, with_gram
+from bayesmkl.discriminative.global_weights.obmkl import METHODS, WITH_GRAM, OBMKLOptions, fit_obmkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["OBMKLClassifier"]
 
 
-class OBMKLClassifier(SharedGram, DiscriminativeClassifier):
+class OBMKLClassifier(DiscriminativeClassifier):
     r"""Kernel weights by the empirical optimal kernel, then a support vector machine.
 
     .. math:: \min_{\eta \in \Delta} \; \Big\| \sum_m \eta_m K_m - K_{opti} \Big\|_F^2, \qquad
@@ -128,9 +126,6 @@ class OBMKLClassifier(SharedGram, DiscriminativeClassifier):
     array([0.04, 0.96])
     """
 
-    METHODS = obmkl.METHODS
-    WITH_GRAM = obmkl.WITH_GRAM
-
     def __init__(
         self,
         kernels: Any = None,
@@ -156,9 +151,15 @@ class OBMKLClassifier(SharedGram, DiscriminativeClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_number("tol", self.tol, low=0.0)
+        check_choice("method", self.method, METHODS)
         check_scale("C", self.C)
         check_integer("max_iter", self.max_iter, low=1)
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+        stack, targets = super()._prepare(X, y)
+        return with_gram(stack, self.method in WITH_GRAM), targets
+
+    def _learn(self, stack: WithGram, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         options = OBMKLOptions(self.method, float(self.tol), int(self.max_iter))
-        return fit_obmkl(stack, targets, Hinge(float(self.C)), options, self._gram, on_step)
+        return fit_obmkl(stack.stack, targets, Hinge(float(self.C)), options, stack.gram, on_step)

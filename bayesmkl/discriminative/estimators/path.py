@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
-__all__ = ["RegularizationPath"]
+from bayesmkl._utils.validation import check_scale, shown
+
+__all__ = ["RegularizationPath", "path_over_C", "path_over_reg"]
 
 
 class RegularizationPath(NamedTuple):
@@ -112,3 +116,83 @@ class RegularizationPath(NamedTuple):
         )
         ax.legend(fontsize="small")
         return ax
+
+
+def path_over_C(self: Any, X: Any, y: Any, C_values: Sequence[float]) -> RegularizationPath:
+    """Fit at several values of `C`, each from the kernel weights of the one before.
+
+    Kernels are computed once, and a warm start needs fewer machines than a cold one. The optima are the same.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+        As in `fit`.
+    y : array-like of shape (n_samples,)
+        As in `fit`.
+    C_values : sequence of float
+        Positive numbers, in the order of the fits.
+
+    Returns
+    -------
+    RegularizationPath
+        The values and one fitted estimator for each; this one stays unfitted.
+
+    Raises
+    ------
+    TypeError
+        If `C_values` is no list.
+    ValueError
+        If it is empty or holds anything but positive numbers; and as `fit` raises.
+    """
+    return _path(self, "C", X, y, C_values)
+
+
+def path_over_reg(self: Any, X: Any, y: Any, reg_values: Sequence[float]) -> RegularizationPath:
+    """Fit at several regularizations, each from the kernel weights of the one before.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+        As in `fit`.
+    y : array-like of shape (n_samples,)
+        As in `fit`.
+    reg_values : sequence of float
+        Values of `reg`, positive, in the order in which they are fitted.
+
+    Returns
+    -------
+    RegularizationPath
+        Its models share bank and kernels; this estimator is not fitted.
+
+    Raises
+    ------
+    TypeError
+        If `reg_values` is no list.
+    ValueError
+        If it is empty or holds anything but positive numbers; and as `fit` raises.
+    """
+    return _path(self, "reg", X, y, reg_values)
+
+
+def _path(model: Any, parameter: str, X: Any, y: Any, values: Sequence[float]) -> RegularizationPath:
+    """Fit at every value in turn, each from the kernel weights of the one before."""
+    if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
+        raise TypeError(f"`{parameter}_values` must be a list of numbers; got {shown(values)}.")
+    values = [check_scale(f"{parameter}_values", value) for value in values]
+    if not values:
+        raise ValueError(f"`{parameter}_values` must hold at least one positive number; got none.")
+    models: list[Any] = []
+    prepared = clone(model)  # the given one stays as it is
+    stack, targets = prepared._prepare(X, y)
+    for value in values:
+        model = _fitted_copy(prepared).set_params(**{parameter: value})
+        model._fit_tasks(stack, targets, models[-1].kernel_weights_ if models else None)
+        models.append(model)
+    return RegularizationPath(parameter, np.array(values), tuple(models))
+
+
+def _fitted_copy(model: Any) -> Any:
+    """Copy parameters and everything that `_prepare` learned; kernels and bank are shared."""
+    copy = type(model)(**model.get_params(deep=False))
+    copy.__dict__.update(model.__dict__)
+    return copy

@@ -16,11 +16,11 @@ from bayesmkl.discriminative.estimators.base import (
     OnStep,
 )
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
-from bayesmkl.discriminative.estimators.path import RegularizationPath
+from bayesmkl.discriminative.estimators.path import path_over_reg
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.primal.basis import fit_basis_mkl
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
-from bayesmkl.discriminative.primal.records import Machine, PrimalMKLOptions
+from bayesmkl.discriminative.primal.records import PrimalMKLOptions, PrimalMKLResult
 from bayesmkl.discriminative.primal.solve import SOLVERS, Huber, OneClass, Squared, SquaredHinge
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import check_samples
@@ -30,80 +30,20 @@ __all__ = ["PrimalMKLClassifier", "PrimalMKLOneClass", "PrimalMKLRegressor"]
 LOSSES = ("squared", "huber")
 
 
-class _PrimalMKL(BaseDiscriminative):
-    """Learning, and the history of the weights; subclasses have a machine."""
-
-    reg: float
-    p_norm: float
-    weights: str
-    solver: str
-    tol: float
-    max_iter: int
-    PATH_PARAMETER = "reg"
-
-    def _machine(self) -> Machine:
-        """Return loss, regularization and solver, after a check of their parameters."""
-        raise NotImplementedError
-
-    def _options(self) -> PrimalMKLOptions:
-        return PrimalMKLOptions(
-            p_norm=check_number("p_norm", self.p_norm, low=1.0, inclusive=True),
-            weights=check_choice("weights", self.weights, WEIGHT_SCHEMES),
-            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
-            max_iter=check_integer("max_iter", self.max_iter, low=1),
-        )
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._machine(), self._options()
-
-    def _reg_and_solver(self) -> tuple[float, str]:
-        return check_scale("reg", self.reg), check_choice("solver", self.solver, SOLVERS)
-
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        found = fit_primalmkl(stack, targets, self._machine(), self._options(), start, on_step)
-        self._details.append(found)
-        return found.result
-
-    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
-        check_above_rounding("reg", self.reg, stack)
-        self._details: list[Any] = []
-        super()._fit_tasks(stack, targets, start)
-        details = self.__dict__.pop("_details")
-        self.weights_history_ = _unpacked([detail.weights_history for detail in details])
-        if getattr(self, "max_basis", None) is not None:
-            self.basis_ = _unpacked([each for detail in details for each in detail.basis])
+def _reg_and_solver(model: Any) -> tuple[float, str]:
+    return check_scale("reg", model.reg), check_choice("solver", model.solver, SOLVERS)
 
 
-class _SupervisedPrimalMKL(_PrimalMKL):
-    def path(self, X: Any, y: Any, reg_values: Sequence[float]) -> RegularizationPath:
-        """Fit at several regularizations, each from the kernel weights of the one before.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            As in `fit`.
-        y : array-like of shape (n_samples,)
-            As in `fit`.
-        reg_values : sequence of float
-            Values of `reg`, positive, in the order in which they are fitted.
-
-        Returns
-        -------
-        RegularizationPath
-            Its models share bank and kernels; this estimator is not fitted.
-
-        Raises
-        ------
-        TypeError
-            If `reg_values` is no list.
-        ValueError
-            If it is empty or holds anything but positive numbers; and as `fit` raises.
-        """
-        return self._path(X, y, reg_values)
+def _options(model: Any) -> PrimalMKLOptions:
+    return PrimalMKLOptions(
+        p_norm=check_number("p_norm", model.p_norm, low=1.0, inclusive=True),
+        weights=check_choice("weights", model.weights, WEIGHT_SCHEMES),
+        tol=check_number("tol", model.tol, low=0.0, inclusive=True),
+        max_iter=check_integer("max_iter", model.max_iter, low=1),
+    )
 
 
-class PrimalMKLClassifier(_SupervisedPrimalMKL, DiscriminativeClassifier):
+class PrimalMKLClassifier(DiscriminativeClassifier):
     r"""Multiple kernel learning in the primal, with the squared hinge loss.
 
     .. math:: \min_{d, \alpha, b} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha
@@ -220,6 +160,9 @@ class PrimalMKLClassifier(_SupervisedPrimalMKL, DiscriminativeClassifier):
     (5, 1.0)
     """
 
+    PATH_PARAMETER = "reg"
+    path = path_over_reg
+
     def __init__(
         self,
         kernels: Any = None,
@@ -250,15 +193,24 @@ class PrimalMKLClassifier(_SupervisedPrimalMKL, DiscriminativeClassifier):
         self.verbose = verbose
 
     def _machine(self) -> SquaredHinge:
-        return SquaredHinge(*self._reg_and_solver())
+        return SquaredHinge(*_reg_and_solver(self))
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> PrimalMKLResult:
+        check_above_rounding("reg", self.reg, stack)
+        machine, options = self._machine(), self._options()
         if self.max_basis is None:
-            return super()._learn(stack, targets, start, on_step)
+            return fit_primalmkl(stack, targets, machine, options, start, on_step)
         max_basis = min(int(self.max_basis), stack.n_train)
-        found = fit_basis_mkl(stack, targets, self._machine(), self._options(), max_basis, start, on_step)
-        self._details.append(found)
+        return fit_basis_mkl(stack, targets, machine, options, max_basis, start, on_step)
+
+    def _result_of(self, found: PrimalMKLResult) -> MKLResult:
         return found.result
+
+    def _store(self, found: Sequence[PrimalMKLResult], n_tasks: int) -> None:
+        super()._store(found, n_tasks)
+        self.weights_history_ = _unpacked([each.weights_history for each in found])
+        if self.max_basis is not None:
+            self.basis_ = _unpacked([rows for each in found for rows in each.basis])
 
     def _options(self) -> PrimalMKLOptions:
         if self.max_basis is not None:
@@ -269,10 +221,14 @@ class PrimalMKLClassifier(_SupervisedPrimalMKL, DiscriminativeClassifier):
                         f'`{name}` must be "{needed}" where `max_basis` is given; got {getattr(self, name)!r}. Leave '
                         "`max_basis` at None to choose."
                     )
-        return super()._options()
+        return _options(self)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._machine(), self._options()
 
 
-class PrimalMKLRegressor(_SupervisedPrimalMKL, DiscriminativeRegressor):
+class PrimalMKLRegressor(DiscriminativeRegressor):
     r"""Multiple kernel regression in the primal: kernel ridge regression, or its robust form.
 
     .. math:: \min_{d, \alpha, b} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha + \sum_i \ell(t_i - f_i),
@@ -370,6 +326,9 @@ class PrimalMKLRegressor(_SupervisedPrimalMKL, DiscriminativeRegressor):
     {...'linear · blood': ...}
     """
 
+    PATH_PARAMETER = "reg"
+    path = path_over_reg
+
     def __init__(
         self,
         kernels: Any = None,
@@ -400,14 +359,29 @@ class PrimalMKLRegressor(_SupervisedPrimalMKL, DiscriminativeRegressor):
         self.verbose = verbose
 
     def _machine(self) -> Squared | Huber:
-        reg, solver = self._reg_and_solver()
+        reg, solver = _reg_and_solver(self)
         delta = check_scale("delta", self.delta)
         if check_choice("loss", self.loss, LOSSES) == "squared":
             return Squared(reg, solver)
         return Huber(reg, delta, solver)
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._machine(), _options(self)
 
-class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> PrimalMKLResult:
+        check_above_rounding("reg", self.reg, stack)
+        return fit_primalmkl(stack, targets, self._machine(), _options(self), start, on_step)
+
+    def _result_of(self, found: PrimalMKLResult) -> MKLResult:
+        return found.result
+
+    def _store(self, found: Sequence[PrimalMKLResult], n_tasks: int) -> None:
+        super()._store(found, n_tasks)
+        self.weights_history_ = _unpacked([each.weights_history for each in found])
+
+
+class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
     r"""Novelty detection with several kernels: a one-class machine with squared slacks, in the primal.
 
     .. math:: \min_{d, \alpha, \rho} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha - \lambda \rho
@@ -507,6 +481,8 @@ class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
     (10, [1, -1])
     """
 
+    PATH_PARAMETER = "reg"
+
     def __init__(
         self,
         kernels: Any = None,
@@ -536,13 +512,25 @@ class PrimalMKLOneClass(OutlierMixin, _PrimalMKL):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        self._machine(), _options(self)
         share = self.contamination
         is_auto = isinstance(share, str) and share == "auto"
         if not is_auto and check_number("contamination", share, low=0.0) > 0.5:
             raise ValueError(f'`contamination` must be "auto" or a share of at most 0.5; got {share!r}.')
 
     def _machine(self) -> OneClass:
-        return OneClass(*self._reg_and_solver())
+        return OneClass(*_reg_and_solver(self))
+
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> PrimalMKLResult:
+        check_above_rounding("reg", self.reg, stack)
+        return fit_primalmkl(stack, targets, self._machine(), _options(self), start, on_step)
+
+    def _result_of(self, found: PrimalMKLResult) -> MKLResult:
+        return found.result
+
+    def _store(self, found: Sequence[PrimalMKLResult], n_tasks: int) -> None:
+        super()._store(found, n_tasks)
+        self.weights_history_ = _unpacked([each.weights_history for each in found])
 
     def fit(self, X: Any, y: Any = None) -> PrimalMKLOneClass:
         """Learn kernel weights and the machine.

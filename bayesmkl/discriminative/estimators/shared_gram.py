@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
-from bayesmkl._utils.validation import check_choice, check_number
-from bayesmkl.discriminative.estimators.base import (
-    BaseDiscriminative,
-)
-from bayesmkl.kernels.alignment import centering_errors, frobenius_gram
+from bayesmkl.kernels.alignment import frobenius_gram
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["SharedGram"]
+__all__ = ["WithGram", "with_gram"]
 
 
-class SharedGram(BaseDiscriminative):
-    """Compute the Frobenius products once for all classes, where the method needs them."""
+class WithGram(NamedTuple):
+    """Training kernels and their Frobenius products.
 
-    tol: float
-    method: str
-    METHODS: tuple[str, ...]
-    WITH_GRAM: tuple[str, ...]
-    CENTERED: tuple[str, ...] = ()
+    Parameters
+    ----------
+    stack : DenseStack
+    gram : ndarray of shape (n_kernels, n_kernels) or None
+        None where the method needs none.
+    """
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_number("tol", self.tol, low=0.0)
-        check_choice("method", self.method, self.METHODS)
+    stack: DenseStack
+    gram: np.ndarray | None
 
-    def _centering_errors(self, stack: DenseStack) -> np.ndarray:
-        errors = super()._centering_errors(stack)
-        return np.maximum(errors, centering_errors(stack)) if self.method in self.CENTERED else errors
 
-    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
-        method = self.method
-        self._gram = frobenius_gram(stack, method in self.CENTERED) if method in self.WITH_GRAM else None
-        try:
-            super()._fit_tasks(stack, targets, start)
-        finally:
-            del self._gram
+def with_gram(stack: DenseStack, needed: bool, center: bool = False) -> WithGram:
+    """Compute the Frobenius products of (centered) kernels if they are needed."""
+    return WithGram(stack, frobenius_gram(stack, center) if needed else None)

@@ -8,7 +8,9 @@ import numpy as np
 
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, DiscriminativeRegressor, OnStep
-from bayesmkl.discriminative.estimators.optimizing import EpsilonInsensitiveMixin, OptimizingMixin
+from bayesmkl.discriminative.estimators.checked import check_tube
+from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_stopping
+from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.global_weights import simplemkl
 from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
 from bayesmkl.discriminative.outer import MKLResult
@@ -17,17 +19,11 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 __all__ = ["SimpleMKLClassifier", "SimpleMKLRegressor"]
 
 
-class _SimpleMKL(OptimizingMixin):
-    solver: str
-
-    def _options(self) -> SimpleMKLOptions:
-        return SimpleMKLOptions(check_choice("solver", self.solver, simplemkl.SOLVERS), **self._stopping())
-
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        return fit_simplemkl(stack, targets, self._inner(), self._options(), start, on_step)
+def _options(model: Any) -> SimpleMKLOptions:
+    return SimpleMKLOptions(check_choice("solver", model.solver, simplemkl.SOLVERS), **check_stopping(model))
 
 
-class SimpleMKLClassifier(_SimpleMKL, DiscriminativeClassifier):
+class SimpleMKLClassifier(DiscriminativeClassifier):
     r"""SimpleMKL: the convex combination of kernels with the best soft margin.
 
     .. math:: \min_{d \ge 0,\, \sum_m d_m = 1} \; \min_{w, b} \; \tfrac12 \sum_m \frac{\|w_m\|^2}{d_m}
@@ -136,6 +132,8 @@ class SimpleMKLClassifier(_SimpleMKL, DiscriminativeClassifier):
     (3, 8)
     """
 
+    path = path_over_C
+
     def __init__(
         self,
         kernels: Any = None,
@@ -159,8 +157,15 @@ class SimpleMKLClassifier(_SimpleMKL, DiscriminativeClassifier):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_hinge(self.C), _options(self)
 
-class SimpleMKLRegressor(_SimpleMKL, EpsilonInsensitiveMixin, DiscriminativeRegressor):
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        return fit_simplemkl(stack, targets, check_hinge(self.C), _options(self), start, on_step)
+
+
+class SimpleMKLRegressor(DiscriminativeRegressor):
     r"""SimpleMKL for a real-valued target.
 
     .. math:: \min_{d \ge 0,\, \sum_m d_m = 1} \; \min_{w, b} \; \tfrac12 \sum_m \frac{\|w_m\|^2}{d_m}
@@ -248,6 +253,8 @@ class SimpleMKLRegressor(_SimpleMKL, EpsilonInsensitiveMixin, DiscriminativeRegr
     array([0., 1., 0.])
     """
 
+    path = path_over_C
+
     def __init__(
         self,
         kernels: Any = None,
@@ -270,3 +277,10 @@ class SimpleMKLRegressor(_SimpleMKL, EpsilonInsensitiveMixin, DiscriminativeRegr
         self.indefinite = indefinite
         self.kernel_names = kernel_names
         self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_tube(self.C, self.epsilon), _options(self)
+
+    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        return fit_simplemkl(stack, targets, check_tube(self.C, self.epsilon), _options(self), start, on_step)

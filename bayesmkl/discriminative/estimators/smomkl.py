@@ -8,7 +8,8 @@ import numpy as np
 
 from bayesmkl._utils.validation import check_number, check_scale
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
-from bayesmkl.discriminative.estimators.optimizing import OptimizingMixin
+from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_stopping
+from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -16,7 +17,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 __all__ = ["SMOMKLClassifier"]
 
 
-class SMOMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
+class SMOMKLClassifier(DiscriminativeClassifier):
     r"""Multiple kernel learning with the squared lp norm of the weights as a penalty.
 
     .. math:: \min_{d \ge 0} \; \frac\lambda2 \|d\|_p^2 + \min_{w, b} \; \tfrac12 \sum_m \frac{\|w_m\|^2}{d_m}
@@ -116,6 +117,8 @@ class SMOMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
     2 True
     """
 
+    path = path_over_C
+
     def __init__(
         self,
         kernels: Any = None,
@@ -141,12 +144,16 @@ class SMOMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_hinge(self.C), self._options()
+
     def _options(self) -> SMOMKLOptions:
         return SMOMKLOptions(
             check_number("p_norm", self.p_norm, low=1.0),
             check_scale("reg_weights", self.reg_weights),
-            **self._stopping(),
+            **check_stopping(self),
         )
 
     def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        return fit_smomkl(stack, targets, self._inner(), self._options(), start, on_step)
+        return fit_smomkl(stack, targets, check_hinge(self.C), self._options(), start, on_step)
