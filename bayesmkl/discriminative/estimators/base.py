@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import encode_labels, is_missing, step_progress
+from bayesmkl._estimator import BaseMKL, encode_labels, is_missing, step_progress
 from bayesmkl._utils.given import as_array
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.validation import check_choice
-from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
+from bayesmkl.discriminative.estimators.checked import (
+    ACTIVE,
+    INDEFINITE,
+    SUPPORT,
+    OnStep,
+    bank_errors,
+    check_definite,
+    clip_rows,
+    position_of,
+    warn_unless_converged,
+)
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -33,18 +43,29 @@ ALL_LABELED = (
 MULTICLASS = ("one-versus-rest", "shared")
 
 
-class BaseDiscriminative(CheckedKernels):
+class BaseDiscriminative(BaseMKL):
     """Kernel weights and a signed dual per task, found by `_learn` and stored here."""
 
+    PATH_PARAMETER = (
+        "C"  # the regularization: what `path` goes through, and what to change where a fit stalls
+    )
+
+    indefinite: str
+    tol: float = 0.0  # of methods without such a parameter
+    max_iter: int = 1
     verbose: int = 0
+    clipping_: Any
     kernel_weights_: np.ndarray
     dual_coef_: np.ndarray
     intercept_: Any
 
     # ------------------------------------------------------------------------------------------------ hooks
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> Any:
-        """Learn one set of kernel weights for tasks of shape (n_tasks, n_samples)."""
+    def _learn(self, stack: Any, targets: np.ndarray, start: Any, on_step: OnStep) -> Any:
+        """Learn one set of kernel weights for tasks of shape (n_tasks, n_samples).
+
+        `stack` is what `_prepare` returned: the training kernels, with what all tasks share where a method has that.
+        """
         raise NotImplementedError
 
     def _result_of(self, found: Any) -> MKLResult:
@@ -58,9 +79,30 @@ class BaseDiscriminative(CheckedKernels):
     def _shares_weights(self) -> bool:
         return False
 
+    def _centering_errors(self, stack: DenseStack) -> np.ndarray:
+        """Bound the rounding errors that centering leaves in the kernels, that of the bank or of the method."""
+        return bank_errors(self, stack.n_kernels)
+
+    def _warn_unless_converged(self, results: Sequence[MKLResult]) -> None:
+        warn_unless_converged(self, results)
+
     # ---------------------------------------------------------------------------------------------- fitting
 
-    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("indefinite", self.indefinite, INDEFINITE)
+
+    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
+        return check_definite(self, stack, known_psd, self._centering_errors(stack))
+
+    def _row_stack(self, X: Any) -> DenseStack:
+        return clip_rows(self, super()._row_stack(X))
+
+    def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
+        for stack in super()._blocks(X, kernels):
+            yield clip_rows(self, stack, kernels)
+
+    def _fit_tasks(self, stack: Any, targets: np.ndarray, start: Any = None) -> None:
         """Learn all tasks, together or one by one, and store what was found.
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
@@ -206,10 +248,10 @@ class BaseDiscriminative(CheckedKernels):
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
         check_is_fitted(self, "kernel_weights_")
-        position = self._position(kernel)
+        position = position_of(self, kernel)
         return self.gates(X)[..., [position]] * np.swapaxes(self.gates(Z)[..., [position]], -1, -2)
 
-    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
         """Validate training data; return their kernels and the targets of all tasks."""
         raise NotImplementedError
 

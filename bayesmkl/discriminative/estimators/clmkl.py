@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,15 @@ from bayesmkl._utils.validation import check_choice, check_integer, check_number
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import MULTICLASS
 from bayesmkl.discriminative.estimators.checked import ACTIVE, OnStep
-from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
-from bayesmkl.discriminative.estimators.solvers import SVMChoice
+from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
+from bayesmkl.discriminative.estimators.localized_classifier import LocalizedClassifier
+from bayesmkl.discriminative.estimators.solvers import (
+    check_svm,
+    fit_cached_columns,
+    takes_bank_by_columns,
+)
 from bayesmkl.discriminative.gating import gates_of_components
+from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.clmkl import (
     CLMKLOptions,
     ClusteredStack,
@@ -39,7 +45,7 @@ LANDMARKS = 1000  # beyond
 LANDMARK_MEANS = {"span": landmark_kmeans, "sample": sample_kmeans}
 
 
-class CLMKLClassifier(SVMChoice, LocalizedClassifier):
+class CLMKLClassifier(LocalizedClassifier):
     r"""C-LMKL: kernel weights of their own for every cluster of samples, found by a convex problem.
 
     .. math:: \min_{\beta \ge 0, w, b} \; \tfrac12 \sum_r \sum_m \frac{\|w_{rm}\|^2}{\beta_{rm}}
@@ -273,9 +279,18 @@ class CLMKLClassifier(SVMChoice, LocalizedClassifier):
 
     # ---------------------------------------------------------------------------------------------- fitting
 
-    def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> None:
+    def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
+        return check_svm(self, report)
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+        """With a bank and ``svm="mwu"``, return columns that are evaluated on demand."""
+        if takes_bank_by_columns(self):
+            return fit_cached_columns(self, X, y, **check_y)
+        return super()._fit_stack(X, y, **check_y)
+
+    def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> Rows:
         self._cluster(kernels)
-        super()._fit_local(kernels, targets, gate_features)
+        return super()._fit_local(kernels, targets, gate_features)
 
     def _cluster(self, kernels: Any) -> None:
         """Find clusters, and the memberships of the training samples."""
@@ -301,15 +316,13 @@ class CLMKLClassifier(SVMChoice, LocalizedClassifier):
     def _groups(self, targets: np.ndarray) -> Sequence[np.ndarray]:
         return [targets] if self.multiclass == "shared" else [target[None] for target in targets]
 
-    def _learn_task(
-        self, kernels: Any, features: np.ndarray | None, target: np.ndarray, on_step: OnStep
-    ) -> MKLResult:
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> MKLResult:
         """Learn weights for targets of shape (n_tasks, n_train)."""
         memberships = np.ascontiguousarray(self.memberships_.T)
-        clustered = ClusteredStack(kernels, memberships, memberships)
-        return fit_clmkl(clustered, target, self._inner(), self._options(), on_step=on_step)
+        clustered = ClusteredStack(training.kernels, memberships, memberships)
+        return fit_clmkl(clustered, target, inner, self._options(), on_step=on_step)
 
-    def _describe(self, result: MKLResult) -> LocalFit:
+    def _describe(self, result: MKLResult, stopped: bool) -> LocalFit:
         one = len(result.signed_dual) == 1
         return LocalFit(
             gates=gates_of_components(self._train_components(result)).T,
@@ -321,8 +334,8 @@ class CLMKLClassifier(SVMChoice, LocalizedClassifier):
             n_solves=result.n_solves,
         )
 
-    def _store_local(self, results: list[Any]) -> None:
-        super()._store_local(results)
+    def _store_local(self, results: list[Any], stopped: bool) -> None:
+        super()._store_local(results, stopped)
         weights = np.stack([result.kernel_weights for result in results])
         self.kernel_weights_ = self._of_tasks(list(weights))
         self.n_active_kernels_ = int((weights > ACTIVE * weights.max()).any(axis=(0, 1)).sum())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from sklearn.utils.validation import check_array
 from bayesmkl._utils.given import naming
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.column_labels import column_labels
+from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.views import check_samples, positions_of, views_without
 
-__all__ = ["apart_from_gates", "check_gate_columns", "check_gate_features", "refuse_gate_features"]
+__all__ = ["apart_from_gates", "check_gate_columns", "features_of"]
 
 
 def check_gate_columns(gate_columns: Any, precomputed: bool) -> None:
@@ -26,13 +27,13 @@ def check_gate_columns(gate_columns: Any, precomputed: bool) -> None:
         )
 
 
-def apart_from_gates(bank: KernelBank, X: Any, gate_columns: Any, n_features: int) -> np.ndarray | None:
-    """Return the positions of the columns of gates, and let the views of an unfitted bank leave them out.
+def apart_from_gates(bank: KernelBank, X: Any, gate_columns: Any, n_features: int) -> KernelBank:
+    """Let the views of an unfitted bank leave the columns of the gates out, unless they name theirs.
 
     Parameters
     ----------
     bank : KernelBank
-        Its views are set where they do not name their columns.
+        Is returned with other `views`.
     X : array or DataFrame of shape (n_samples, n_features)
         Validated samples.
     gate_columns : str, int, slice, sequence of str, int or bool, or None
@@ -40,29 +41,68 @@ def apart_from_gates(bank: KernelBank, X: Any, gate_columns: Any, n_features: in
     n_features : int
         Number of columns of `X`.
 
-    Returns
-    -------
-    ndarray of int, of shape (n_gate_features,), or None
-
     Raises
     ------
     ValueError
         If `X` does not have the columns, some come twice, or none is left for the kernels.
     """
-    if gate_columns is None:
-        return None
-    labels = column_labels(X)
-    columns = positions_of("gate_columns", gate_columns, n_features, labels)
-    if len(np.unique(columns)) < len(columns):
-        raise ValueError(f"`gate_columns` must name each column once; got {shown(gate_columns)}.")
-    views = views_without(bank.views, columns, n_features, labels)
+    columns = gate_positions(gate_columns, n_features, column_labels(X))
+    if columns is None:
+        return bank
+    views = views_without(bank.views, columns, n_features, column_labels(X))
     if not views and len(columns) == n_features:
         raise ValueError(
             f"`gate_columns` must leave columns of `X` to the kernels; got all {n_features}. Name what kernels see, "
             "`KernelBank(views={name: columns})`, which may be the same columns; None lets gates see all, too."
         )
-    bank.set_params(views=views)
+    return bank.set_params(views=views)
+
+
+def gate_positions(gate_columns: Any, n_features: int, labels: Sequence[Any] | None) -> np.ndarray | None:
+    """Return the positions of `gate_columns`, (n_gate_features,); None for None."""
+    if gate_columns is None:
+        return None
+    columns = positions_of("gate_columns", gate_columns, n_features, labels)
+    if len(np.unique(columns)) < len(columns):
+        raise ValueError(f"`gate_columns` must name each column once; got {shown(gate_columns)}.")
     return columns
+
+
+def features_of(
+    model: Any, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool
+) -> np.ndarray:
+    """Return columns of `X`, or `gate_features` where kernels are precomputed, (n_rows, n_gate_features).
+
+    Fitting sets `gate_columns_` and `n_gate_features_` of the model.
+    """
+    if X is not None:
+        refuse_gate_features(gate_features)
+        if fitting:
+            labels = model.kernel_bank_.column_labels_
+            model.gate_columns_ = gate_positions(model.gate_columns, X.shape[1], labels)
+        features = X if model.gate_columns_ is None else X[:, model.gate_columns_]
+        if fitting:
+            model.n_gate_features_ = features.shape[1]
+        return features
+    if fitting:
+        model.gate_columns_ = None
+        model._gate_labels = column_labels(gate_features)
+    if gate_features is None:
+        raise ValueError(
+            f"`gate_features` must be passed with precomputed kernels: the gates of {type(model).__name__} are "
+            "functions of features, and got None. Pass an array of shape (n_samples, n_gate_features) to `fit` "
+            'and to `predict`, or features and a bank, `kernels=KernelBank(...)`, instead of "precomputed".'
+        )
+    refuse_other_columns(gate_features, model._gate_labels, "gate_features")
+    features = check_gate_features(gate_features, n_rows)
+    if fitting:
+        model.n_gate_features_ = features.shape[1]
+    elif features.shape[1] != model.n_gate_features_:
+        raise ValueError(
+            f"`gate_features` must have {model.n_gate_features_} columns, as when fitting; got "
+            f"{features.shape[1]}. Pass the same features as to `fit`."
+        )
+    return features
 
 
 def refuse_gate_features(gate_features: Any) -> None:

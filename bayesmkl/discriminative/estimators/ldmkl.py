@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.validation import check_choice, check_scale, float_of, shown
 from bayesmkl.discriminative.estimators.checked import OnStep
+from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
-from bayesmkl.discriminative.estimators.success import SuccessGated
+from bayesmkl.discriminative.estimators.solvers import check_svm
+from bayesmkl.discriminative.estimators.success import (
+    check_gates,
+    draw_folds,
+    fit_single_kernels,
+    gate_arguments,
+    gate_kernels,
+    kernels_of_parts,
+    learn_gate_features,
+    some_training_rows,
+    success_options,
+    trainable,
+    voting,
+)
+from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.ldmkl import (
     BIAS,
     PAPER,
@@ -20,7 +37,7 @@ from bayesmkl.discriminative.localized.ldmkl import (
     ldmkl_gates,
     ldmkl_scores,
 )
-from bayesmkl.discriminative.svm.machines import GatedKernel
+from bayesmkl.discriminative.svm.machines import GatedKernel, precomputed_kernels
 
 __all__ = ["LDMKLClassifier"]
 
@@ -28,7 +45,7 @@ __all__ = ["LDMKLClassifier"]
 FEW = 0.1  # of the samples
 
 
-class LDMKLClassifier(SuccessGated):
+class LDMKLClassifier(FeatureGatedClassifier):
     r"""Let machines of single kernels vote where their gates expect them to be right (LD-MKL).
 
     .. math:: f(x) = \sum_m g_m(x) \tanh \bar f_m(x), \qquad
@@ -253,21 +270,46 @@ class LDMKLClassifier(SuccessGated):
             bias=check_choice("bias", self.bias, BIAS),
             temperature=check_scale("temperature", self.temperature),
             threshold=threshold,
-            success=self._success_options(),
+            success=success_options(self),
             squared_hinge=self.svm == "mwu",
         )
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._options()
+        check_gates(self)
+
+    def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
+        return check_svm(self, report)
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+        """Return kernels one by one, as objects on which machines can be trained."""
+        if self._is_precomputed():
+            stack, y = super()._fit_stack(X, y, **check_y)
+            return precomputed_kernels(stack), y
+        return fit_single_kernels(self, X, y, **check_y)
+
+    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+        return learn_gate_features(self, X, gate_features, n_rows, fitting)
+
+    def _training_rows(self, training: Rows, part: slice) -> Rows:
+        return some_training_rows(training, part)
+
+    def _row_parts(self, X: Any, gate_features: Any = None) -> Iterator[Rows]:
+        return kernels_of_parts(self, X, gate_features)
+
+    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
+        """Warn of machines that stopped early alone: nothing else is iterated."""
 
     def _most_steps(self) -> int:
         return 3 * self.n_kernels_in_
 
-    def _learn_task(self, kernels: Any, features: Any, target: np.ndarray, on_step: OnStep) -> LDMKLResult:
-        folds, rng = self._draws(target)
-        gate_kernels = self._gate_kernels()
-        return fit_ldmkl(
-            self._trainable(kernels), target, self._options(), gate_kernels, folds, rng, on_step=on_step
-        )
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LDMKLResult:
+        folds, rng = draw_folds(self, target)
+        kernels = trainable(training.kernels, self.svm, inner)
+        return fit_ldmkl(kernels, target, self._options(), gate_kernels(self), folds, rng, on_step=on_step)
 
-    def _describe(self, result: LDMKLResult) -> LocalFit:
+    def _describe(self, result: LDMKLResult, stopped: bool) -> LocalFit:
         duals = np.zeros_like(result.gates)
         for row, machine in zip(duals, result.machines, strict=True):
             row[machine.support] = machine.coef
@@ -277,18 +319,18 @@ class LDMKLClassifier(SuccessGated):
             intercept=np.array([machine.intercept for machine in result.machines]),
             objective_history=np.zeros(0),
             duality_gap=np.nan,
-            outcome=self._outcome(),
+            outcome=Outcome.MAX_ITER if stopped else Outcome.CONVERGED,
             n_solves=result.n_solves,
         )
 
-    def _store_local(self, results: list[LDMKLResult]) -> None:
-        super()._store_local(results)
+    def _store_local(self, results: list[LDMKLResult], stopped: bool) -> None:
+        super()._store_local(results, stopped)
         self.retrained_ = self._of_tasks([result.retrained for result in results])
         self.n_selected_ = self._of_tasks([result.n_selected for result in results])
 
-    def _doubts(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> list[str]:
+    def _doubts(self, training: Rows, targets: np.ndarray) -> list[str]:
         few = self.retrained_ & (self.n_selected_ < FEW * targets.shape[1])
-        doubts = super()._doubts(kernels, targets, gate_features)
+        doubts = super()._doubts(training, targets)
         if not self.retrained_.any():
             doubts.append(
                 "trained no machine again, as for no kernel the samples with a gate of at least the threshold are of "
@@ -307,11 +349,11 @@ class LDMKLClassifier(SuccessGated):
         return 'Use `threshold=0`, which keeps all samples, raise `temperature`, or use `gate_targets="cv"`.'
 
     def _components(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        return ldmkl_gates(*self._gate_arguments(result, rows), self._options().temperature)[None]
+        return ldmkl_gates(*gate_arguments(self, result, rows), self._options().temperature)[None]
 
     def _scores_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        return ldmkl_scores(self._voting(), result, rows.kernels, self._components(result, rows)[0])
+        return ldmkl_scores(voting(self), result, rows.kernels, self._components(result, rows)[0])
 
     def _kernel_at(self, result: LDMKLResult, rows: Rows) -> np.ndarray:
-        gated = GatedKernel(tuple(self._voting()), result.gates[None])
+        gated = GatedKernel(tuple(voting(self)), result.gates[None])
         return gated.block(rows.kernels, self._components(result, rows))

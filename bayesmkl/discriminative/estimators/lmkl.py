@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,15 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
-from bayesmkl.discriminative.estimators.localized import (
-    FeatureGatedClassifier,
-    FeatureGatedRegressor,
-    FeatureGates,
-    LocalFit,
-    Rows,
+from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier, FeatureGatedRegressor
+from bayesmkl.discriminative.estimators.gate_features import features_of
+from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
+from bayesmkl.discriminative.estimators.solvers import (
+    check_svm,
+    fit_cached_columns,
+    takes_bank_by_columns,
 )
-from bayesmkl.discriminative.estimators.solvers import SVMChoice
-from bayesmkl.discriminative.gating import Gating, check_gating
+from bayesmkl.discriminative.gating import check_gating
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.gatings import (
     GaussianGating,
@@ -40,111 +40,97 @@ SMALLEST_TOL = 1e-12  # of the machines, whose rounding errors are larger
 INNER_TOL = 1e-4  # of the machines, or a tenth of the tolerance where that is less
 
 
-class _LMKL(FeatureGates):
-    """From parameters to the algorithm, and from its results to what the base asks for."""
+def _check_lmkl(model: Any) -> None:
+    """Check the parameters that classifier and regressor have in common."""
+    _options(model), _standardizes(model), _gating_object(model.gating)
 
-    gating: Any
-    solver: str
-    n_init: int
-    standardize: bool
-    tol: float
-    max_iter: int
-    random_state: Any
-    gating_: Gating
-    gating_parameters_: np.ndarray
-    gate_scaler_: StandardScaler | None
 
-    def _options(self) -> LMKLOptions:
-        tol = check_number("tol", self.tol, low=0.0)
-        return LMKLOptions(
-            solver=check_choice("solver", self.solver, SOLVERS),
-            tol=tol,
-            max_iter=check_integer("max_iter", self.max_iter, low=1),
-            n_init=check_integer("n_init", self.n_init, low=1),
-            inner_tol=min(INNER_TOL, max(0.1 * tol, SMALLEST_TOL)),
+def _options(model: Any) -> LMKLOptions:
+    tol = check_number("tol", model.tol, low=0.0)
+    return LMKLOptions(
+        solver=check_choice("solver", model.solver, SOLVERS),
+        tol=tol,
+        max_iter=check_integer("max_iter", model.max_iter, low=1),
+        n_init=check_integer("n_init", model.n_init, low=1),
+        inner_tol=min(INNER_TOL, max(0.1 * tol, SMALLEST_TOL)),
+    )
+
+
+def _gating_object(gating: Any) -> Any:
+    if isinstance(gating, str):
+        return GATINGS[check_choice("gating", gating, tuple(GATINGS))]
+    methods = ("init", "gates", "pullback")
+    if isinstance(gating, type) or not all(callable(getattr(gating, name, None)) for name in methods):
+        raise ValueError(
+            f"`gating` must be one of {', '.join(map(repr, GATINGS))}, or an object with the methods "
+            f"{', '.join(f'`{name}`' for name in methods)}; got {gating!r}."
         )
+    check_gating_parameters(gating)
+    return gating
 
-    def _gating_object(self) -> Any:
-        if isinstance(self.gating, str):
-            return GATINGS[check_choice("gating", self.gating, tuple(GATINGS))]
-        methods = ("init", "gates", "pullback")
-        if isinstance(self.gating, type) or not all(
-            callable(getattr(self.gating, name, None)) for name in methods
-        ):
-            raise ValueError(
-                f"`gating` must be one of {', '.join(map(repr, GATINGS))}, or an object with the methods "
-                f"{', '.join(f'`{name}`' for name in methods)}; got {self.gating!r}."
-            )
-        check_gating_parameters(self.gating)
-        return self.gating
 
-    def _standardizes(self) -> bool:
-        if check_flag("standardize", self.standardize) and isinstance(self.gating, GroupGating):
-            raise ValueError(
-                "`standardize` must be False with GroupGating, whose feature is the number of a group; got True."
-            )
-        return bool(self.standardize)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._inner()
-        self._options()
-        self._standardizes()
-        self._gating_object()
-
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
-        self.gating_ = self._gating_object()
-        return super()._fit_stack(X, y, **check_y)
-
-    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
-        """Return what gates are functions of, scaled as the training samples ask for."""
-        features = super()._gate_features(X, gate_features, n_rows, fitting)
-        if fitting:
-            self.gate_scaler_ = StandardScaler().fit(features) if self._standardizes() else None
-        scaled = features if self.gate_scaler_ is None else self.gate_scaler_.transform(features)
-        if fitting and not isinstance(self.gating, str):
-            check_gating(self.gating_, scaled, self.n_kernels_in_, self._rng())
-        return scaled
-
-    def _learn_task(self, kernels: Any, features: Any, target: np.ndarray, on_step: OnStep) -> LMKLResult:
-        inner, options, rng = self._inner(), self._options(), self._rng()
-        return fit_lmkl(kernels, target, features, inner, self.gating_, options, rng=rng, on_step=on_step)
-
-    def _describe(self, result: LMKLResult) -> LocalFit:
-        return LocalFit(
-            gates=result.gates,
-            signed_dual=result.signed_dual,
-            intercept=result.intercept,
-            objective_history=result.objective_history,
-            duality_gap=result.inner_gap,
-            outcome=result.outcome,
-            n_solves=result.n_solves,
+def _standardizes(model: Any) -> bool:
+    if check_flag("standardize", model.standardize) and isinstance(model.gating, GroupGating):
+        raise ValueError(
+            "`standardize` must be False with GroupGating, whose feature is the number of a group; got True."
         )
+    return bool(model.standardize)
 
-    def _store_local(self, results: list[LMKLResult]) -> None:
-        self.gating_parameters_ = self._of_tasks([result.parameters for result in results])
-        super()._store_local(results)
 
-    def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return result.gating.gates(result.parameters, rows.features)[None]
+def _scaled_features(model: Any, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+    """Return what gates are functions of, scaled as the training samples ask for."""
+    features = features_of(model, X, gate_features, n_rows, fitting)
+    if fitting:
+        model.gating_ = _gating_object(model.gating)
+        model.gate_scaler_ = StandardScaler().fit(features) if _standardizes(model) else None
+    scaled = features if model.gate_scaler_ is None else model.gate_scaler_.transform(features)
+    if fitting and not isinstance(model.gating, str):
+        check_gating(model.gating_, scaled, model.n_kernels_in_, model._rng())
+    return scaled
 
-    def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
-        return predict_lmkl(result, rows.kernels, rows.features)
 
-    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
-        unfinished = [result for result in results if not result.outcome.converged]
-        if not unfinished:
-            return
-        if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
-            gain = max(_last_gain(result.objective_history) for result in unfinished)
-            what = f"stopped after max_iter={self.max_iter} steps, the last of them a relative gain of {gain:.1e}"
-            remedy = f"above tol={self.tol:g}. Increase `max_iter`, or `tol` if this is accurate enough."
-        else:
-            what = "stopped where errors of the machines hide progress that the gradient promises"
-            by_mwu = getattr(self, "svm", "libsvm") == "mwu"
-            accurate = "Lower `mwu_epsilon`" if by_mwu else "Normalize the kernels, lower `C`"
-            remedy = f"above tol={self.tol:g}. {accurate}, or raise `tol`."
-        warn_user(f"{type(self).__name__} {what}, {remedy}", ConvergenceWarning)
+def _learn(
+    model: Any, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
+) -> LMKLResult:
+    return fit_lmkl(
+        training.kernels,
+        target,
+        training.features,
+        inner,
+        model.gating_,
+        _options(model),
+        rng=model._rng(),
+        on_step=on_step,
+    )
+
+
+def _described(result: LMKLResult) -> LocalFit:
+    return LocalFit(
+        gates=result.gates,
+        signed_dual=result.signed_dual,
+        intercept=result.intercept,
+        objective_history=result.objective_history,
+        duality_gap=result.inner_gap,
+        outcome=result.outcome,
+        n_solves=result.n_solves,
+    )
+
+
+def _warn_of_descent(model: Any, results: Sequence[LocalFit], accurate: str) -> None:
+    """Warn once of descents that did not end; `accurate` is how to get more from the machines."""
+    unfinished = [result for result in results if not result.outcome.converged]
+    if not unfinished:
+        return
+    if any(result.outcome is Outcome.MAX_ITER for result in unfinished):
+        gain = max(_last_gain(result.objective_history) for result in unfinished)
+        what = (
+            f"stopped after max_iter={model.max_iter} steps, the last of them a relative gain of {gain:.1e}"
+        )
+        remedy = f"above tol={model.tol:g}. Increase `max_iter`, or `tol` if this is accurate enough."
+    else:
+        what = "stopped where errors of the machines hide progress that the gradient promises"
+        remedy = f"above tol={model.tol:g}. {accurate}, or raise `tol`."
+    warn_user(f"{type(model).__name__} {what}, {remedy}", ConvergenceWarning)
 
 
 def _last_gain(history: np.ndarray) -> float:
@@ -152,7 +138,7 @@ def _last_gain(history: np.ndarray) -> float:
     return float((history[-2] - history[-1]) / max(abs(history[-1]), 1e-300)) if len(history) > 1 else np.inf
 
 
-class LMKLClassifier(_LMKL, SVMChoice, FeatureGatedClassifier):
+class LMKLClassifier(FeatureGatedClassifier):
     r"""Localized multiple kernel learning: how strongly each kernel acts depends on the sample.
 
     .. math:: \min_{V, w, b} \; \tfrac12 \sum_m \|w_m\|^2
@@ -330,8 +316,47 @@ class LMKLClassifier(_LMKL, SVMChoice, FeatureGatedClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check_lmkl(self)
 
-class LMKLRegressor(_LMKL, FeatureGatedRegressor):
+    def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
+        return check_svm(self, report)
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+        """With a bank and ``svm="mwu"``, return columns that are evaluated on demand."""
+        if takes_bank_by_columns(self):
+            return fit_cached_columns(self, X, y, **check_y)
+        return super()._fit_stack(X, y, **check_y)
+
+    def _most_steps(self) -> int:
+        return int(self.max_iter) * int(self.n_init)
+
+    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+        return _scaled_features(self, X, gate_features, n_rows, fitting)
+
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LMKLResult:
+        return _learn(self, training, target, inner, on_step)
+
+    def _describe(self, result: LMKLResult, stopped: bool) -> LocalFit:
+        return _described(result)
+
+    def _store_local(self, results: list[LMKLResult], stopped: bool) -> None:
+        self.gating_parameters_ = self._of_tasks([result.parameters for result in results])
+        super()._store_local(results, stopped)
+
+    def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
+        return result.gating.gates(result.parameters, rows.features)[None]
+
+    def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
+        return predict_lmkl(result, rows.kernels, rows.features)
+
+    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
+        normalize = "Normalize the kernels, lower `C`"
+        _warn_of_descent(self, results, "Lower `mwu_epsilon`" if self.svm == "mwu" else normalize)
+
+
+class LMKLRegressor(FeatureGatedRegressor):
     r"""Localized multiple kernel learning for a real-valued target.
 
     .. math:: \min_{V, w, b} \; \tfrac12 \sum_m \|w_m\|^2
@@ -490,11 +515,37 @@ class LMKLRegressor(_LMKL, FeatureGatedRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _inner(self) -> InnerProblem:
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        _check_lmkl(self)
+
+    def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
         return check_tube(self.C, self.epsilon)
 
-    def _learn_task(self, kernels: Any, features: Any, target: np.ndarray, on_step: OnStep) -> LMKLResult:
+    def _most_steps(self) -> int:
+        return int(self.max_iter) * int(self.n_init)
+
+    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+        return _scaled_features(self, X, gate_features, n_rows, fitting)
+
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LMKLResult:
         """Learn deviations from the mean, which the intercept takes: a large one would cost their digits."""
         mean = float(mean_row(target))
-        result = super()._learn_task(kernels, features, target - mean, on_step)
+        result = _learn(self, training, target - mean, inner, on_step)
         return result._replace(intercept=result.intercept + mean)
+
+    def _describe(self, result: LMKLResult, stopped: bool) -> LocalFit:
+        return _described(result)
+
+    def _store_local(self, results: list[LMKLResult], stopped: bool) -> None:
+        self.gating_parameters_ = self._of_tasks([result.parameters for result in results])
+        super()._store_local(results, stopped)
+
+    def _components(self, result: LMKLResult, rows: Rows) -> np.ndarray:
+        return result.gating.gates(result.parameters, rows.features)[None]
+
+    def _scores_at(self, result: LMKLResult, rows: Rows) -> np.ndarray:
+        return predict_lmkl(result, rows.kernels, rows.features)
+
+    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
+        _warn_of_descent(self, results, "Normalize the kernels, lower `C`")

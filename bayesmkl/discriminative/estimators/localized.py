@@ -1,4 +1,4 @@
-"""Base of the localized estimators: gates and gating matrices, scores by task, fitted attributes.
+"""Base class of localized methods: tasks, gates and gating matrices, scores and fitted attributes.
 
 An estimator learns one result per task (two classes: one; more: one per class, against the rest) and reads from it
 what users see. Features that gates depend on are columns of `X` with a bank, or passed as `gate_features`.
@@ -6,39 +6,36 @@ what users see. Features that gates depend on are columns of `X` with a bank, or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import encode_labels, step_progress
+from bayesmkl._estimator import BaseMKL, encode_labels, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl._utils.validation import check_choice
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
-from bayesmkl.discriminative.estimators.checked import ACTIVE, SUPPORT, CheckedKernels, OnStep
-from bayesmkl.discriminative.estimators.gate_features import (
-    apart_from_gates,
-    check_gate_columns,
-    check_gate_features,
-    refuse_gate_features,
+from bayesmkl.discriminative.estimators.checked import (
+    ACTIVE,
+    INDEFINITE,
+    SUPPORT,
+    OnStep,
+    bank_errors,
+    check_definite,
+    clip_rows,
+    position_of,
+    warn_unless_converged,
 )
+from bayesmkl.discriminative.estimators.gate_features import apart_from_gates, check_gate_columns
+from bayesmkl.discriminative.estimators.solvers import warn_of_stopped
 from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
+from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = [
-    "BaseLocalized",
-    "FeatureGatedClassifier",
-    "FeatureGatedRegressor",
-    "FeatureGates",
-    "LocalFit",
-    "LocalizedClassifier",
-    "Rows",
-]
+__all__ = ["BaseLocalized", "LocalFit", "Rows"]
 
 ROWS_AT_ONCE = 500  # whose answers are compared
 
@@ -82,10 +79,21 @@ class LocalFit(NamedTuple):
     n_solves: int
 
 
-class BaseLocalized(CheckedKernels):
+class BaseLocalized(BaseMKL):
     """One result per task, and kernels whose weights depend on the samples."""
 
+    PATH_PARAMETER = "C"  # what to change where a fit stalls
+    ONE_ANSWER = (
+        ""  # what to do where all training samples get one; without it, only data and `C` lead to that
+    )
+
+    indefinite: str
+    gate_columns: Any = None  # of methods whose gates are no functions of features
+    tol: float
+    max_iter: int = 1  # of methods that do not iterate
     verbose: int
+    clipping_: Any
+    classes_: np.ndarray  # of classifiers
     results_: tuple[Any, ...]
     gates_: np.ndarray
     dual_coef_: np.ndarray
@@ -93,9 +101,11 @@ class BaseLocalized(CheckedKernels):
 
     # ------------------------------------------------------------------------------------------------ hooks
 
-    def _learn_task(
-        self, kernels: Any, features: np.ndarray | None, target: np.ndarray, on_step: OnStep
-    ) -> Any:
+    def _inner(self, report: Callable[[float], None] | None = None) -> Any:
+        """Return the SVM, which may `report` gaps that it leaves; None where the algorithm has its own."""
+        return None
+
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> Any:
         """Return the algorithm's result for a target of shape (n_train,)."""
         raise NotImplementedError
 
@@ -103,8 +113,8 @@ class BaseLocalized(CheckedKernels):
         """Return the targets of each result; a method whose tasks share weights gives several to one."""
         return list(targets)
 
-    def _describe(self, result: Any) -> LocalFit:
-        """Return what the result says in the terms that all methods have."""
+    def _describe(self, result: Any, stopped: bool) -> LocalFit:
+        """Return what the result says in the terms that all methods have; `stopped` if `_inner` reported gaps."""
         raise NotImplementedError
 
     def _train_components(self, result: Any) -> np.ndarray:
@@ -135,27 +145,73 @@ class BaseLocalized(CheckedKernels):
 
     def _most_steps(self) -> int:
         """Return how many steps a task takes at most, for the progress bar."""
-        return int(getattr(self, "max_iter", 1)) * int(getattr(self, "n_init", 1))
+        return int(self.max_iter)
+
+    def _training_rows(self, training: Rows, part: slice) -> Rows:
+        """Return some of the training samples as rows to score."""
+        features = None if training.features is None else training.features[part]
+        return Rows(DenseStack(training.kernels.kernels[:, part]), features)
+
+    def _doubts(self, training: Rows, targets: np.ndarray) -> list[str]:
+        """Say what speaks against a fit to classes, in parts of one sentence."""
+        return doubt_one_answer(self, training, targets) if self.ONE_ANSWER else []
+
+    def _remedy(self) -> str:
+        return self.ONE_ANSWER
+
+    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
+        warn_unless_converged(self, results)
 
     # ---------------------------------------------------------------------------------------------- fitting
 
-    def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> None:
-        """Learn task by task and store what was found."""
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_choice("indefinite", self.indefinite, INDEFINITE)
+        check_gate_columns(self.gate_columns, self._is_precomputed())
+        self._inner()
+
+    def _bank_for(self, X: Any) -> KernelBank:
+        return apart_from_gates(super()._bank_for(X), X, self.gate_columns, self.n_features_in_)
+
+    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
+        return check_definite(self, stack, known_psd, bank_errors(self, stack.n_kernels))
+
+    def _row_stack(self, X: Any) -> DenseStack:
+        return clip_rows(self, super()._row_stack(X))
+
+    def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
+        for stack in super()._blocks(X, kernels):
+            yield clip_rows(self, stack, kernels)
+
+    def _fit_classes(self, X: Any, y: Any, gate_features: Any = None) -> None:
+        """Fit a classifier, and warn once of what speaks against it."""
+        self._check_parameters()  # first: a mistake in them costs no time
+        refuse_missing_labels(y, "a label", ALL_LABELED)
+        kernels, y = self._fit_stack(X, y)
+        self.classes_, targets = encode_labels(y)
+        training = self._fit_local(kernels, targets, gate_features)
+        if doubts := self._doubts(training, targets):
+            warn_user(f"{type(self).__name__} {', and '.join(doubts)}. {self._remedy()}", UserWarning)
+
+    def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> Rows:
+        """Learn task by task, store what was found, and return the training samples."""
         X = None if self.kernel_bank_ is None else self.kernel_bank_.X_train_
-        features = self._gate_features(X, gate_features, targets.shape[1], fitting=True)
-        total = self._most_steps()
-        results = []
+        training = Rows(kernels, self._gate_features(X, gate_features, targets.shape[1], fitting=True))
+        stopped: list[float] = []
+        inner, total, results = self._inner(stopped.append), self._most_steps(), []
         for target in self._groups(targets):
             with (
                 step_progress(self.verbose > 0, type(self).__name__, total, "step") as on_step,
                 blas_threads_for(targets.shape[1]),
             ):
-                results.append(self._learn_task(kernels, features, target, on_step))
-        self._store_local(results)
+                results.append(self._learn_task(training, target, inner, on_step))
+        self._store_local(results, bool(stopped))
+        warn_of_stopped(self, stopped)
+        return training
 
-    def _store_local(self, results: list[Any]) -> None:
+    def _store_local(self, results: list[Any], stopped: bool) -> None:
         """Set the fitted attributes, with a leading class axis where there are several tasks."""
-        fits = [self._describe(result) for result in results]
+        fits = [self._describe(result, stopped) for result in results]
         several = len(fits) > 1
         self.results_ = tuple(results)
         duals = np.stack([fit.signed_dual for fit in fits])
@@ -225,7 +281,7 @@ class BaseLocalized(CheckedKernels):
     def _gating_local(
         self, rows: list[np.ndarray], columns: list[np.ndarray], kernel: int | str
     ) -> np.ndarray:
-        position = self._position(kernel)
+        position = position_of(self, kernel)
         return self._of_tasks([self._gating(*pair, position) for pair in zip(rows, columns, strict=True)])
 
     def _combined_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
@@ -238,587 +294,40 @@ class BaseLocalized(CheckedKernels):
     def _of_tasks(self, arrays: list[np.ndarray]) -> np.ndarray:
         return arrays[0] if len(arrays) == 1 else np.stack(arrays)
 
-    def gates(self, X: Any = None) -> np.ndarray:
-        r"""Return how strongly each kernel acts at each sample.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_kernels)
-            :math:`\sqrt{\Gamma_m(x, x)}`; of more than two classes, (n_classes, n_rows, n_kernels).
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return self._gates_local(X)
-
-    def gating_matrix(self, X: Any, Z: Any, kernel: int | str) -> np.ndarray:
-        r"""Return :math:`\Gamma_m(x, z)`, by which values of one kernel are multiplied.
-
-        Parameters
-        ----------
-        X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            Samples, as in `gates`; None is for the training samples.
-        kernel : int or str
-            Position or name.
-
-        Returns
-        -------
-        ndarray of shape (n_rows_X, n_rows_Z)
-            Of more than two classes, with a leading axis of length n_classes.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `kernel` is neither a position nor a name.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return self._gating_local(self._components_local(X), self._components_local(Z), kernel)
-
-    def combined_kernel(self, X: Any) -> np.ndarray:
-        r"""Return :math:`\sum_m \Gamma_m(x, z) K_m(x, z)` between the rows of `X` and the training samples.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_train)
-            Of more than two classes, (n_classes, n_rows, n_train).
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return self._combined_local(X)
-
-
-class LocalizedClassifier(ClassifierMixin, BaseLocalized):
-    """Classifiers whose gates need nothing but the kernels."""
-
-    ONE_ANSWER = (
-        ""  # what to do where all training samples get one; without it, only data and `C` lead to that
-    )
-    classes_: np.ndarray
-
-    def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
-        self._check_parameters()  # first: a mistake in them costs no time
-        refuse_missing_labels(y, "a label", ALL_LABELED)
-        kernels, y = self._fit_stack(X, y)
-        self.classes_, targets = encode_labels(y)
-        return kernels, targets
-
-    def _fit_classes(self, X: Any, y: Any, gate_features: Any = None) -> None:
-        kernels, targets = self._prepare(X, y)
-        self._fit_local(kernels, targets, gate_features)
-        if doubts := self._doubts(kernels, targets, gate_features):
-            warn_user(f"{type(self).__name__} {', and '.join(doubts)}. {self._remedy()}", UserWarning)
-
-    def _doubts(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> list[str]:
-        """Say what speaks against a fit, in parts of one sentence."""
-        answer = self._only_answer(kernels, gate_features) if self.ONE_ANSWER else None
-        if answer is None:
-            return []
-        of_class = targets[answer] > 0.0 if len(targets) > 1 else (targets[0] > 0.0) == answer
-        return [
-            f"predicts {self.classes_[answer : answer + 1].tolist()[0]!r} for all training samples, of which "
-            f"{of_class.mean():.0%} are of that class"
-        ]
-
-    def _remedy(self) -> str:
-        return self.ONE_ANSWER
-
-    def _only_answer(self, kernels: Any, gate_features: Any) -> int | None:
-        """Return the position of the class that all training samples get, None as soon as there are two."""
-        n_samples, found = self.dual_coef_.shape[-1], set()
-        X = None if self.kernel_bank_ is None else self.kernel_bank_.X_train_
-        features = self._gate_features(X, gate_features, n_samples, fitting=False)
-        step = -(-n_samples // ROWS_AT_ONCE)
-        for first in range(step):
-            part = slice(first, None, step)  # labels may be sorted
-            rows = self._training_rows(kernels, None if features is None else features[part], part)
-            scores = self._scores_of_parts([rows])
-            found.update(_highest(scores[0] if len(scores) == 1 else scores.T).tolist())
-            if len(found) > 1:
-                return None
-        return found.pop()
-
-    def _training_rows(self, kernels: Any, features: Any, part: slice) -> Rows:
-        return Rows(kernels.rows(part), features)
-
     def _decide(self, X: Any, gate_features: Any = None) -> np.ndarray:
+        """Return the scores of rows, (n_rows,), or (n_rows, n_classes) for more than two classes."""
         scores = self._scores_local(X, gate_features)
         return scores[0] if len(scores) == 1 else scores.T
 
     def _choose(self, scores: np.ndarray) -> np.ndarray:
         return self.classes_[_highest(scores)]
 
-    def fit(self, X: Any, y: Any) -> Any:
-        """Learn gates and classifier.
 
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
+def doubt_one_answer(model: BaseLocalized, training: Rows, targets: np.ndarray) -> list[str]:
+    """Say which class all training samples get, if it is one."""
+    answer = _only_answer(model, training)
+    if answer is None:
+        return []
+    of_class = targets[answer] > 0.0 if len(targets) > 1 else (targets[0] > 0.0) == answer
+    return [
+        f"predicts {model.classes_[answer : answer + 1].tolist()[0]!r} for all training samples, of which "
+        f"{of_class.mean():.0%} are of that class"
+    ]
 
-        Returns
-        -------
-        self : estimator
-            The fitted estimator.
 
-        Raises
-        ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the tolerance was not reached.
-        UserWarning
-            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
-        KernelQualityWarning
-            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
-        """
-        self._fit_classes(X, y)
-        return self
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return the scores of the rows of `X`.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
-            Positive for ``classes_[1]`` in the binary case.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return self._decide(X)
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predict the class of every row: the side of zero, or the highest score.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Labels from `classes_`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return self._choose(self._decide(X))
+def _only_answer(model: BaseLocalized, training: Rows) -> int | None:
+    """Return the position of the class that all training samples get, None as soon as there are two."""
+    n_samples, found = model.dual_coef_.shape[-1], set()
+    step = -(-n_samples // ROWS_AT_ONCE)
+    for first in range(step):
+        rows = model._training_rows(training, slice(first, None, step))  # labels may be sorted
+        scores = model._scores_of_parts([rows])
+        found.update(_highest(scores[0] if len(scores) == 1 else scores.T).tolist())
+        if len(found) > 1:
+            return None
+    return found.pop()
 
 
 def _highest(scores: np.ndarray) -> np.ndarray:
     """Return the positions of the predicted classes: the side of zero, or the highest score."""
     return (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
-
-
-class FeatureGates(BaseLocalized):
-    """Gates that are functions of features, which precomputed kernels do not bring along."""
-
-    gate_columns: Any
-    gate_columns_: np.ndarray | None
-    n_gate_features_: int
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_gate_columns(self.gate_columns, self._is_precomputed())
-
-    def _bank_for(self, X: Any) -> KernelBank:
-        """Return a bank whose views leave the columns of the gates out, unless they name them."""
-        bank = super()._bank_for(X)
-        self.gate_columns_ = apart_from_gates(bank, X, self.gate_columns, self.n_features_in_)
-        return bank
-
-    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
-        """Return columns of `X`, or `gate_features` where kernels are precomputed."""
-        if X is not None:
-            refuse_gate_features(gate_features)
-            features = X if self.gate_columns_ is None else X[:, self.gate_columns_]
-            if fitting:
-                self.n_gate_features_ = features.shape[1]
-            return features
-        if fitting:
-            self.gate_columns_ = None
-            self._gate_labels = column_labels(gate_features)
-        if gate_features is None:
-            raise ValueError(
-                f"`gate_features` must be passed with precomputed kernels: the gates of {type(self).__name__} are "
-                "functions of features, and got None. Pass an array of shape (n_samples, n_gate_features) to `fit` "
-                'and to `predict`, or features and a bank, `kernels=KernelBank(...)`, instead of "precomputed".'
-            )
-        refuse_other_columns(gate_features, self._gate_labels, "gate_features")
-        features = check_gate_features(gate_features, n_rows)
-        if fitting:
-            self.n_gate_features_ = features.shape[1]
-        elif features.shape[1] != self.n_gate_features_:
-            raise ValueError(
-                f"`gate_features` must have {self.n_gate_features_} columns, as when fitting; got "
-                f"{features.shape[1]}. Pass the same features as to `fit`."
-            )
-        return features
-
-    def gates(self, X: Any = None, gate_features: Any = None) -> np.ndarray:
-        r"""Return how strongly each kernel acts at each sample.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_kernels)
-            :math:`\sqrt{\Gamma_m(x, x)}`; of more than two classes, (n_classes, n_rows, n_kernels).
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return self._gates_local(X, gate_features)
-
-    def gating_matrix(
-        self, X: Any, Z: Any, kernel: int | str, *, gate_features: Any = None, gate_features_Z: Any = None
-    ) -> np.ndarray:
-        r"""Return :math:`\Gamma_m(x, z)`, by which values of one kernel are multiplied.
-
-        Parameters
-        ----------
-        X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            Samples, as in `gates`; None is for the training samples.
-        kernel : int or str
-            Position or name.
-        gate_features, gate_features_Z : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates at `X` and at `Z` are functions of, with ``kernels="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_rows_X, n_rows_Z)
-            Of more than two classes, with a leading axis of length n_classes.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
-            shape; or if `kernel` is neither a position nor a name.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        rows, columns = self._components_local(X, gate_features), self._components_local(Z, gate_features_Z)
-        return self._gating_local(rows, columns, kernel)
-
-    def combined_kernel(self, X: Any, gate_features: Any = None) -> np.ndarray:
-        r"""Return :math:`\sum_m \Gamma_m(x, z) K_m(x, z)` between the rows of `X` and the training samples.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_train)
-            Of more than two classes, (n_classes, n_rows, n_train).
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return self._combined_local(X, gate_features)
-
-
-class FeatureGatedClassifier(FeatureGates, LocalizedClassifier):
-    """Classifiers whose gates are functions of features."""
-
-    def fit(self, X: Any, y: Any, gate_features: Any = None) -> Any:
-        """Learn gates and classifier.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
-        gate_features : array-like of shape (n_samples, n_gate_features), default=None
-            With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the tolerance was not reached.
-        UserWarning
-            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
-        KernelQualityWarning
-            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
-        """
-        self._fit_classes(X, y, gate_features)
-        return self
-
-    def decision_function(self, X: Any, gate_features: Any = None) -> np.ndarray:
-        """Return the scores of the rows of `X`.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
-            Positive for ``classes_[1]`` in the binary case.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return self._decide(X, gate_features)
-
-    def predict(self, X: Any, gate_features: Any = None) -> np.ndarray:
-        """Predict the class of every row: the side of zero, or the highest score.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Labels from `classes_`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return self._choose(self._decide(X, gate_features))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, gate_features: Any = None) -> float:
-        """Return the accuracy of the predictions for `X`.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        y : array-like of shape (n_rows,)
-            True labels.
-        sample_weight : array-like of shape (n_rows,), default=None
-            Weights of the rows.
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
-
-        Returns
-        -------
-        float
-            Share of the rows whose class is right, from 0 to 1.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
-            shape; or if `y` does not have a label for every row.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return float(accuracy_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
-
-
-class FeatureGatedRegressor(RegressorMixin, FeatureGates):
-    """Regressors whose gates are functions of features."""
-
-    def fit(self, X: Any, y: Any, gate_features: Any = None) -> Any:
-        """Learn gates and regression function.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
-        y : array-like of shape (n_samples,)
-            Target, in any units; it is not standardized.
-        gate_features : array-like of shape (n_samples, n_gate_features), default=None
-            With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the tolerance was not reached.
-        KernelQualityWarning
-            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
-        """
-        self._check_parameters()
-        kernels, y = self._fit_stack(X, y, y_numeric=True)
-        self._fit_local(kernels, np.asarray(y, dtype=np.float64)[None], gate_features)
-        return self
-
-    def predict(self, X: Any, gate_features: Any = None) -> np.ndarray:
-        """Predict the target of every row.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            In the units of the training target.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return self._scores_local(X, gate_features)[0]
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None, gate_features: Any = None) -> float:
-        """Return the coefficient of determination of the predictions for `X`.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        y : array-like of shape (n_rows,)
-            True target.
-        sample_weight : array-like of shape (n_rows,), default=None
-            Weights of the rows.
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
-
-        Returns
-        -------
-        float
-            :math:`R^2`: 1 at best, 0 for the mean of `y`, without lower bound.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
-            shape; or if `y` does not have a number for every row.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
-        """
-        return float(r2_score(y, self.predict(X, gate_features), sample_weight=sample_weight))

@@ -12,6 +12,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
+from bayesmkl.discriminative.estimators.checked import fit_columns
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.outer import MKLResult
 
@@ -179,7 +180,7 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         """With a bank, return columns that are evaluated on demand."""
         if self._holds_kernels():
             return super()._fit_stack(X, y, **check_y)
-        return self._fit_columns(X, y, float(self.cache_mb), **check_y)
+        return fit_columns(self, X, y, float(self.cache_mb), **check_y)
 
     def _holds_kernels(self) -> bool:
         return self._is_precomputed() or self.indefinite == "clip"

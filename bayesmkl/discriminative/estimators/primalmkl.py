@@ -18,7 +18,7 @@ from bayesmkl.discriminative.estimators.base import (
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
 from bayesmkl.discriminative.estimators.path import path_over_reg
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.discriminative.primal.basis import fit_basis_mkl
+from bayesmkl.discriminative.primal.basis import BasisMKLResult, fit_basis_mkl
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
 from bayesmkl.discriminative.primal.records import PrimalMKLOptions, PrimalMKLResult
 from bayesmkl.discriminative.primal.solve import SOLVERS, Huber, OneClass, Squared, SquaredHinge
@@ -195,7 +195,9 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
     def _machine(self) -> SquaredHinge:
         return SquaredHinge(*_reg_and_solver(self))
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> PrimalMKLResult:
+    def _learn(
+        self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep
+    ) -> PrimalMKLResult | BasisMKLResult:
         check_above_rounding("reg", self.reg, stack)
         machine, options = self._machine(), self._options()
         if self.max_basis is None:
@@ -203,10 +205,10 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         max_basis = min(int(self.max_basis), stack.n_train)
         return fit_basis_mkl(stack, targets, machine, options, max_basis, start, on_step)
 
-    def _result_of(self, found: PrimalMKLResult) -> MKLResult:
+    def _result_of(self, found: PrimalMKLResult | BasisMKLResult) -> MKLResult:
         return found.result
 
-    def _store(self, found: Sequence[PrimalMKLResult], n_tasks: int) -> None:
+    def _store(self, found: Sequence[Any], n_tasks: int) -> None:
         super()._store(found, n_tasks)
         self.weights_history_ = _unpacked([each.weights_history for each in found])
         if self.max_basis is not None:

@@ -11,7 +11,8 @@ from sklearn.exceptions import ConvergenceWarning
 from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep
-from bayesmkl.discriminative.estimators.localized import LocalFit, LocalizedClassifier, Rows
+from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
+from bayesmkl.discriminative.estimators.localized_classifier import LocalizedClassifier
 from bayesmkl.discriminative.localized.patterns import (
     RULES,
     Inference,
@@ -222,15 +223,13 @@ class SAMKLClassifier(LocalizedClassifier):
         check_switch_options(self._options(), stack.n_kernels)
         return stack, y
 
-    def _learn_task(
-        self, kernels: DenseStack, features: np.ndarray | None, target: np.ndarray, on_step: OnStep
-    ) -> SAMKLResult:
-        options = self._options()
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SAMKLResult:
+        kernels, options = training.kernels, self._options()
         if isinstance(self.initial_switches, str) and self.initial_switches == "support":
             options = options._replace(initial_switches=initial_support(kernels, target, options))
         return fit_samkl(kernels, target, options, on_step=on_step)
 
-    def _describe(self, result: SAMKLResult) -> LocalFit:
+    def _describe(self, result: SAMKLResult, stopped: bool) -> LocalFit:
         return LocalFit(
             self._train_components(result)[0],
             result.signed_dual,
@@ -256,8 +255,8 @@ class SAMKLClassifier(LocalizedClassifier):
     def _scores_at(self, result: SAMKLResult, rows: Rows) -> np.ndarray:
         return self._infer(result, rows).scores
 
-    def _store_local(self, results: list[SAMKLResult]) -> None:
-        super()._store_local(results)
+    def _store_local(self, results: list[SAMKLResult], stopped: bool) -> None:
+        super()._store_local(results, stopped)
         self.kernel_weights_ = self._of_tasks([result.kernel_weights for result in results])
         self.kernel_switches_ = self._of_tasks(
             [np.ascontiguousarray(result.switches.T) for result in results]

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.validation import check_choice, check_number
 from bayesmkl.discriminative.estimators.checked import OnStep
+from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
-from bayesmkl.discriminative.estimators.success import SuccessGated
+from bayesmkl.discriminative.estimators.solvers import check_svm
+from bayesmkl.discriminative.estimators.success import (
+    check_gates,
+    draw_folds,
+    fit_single_kernels,
+    gate_arguments,
+    gate_kernels,
+    kernels_of_parts,
+    learn_gate_features,
+    some_training_rows,
+    success_options,
+    trainable,
+    voting,
+)
+from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.swmkl import (
     PSD,
     SwMKLOptions,
@@ -19,12 +36,12 @@ from bayesmkl.discriminative.localized.swmkl import (
     swmkl_kernel,
     swmkl_scores,
 )
-from bayesmkl.discriminative.svm.machines import GatedKernel
+from bayesmkl.discriminative.svm.machines import GatedKernel, precomputed_kernels
 
 __all__ = ["SwMKLClassifier"]
 
 
-class SwMKLClassifier(SuccessGated):
+class SwMKLClassifier(FeatureGatedClassifier):
     r"""Weigh kernels at every sample by their expected success, then train one machine (SwMKL).
 
     .. math:: \min_{w, b} \tfrac12 \|w\|^2 + C \sum_i \max(0, 1 - y_i f(x_i)) \quad\text{with the kernel}\quad
@@ -214,47 +231,74 @@ class SwMKLClassifier(SuccessGated):
         if lowest >= 1.0:
             raise ValueError(f"`lowest_gate` must be below 1, the largest gate; got {lowest:g}. Try 1e-3.")
         psd = check_choice("psd", self.psd, PSD)
-        return SwMKLOptions(psd, lowest, self._success_options())
+        return SwMKLOptions(psd, lowest, success_options(self))
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._options()
+        check_gates(self)
+
+    def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
+        return check_svm(self, report)
+
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+        """Return kernels one by one, as objects on which machines can be trained."""
+        if self._is_precomputed():
+            stack, y = super()._fit_stack(X, y, **check_y)
+            return precomputed_kernels(stack), y
+        return fit_single_kernels(self, X, y, **check_y)
+
+    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+        return learn_gate_features(self, X, gate_features, n_rows, fitting)
+
+    def _training_rows(self, training: Rows, part: slice) -> Rows:
+        return some_training_rows(training, part)
+
+    def _row_parts(self, X: Any, gate_features: Any = None) -> Iterator[Rows]:
+        return kernels_of_parts(self, X, gate_features)
+
+    def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
+        """Warn of machines that stopped early alone: nothing else is iterated."""
 
     def _most_steps(self) -> int:
         return 2 * self.n_kernels_in_ + 1
 
-    def _learn_task(self, kernels: Any, features: Any, target: np.ndarray, on_step: OnStep) -> SwMKLResult:
-        folds, rng = self._draws(target)
-        options, inner = self._options(), self._inner()
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SwMKLResult:
+        folds, rng = draw_folds(self, target)
+        options = self._options()
 
         def solve(gated: GatedKernel, labels: np.ndarray) -> Any:
             return inner.solve(gated, labels, options.success.tol)
 
         return fit_swmkl(
-            self._trainable(kernels),
+            trainable(training.kernels, self.svm, inner),
             target,
             options,
-            self._gate_kernels(),
+            gate_kernels(self),
             folds,
             rng,
             solve=solve if self.svm == "mwu" else None,
             on_step=on_step,
         )
 
-    def _describe(self, result: SwMKLResult) -> LocalFit:
+    def _describe(self, result: SwMKLResult, stopped: bool) -> LocalFit:
         return LocalFit(
             gates=result.gates / np.linalg.norm(result.gates, axis=0),
             signed_dual=result.signed_dual,
             intercept=result.intercept,
             objective_history=np.array([result.objective]),
             duality_gap=result.gap,
-            outcome=self._outcome(),
+            outcome=Outcome.MAX_ITER if stopped else Outcome.CONVERGED,
             n_solves=result.success.n_solves + 1,
         )
 
-    def _store_local(self, results: list[SwMKLResult]) -> None:
-        super()._store_local(results)
+    def _store_local(self, results: list[SwMKLResult], stopped: bool) -> None:
+        super()._store_local(results, stopped)
         smallest = [result.smallest_eigenvalue for result in results]
         self.smallest_eigenvalue_ = np.array(smallest) if len(smallest) > 1 else smallest[0]
 
     def _components(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
-        return swmkl_gates(*self._gate_arguments(result, rows), self._options())[None]
+        return swmkl_gates(*gate_arguments(self, result, rows), self._options())[None]
 
     def _gates_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
         gates = super()._gates_local(X, gate_features)
@@ -266,8 +310,8 @@ class SwMKLClassifier(SuccessGated):
 
     def _scores_at(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
         gates = self._components(result, rows)[0]
-        return swmkl_scores(self._voting(), result, rows.kernels, gates, self.psd)
+        return swmkl_scores(voting(self), result, rows.kernels, gates, self.psd)
 
     def _kernel_at(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
         gates = self._components(result, rows)[0]
-        return swmkl_kernel(self._voting(), result.gates, rows.kernels, gates, self.psd)
+        return swmkl_kernel(voting(self), result.gates, rows.kernels, gates, self.psd)

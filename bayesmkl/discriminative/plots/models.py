@@ -9,7 +9,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl.discriminative.estimators.checked import SUPPORT, CheckedKernels
+from bayesmkl.discriminative.estimators.base import BaseDiscriminative
+from bayesmkl.discriminative.estimators.checked import SUPPORT
+from bayesmkl.discriminative.estimators.localized import BaseLocalized
 
 __all__ = ["Classifier", "leading_kernels", "read_classifier"]
 
@@ -23,7 +25,7 @@ class Classifier(NamedTuple):
     ----------
     model : estimator
         What takes samples as the user has them.
-    estimator : CheckedKernels
+    estimator : BaseDiscriminative or BaseLocalized
         Its last step.
     transform : callable
         The steps before, from samples as the user has them to those of `estimator`.
@@ -81,7 +83,7 @@ def read_classifier(model: Any, label: Any = None) -> Classifier:
         estimator = model[-1]
         if len(model) > 1:
             transform = model[:-1].transform
-    if not isinstance(estimator, CheckedKernels):
+    if not isinstance(estimator, BaseDiscriminative | BaseLocalized):
         raise ValueError(
             "`model` must be a classifier of `bayesmkl.discriminative`, or a Pipeline or search that ends in one; "
             f"got {type(estimator).__name__}. Kernel weights and gates are what is drawn."

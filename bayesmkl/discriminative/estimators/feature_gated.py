@@ -1,0 +1,335 @@
+"""Localized classifiers and regressors whose gates are functions of features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.metrics import accuracy_score, r2_score
+
+from bayesmkl.discriminative.estimators.localized import BaseLocalized
+
+__all__ = ["FeatureGatedClassifier", "FeatureGatedRegressor"]
+
+
+class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
+    """Classifiers whose gates are functions of features."""
+
+    gate_columns_: np.ndarray | None
+    n_gate_features_: int
+
+    def fit(self, X: Any, y: Any, gate_features: Any = None) -> Any:
+        """Learn gates and classifier.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes.
+        gate_features : array-like of shape (n_samples, n_gate_features), default=None
+            With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the tolerance was not reached.
+        UserWarning
+            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
+        KernelQualityWarning
+            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        """
+        self._fit_classes(X, y, gate_features)
+        return self
+
+    def decision_function(self, X: Any, gate_features: Any = None) -> np.ndarray:
+        """Return the scores of the rows of `X`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        gate_features : array-like of shape (n_rows, n_gate_features), default=None
+            What the gates are functions of, with ``kernels="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
+            Positive for ``classes_[1]`` in the binary case.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._decide(X, gate_features)
+
+    def predict(self, X: Any, gate_features: Any = None) -> np.ndarray:
+        """Predict the class of every row: the side of zero, or the highest score.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        gate_features : array-like of shape (n_rows, n_gate_features), default=None
+            What the gates are functions of, with ``kernels="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._choose(self._decide(X, gate_features))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, gate_features: Any = None) -> float:
+        """Return the accuracy of the predictions for `X`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        y : array-like of shape (n_rows,)
+            True labels.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+        gate_features : array-like of shape (n_rows, n_gate_features), default=None
+            What the gates are functions of, with ``kernels="precomputed"``.
+
+        Returns
+        -------
+        float
+            Share of the rows whose class is right, from 0 to 1.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
+            shape; or if `y` does not have a label for every row.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return float(accuracy_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
+
+    def gates(self, X: Any = None, gate_features: Any = None) -> np.ndarray:
+        r"""Return how strongly each kernel acts at each sample.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
+        gate_features : array-like of shape (n_rows, n_gate_features), default=None
+            What the gates are functions of, with ``kernels="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_kernels)
+            :math:`\sqrt{\Gamma_m(x, x)}`; of more than two classes, (n_classes, n_rows, n_kernels).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._gates_local(X, gate_features)
+
+    def gating_matrix(
+        self, X: Any, Z: Any, kernel: int | str, *, gate_features: Any = None, gate_features_Z: Any = None
+    ) -> np.ndarray:
+        r"""Return :math:`\Gamma_m(x, z)`, by which values of one kernel are multiplied.
+
+        Parameters
+        ----------
+        X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            Samples, as in `gates`; None is for the training samples.
+        kernel : int or str
+            Position or name.
+        gate_features, gate_features_Z : array-like of shape (n_rows, n_gate_features), default=None
+            What the gates at `X` and at `Z` are functions of, with ``kernels="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows_X, n_rows_Z)
+            Of more than two classes, with a leading axis of length n_classes.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
+            shape; or if `kernel` is neither a position nor a name.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        rows, columns = self._components_local(X, gate_features), self._components_local(Z, gate_features_Z)
+        return self._gating_local(rows, columns, kernel)
+
+    def combined_kernel(self, X: Any, gate_features: Any = None) -> np.ndarray:
+        r"""Return :math:`\sum_m \Gamma_m(x, z) K_m(x, z)` between the rows of `X` and the training samples.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        gate_features : array-like of shape (n_rows, n_gate_features), default=None
+            What the gates are functions of, with ``kernels="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_train)
+            Of more than two classes, (n_classes, n_rows, n_train).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._combined_local(X, gate_features)
+
+
+class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
+    """Regressors whose gates are functions of features."""
+
+    gate_columns_: np.ndarray | None
+    n_gate_features_: int
+
+    gates = FeatureGatedClassifier.gates
+    gating_matrix = FeatureGatedClassifier.gating_matrix
+    combined_kernel = FeatureGatedClassifier.combined_kernel
+
+    def fit(self, X: Any, y: Any, gate_features: Any = None) -> Any:
+        """Learn gates and regression function.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        y : array-like of shape (n_samples,)
+            Target, in any units; it is not standardized.
+        gate_features : array-like of shape (n_samples, n_gate_features), default=None
+            With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the tolerance was not reached.
+        KernelQualityWarning
+            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        """
+        self._check_parameters()
+        kernels, y = self._fit_stack(X, y, y_numeric=True)
+        self._fit_local(kernels, np.asarray(y, dtype=np.float64)[None], gate_features)
+        return self
+
+    def predict(self, X: Any, gate_features: Any = None) -> np.ndarray:
+        """Predict the target of every row.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        gate_features : array-like of shape (n_rows, n_gate_features), default=None
+            What the gates are functions of, with ``kernels="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            In the units of the training target.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._scores_local(X, gate_features)[0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, gate_features: Any = None) -> float:
+        """Return the coefficient of determination of the predictions for `X`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        y : array-like of shape (n_rows,)
+            True target.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows.
+        gate_features : array-like of shape (n_rows, n_gate_features), default=None
+            What the gates are functions of, with ``kernels="precomputed"``.
+
+        Returns
+        -------
+        float
+            :math:`R^2`: 1 at best, 0 for the mean of `y`, without lower bound.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
+            shape; or if `y` does not have a number for every row.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return float(r2_score(y, self.predict(X, gate_features), sample_weight=sample_weight))

@@ -1,0 +1,177 @@
+"""Localized classifiers whose gates need nothing but the kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from bayesmkl.discriminative.estimators.localized import BaseLocalized
+
+__all__ = ["LocalizedClassifier"]
+
+
+class LocalizedClassifier(ClassifierMixin, BaseLocalized):
+    """Classifiers whose gates need nothing but the kernels."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn gates and classifier.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or data; the message names the argument and the remedy.
+        TypeError
+            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the tolerance was not reached.
+        UserWarning
+            If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
+        KernelQualityWarning
+            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        """
+        self._fit_classes(X, y)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of the rows of `X`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes
+            Positive for ``classes_[1]`` in the binary case.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._decide(X)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predict the class of every row: the side of zero, or the highest score.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Labels from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._choose(self._decide(X))
+
+    def gates(self, X: Any = None) -> np.ndarray:
+        r"""Return how strongly each kernel acts at each sample.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_kernels)
+            :math:`\sqrt{\Gamma_m(x, x)}`; of more than two classes, (n_classes, n_rows, n_kernels).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._gates_local(X)
+
+    def gating_matrix(self, X: Any, Z: Any, kernel: int | str) -> np.ndarray:
+        r"""Return :math:`\Gamma_m(x, z)`, by which values of one kernel are multiplied.
+
+        Parameters
+        ----------
+        X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            Samples, as in `gates`; None is for the training samples.
+        kernel : int or str
+            Position or name.
+
+        Returns
+        -------
+        ndarray of shape (n_rows_X, n_rows_Z)
+            Of more than two classes, with a leading axis of length n_classes.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers; or if `kernel` is neither a position nor a name.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._gating_local(self._components_local(X), self._components_local(Z), kernel)
+
+    def combined_kernel(self, X: Any) -> np.ndarray:
+        r"""Return :math:`\sum_m \Gamma_m(x, z) K_m(x, z)` between the rows of `X` and the training samples.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_train)
+            Of more than two classes, (n_classes, n_rows, n_train).
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+            numbers.
+        TypeError
+            If `X` is a sparse matrix, or holds other objects than numbers.
+        """
+        return self._combined_local(X)
