@@ -25,7 +25,7 @@ from bayesmkl.discriminative.global_weights.alignment import (
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
 from bayesmkl.kernels.alignment import centering_errors
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["AlignmentMKLClassifier", "AlignmentMKLRegressor"]
 
@@ -38,11 +38,11 @@ def _check_alignment(model: Any) -> None:
         check_scale("C", model.C)
 
 
-def _prepared(stack: DenseStack, method: str) -> WithGram:
+def _prepared(stack: StoredStack, method: str) -> WithGram:
     return with_gram(stack, method in WITH_GRAM, method in CENTERED)
 
 
-def _lost(errors: np.ndarray, stack: DenseStack, method: str) -> np.ndarray:
+def _lost(errors: np.ndarray, stack: StoredStack, method: str) -> np.ndarray:
     """Add the rounding errors of the centering that the method does to those of the bank."""
     return np.maximum(errors, centering_errors(stack)) if method in CENTERED else errors
 
@@ -185,7 +185,7 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
         super()._check_parameters()
         _check_alignment(self)
 
-    def _centering_errors(self, stack: DenseStack) -> np.ndarray:
+    def _centering_errors(self, stack: StoredStack) -> np.ndarray:
         return _lost(super()._centering_errors(stack), stack, self.method)
 
     def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -319,7 +319,7 @@ class AlignmentMKLRegressor(DiscriminativeRegressor):
         _check_alignment(self)
         check_tube(self.C, self.epsilon)
 
-    def _centering_errors(self, stack: DenseStack) -> np.ndarray:
+    def _centering_errors(self, stack: StoredStack) -> np.ndarray:
         return _lost(super()._centering_errors(stack), stack, self.method)
 
     def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:

@@ -26,6 +26,7 @@ from bayesmkl.discriminative.estimators.checked import (
 )
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.geometry import mean_row
+from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
@@ -72,14 +73,14 @@ class BaseDiscriminative(BaseMKL):
         """Return the part of what `_learn` found that all methods have."""
         return found
 
-    def _combine(self, stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
+    def _combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
         """Return the combined kernel of the rows of `stack`, (n_rows, n_train)."""
         return stack.combine(kernel_weights)
 
     def _shares_weights(self) -> bool:
         return False
 
-    def _centering_errors(self, stack: DenseStack) -> np.ndarray:
+    def _centering_errors(self, stack: StoredStack) -> np.ndarray:
         """Bound the rounding errors that centering leaves in the kernels, that of the bank or of the method."""
         return bank_errors(self, stack.n_kernels)
 
@@ -155,7 +156,7 @@ class BaseDiscriminative(BaseMKL):
         used = np.flatnonzero(np.atleast_2d(self.kernel_weights_).any(axis=0))
         return np.concatenate([self._scores_of(stack, used) for stack in self._row_blocks(X, used)], axis=1)
 
-    def _scores_of(self, stack: DenseStack, used: Any = slice(None)) -> np.ndarray:
+    def _scores_of(self, stack: StoredStack, used: Any = slice(None)) -> np.ndarray:
         """Return the scores of the rows of a stack that holds the kernels at the positions `used`."""
         dual, weights = np.atleast_2d(self.dual_coef_), np.atleast_2d(self.kernel_weights_)[:, used]
         if len(weights) == 1:
@@ -269,7 +270,7 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
         super()._check_parameters()
         self._shares_weights()
 
-    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(self, X: Any, y: Any) -> tuple[StoredStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         refuse_missing_labels(y, "a label", ALL_LABELED)
         stack, y = self._fit_stack(X, y)
@@ -364,7 +365,7 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
 class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
     """Regressors: one task, the target itself."""
 
-    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(self, X: Any, y: Any) -> tuple[StoredStack, np.ndarray]:
         self._check_parameters()
         stack, y = self._fit_stack(X, y, y_numeric=True)
         return stack, np.asarray(y, dtype=np.float64)[None]
@@ -373,7 +374,7 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         """Say whether a constant added to the target changes nothing but the intercept."""
         return True
 
-    def _fit_tasks(self, stack: DenseStack, targets: np.ndarray, start: Any = None) -> None:
+    def _fit_tasks(self, stack: StoredStack, targets: np.ndarray, start: Any = None) -> None:
         """Learn deviations from the mean, which the intercept takes."""
         mean = float(mean_row(targets.T)[0]) if self._centers_target() else 0.0
         super()._fit_tasks(stack, targets - mean, start)

@@ -16,7 +16,7 @@ from bayesmkl.discriminative.estimators.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.best_kernel import fit_best_kernel
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["BestKernelClassifier"]
 
@@ -144,7 +144,7 @@ class BestKernelClassifier(DiscriminativeClassifier):
         check_folds("cv", self.cv)
 
     def _learn(
-        self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep
+        self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep
     ) -> tuple[MKLResult, np.ndarray]:
         """Return result and accuracies."""
         folds = stratified_folds(self.cv, self.random_state, targets)

@@ -80,7 +80,7 @@ def check_definite(model: Any, stack: DenseStack, known_psd: Any, lost: np.ndarr
     ----------
     model : estimator
         Gets `clipping_`.
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     known_psd : ndarray of bool of shape (n_kernels,) or None
         Kernels that need no test of definiteness; None tests all.

@@ -14,7 +14,7 @@ from bayesmkl.discriminative.estimators.base import (
 from bayesmkl.discriminative.global_weights.easymkl import KOMD, EasyMKLOptions, fit_easymkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["EasyMKLClassifier"]
 
@@ -160,7 +160,7 @@ class EasyMKLClassifier(DiscriminativeClassifier):
         check_integer("max_iter", self.max_iter, low=1)
         check_choice("final", self.final, ("svm", "komd"))
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         options = EasyMKLOptions(float(self.reg), float(self.tol), int(self.max_iter))
         inner = Hinge(float(self.C)) if self.final == "svm" else KOMD(options.reg, options.max_iter)
         return fit_easymkl(stack, targets, inner, options, on_step)

@@ -14,7 +14,7 @@ from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.global_weights import gmkl
 from bayesmkl.discriminative.global_weights.gmkl import GMKLOptions, combine_product, fit_gmkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["GMKLClassifier"]
 
@@ -180,13 +180,13 @@ class GMKLClassifier(DiscriminativeClassifier):
             **check_stopping(self),
         )
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[StoredStack, np.ndarray]:
         stack, y = super()._fit_stack(X, y, **check_y)
         if self.combination == "product":
             self._refuse_entries(stack, [kernel <= 0.0 for kernel in stack.each()], "positive")
         return stack, y
 
-    def _refuse_entries(self, stack: DenseStack, refused: list[np.ndarray], wanted: str) -> None:
+    def _refuse_entries(self, stack: StoredStack, refused: list[np.ndarray], wanted: str) -> None:
         found = np.flatnonzero([entries.any() for entries in refused])
         if found.size:
             m = found[0]
@@ -198,10 +198,10 @@ class GMKLClassifier(DiscriminativeClassifier):
                 'Laplacian kernels, wider ones if they underflow to zero, or `combination="sum"`.'
             )
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return fit_gmkl(stack, targets, check_hinge(self.C), self._options(), start, on_step)
 
-    def _combine(self, stack: DenseStack, kernel_weights: np.ndarray) -> np.ndarray:
+    def _combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
         if self.combination == "sum":
             return super()._combine(stack, kernel_weights)
         self._refuse_entries(stack, [kernel < 0.0 for kernel in stack.each()], "nonnegative")

@@ -18,7 +18,7 @@ from bayesmkl.discriminative.graph import (
 )
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["LapMKLClassifier"]
 
@@ -281,7 +281,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         """Learn from kernels with their graph (what `deform` or `share` returned) in place of a plain stack."""
         return fit_lapmkl(stack, targets, self._options(), start, on_step)
 
-    def _laplacian(self, stack: DenseStack) -> Any:
+    def _laplacian(self, stack: StoredStack) -> Any:
         """Return the graph: the given one, or nearest neighbors by given distances, features or kernels."""
         if self.laplacian is not None:
             return check_laplacian(self.laplacian, stack.n_train)
@@ -307,7 +307,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
             )
         return self.distances(self.kernel_bank_.X_train_)
 
-    def _store_training(self, stack: DenseStack, split: LabelSplit) -> None:
+    def _store_training(self, stack: StoredStack, split: LabelSplit) -> None:
         """Set what the scores of the training samples tell."""
         scores = self._scores_of(stack)
         self.transduction_ = split.transduce(scores.T)
@@ -315,7 +315,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         self.support_ = split.labeled[lossy]
         self.support_fraction_ = len(self.support_) / len(split.labeled)
 
-    def _scores_of(self, stack: DenseStack, used: Any = slice(None)) -> np.ndarray:
+    def _scores_of(self, stack: StoredStack, used: Any = slice(None)) -> np.ndarray:
         if self.solver == "paper":
             return super()._scores_of(stack, used)
         dual = self.dual_coef_.reshape(-1, self.n_kernels_in_, stack.n_train)[:, used]

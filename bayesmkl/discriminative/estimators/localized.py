@@ -150,7 +150,7 @@ class BaseLocalized(BaseMKL):
     def _training_rows(self, training: Rows, part: slice) -> Rows:
         """Return some of the training samples as rows to score."""
         features = None if training.features is None else training.features[part]
-        return Rows(DenseStack(training.kernels.kernels[:, part]), features)
+        return Rows(training.kernels.rows(part), features)
 
     def _doubts(self, training: Rows, targets: np.ndarray) -> list[str]:
         """Say what speaks against a fit to classes, in parts of one sentence."""

@@ -12,7 +12,7 @@ from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, On
 from bayesmkl.discriminative.estimators.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLOptions, fit_lpboostmkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["LPBoostMKLClassifier"]
 
@@ -180,13 +180,16 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
             )
         return tuple(check_scale("C_values", value) for value in values)
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> Any:
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> Any:
         folds = stratified_folds(self.cv, self.random_state, targets)
         return fit_lpboostmkl(stack, targets, folds, self._options())
 
+    def _result_of(self, found: Any) -> MKLResult:
+        return _in_sum(found.voters)
+
     def _store(self, results: Sequence[Any], n_tasks: int) -> None:
         """Set the fitted attributes; coefficients have an axis for the kernel."""
-        super()._store([_in_sum(result.voters) for result in results], n_tasks)
+        super()._store(results, n_tasks)
         dual = np.concatenate([result.voters.signed_dual for result in results])
         self.dual_coef_ = dual if n_tasks > 1 else dual[0]
         prices, margins = [result.C for result in results], [result.margin for result in results]
@@ -194,10 +197,10 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         self.C_ = np.stack(prices) if own_weights else prices[0]
         self.margin_ = np.array(margins) if own_weights else margins[0]
 
-    def _scores_of(self, stack: DenseStack, used: Any = slice(None)) -> np.ndarray:
+    def _scores_of(self, stack: StoredStack, used: Any = slice(None)) -> np.ndarray:
         dual = self.dual_coef_.reshape(-1, *self.dual_coef_.shape[-2:])[:, used]
         weighted = np.atleast_2d(self.kernel_weights_)[:, used, None] * dual
-        scores = np.einsum("mij,cmj->ci", stack.kernels, weighted, optimize=True)
+        scores = np.stack([stack.apply(vectors[..., None]).sum(axis=0) for vectors in weighted])
         return scores + np.atleast_1d(self.intercept_)[:, None]
 
 

@@ -13,7 +13,7 @@ from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_sto
 from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["LpMKLClassifier", "LpMKLRegressor"]
 
@@ -159,7 +159,7 @@ class LpMKLClassifier(DiscriminativeClassifier):
         super()._check_parameters()
         check_hinge(self.C), _options(self)
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return fit_lpmkl(stack, targets, check_hinge(self.C), _options(self), start, on_step)
 
 
@@ -282,5 +282,5 @@ class LpMKLRegressor(DiscriminativeRegressor):
         super()._check_parameters()
         check_tube(self.C, self.epsilon), _options(self)
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return fit_lpmkl(stack, targets, check_tube(self.C, self.epsilon), _options(self), start, on_step)

@@ -22,7 +22,7 @@ from bayesmkl.discriminative.primal.basis import BasisMKLResult, fit_basis_mkl
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
 from bayesmkl.discriminative.primal.records import PrimalMKLOptions, PrimalMKLResult
 from bayesmkl.discriminative.primal.solve import SOLVERS, Huber, OneClass, Squared, SquaredHinge
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.views import check_samples
 
 __all__ = ["PrimalMKLClassifier", "PrimalMKLOneClass", "PrimalMKLRegressor"]
@@ -196,7 +196,7 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         return SquaredHinge(*_reg_and_solver(self))
 
     def _learn(
-        self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep
+        self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep
     ) -> PrimalMKLResult | BasisMKLResult:
         check_above_rounding("reg", self.reg, stack)
         machine, options = self._machine(), self._options()
@@ -371,7 +371,7 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
         super()._check_parameters()
         self._machine(), _options(self)
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> PrimalMKLResult:
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> PrimalMKLResult:
         check_above_rounding("reg", self.reg, stack)
         return fit_primalmkl(stack, targets, self._machine(), _options(self), start, on_step)
 
@@ -523,7 +523,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
     def _machine(self) -> OneClass:
         return OneClass(*_reg_and_solver(self))
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> PrimalMKLResult:
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> PrimalMKLResult:
         check_above_rounding("reg", self.reg, stack)
         return fit_primalmkl(stack, targets, self._machine(), _options(self), start, on_step)
 

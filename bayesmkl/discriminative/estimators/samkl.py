@@ -27,7 +27,7 @@ from bayesmkl.discriminative.localized.samkl import (
     fit_samkl,
     initial_support,
 )
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["SAMKLClassifier"]
 
@@ -218,7 +218,7 @@ class SAMKLClassifier(LocalizedClassifier):
         check_choice("rule", self.rule, ("auto", *RULES))
         self._options()
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[StoredStack, np.ndarray]:
         stack, y = super()._fit_stack(X, y, **check_y)
         check_switch_options(self._options(), stack.n_kernels)
         return stack, y

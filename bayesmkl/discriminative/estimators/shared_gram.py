@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bayesmkl.kernels.alignment import frobenius_gram
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["WithGram", "with_gram"]
 
@@ -17,15 +17,15 @@ class WithGram(NamedTuple):
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
     gram : ndarray of shape (n_kernels, n_kernels) or None
         None where the method needs none.
     """
 
-    stack: DenseStack
+    stack: StoredStack
     gram: np.ndarray | None
 
 
-def with_gram(stack: DenseStack, needed: bool, center: bool = False) -> WithGram:
+def with_gram(stack: StoredStack, needed: bool, center: bool = False) -> WithGram:
     """Compute the Frobenius products of (centered) kernels if they are needed."""
     return WithGram(stack, frobenius_gram(stack, center) if needed else None)

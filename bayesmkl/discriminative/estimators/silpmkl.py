@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
-from bayesmkl.discriminative.estimators.optimizing import OptimizingMixin
+from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_stopping
+from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.global_weights.silpmkl import SILPMKLOptions, fit_silpmkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["SILPMKLClassifier"]
 
 
-class SILPMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
+class SILPMKLClassifier(DiscriminativeClassifier):
     r"""SimpleMKL's problem as a semi-infinite linear program, solved by cutting planes.
 
     .. math:: \max_{\theta,\, \beta \ge 0,\, \sum_m \beta_m = 1} \; \theta \quad\text{subject to}\quad
@@ -119,6 +120,8 @@ class SILPMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
     True
     """
 
+    path = path_over_C
+
     def __init__(
         self,
         kernels: Any = None,
@@ -140,8 +143,12 @@ class SILPMKLClassifier(OptimizingMixin, DiscriminativeClassifier):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
-    def _options(self) -> SILPMKLOptions:
-        return SILPMKLOptions(**self._stopping())
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_hinge(self.C), self._options()
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
-        return fit_silpmkl(stack, targets, self._inner(), self._options(), start, on_step)
+    def _options(self) -> SILPMKLOptions:
+        return SILPMKLOptions(**check_stopping(self))
+
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+        return fit_silpmkl(stack, targets, check_hinge(self.C), self._options(), start, on_step)

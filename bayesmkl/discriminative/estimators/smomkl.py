@@ -12,7 +12,7 @@ from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_sto
 from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["SMOMKLClassifier"]
 
@@ -155,5 +155,5 @@ class SMOMKLClassifier(DiscriminativeClassifier):
             **check_stopping(self),
         )
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return fit_smomkl(stack, targets, check_hinge(self.C), self._options(), start, on_step)

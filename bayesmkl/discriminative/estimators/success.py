@@ -181,7 +181,7 @@ def kernels_of_parts(model: Any, X: Any, gate_features: Any) -> Iterator[Rows]:
     native = native_of(model.kernel_bank_)
     if native is None:
         for rows in BaseLocalized._row_parts(model, X, gate_features):
-            yield Rows(list(rows.kernels.kernels), rows.features)
+            yield Rows(list(rows.kernels.each()), rows.features)
         return
     X = model._validate_rows(X)
     features = model._gate_features(X, gate_features, len(X), fitting=False)

@@ -16,7 +16,7 @@ from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.global_weights.uniform import fit_uniform
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["UniformMKLClassifier", "UniformMKLRegressor"]
 
@@ -131,7 +131,7 @@ class UniformMKLClassifier(DiscriminativeClassifier):
         check_scale("C", self.C)
         check_number("tol", self.tol, low=0.0)
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         return fit_uniform(stack, targets, Hinge(float(self.C)), float(self.tol))
 
 
@@ -238,6 +238,6 @@ class UniformMKLRegressor(DiscriminativeRegressor):
         check_tube(self.C, self.epsilon)
         check_number("tol", self.tol, low=0.0)
 
-    def _learn(self, stack: DenseStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
         inner = check_tube(self.C, self.epsilon)
         return fit_uniform(stack, targets, inner, float(self.tol) * spread_of(targets))

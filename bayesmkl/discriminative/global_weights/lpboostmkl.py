@@ -34,7 +34,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.global_weights.two_stage import Folds, fold_accuracy, fold_scores, solve_tasks
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = [
     "LPBoostMKLOptions",
@@ -108,7 +108,7 @@ class LPBoostMKLResult(NamedTuple):
 
 
 def fit_lpboostmkl(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     folds: Folds,
     options: LPBoostMKLOptions = LPBoostMKLOptions(),  # noqa: B008
@@ -117,7 +117,7 @@ def fit_lpboostmkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
         Labels -1 and +1; several tasks are classes against the rest, +1 in one of them for every sample.
@@ -125,7 +125,7 @@ def fit_lpboostmkl(
         Training and validation positions of every fold.
     options : LPBoostMKLOptions
     """
-    chosen = [_in_folds(kernel, targets, folds, options) for kernel in stack.kernels]
+    chosen = [_in_folds(kernel, targets, folds, options) for kernel in stack.each()]
     C = np.array([best for best, _ in chosen])
     validated = np.concatenate([validation for _, validation in folds])
     margins = margins_of(np.stack([scores for _, scores in chosen]), targets[:, validated])
@@ -134,8 +134,8 @@ def fit_lpboostmkl(
     n_tasks, n_samples = targets.shape
     dual, intercept = np.zeros((n_tasks, stack.n_kernels, n_samples)), np.zeros((n_tasks, stack.n_kernels))
     kept = np.flatnonzero(found.kernel_weights)
-    for m in kept:
-        for c, svm in enumerate(solve_tasks(stack.kernels[m], targets, Hinge(C[m]), options.tol)):
+    for m, kernel in zip(kept, stack.each(kept), strict=True):
+        for c, svm in enumerate(solve_tasks(kernel, targets, Hinge(C[m]), options.tol)):
             dual[c, m], intercept[c, m] = svm.signed_dual, svm.intercept
     n_solves = n_tasks * (stack.n_kernels * len(options.C_values) * len(folds) + len(kept))
     voters = MKLResult(

@@ -26,7 +26,7 @@ from bayesmkl.discriminative.global_weights.cuts import lowest_point
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.outer import MKLResult, WeightedFit, outer_gap, result_of
 from bayesmkl.discriminative.svm.evaluator import Evaluator, Goal, OnStep
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["SILPMKLOptions", "fit_silpmkl"]
 
@@ -47,7 +47,7 @@ class SILPMKLOptions(NamedTuple):
 
 
 def fit_silpmkl(
-    stack: DenseStack,
+    stack: StoredStack,
     targets: np.ndarray,
     inner: InnerProblem,
     options: SILPMKLOptions = SILPMKLOptions(),  # noqa: B008
@@ -58,7 +58,7 @@ def fit_silpmkl(
 
     Parameters
     ----------
-    stack : DenseStack
+    stack : StoredStack
         Training kernels.
     targets : ndarray of shape (n_tasks, n_samples)
     inner : InnerProblem
