@@ -19,6 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl._estimator import encode_labels
+from bayesmkl.bemkl import Storage
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary, multiclass
@@ -160,7 +161,9 @@ def fit_all(fitted: Fitted, backend: str) -> None:
     """Fit one estimator to all classes, each with its own weights."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # quality of kernels on single features
-        BEMKLClassifier(fitted.bank, multiclass="one-versus-all", backend=backend).fit(fitted.X, fitted.y)
+        BEMKLClassifier(fitted.bank, multiclass="one-versus-all", storage=Storage(backend=backend)).fit(
+            fitted.X, fitted.y
+        )
 
 
 def fit_each(fitted: Fitted, backend: str) -> None:
@@ -168,7 +171,7 @@ def fit_each(fitted: Fitted, backend: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for label in np.unique(fitted.y):
-            BEMKLClassifier(fitted.bank, backend=backend).fit(fitted.X, fitted.y == label)
+            BEMKLClassifier(fitted.bank, storage=Storage(backend=backend)).fit(fitted.X, fitted.y == label)
 
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:

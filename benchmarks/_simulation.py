@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl import KernelBank
-from bayesmkl.bemkl.inference.chains import SamplerOptions
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
+from bayesmkl.bemkl.inference.options import NUTS, Gibbs
 from bayesmkl.bemkl.inference.runs import gibbs_start, run_gibbs, run_nuts
 from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
@@ -112,12 +112,12 @@ def draw_posteriors(
         if name == "vb":
             draws, ess = variational_draws(state, n_draws, rng), float(n_draws)
         else:
-            options = SamplerOptions(n_chains=1, n_warmup=n_warmup, n_draws=n_draws)
+            length = {"n_chains": 1, "n_warmup": n_warmup, "n_draws": n_draws}
             if name == "nuts":
-                fit = run_nuts(problem, options, rng)
+                fit = run_nuts(problem, NUTS(**length), rng)
             else:
                 starts = [gibbs_start(state, problem, rng)] if name == "refined" else None
-                fit = run_gibbs(problem, options, rng, starts=starts)
+                fit = run_gibbs(problem, Gibbs(**length), rng, starts=starts)
             draws, ess = fit.posterior, fit.agreement.ess
         seconds = time.perf_counter() - start + (fitted if name in ("vb", "refined") else 0.0)
         found[name] = (draws.flat(), seconds, ess)

@@ -11,7 +11,7 @@ import numpy as np
 import bayesmkl.bemkl
 import bayesmkl.discriminative
 from bayesmkl import KernelBank
-from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl import VB, Gamma, Gibbs
 from bayesmkl.discriminative import SigmoidGating
 from bayesmkl.discriminative.methods import METHODS, Between, Power
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
@@ -220,7 +220,7 @@ BAYESIAN: dict[str, Draw] = {
     "sample_prior": PRIORS,
     "margin": _between(0.0, 2.0),
     "tol": _one_of(1e-3, 1e-5),
-    "accelerate": _one_of(True, False),
+    "inference": _one_of(VB(), VB(accelerate=False)),
     "predictive": _one_of("full", "paper"),
     "n_init": _one_of(1, 2),
     "init": _one_of("mean", "random"),
@@ -235,7 +235,7 @@ FORMS: list[dict[str, Any]] = [  # of BEMKL fits, which exclude each other
     {"storage": "float32"},
     {"storage": "streamed"},
     {"missing_views": "integrate"},
-    {"inference": "gibbs", "n_chains": 2, "n_warmup": 20, "n_draws": 30},
+    {"inference": Gibbs(n_chains=2, n_warmup=20, n_draws=30)},
 ]
 CLASSES = ("shared", "one-versus-all", "multinomial")
 
@@ -248,13 +248,13 @@ def random_parameters(rng: np.random.Generator, name: str) -> dict[str, Any]:
     if not name.startswith("BEMKL"):
         return drawn
     drawn["max_iter"] = 100
-    if "storage" in known:
+    if "nonnegative" in known:
         drawn |= FORMS[rng.integers(len(FORMS))]
     if name == "BEMKLClassifier":
-        is_gibbs = drawn.get("inference") == "gibbs"
+        is_gibbs = isinstance(drawn.get("inference"), Gibbs)
         drawn["multiclass"] = "one-versus-all" if is_gibbs else CLASSES[rng.integers(3)]
         if "storage" not in drawn and not is_gibbs and "missing_views" not in drawn and rng.random() < 0.2:
             drawn |= {"unlabeled_label": -1, "n_init": 1}
-    if drawn.get("inference") == "gibbs":  # which needs proper priors
+    if isinstance(drawn.get("inference"), Gibbs):  # which needs proper priors
         drawn = {key: value for key, value in drawn.items() if key not in ("kernel_prior", "sample_prior")}
     return drawn

@@ -41,6 +41,7 @@ from threadpoolctl import threadpool_limits
 
 from bayesmkl.bemkl import Gamma
 from bayesmkl.bemkl.inference.agreement import check_agreement
+from bayesmkl.bemkl.inference.options import INFERENCES
 from bayesmkl.posterior import refine_posterior
 
 ASKED_SHARES, ASKED_PROBABILITIES, ASKED_COVERAGE, ASKED_COST = 0.05, 0.03, 85.0, 10.0
@@ -83,7 +84,9 @@ def evaluate(which: Case, seed: int, n_train: int, settings: dict[str, dict[str,
     seconds = {name: float(np.median([fit[name][1] for fit in fits[1:]])) for name in ("vb", *REFINED)}
     cost = {name: float(np.median([fit[name][2] / fit["vb"][2] for fit in fits[1:]])) for name in REFINED}
     for name, options in settings.items():
-        model = which.estimator(kernel_bank(which.n_kernels), inference=name, random_state=0, **options)
+        model = which.estimator(
+            kernel_bank(which.n_kernels), inference=INFERENCES[name](**options), random_state=0
+        )
         _, seconds[name], _ = timed(lambda model=model: model.fit(data.X_train, data.y_train))
         models[name] = [model]
     reference = next(iter(settings))

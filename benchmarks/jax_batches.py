@@ -24,7 +24,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
 from bayesmkl import BEMKLClassifier
-from bayesmkl.bemkl import Gamma, cross_fit
+from bayesmkl.bemkl import Gamma, Storage, cross_fit
 from bayesmkl.bemkl.inference.padding import bucket_size
 
 ASKED_FOLDS = 12.0
@@ -82,7 +82,7 @@ def runs(model: BEMKLClassifier, kernels: np.ndarray, y: np.ndarray, fast: bool)
     folds = [train for train, _ in cv.split(kernels, y)]
     everything, fewer = np.arange(n), np.delete(np.arange(n), [0, n // 2])
     assert bucket_size(len(fewer)) == bucket_size(n)
-    on_numpy = clone(model).set_params(backend="numpy")
+    on_numpy = clone(model).set_params(storage=Storage(backend="numpy"))
     found = {
         "first": timed("first fit", lambda: fit(model, kernels, y, everything)),
         "one": timed("the same again", lambda: fit(model, kernels, y, everything)),
@@ -111,7 +111,7 @@ def main() -> None:
     kernels = paper_kernels().fit_transform(X_train)
     kernels = kernels[..., ::5] if options.fast else kernels
     machine = measure(options.fast)
-    model = BEMKLClassifier("precomputed", backend="jax")
+    model = BEMKLClassifier("precomputed", storage=Storage(backend="jax"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = runs(model, kernels, y_train, options.fast)

@@ -32,6 +32,7 @@ from _posteriors import (
 from _report import finish, markdown_table, parser
 from threadpoolctl import threadpool_limits
 
+from bayesmkl.bemkl import NUTS
 from bayesmkl.bemkl.inference.agreement import check_agreement
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import fitted_bemkl
@@ -46,7 +47,7 @@ def evaluate(which: Case, seed: int, n_train: int, prior: str, length: dict[str,
     """Sample the posterior under one prior."""
     data = subset(which, seed, n_train)
     model = which.estimator(
-        kernel_bank(which.n_kernels), kernel_prior=prior, inference="nuts", random_state=0, **length
+        kernel_bank(which.n_kernels), kernel_prior=prior, inference=NUTS(**length), random_state=0
     )
     _, seconds, _ = timed(lambda: model.fit(data.X_train, data.y_train))
     problem, posterior = training_problem(model), model.posterior_

@@ -30,6 +30,7 @@ from _soak_cases import ESTIMATORS, ROW_METHODS, Case, random_case
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl import BEMKLRegressor, load_model, save_model
+from bayesmkl.bemkl import Gibbs
 from bayesmkl.kernels import KernelQualityWarning
 
 N_FITS, FAST_FITS = 2000, 15
@@ -88,7 +89,7 @@ def load_samplers() -> None:
     """Fit once by sampling: JAX and NumPyro are loaded when they are first needed."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        BEMKLRegressor("precomputed", inference="gibbs", n_draws=10, n_warmup=2).fit(
+        BEMKLRegressor("precomputed", inference=Gibbs(n_draws=10, n_warmup=2)).fit(
             np.eye(9) + 0.5, np.arange(9.0)
         )
 

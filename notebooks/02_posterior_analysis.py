@@ -35,7 +35,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
-from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl import NUTS, Gamma
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.evaluation import evaluate_classifier
 from bayesmkl.kernels import Gaussian
@@ -79,7 +79,7 @@ X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
 groups = {"mean": slice(0, 10), "error": slice(10, 20), "worst": slice(20, 30)}
 bank = KernelBank(Gaussian(width=4), views=groups)
 priors = dict.fromkeys(["kernel_prior", "sample_prior", "bias_prior"], Gamma(2, 1))
-sampler = {"n_chains": N_CHAINS, "n_warmup": N_WARMUP, "n_draws": N_DRAWS, "target_accept": 0.9}
+sampler = NUTS(n_chains=N_CHAINS, n_warmup=N_WARMUP, n_draws=N_DRAWS, target_accept=0.9)
 
 # %% [markdown]
 # Between the closed form and NUTS there is a third way: {func}`~bayesmkl.posterior.refine_posterior`, a short Gibbs
@@ -91,7 +91,7 @@ vb = BEMKLClassifier(bank, **priors).fit(X_train, y_train)
 started.append(time.perf_counter())
 refined = refine_posterior(vb, n_draws=N_SWEEPS, random_state=SEED)
 started.append(time.perf_counter())
-nuts = BEMKLClassifier(bank, **priors, inference="nuts", **sampler, random_state=SEED).fit(X_train, y_train)
+nuts = BEMKLClassifier(bank, **priors, inference=sampler, random_state=SEED).fit(X_train, y_train)
 started.append(time.perf_counter())
 models = {"closed form": vb, "refined": refined, "NUTS": nuts}
 pd.DataFrame({"seconds": np.diff(started).round(1)}, index=models)

@@ -43,7 +43,7 @@ import numpy as np
 import pandas as pd
 
 from bayesmkl import BEMKLClassifier, KernelBank
-from bayesmkl.bemkl import Gamma, cross_fit
+from bayesmkl.bemkl import VB, Gamma, Storage, cross_fit
 from bayesmkl.datasets import make_waveform, open_rows
 from bayesmkl.evaluation import evaluate_classifier
 from bayesmkl.kernels import Gaussian
@@ -53,7 +53,7 @@ FAST = "BAYESMKL_FAST" in os.environ
 N_EXACT, N_ROWS, N_LANDMARKS, N_NEW = (200, 1000, 32, 400) if FAST else (480, 6000, 64, 2000)
 BUDGETS, N_TIMES, FOLDS = ([4, 16, 64], 2, 2) if FAST else ([4, 8, 16, 32, 64], 3, 3)
 DEVICES = ["all"] if FAST else [1, 2, "all"]  # of JAX; every split of the rows is compiled, for some seconds
-SWEEPS = {"max_iter": 20, "tol": 0.0, "accelerate": False}  # as many everywhere, converged or not
+SWEEPS = {"max_iter": 20, "tol": 0.0, "inference": VB(accelerate=False)}  # as many everywhere, converged or not
 SEED = 0
 
 data = make_waveform(N_ROWS, random_state=SEED)
@@ -98,14 +98,14 @@ def most_bytes(model, X, y):
 
 
 def seconds(n, n_sweeps):
-    model = BEMKLClassifier(exact, backend="numpy", storage="dense", **SWEEPS | {"max_iter": n_sweeps})
+    model = BEMKLClassifier(exact, storage=Storage("dense", "numpy"), **SWEEPS | {"max_iter": n_sweeps})
     start = time.process_time()
     model.fit(X[:n], y[:n])
     return time.process_time() - start
 
 
 exact = KernelBank(kernels, views="each")
-dense = BEMKLClassifier(exact, backend="numpy", storage="dense", **SWEEPS)
+dense = BEMKLClassifier(exact, storage=Storage("dense", "numpy"), **SWEEPS)
 dense.fit(X[:50], y[:50])  # loads what fits load
 plan["measured bytes"] = [most_bytes(dense, X[:n], y[:n]) for n in sizes]
 quickest = {(n, k): min(seconds(n, k) for _ in range(N_TIMES)) for n in sizes for k in (5, 55)}
@@ -134,7 +134,7 @@ print(ratios.round(1).to_string())
 rows, held = [], {}
 some, labels = X[:N_EXACT], y[:N_EXACT]
 for storage in ("dense", "float32", "compressed"):
-    model = held[storage] = BEMKLClassifier(exact, backend="numpy", storage=storage, **SWEEPS)
+    model = held[storage] = BEMKLClassifier(exact, storage=Storage(storage, "numpy"), **SWEEPS)
     most = most_bytes(model, some, labels)
     off = np.abs(model.predict_proba(X_new) - held["dense"].predict_proba(X_new)).max()
     rows.append((storage, model.kernel_bytes_ / 1e6, most / 1e6, f"{model.elbo_:.4f}", off))
@@ -158,8 +158,9 @@ print(storages.to_string(float_format="{:.3g}".format))
 
 # %%
 few, few_labels = X[:100], y[:100]
-plain = BEMKLClassifier(exact, backend="numpy", **SWEEPS).fit(few, few_labels)
-itself = BEMKLClassifier(KernelBank(kernels, views="each", landmarks=few), backend="numpy", **SWEEPS)
+on_numpy = Storage(backend="numpy")
+plain = BEMKLClassifier(exact, storage=on_numpy, **SWEEPS).fit(few, few_labels)
+itself = BEMKLClassifier(KernelBank(kernels, views="each", landmarks=few), storage=on_numpy, **SWEEPS)
 itself.fit(few, few_labels)
 same = np.abs(itself.predict_proba(X_new) - plain.predict_proba(X_new)).max()
 print(f"all samples as landmarks: probabilities off by {same:.0e}")
@@ -169,7 +170,7 @@ print(f"all samples as landmarks: probabilities off by {same:.0e}")
 # and for all rows that there are. These fits converge:
 
 # %%
-converged = {"backend": "numpy", "tol": 1e-4}
+converged = {"storage": on_numpy, "tol": 1e-4}
 full_model = BEMKLClassifier(exact, **converged).fit(some, labels)
 exact_loss = evaluate_classifier(full_model, X_new, y_new)["log_loss"]
 loss = {}
@@ -210,7 +211,7 @@ forms = {  # kernels, how they are held, for how many samples
 }
 measured = {}
 for name, (some_bank, storage, used) in forms.items():
-    model = BEMKLClassifier(some_bank, backend="numpy", storage=storage, **SWEEPS | {"max_iter": 3})
+    model = BEMKLClassifier(some_bank, storage=Storage(storage, "numpy"), **SWEEPS | {"max_iter": 3})
     measured[name] = np.array([most_bytes(model, X[:n], y[:n]) for n in used]) / 1e6
 
 # %%
@@ -252,15 +253,15 @@ landmarks = bank.fit(X).landmarks_
 bank = KernelBank(kernels, views="each", landmarks=landmarks)
 n_devices = len(jax.devices())
 ways = {
-    "NumPy, dense": {"backend": "numpy", "storage": "dense"},
-    "NumPy, float32": {"backend": "numpy", "storage": "float32"},
-    "NumPy, streamed": {"backend": "numpy", "storage": "streamed"},
-    "NumPy, streamed from disk": {"backend": "numpy", "storage": "streamed"},
+    "NumPy, dense": Storage("dense", "numpy"),
+    "NumPy, float32": Storage("float32", "numpy"),
+    "NumPy, streamed": Storage("streamed", "numpy"),
+    "NumPy, streamed from disk": Storage("streamed", "numpy"),
 }
 for several in DEVICES:
     several = several if several == "all" else min(several, n_devices)
-    ways[f"JAX, devices={several!r}"] = {"backend": "jax", "storage": "dense", "devices": several}
-models = {name: BEMKLClassifier(bank, **options, **SWEEPS) for name, options in ways.items()}
+    ways[f"JAX, devices={several!r}"] = Storage("dense", "jax", several)
+models = {name: BEMKLClassifier(bank, storage=storage, **SWEEPS) for name, storage in ways.items()}
 
 # %% [markdown]
 # JAX compiles a sweep for every way to split the rows. At these sizes that is most of the time of the next cell.
@@ -270,7 +271,7 @@ rows, reference = [], models["NumPy, dense"].fit(X, y)
 for name, model in models.items():
     old, new = (on_disk, new_on_disk) if "disk" in name else (X, X_new)
     model.fit(old, y)
-    sharing = {None: 1, "all": n_devices}.get(model.devices, model.devices)
+    sharing = {None: 1, "all": n_devices}.get(model.storage.devices, model.storage.devices)
     weights_off = np.abs(model.dual_coef_ - reference.dual_coef_).max() / np.abs(reference.dual_coef_).max()
     off = np.abs(model.predict_proba(new) - reference.predict_proba(X_new)).max()
     rows.append((name, model.kernel_bytes_ / sharing / 1e6, f"{model.elbo_:.4f}", weights_off, off))
@@ -313,7 +314,7 @@ plt.show()
 grid = {"kernel_prior": [Gamma(1, 1), Gamma(1, 0.1)], "intermediate_scale": [0.5, 1.0]}
 fits = {}
 for backend in ("numpy", "jax"):
-    model = BEMKLClassifier(bank, backend=backend, **SWEEPS)
+    model = BEMKLClassifier(bank, storage=Storage(backend=backend), **SWEEPS)
     fits[backend] = cross_fit(model, X, y, cv=FOLDS, param_grid=grid)
 off = [
     np.abs(one.estimator.predict_proba(X_new) - other.estimator.predict_proba(X_new)).max()

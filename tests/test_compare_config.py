@@ -11,7 +11,7 @@ from sklearn.model_selection import RepeatedStratifiedKFold, ShuffleSplit, Strat
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC
 
-from bayesmkl.bemkl import BEMKLClassifier, Gamma
+from bayesmkl.bemkl import NUTS, BEMKLClassifier, Gamma, Storage
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.discriminative import GroupGating, LMKLClassifier, SimpleMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank
@@ -81,6 +81,8 @@ def test_parameters_objects_and_grids_reach_the_estimator(config):
         estimator = "BEMKLClassifier"
         kernels = {kernels = "paper", views = {first = [0, 1], second = [2]}, normalize = "none"}
         kernel_prior = {type = "Gamma", concentration = 1e-10, rate = 1e10}
+        inference = {type = "NUTS", n_draws = 200}
+        grid = {storage = ["dense", {type = "Storage", backend = "numpy"}]}
         [models.votes]
         estimator = "sklearn.multiclass.OneVsRestClassifier"
         parameters = {estimator = {type = "sklearn.svm.SVC", C = 2.0}}
@@ -96,6 +98,8 @@ def test_parameters_objects_and_grids_reach_the_estimator(config):
     bayes = study.models["bayes"].estimator[-1]
     assert isinstance(bayes, BEMKLClassifier)
     assert bayes.kernel_prior == Gamma(1e-10, 1e10)
+    assert bayes.inference == NUTS(n_draws=200)
+    assert study.models["bayes"].param_grid == {"model__storage": ["dense", Storage(backend="numpy")]}
     assert bayes.kernels.normalize is None
     assert bayes.kernels.views == {"first": [0, 1], "second": [2]}
     assert study.models["votes"].estimator[-1].estimator.C == 2.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from bayesmkl._estimator.storage import Storage, hold_bank, hold_given, resolve_storage
+from bayesmkl._estimator.storage import Holding, hold_bank, hold_given, resolve_storage
 from bayesmkl._estimator.targets import check_targets
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.given import naming
@@ -41,7 +40,6 @@ from bayesmkl.kernels.views import check_samples
 
 __all__ = ["BaseMKL"]
 
-BACKENDS = ("auto", "numpy", "jax")
 MISSING_VIEWS = ("error", "integrate")
 BLOCK_ENTRIES = 2**22  # of the kernels of new rows that are held at once, 32 MB
 STREAMED_FROM = 2**28  # bytes of kernels of rows that are evaluated anew in every product rather than held
@@ -130,9 +128,9 @@ class BaseMKL(BaseEstimator):
         self.n_kernels_in_ = stack.n_kernels
         return stack, y
 
-    def _storage(self) -> Storage:
+    def _storage(self) -> Holding:
         """Return how training kernels shall be held: in one dense array, if a subclass does not know more."""
-        return Storage()
+        return Holding()
 
     def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
         """Validate training samples and their targets, once; a source of rows is validated where it is read."""
@@ -162,8 +160,8 @@ class BaseMKL(BaseEstimator):
             raise ValueError(f"`X` must be an array or a DataFrame for {type(self).__name__}; got {X!r}.")
         shape = bank.training_shape(X)
         storage = resolve_storage(asked, shape, bank.landmarks is None, is_source)
-        is_shared = current_cache() is not None and storage.name == "compressed"
-        if is_shared or (storage.name == "dense" and storage.devices is None):
+        is_shared = current_cache() is not None and storage.kind == "compressed"
+        if is_shared or (storage.kind == "dense" and storage.devices is None):
             kernels = np.moveaxis(bank.fit_transform(X), -1, 0)
             self._learned(bank)
             stack = self._check_kernels(self._stack_of_training(kernels), bank.kernels_known_psd_)
@@ -171,7 +169,7 @@ class BaseMKL(BaseEstimator):
         self._learned(fit_bank_to_rows(bank, X) if is_source else bank.fit(X))
         self.present_ = None
         stack = hold_bank(bank, X if is_source else bank.X_train_, list(self.kernel_names_), storage)
-        if asked.name == "compressed" and has_factored_rows(bank, stack):
+        if asked.kind == "compressed" and has_factored_rows(bank, stack):
             self.training_factors_ = stack
         return stack
 
@@ -398,18 +396,6 @@ class BaseMKL(BaseEstimator):
             + f"X has {shape[1]} features, but {type(self).__name__} is expecting {n_train} features as input, "
             "one per training sample."
         )
-
-    def _backend(self, backend: str) -> str:
-        """Resolve "auto": JAX where one of its accelerator plugins is installed and works, else NumPy."""
-        if backend not in BACKENDS:
-            raise ValueError(f"`backend` must be one of {BACKENDS}; got {backend!r}.")
-        if backend != "auto":
-            return backend
-        if importlib.util.find_spec("jax_plugins") is None:
-            return "numpy"
-        import jax
-
-        return "numpy" if jax.default_backend() == "cpu" else "jax"
 
     def _report(self, outcomes: Sequence[Outcome], options: Any, change: float) -> None:
         """Issue at most one ConvergenceWarning, for the worst outcome, with the remedy."""

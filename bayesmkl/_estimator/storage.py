@@ -16,9 +16,8 @@ from bayesmkl.kernels.stacks.float32 import store_float32
 from bayesmkl.kernels.stacks.lowrank import compress, compress_each
 from bayesmkl.kernels.stacks.streamed import streamed_stack
 
-__all__ = ["STORAGES", "Storage", "hold_bank", "hold_given", "resolve_storage"]
+__all__ = ["Holding", "hold_bank", "hold_given", "resolve_storage"]
 
-STORAGES = ("auto", "dense", "compressed", "float32", "streamed")
 SMALL = 2**24  # bytes of kernels that a processor's cache serves whatever their form
 SHARE = 0.5  # of the available memory, beyond which kernels are evaluated anew rather than held
 INSPECTED_ROWS = 500  # of kernels that are never held
@@ -26,10 +25,10 @@ ROWS_AT_ONCE = 16
 REMEDY = "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer kernels or samples."
 
 
-class Storage(NamedTuple):
-    """What the user asked for."""
+class Holding(NamedTuple):
+    """How training kernels shall be held."""
 
-    name: str = "dense"  # of `STORAGES`
+    kind: str = "dense"  # or "auto", "compressed", "float32", "streamed"
     backend: str = "numpy"
     devices: Any = None
     may_compress: bool = False  # closed-form updates on NumPy, of samples that have all views
@@ -39,8 +38,8 @@ class Storage(NamedTuple):
 
 
 def resolve_storage(
-    storage: Storage, shape: tuple[int, int, int], is_square: bool, is_source: bool
-) -> Storage:
+    storage: Holding, shape: tuple[int, int, int], is_square: bool, is_source: bool
+) -> Holding:
     """Decide what "auto" means, and say how large the kernels are.
 
     Small kernels are dense. Others are compressed, where `may_compress` and every sample is compared with every other
@@ -48,7 +47,7 @@ def resolve_storage(
 
     Parameters
     ----------
-    storage : Storage
+    storage : Holding
     shape : (n_kernels, n_rows, n_train)
         Of the training kernels.
     is_square : bool
@@ -56,33 +55,33 @@ def resolve_storage(
     is_source : bool
         Whether rows are read in blocks.
     """
-    n_bytes, name = 8 * shape[0] * shape[1] * shape[2], storage.name
-    if is_source and name not in ("auto", "streamed"):
+    n_bytes, kind = 8 * shape[0] * shape[1] * shape[2], storage.kind
+    if is_source and kind not in ("auto", "streamed"):
         raise ValueError(
-            f'`storage` must be "auto" or "streamed" for rows that are read in blocks; got {name!r}. Or read all of '
+            f'`storage` must be "auto" or "streamed" for rows that are read in blocks; got {kind!r}. Or read all of '
             "them, `rows[:]`."
         )
-    if name == "compressed" and not is_square:
+    if kind == "compressed" and not is_square:
         raise ValueError(
             '`storage` must not be "compressed" with a bank that has `landmarks`: kernels between samples and '
             'landmarks have no factors Z Z\'. Use "auto", "dense", "float32" or "streamed".'
         )
-    if name == "auto":
+    if kind == "auto":
         left = available_memory() if n_bytes > SMALL else None
         is_large = is_source or (left is not None and n_bytes > SHARE * left)
-        name = "dense"
+        kind = "dense"
         if is_square and storage.may_compress and n_bytes > SMALL:
-            name = "compressed"
+            kind = "compressed"
         elif is_large and storage.devices is None:
-            name = "streamed"
+            kind = "streamed"
     if storage.announce is not None:
         held = (
             format_bytes(n_bytes)
-            if name == "dense"
-            else f"{name}, {format_bytes(n_bytes)} if they were dense"
+            if kind == "dense"
+            else f"{kind}, {format_bytes(n_bytes)} if they were dense"
         )
         storage.announce(f"kernels: {shape[0]} of {shape[1]} x {shape[2]} entries, {held}")
-    return storage._replace(name=name)
+    return storage._replace(kind=kind)
 
 
 class _Request(NamedTuple):
@@ -91,7 +90,7 @@ class _Request(NamedTuple):
     bank: KernelBank
     X: Any  # validated rows, or a source of them
     names: Sequence[str]
-    storage: Storage
+    storage: Holding
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -111,7 +110,7 @@ class _Request(NamedTuple):
         inspector.report()
 
 
-def hold_bank(bank: KernelBank, X: Any, names: Sequence[str], storage: Storage) -> Any:
+def hold_bank(bank: KernelBank, X: Any, names: Sequence[str], storage: Holding) -> Any:
     """Return the training kernels of a bank that was fitted without them, judged once.
 
     Parameters
@@ -122,7 +121,7 @@ def hold_bank(bank: KernelBank, X: Any, names: Sequence[str], storage: Storage) 
         Validated training rows.
     names : sequence of str
         What warnings call the kernels.
-    storage : Storage
+    storage : Holding
         From `resolve_storage`.
 
     Raises
@@ -130,7 +129,7 @@ def hold_bank(bank: KernelBank, X: Any, names: Sequence[str], storage: Storage) 
     MemoryError
         Before the allocation, with the remedy.
     """
-    return _HOLDERS[storage.name](_Request(bank, X, names, storage))
+    return _HOLDERS[storage.kind](_Request(bank, X, names, storage))
 
 
 def _split(request: _Request) -> Any:
@@ -181,9 +180,9 @@ def _inspect_sample(request: _Request) -> None:
     inspector.report()
 
 
-def hold_given(stack: DenseStack, storage: Storage) -> KernelStack:
+def hold_given(stack: DenseStack, storage: Holding) -> KernelStack:
     """Return kernels that are there and were judged before in the form that `resolve_storage` found."""
-    if storage.name == "streamed":
+    if storage.kind == "streamed":
         raise ValueError(
             '`storage` "streamed" evaluates kernels when they are needed; precomputed ones are there already. Use a '
             'KernelBank, or storage="auto".'
@@ -192,8 +191,8 @@ def hold_given(stack: DenseStack, storage: Storage) -> KernelStack:
         from bayesmkl.kernels.stacks.sharded import shard
 
         return shard(stack, storage.devices)
-    if storage.name == "float32":
+    if storage.kind == "float32":
         return store_float32(stack.each(), stack.n_kernels)
-    if storage.name == "dense":
+    if storage.kind == "dense":
         return stack
     return compress(stack)

@@ -7,6 +7,7 @@ from bayesmkl.bemkl.estimators.multitask import BEMKLMultitaskClassifier, BEMKLM
 from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
 from bayesmkl.bemkl.evidence import EvidenceSearch, select_by_elbo
 from bayesmkl.bemkl.folds import CrossFit, cross_fit
+from bayesmkl.bemkl.inference.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl.models import binary as binary
 from bayesmkl.bemkl.models import multiclass as multiclass
 from bayesmkl.bemkl.models import multioutput as multioutput
@@ -16,6 +17,9 @@ from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 
 __all__ = [
+    "NUTS",
+    "SVI",
+    "VB",
     "BEMKLClassifier",
     "BEMKLMultitaskClassifier",
     "BEMKLMultitaskRegressor",
@@ -24,7 +28,9 @@ __all__ = [
     "Dirichlet",
     "EvidenceSearch",
     "Gamma",
+    "Gibbs",
     "SpikeSlab",
+    "Storage",
     "cross_fit",
     "select_by_elbo",
 ]

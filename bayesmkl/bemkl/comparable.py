@@ -24,20 +24,15 @@ from typing import Any
 import numpy as np
 
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
+from bayesmkl.bemkl.inference.options import VB
 
 __all__ = ["refuse_incomparable", "refuse_other_sizes"]
 
 LEAST_CONCENTRATION = 0.5
 NO_INFLUENCE = (
-    "backend",
-    "chain_method",
     "kernel_names",
-    "n_chains",
-    "n_draws",
-    "n_steps",
-    "n_warmup",
     "predictive",
-    "target_accept",
+    "storage",
     "verbose",
 )
 TASKS = (
@@ -64,7 +59,7 @@ def refuse_incomparable(models: list[Any]) -> None:
                 "`estimator` must be a BEMKL estimator, or a pipeline that ends in one; "
                 f"got {type(model).__name__}, which has no evidence lower bound."
             )
-        if model.inference != "vb":
+        if not isinstance(model._inference(), VB):
             raise ValueError(
                 '`estimator` and candidates must have inference="vb": samplers have no evidence lower bound, and '
                 f'that of "svi" is another one; got {model.inference!r}. Choose with the closed form, then fit the '

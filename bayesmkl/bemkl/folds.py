@@ -24,6 +24,7 @@ from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
 from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
 from bayesmkl.bemkl.inference.loop import LoopOptions
+from bayesmkl.bemkl.inference.options import VB
 from bayesmkl.bemkl.inference.runs import variational_fit
 from bayesmkl.kernels.row_sources import is_row_source
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -97,9 +98,9 @@ def cross_fit(
 ) -> list[CrossFit]:
     """Fit clones of an estimator to all training folds, with all combinations of priors.
 
-    With ``backend="jax"`` the fits advance together: what differs between them, labels, masks and priors, is mapped
-    over, so that many share one pass over the kernels, and one compilation serves all folds. On NumPy one follows the
-    other, but the kernels of a fold are computed once.
+    With ``storage=Storage(backend="jax")`` the fits advance together: what differs between them, labels, masks and
+    priors, is mapped over, so that many share one pass over the kernels, and one compilation serves all folds. On
+    NumPy one follows the other, but the kernels of a fold are computed once.
 
     Parameters
     ----------
@@ -202,7 +203,7 @@ def _check(estimator: Any, settings: list[dict[str, Any]]) -> None:
             f'`estimator` must have missing_views="error"; got {estimator.missing_views!r}. Fits that integrate over '
             "missing views cannot advance together: use sklearn.model_selection.cross_validate."
         )
-    if estimator.inference != "vb":
+    if not isinstance(estimator._inference(), VB):
         raise ValueError(
             f'`estimator` must have inference="vb"; got {estimator.inference!r}. Samplers run one after the other: '
             "use sklearn.model_selection.cross_validate."

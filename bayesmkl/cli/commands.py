@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline
 
 from bayesmkl import __version__
 from bayesmkl._utils.memory import format_bytes, require_memory
-from bayesmkl.bemkl import BEMKLClassifier
+from bayesmkl.bemkl import VB, BEMKLClassifier
 from bayesmkl.cli.folders import CONFIG, MODEL, check_free, folder_beside, load_run
 from bayesmkl.cli.options import FitOptions, check_options, may_be_empty, new_model
 from bayesmkl.cli.report import notes_of_warnings, print_metrics, print_shares, say
@@ -215,9 +215,10 @@ def _ending(bemkl: Any, about: dict[str, Any]) -> str:
     outcome, numbers = "; ".join(about["outcome"]), " + ".join(map(str, about["n_iter"]))
     seconds = f"{about['fit_seconds']:.1f} s"
     if about["elbo"] is None:
-        chains = "chain" if bemkl.n_chains == 1 else "chains"
-        return f"{outcome} ({bemkl.n_chains} {chains} of {numbers} draws, {seconds})."
-    steps = "sweeps" if bemkl.inference == "vb" else "steps"
+        n_chains = bemkl._inference().n_chains
+        chains = "chain" if n_chains == 1 else "chains"
+        return f"{outcome} ({n_chains} {chains} of {numbers} draws, {seconds})."
+    steps = "sweeps" if isinstance(bemkl._inference(), VB) else "steps"
     return f"ELBO {about['elbo']:.2f} nats; {outcome} ({numbers} {steps}, {seconds})."
 
 

@@ -23,6 +23,7 @@ from bayesmkl.kernels.normalize import check_normalize
 __all__ = ["bank_of", "model_of"]
 
 KEYS = ("estimator", "kernels", "standardize", "transductive", "parameters", "grid")
+OF_BEMKL = ("Dirichlet", "Gamma", "SpikeSlab", "VB", "NUTS", "Gibbs", "SVI", "Storage")
 GATINGS = ("GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating")
 VIEWS = ("all", "each", "all+each")
 STEP = "model"  # name of the estimator in the pipeline with the standardization
@@ -187,13 +188,13 @@ def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
 
 @cache
 def _objects() -> dict[str, Callable[..., Any]]:
-    """Return what tables with a `type` describe: kernels, priors and gatings."""
+    """Return what tables with a `type` describe: kernels, priors, options and gatings."""
     return {
         **{
             name: cls
             for name, cls in vars(kernels).items()
             if inspect.isclass(cls) and issubclass(cls, Kernel)
         },
-        **{cls.__name__: cls for cls in (bemkl.Dirichlet, bemkl.Gamma, bemkl.SpikeSlab)},
+        **{name: getattr(bemkl, name) for name in OF_BEMKL},
         **{name: getattr(discriminative, name) for name in GATINGS},
     }

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.bemkl import NUTS, SVI, BEMKLClassifier, BEMKLRegressor, Gibbs
 from bayesmkl.cli.tables import label_in
 from bayesmkl.kernels import KernelBank
 
@@ -86,15 +86,23 @@ def may_be_empty(config: dict[str, Any]) -> bool:
     return config.get("missing_views") == "integrate"
 
 
+def _inference(options: FitOptions) -> Any:
+    """Return the inference with as many draws as asked for."""
+    if options.inference == "svi":
+        return SVI(n_draws=options.draws)
+    samplers: dict[str, Any] = {"nuts": NUTS, "gibbs": Gibbs}
+    if options.inference in samplers:
+        return samplers[options.inference](n_warmup=options.draws, n_draws=options.draws)
+    return options.inference
+
+
 def new_model(options: FitOptions, y: np.ndarray) -> Pipeline:
     """Build what is fitted; `y` says of which type labels are."""
     common: dict[str, Any] = {
         "kernel_prior": options.kernel_prior,
         "nonnegative": options.nonnegative,
         "missing_views": options.missing_views,
-        "inference": options.inference,
-        "n_warmup": options.draws,
-        "n_draws": options.draws,
+        "inference": _inference(options),
         "max_iter": options.max_iter,
         "tol": options.tol,
         "random_state": options.seed,

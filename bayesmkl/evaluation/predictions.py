@@ -159,7 +159,7 @@ def gives(model: Any, n_classes: int = 2) -> frozenset[str]:
         found.add("std")
     if isinstance(final, (BEMKLClassifier, BEMKLRegressor)):
         found.add("posterior")
-        if final.inference in ("vb", "svi"):
+        if final._inference().name in ("vb", "svi"):
             found.add("bound")
     return frozenset(found)
 

@@ -11,6 +11,7 @@ from sklearn.gaussian_process import kernels as gp
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, BEMKLRegressor
+from bayesmkl.bemkl.inference.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl.models import moments
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
 from bayesmkl.bemkl.models.binary import BinaryState
@@ -83,7 +84,7 @@ OWN_TYPES: tuple[type, ...] = (
     BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, MulticlassState, MultinomialState,
     MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
     BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
-    PosteriorDraws, Dirichlet, SpikeSlab,
+    PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,

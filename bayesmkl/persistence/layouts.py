@@ -8,10 +8,18 @@ newer files, and says so.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 from bayesmkl._estimator import BaseMKL
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.bemkl import (
+    BEMKLClassifier,
+    BEMKLMultitaskClassifier,
+    BEMKLMultitaskRegressor,
+    BEMKLRegressor,
+    Storage,
+)
+from bayesmkl.bemkl.inference.options import INFERENCES
 from bayesmkl.discriminative import LDMKLClassifier, LMKLClassifier, LMKLRegressor, SwMKLClassifier
 from bayesmkl.kernels import KernelBank
 from bayesmkl.persistence.parts import every_part
@@ -19,6 +27,11 @@ from bayesmkl.persistence.parts import every_part
 __all__ = ["VERSION", "migrate"]
 
 VERSION = 4
+BEMKL = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
+OPTIONS_BEFORE_4 = {
+    *("accelerate", "backend", "devices"),
+    *("n_chains", "n_warmup", "n_draws", "target_accept", "chain_method", "n_steps"),
+}
 
 
 def migrate(model: Any, version: int) -> None:
@@ -59,11 +72,23 @@ def _from_2(part: Any) -> None:
 
 
 def _from_3(part: Any) -> None:
-    """Before gates could have columns of their own: they see all columns, or features beside precomputed kernels."""
+    """Before gates could have columns, and inferences and forms of kernels options of their own.
+
+    Gates see all columns, or features beside precomputed kernels; the options were parameters of the estimator.
+    """
     if isinstance(part, (LMKLClassifier, LMKLRegressor, LDMKLClassifier, SwMKLClassifier)):
         _add(part, gate_columns=None)
         if hasattr(part, "n_gate_features_"):
             _add(part, gate_columns_=None)
+    if isinstance(part, BEMKL):
+        before = vars(part)
+        inference = INFERENCES[before.get("inference", "vb")]
+        kind, where = before.get("storage", "auto"), {key: before.get(key) for key in ("backend", "devices")}
+        options = {field.name: before[field.name] for field in fields(inference)}
+        for name in OPTIONS_BEFORE_4 & before.keys():
+            delattr(part, name)
+        part.inference = inference.name if inference(**options) == inference() else inference(**options)
+        part.storage = kind if where == {"backend": "auto", "devices": None} else Storage(kind, **where)
 
 
 def _add(part: Any, **attributes: Any) -> None:

@@ -183,7 +183,10 @@ def plot_rank(
     check_collection("plot_collection", plot_collection)
     chains = _chains(model, kind, max_kernels, label, kernels)
     if chains.tree["posterior"].sizes["chain"] < 2:
-        raise ValueError("`model` has one chain only, and ranks compare chains. Fit it with `n_chains=4`.")
+        raise ValueError(
+            "`model` has one chain only, and ranks compare chains. Fit it with four, as by "
+            "`inference=NUTS(n_chains=4)`."
+        )
     options = signature(plot_ranks).parameters
     n_columns = min(len(chains.names), 4)
     given: dict[str, Any] = {"envelope_prob" if "envelope_prob" in options else "ci_prob": probability}

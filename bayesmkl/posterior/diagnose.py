@@ -230,5 +230,5 @@ def _check_enough(n_draws: int) -> None:
     if n_draws < FEWEST_DRAWS:
         raise ValueError(
             f"`model` has {n_draws} draws in all its chains; a diagnosis needs at least {FEWEST_DRAWS}. Fit with a "
-            "larger `n_draws`."
+            "larger `n_draws` of `inference`."
         )

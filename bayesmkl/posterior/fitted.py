@@ -41,7 +41,7 @@ class FittedBEMKL(NamedTuple):
     @property
     def inference(self) -> str:
         """How the posterior was found: "vb", "nuts", "gibbs" or "svi"."""
-        return self.estimator.inference if self.is_drawn else "vb"
+        return self.estimator._inference().name if self.is_drawn else "vb"
 
     @property
     def is_drawn(self) -> bool:

@@ -149,9 +149,9 @@ def _advice(verdict: str, n_chains: int) -> str:
     alone = " One chain alone has no R-hat: it cannot show that it missed a part." if n_chains == 1 else ""
     say = {
         "good": f"The chains agree, and there are enough effective draws for 94 % intervals. {WHY_RAW}",
-        "caution": f"Means are usable, ends of intervals are rough.{alone} {limits} Increase `n_draws`; against "
-        f"divergences bring `target_accept` closer to 1. {WHY_RAW}",
-        "bad": f"Do not use these draws yet.{alone} {limits} Increase `n_warmup` and `n_draws`; against divergences "
-        f"bring `target_accept` closer to 1. {WHY_RAW}",
+        "caution": f"Means are usable, ends of intervals are rough.{alone} {limits} Increase `n_draws` of "
+        f"`inference`; against divergences bring its `target_accept` closer to 1. {WHY_RAW}",
+        "bad": f"Do not use these draws yet.{alone} {limits} Increase `n_warmup` and `n_draws` of "
+        f"`inference`; against divergences bring its `target_accept` closer to 1. {WHY_RAW}",
     }
     return say[verdict]

@@ -10,7 +10,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
-from bayesmkl.bemkl.inference.chains import SamplerOptions
+from bayesmkl.bemkl.inference.options import VB, Gibbs
 from bayesmkl.bemkl.inference.runs import check_can_sample, gibbs_start, run_gibbs
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.samplers import why_not_refined
@@ -80,10 +80,10 @@ def refine_posterior(
     """
     fitted = fitted_bemkl(model)
     estimator = fitted.estimator
-    if estimator.inference != "vb":
+    if not isinstance(estimator._inference(), VB):
         raise ValueError(
             '`model` must be fitted with inference="vb", whose intervals are too narrow; '
-            f'got inference="{estimator.inference}", whose draws are the posterior already.'
+            f"got inference={estimator.inference!r}, whose draws are the posterior already."
         )
     n_draws = check_integer("n_draws", n_draws, low=10)
     reason = why_not_refined(fitted)
@@ -91,12 +91,12 @@ def refine_posterior(
         raise ValueError(f"`model` cannot be refined by Gibbs sampling: {reason}")
     rng = generator_of("random_state", random_state)
     stack = fitted.training_stack(kernels)
-    options = SamplerOptions(n_chains=1, n_warmup=max(1, n_draws // 10), n_draws=n_draws)
+    options = Gibbs(n_chains=1, n_warmup=max(1, n_draws // 10), n_draws=n_draws)
     fits = []
     for problem, state in zip(estimator._problems(stack), fitted.states, strict=True):
         check_can_sample(problem.priors, "gibbs")
         fit = run_gibbs(problem, options, rng, starts=[gibbs_start(state, problem, rng)])
         fits.append(fit if fit.outcome is Outcome.INTERRUPTED else fit._replace(outcome=Outcome.REFINED))
-    refined = copy.deepcopy(estimator).set_params(inference="gibbs", n_chains=1, n_draws=n_draws)
+    refined = copy.deepcopy(estimator).set_params(inference=options)
     refined._store(fits, stack, estimator.target_, len(fits) > 1)
     return refined

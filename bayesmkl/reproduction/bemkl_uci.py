@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier
+from bayesmkl.bemkl import VB
 from bayesmkl.evaluation.predictions import Predictions, final_estimator
 from bayesmkl.evaluation.scoring import Metric
 from bayesmkl.evaluation.study import ModelSpec, Study
@@ -149,7 +150,7 @@ def plain(kernels: Any, kernel_prior: str = "nonsparse", **options: Any) -> BEMK
         kernel_prior=kernel_prior,
         max_iter=N_UPDATES,
         tol=0.0,
-        accelerate=False,
+        inference=VB(accelerate=False),
         predictive="paper",
         **options,
     )

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
+from bayesmkl.bemkl import VB
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 
@@ -21,8 +22,10 @@ SWEEPS = 400
 X, y = load_wdbc(return_X_y=True)
 X, y = StandardScaler().fit_transform(X)[::4], y[::4]
 bank = KernelBank([Gaussian(width=2), Gaussian(width=4), Gaussian(width=8), Polynomial(degree=2), Linear()])
-plain = BEMKLClassifier(bank, accelerate=False, tol=0.0, max_iter=SWEEPS).fit(X, y).elbo_history_
-fast = BEMKLClassifier(bank, accelerate=True, tol=0.0, max_iter=SWEEPS).fit(X, y).elbo_history_
+plain = (
+    BEMKLClassifier(bank, inference=VB(accelerate=False), tol=0.0, max_iter=SWEEPS).fit(X, y).elbo_history_
+)
+fast = BEMKLClassifier(bank, inference=VB(accelerate=True), tol=0.0, max_iter=SWEEPS).fit(X, y).elbo_history_
 
 # %%
 # The sweep at which the accelerated fit passes the end of the plain one:

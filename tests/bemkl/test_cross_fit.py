@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from bayesmkl import BEMKLClassifier, BEMKLMultitaskRegressor, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl import Gamma, cross_fit, folds
+from bayesmkl.bemkl import VB, Gamma, Storage, cross_fit, folds
 from bayesmkl.bemkl.inference.loop import LoopOptions
 from bayesmkl.datasets import open_rows
 from bayesmkl.kernels import Gaussian
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.heavy
 
 X, LABELS = make_classification(44, 4, random_state=3)
 TARGET = X[:, 0] - 0.5 * X[:, 1] ** 2
-SHORT = {"max_iter": 12, "tol": 0.0, "accelerate": False}
+SHORT = {"max_iter": 12, "tol": 0.0, "inference": VB(accelerate=False)}
 BANK = KernelBank([Gaussian(width=2.0), Gaussian(width=0.5)], views="all+each")
 GRID = {"kernel_prior": ["nonsparse", Gamma(1.0, 0.1)], "margin": [0.5]}
 ON_JAX = 1e-9
@@ -45,7 +45,9 @@ def fitted_arrays(estimator):
 def assert_own_fits(found, y, tolerance):
     """Assert that every estimator is what fitting it alone on NumPy gives, in all attributes."""
     for fit in found:
-        own = clone(fit.estimator).set_params(backend="numpy").fit(X[fit.train], y[fit.train])
+        own = (
+            clone(fit.estimator).set_params(storage=Storage(backend="numpy")).fit(X[fit.train], y[fit.train])
+        )
         assert vars(own).keys() == vars(fit.estimator).keys()
         for name, value in fitted_arrays(own):
             assert_same(getattr(fit.estimator, name), value, tolerance, name)
@@ -110,7 +112,9 @@ def test_on_numpy_every_estimator_is_its_own_fit_to_the_last_bit(model, y, grid)
 
 @pytest.mark.parametrize("normalize", ["spherical", "center"])
 def test_folds_share_the_kernels_of_all_samples_where_these_are_theirs(batches, normalize):
-    model = BEMKLClassifier(clone(BANK).set_params(normalize=normalize), backend="jax", **SHORT)
+    model = BEMKLClassifier(
+        clone(BANK).set_params(normalize=normalize), storage=Storage(backend="jax"), **SHORT
+    )
     found = cross_fit(model, X, LABELS, cv=3, param_grid=GRID)
     if normalize == "spherical":
         (stacks,) = batches
@@ -124,13 +128,13 @@ def test_folds_share_the_kernels_of_all_samples_where_these_are_theirs(batches, 
 
 def test_precomputed_kernels_are_not_copied_for_every_fold(batches):
     kernels = BANK.fit_transform(X)
-    model = BEMKLRegressor("precomputed", backend="jax", **SHORT)
+    model = BEMKLRegressor("precomputed", storage=Storage(backend="jax"), **SHORT)
     found = cross_fit(model, kernels, TARGET, cv=4)
     (stacks,) = batches
     assert np.shares_memory(stacks[0].whole.kernels, kernels)
     for fit, stack in zip(found, stacks, strict=True):
         np.testing.assert_array_equal(stack.samples, fit.train)
-        own = clone(model).set_params(backend="numpy")
+        own = clone(model).set_params(storage=Storage(backend="numpy"))
         own.fit(kernels[np.ix_(fit.train, fit.train)], TARGET[fit.train])
         rows = kernels[np.ix_(fit.test, fit.train)]
         assert_same(fit.estimator.predict(rows), own.predict(rows), ON_JAX)
@@ -140,7 +144,7 @@ def test_a_fold_may_lack_a_class(batches):
     """Its model is another one than that of the others."""
     y = np.where(np.arange(44) < 4, 2, LABELS)
     splits = [(np.arange(4, 44), np.arange(4)), (np.arange(40), np.arange(40, 44))]
-    model = BEMKLClassifier(BANK, backend="jax", **SHORT)
+    model = BEMKLClassifier(BANK, storage=Storage(backend="jax"), **SHORT)
     found = cross_fit(model, X, y, cv=splits)
     assert [len(fit.estimator.classes_) for fit in found] == [2, 3]
     assert len(batches) == 2
@@ -152,13 +156,13 @@ def test_training_samples_may_come_several_times_or_in_any_order(batches, kind):
     rng = np.random.default_rng(0)
     train = rng.integers(44, size=40) if kind == "several times" else rng.permutation(44)[:30]
     splits = [(train, np.setdiff1d(np.arange(44), train)), (np.arange(30), np.arange(30, 44))]
-    model = BEMKLClassifier(BANK, backend="jax", **SHORT)
+    model = BEMKLClassifier(BANK, storage=Storage(backend="jax"), **SHORT)
     assert_own_fits(cross_fit(model, X, LABELS, cv=splits), LABELS, ON_JAX)
     assert {type(stack) for stack in batches[0]} == {DenseStack if kind == "several times" else FoldStack}
 
 
 def test_on_jax_folds_advance_together():
-    model = BEMKLClassifier(BANK, backend="jax", **SHORT)
+    model = BEMKLClassifier(BANK, storage=Storage(backend="jax"), **SHORT)
     assert_own_fits(cross_fit(model, X, LABELS, cv=4), LABELS, ON_JAX)
 
 
@@ -173,7 +177,9 @@ def test_on_jax_folds_advance_together():
     ids=["own kernels", "classes", "regression"],
 )
 def test_on_jax_every_estimator_is_its_own_fit(model, y, grid):
-    found = cross_fit(clone(model).set_params(backend="jax", **SHORT), X, y, cv=3, param_grid=grid)
+    found = cross_fit(
+        clone(model).set_params(storage=Storage(backend="jax"), **SHORT), X, y, cv=3, param_grid=grid
+    )
     assert_own_fits(found, y, ON_JAX)
 
 
@@ -220,7 +226,7 @@ def test_rows_of_a_file_are_refused(tmp_path):
 def test_data_are_validated_as_by_a_fit():
     wrong = np.where(np.arange(44)[:, None] == 30, np.nan, X)
     with pytest.raises(ValueError, match="Input X contains NaN"):
-        cross_fit(BEMKLClassifier(BANK, backend="jax"), wrong, LABELS, cv=2)
+        cross_fit(BEMKLClassifier(BANK, storage=Storage(backend="jax")), wrong, LABELS, cv=2)
 
 
 def test_only_accelerators_have_room_for_kernels_of_several_fits(monkeypatch):

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl import VB, Gamma, Storage
 from bayesmkl.datasets import load_diabetes, load_iris, load_wdbc, make_multiview
 from bayesmkl.kernels import Gaussian, KernelQualityWarning, Linear, Polynomial
 
@@ -29,7 +29,7 @@ BANK = KernelBank(
 )
 
 # The paper's loop: a fixed number of plain sweeps, so that rounding decides neither a path nor where it ends.
-PAPER = {"accelerate": False, "tol": 0.0, "max_iter": 200}
+PAPER = {"inference": VB(accelerate=False), "tol": 0.0, "max_iter": 200}
 
 
 def expected_failures(estimator):
@@ -207,9 +207,9 @@ def test_random_start_is_reproducible_and_reaches_the_same_bound(wdbc, fitted):
 
 def test_other_library_jax_backend_agrees(wdbc):
     X, y = wdbc
-    settings = {"accelerate": False, "tol": 0.0, "max_iter": 50}
-    on_numpy = BEMKLClassifier(BANK, backend="numpy", **settings).fit(X[:60], y[:60])
-    on_jax = BEMKLClassifier(BANK, backend="jax", **settings).fit(X[:60], y[:60])
+    settings = {"inference": VB(accelerate=False), "tol": 0.0, "max_iter": 50}
+    on_numpy = BEMKLClassifier(BANK, storage=Storage(backend="numpy"), **settings).fit(X[:60], y[:60])
+    on_jax = BEMKLClassifier(BANK, storage=Storage(backend="jax"), **settings).fit(X[:60], y[:60])
     assert type(on_jax.posterior_.dual.mean) is np.ndarray
     assert on_jax.posterior_.dual.mean.dtype == np.float64
     np.testing.assert_allclose(on_jax.elbo_history_, on_numpy.elbo_history_, rtol=1e-9)
@@ -337,7 +337,7 @@ def test_one_warning_names_doubtful_kernels(wdbc):
         ({"predictive": "half"}, "`predictive` must be one of 'full', 'paper'; got 'half'"),
         ({"max_iter": 0}, "`max_iter` must be a whole number >= 1; got 0"),
         ({"tol": -1e-3}, "`tol` must be a finite number >= 0"),
-        ({"backend": "torch"}, "`backend` must be one of .*got 'torch'"),
+        ({"storage": Storage(backend="torch")}, "`backend` of `storage` must be one of .*got 'torch'"),
         ({"init": "zeros"}, '`init` must be "mean", "random" or a `posterior_`.*got \'zeros\''),
         ({"kernel_names": ["a", "b"]}, "`kernel_names` must hold 6 different names, one per kernel; got"),
         ({"kernel_names": ["a"] * 6}, "`kernel_names` must hold 6 different names"),

@@ -302,7 +302,7 @@ def test_equal_bounds_stay_in_the_order_of_the_grid(table):
         (BEMKLClassifier(), {"unlabeled_label": [None, -1]}, "must not vary `unlabeled_label`"),
         (BEMKLClassifier(unlabeled_label=-1), {"margin": [1.0]}, "`unlabeled_label` must be None here; got -1"),
         (BEMKLClassifier(), {"predictive": ["full", "paper"]}, "`predictive`: the bound does not depend on it"),
-        (BEMKLClassifier(), {"backend": ["numpy", "jax"]}, "`backend`: the bound does not depend on it"),
+        (BEMKLClassifier(), {"storage": ["dense", "float32"]}, "`storage`: the bound does not depend on it"),
         (BEMKLClassifier(), {"inference": ["vb", "nuts"]}, "must have inference=\"vb\".* got 'nuts'"),
         (BEMKLClassifier(inference="svi"), {"bias_prior": [NON_SPARSE]}, "must have inference=\"vb\".* got 'svi'"),
         (BEMKLClassifier(), {"multiclass": ["shared", "multinomial"]}, '`multiclass` "multinomial" with others'),

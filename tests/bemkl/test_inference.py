@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab
+from bayesmkl.bemkl import NUTS, SVI, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
 from bayesmkl.bemkl.inference import chains, runs
 from bayesmkl.bemkl.reading.collapsed import log_likelihood, log_prior
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.heavy
 
 N_TRAIN = 40
 BANK = KernelBank([Gaussian(width=4), Gaussian(width=8), Linear()])
-SHORT = {"inference": "gibbs", "n_chains": 2, "n_warmup": 50, "n_draws": 150, "random_state": 0}
+SHORT = {"inference": Gibbs(n_chains=2, n_warmup=50, n_draws=150), "random_state": 0}
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +146,7 @@ def test_several_classes_are_several_models(wdbc):
 def test_nuts_through_the_estimator(classifier, wdbc):
     X, y = wdbc
     nuts = fit(
-        BEMKLClassifier(BANK, inference="nuts", n_chains=2, n_warmup=200, n_draws=100, target_accept=0.9),
+        BEMKLClassifier(BANK, inference=NUTS(n_chains=2, n_warmup=200, n_draws=100, target_accept=0.9)),
         X[:N_TRAIN],
         y[:N_TRAIN],
     )
@@ -162,9 +162,12 @@ def test_nuts_through_the_estimator(classifier, wdbc):
 def test_chains_one_by_one_and_together_know_nothing_of_each_other(wdbc):
     """NumPyro's kernel is shared by fits of equal settings, and remembers how it was started."""
     X, y = wdbc
-    sizes = {"n_warmup": 40, "n_draws": 40, "n_chains": 2, "random_state": 0}
+    sizes = {"n_warmup": 40, "n_draws": 40, "n_chains": 2}
     found = [
-        fit(BEMKLClassifier(BANK, inference="nuts", chain_method=method, **sizes), X[:40], y[:40]).posterior_
+        fit(
+            BEMKLClassifier(BANK, inference=NUTS(chain_method=method, **sizes), random_state=0),
+            *(X[:40], y[:40]),
+        ).posterior_
         for method in ("vectorized", "sequential", "vectorized")
     ]
     assert all(posterior.dual.shape == (2, 40, 40) for posterior in found)
@@ -173,7 +176,7 @@ def test_chains_one_by_one_and_together_know_nothing_of_each_other(wdbc):
 
 def test_svi_through_the_estimator(classifier, wdbc):
     X, y = wdbc
-    svi = fit(BEMKLClassifier(BANK, inference="svi", n_steps=2000, n_draws=2000), X[:N_TRAIN], y[:N_TRAIN])
+    svi = fit(BEMKLClassifier(BANK, inference=SVI(n_steps=2000, n_draws=2000)), X[:N_TRAIN], y[:N_TRAIN])
     assert svi.posterior_.dual.shape == (1, 2000, N_TRAIN)
     assert svi.elbo_ == svi.elbo_history_[-1] > svi.elbo_history_[0]
     (problem,) = svi._problems(DenseStack(svi.kernel_bank_.train_stack()))
@@ -224,7 +227,7 @@ def test_files_keep_draws(classifier, regressor, wdbc, tmp_path):
 def test_one_warning_says_what_a_short_run_needs(wdbc):
     X, y = wdbc
     with pytest.warns(ConvergenceWarning, match=r"R-hat.*Increase `n_draws`") as caught:
-        model = BEMKLClassifier(BANK, **SHORT | {"n_draws": 20}).fit(X[:N_TRAIN], y[:N_TRAIN])
+        model = BEMKLClassifier(BANK, **SHORT | {"inference": Gibbs(2, 50, 20)}).fit(X[:N_TRAIN], y[:N_TRAIN])
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert model.outcome_ is Outcome.NOT_MIXED
@@ -288,12 +291,16 @@ def test_an_interrupt_with_nothing_to_keep_leaves_the_model_unfitted(wdbc, monke
     ("parameters", "message"),
     [
         ({"inference": "mcmc"}, r"`inference` .*'mcmc'"),
-        ({"n_draws": 3}, r"`n_draws` .*10.* 3"),
-        ({"n_chains": 0}, r"`n_chains`"),
-        ({"n_warmup": 0}, r"`n_warmup`"),
-        ({"target_accept": 1.0}, r"`target_accept` must be between 0 and 1; got 1"),
-        ({"chain_method": "parallel"}, r"`chain_method`"),
-        ({"inference": "svi", "n_steps": 0}, r"`n_steps`"),
+        ({"inference": Gibbs}, r"`inference` must be one of .* VB\(...\), NUTS\(...\), .*; got <class"),
+        ({"inference": Storage()}, r"`inference` must be one of .*; got Storage\(\)"),
+        ({"inference": Gibbs(n_draws=3)}, r"`n_draws` of `inference` must .*10.* 3"),
+        ({"inference": NUTS(n_draws=9)}, r"`n_draws` of `inference` must .*10.* 9"),
+        ({"inference": Gibbs(n_chains=0)}, r"`n_chains`"),
+        ({"inference": NUTS(n_warmup=0)}, r"`n_warmup`"),
+        ({"inference": NUTS(target_accept=1.0)}, r"`target_accept` .* must be between 0 and 1; got 1"),
+        ({"inference": NUTS(chain_method="parallel")}, r"`chain_method`"),
+        ({"inference": NUTS(), "nonnegative": True}, r"`nonnegative=True` needs.*got inference=NUTS\(\)"),
+        ({"inference": SVI(n_steps=0)}, r"`n_steps`"),
         ({"n_init": 0, "inference": "vb"}, r"`n_init`"),
         ({"kernel_prior": "sparse"}, r"`kernel_prior` must have a concentration.*infinite variance"),
         ({"sample_prior": Gamma(0.2, 1.0)}, r"`sample_prior` must have a concentration"),

@@ -24,6 +24,7 @@ from bayesmkl import (
     load_model,
     save_model,
 )
+from bayesmkl.bemkl import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary, regression
@@ -97,7 +98,7 @@ def test_degenerate_all_samples_as_landmarks_give_the_exact_model(name):
 @pytest.mark.parametrize("model", [BEMKLClassifier(), BEMKLRegressor()], ids=["classifier", "regressor"])
 def test_degenerate_gibbs_with_all_samples_as_landmarks_draws_as_the_exact_model(model, recwarn):
     y = SIGNAL if is_regressor(model) else LABELS
-    settings = {"inference": "gibbs", "n_chains": 1, "n_warmup": 5, "n_draws": 10}
+    settings = {"inference": Gibbs(n_chains=1, n_warmup=5, n_draws=10)}
     exact, found = (fitted(model, y, landmarks, **settings) for landmarks in (None, X))
     assert_same(found.posterior_.dual, exact.posterior_.dual, 1e-6)
     assert_same(found.posterior_.kernel_weights, exact.posterior_.kernel_weights, 1e-6)
@@ -111,7 +112,7 @@ def test_degenerate_gibbs_with_all_samples_as_landmarks_draws_as_the_exact_model
 def test_sweeps_against_the_printed_equations_in_loops(model):
     n_sweeps = 3
     y = SIGNAL if is_regressor(model) else LABELS
-    found = fitted(model, y, 7, accelerate=False, max_iter=n_sweeps)
+    found = fitted(model, y, 7, inference=VB(accelerate=False), max_iter=n_sweeps)
     kernels = np.moveaxis(found.kernel_bank_.transform(X), -1, 0)
     n_kernels, n_samples, n_landmarks = kernels.shape
     assert (n_samples, n_landmarks) == (48, 7)
@@ -153,7 +154,10 @@ def test_estimator_against_public_functions_on_a_rectangular_stack():
 @pytest.mark.parametrize("model", [BEMKLClassifier(), BEMKLRegressor()], ids=["classifier", "regressor"])
 def test_jax_computes_the_same(model):
     y = SIGNAL if is_regressor(model) else LABELS
-    results = [fitted(model, y, 7, backend=backend, accelerate=False) for backend in ("numpy", "jax")]
+    results = [
+        fitted(model, y, 7, storage=Storage(backend=backend), inference=VB(accelerate=False))
+        for backend in ("numpy", "jax")
+    ]
     assert_same(predictions(results[1], ROWS), predictions(results[0], ROWS), 1e-9)
 
 
@@ -161,13 +165,13 @@ def test_jax_computes_the_same(model):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_nuts_gibbs_and_svi_agree():
     settings = {
-        "gibbs": {"n_chains": 2, "n_draws": 3000},
-        "nuts": {"n_chains": 2, "n_warmup": 300, "n_draws": 400},
-        "svi": {"n_steps": 5000},
+        "gibbs": Gibbs(n_chains=2, n_draws=3000),
+        "nuts": NUTS(n_chains=2, n_warmup=300, n_draws=400),
+        "svi": SVI(n_steps=5000),
     }
     found = {}
     for inference, own in settings.items():
-        model = fitted(BEMKLClassifier(), LABELS, 6, inference=inference, tol=1e-5, max_iter=500, **own)
+        model = fitted(BEMKLClassifier(), LABELS, 6, inference=own, tol=1e-5, max_iter=500)
         assert model.posterior_.dual.shape[-1] == 6
         found[inference] = model.predict_proba(X)[:, 1]
     assert np.abs(found["nuts"] - found["gibbs"]).mean() < 0.02

@@ -8,6 +8,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl.bemkl import VB
 from bayesmkl.datasets import load_iris
 from bayesmkl.kernels import Gaussian, Linear
 
@@ -34,7 +35,7 @@ def incomplete(iris):
 @pytest.mark.parametrize("kind", ["shared", "one-versus-all", "multinomial"])
 def test_with_all_views_it_is_the_plain_model(iris, kind):
     X, y = iris
-    settings = {"multiclass": kind, "accelerate": False, "tol": 0.0, "max_iter": 15}
+    settings = {"multiclass": kind, "inference": VB(accelerate=False), "tol": 0.0, "max_iter": 15}
     plain = BEMKLClassifier(BANK, **settings).fit(X[:60], y[:60])
     ready = BEMKLClassifier(BANK, missing_views="integrate", **settings).fit(X[:60], y[:60])
     np.testing.assert_allclose(ready.predict_proba(X[60:]), plain.predict_proba(X[60:]), rtol=1e-7)
@@ -47,7 +48,7 @@ def test_with_all_views_it_is_the_plain_model(iris, kind):
 def test_with_all_views_regression_is_the_plain_model(iris, n_outputs):
     X, _ = iris
     y = X[:60, 2] if n_outputs == 1 else X[:60, 2:]
-    settings = {"accelerate": False, "tol": 0.0, "max_iter": 15}
+    settings = {"inference": VB(accelerate=False), "tol": 0.0, "max_iter": 15}
     bank = KernelBank(views={"a": 0, "b": 1})
     plain = BEMKLRegressor(bank, **settings).fit(X[:60, :2], y)
     ready = BEMKLRegressor(bank, missing_views="integrate", **settings).fit(X[:60, :2], y)

@@ -22,7 +22,7 @@ from bayesmkl import (
     KernelBank,
 )
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl import VB, Gamma, Storage
 from bayesmkl.kernels import Linear
 
 VIEWS = {"a": [0, 1], "b": [2, 3], "c": [4, 5]}
@@ -31,7 +31,7 @@ BOTH = pytest.mark.parametrize("kind", ["labels", "targets"])
 ESTIMATORS = {"labels": BEMKLMultitaskClassifier, "targets": BEMKLMultitaskRegressor}
 ALONE = {"labels": BEMKLClassifier(), "targets": BEMKLRegressor(intermediate_prior=Gamma(100.0, 100.0))}
 # A fixed number of plain sweeps, so that rounding decides neither a path nor where it ends.
-PAPER = {"accelerate": False, "tol": 0.0, "max_iter": 25}
+PAPER = {"inference": VB(accelerate=False), "tol": 0.0, "max_iter": 25}
 
 
 def make(kind, rng, n_samples=30, n_tasks=3, missing=0.3):
@@ -178,7 +178,7 @@ def test_start_from_a_posterior_and_random_starts(rng):
 def test_other_library_jax_backend_agrees(rng, kind, relation):
     X, y = make(kind, rng, n_tasks=2)
     on_numpy, on_jax = (
-        ESTIMATORS[kind](BANK, relation=relation, backend=backend, **PAPER).fit(X, y)
+        ESTIMATORS[kind](BANK, relation=relation, storage=Storage(backend=backend), **PAPER).fit(X, y)
         for backend in ("numpy", "jax")
     )
     assert on_jax.elbo_ == pytest.approx(on_numpy.elbo_, rel=1e-9)
@@ -285,7 +285,7 @@ def test_names_of_priors_of_tasks_stand_for_their_gamma(rng):
 @BOTH
 def test_random_starts_differ_by_seed(rng, kind):
     X, y = make(kind, rng)
-    start = {"init": "random", "accelerate": False, "tol": 0.0, "max_iter": 1}
+    start = {"init": "random", "inference": VB(accelerate=False), "tol": 0.0, "max_iter": 1}
     bounds = [
         ESTIMATORS[kind](BANK, random_state=seed, **start).fit(X, y).elbo_history_[0] for seed in (0, 0, 1)
     ]

@@ -9,6 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.bemkl import NUTS
 from bayesmkl.bemkl.estimators.class_models import ClassSettings, SharedWeights, class_model_of
 from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, numpyro_session
 from bayesmkl.bemkl.models import binary, multiclass, multioutput, regression
@@ -67,7 +68,7 @@ def test_shared_classes_by_nuts_agree_with_the_closed_form():
     rows = np.random.default_rng(0).permutation(150)
     X, y = StandardScaler().fit_transform(X)[rows], y[rows]
     bank = KernelBank([Gaussian(width=1.5), Linear()], views={"sepal": [0, 1], "petal": [2, 3]})
-    nuts = BEMKLClassifier(bank, inference="nuts", n_chains=2, n_draws=2000).fit(X[:50], y[:50])
+    nuts = BEMKLClassifier(bank, inference=NUTS(n_chains=2, n_draws=2000)).fit(X[:50], y[:50])
     closed = BEMKLClassifier(bank).fit(X[:50], y[:50])
     assert nuts.outcome_ in (Outcome.MIXED, Outcome.NOT_MIXED, Outcome.DIVERGING)
     assert isinstance(class_model_of(nuts.posterior_), SharedWeights)

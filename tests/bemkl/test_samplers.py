@@ -19,7 +19,8 @@ from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.inference import gibbs
 from bayesmkl.bemkl.inference.agreement import check_agreement, judge
-from bayesmkl.bemkl.inference.chains import Chains, SamplerOptions, run_chains
+from bayesmkl.bemkl.inference.chains import Chains, run_chains
+from bayesmkl.bemkl.inference.options import NUTS, Gibbs
 from bayesmkl.bemkl.inference.sampling import fit_nuts, fit_svi
 from bayesmkl.bemkl.models.binary import BinaryPriors
 from bayesmkl.bemkl.models.moments import Gamma
@@ -112,7 +113,7 @@ def assert_same_posterior(found, expected, label, largest_error=0.03):
 def test_gibbs_against_importance_sampling_from_the_prior(rng, task):
     problem = small_problem(rng, task)
     expected = importance_estimate(rng, problem)
-    chains = gibbs.fit_gibbs(problem, SamplerOptions(2, 200, 4000), rng)
+    chains = gibbs.fit_gibbs(problem, Gibbs(2, 200, 4000), rng)
     assert_same_posterior(chain_estimate(problem, chains), expected, "Gibbs")
 
 
@@ -120,7 +121,7 @@ def test_gibbs_against_importance_sampling_from_the_prior(rng, task):
 def test_nuts_against_importance_sampling_from_the_prior(rng, task):
     problem = small_problem(rng, task)
     expected = importance_estimate(rng, problem)
-    chains = fit_nuts(problem, SamplerOptions(2, 500, 4000, 0.9), seed=0)
+    chains = fit_nuts(problem, NUTS(2, 500, 4000, 0.9), seed=0)
     assert chains.stats["diverging"].shape == (2, 4000)
     assert_same_posterior(chain_estimate(problem, chains), expected, "NUTS")
 
@@ -129,7 +130,7 @@ def test_nuts_against_importance_sampling_from_the_prior(rng, task):
 @pytest.mark.parametrize("prior", [Dirichlet(0.7), SpikeSlab(0.4, 2.0)], ids=["dirichlet", "spike-slab"])
 def test_nuts_under_other_kernel_priors_against_importance_sampling(rng, prior):
     problem = small_problem(rng, "binary", prior)
-    chains = fit_nuts(problem, SamplerOptions(2, 500, 4000, 0.9), seed=0)
+    chains = fit_nuts(problem, NUTS(2, 500, 4000, 0.9), seed=0)
     weights = chains.parameters["kernel_weights"]
     if isinstance(prior, Dirichlet):
         assert weights.min() >= 0.0
@@ -214,7 +215,7 @@ def counting_sampler(fail_at=None):
 def test_blocks_add_up_to_what_was_asked():
     start, advance, blocks = counting_sampler()
     seen = []
-    options = SamplerOptions(n_chains=2, n_warmup=130, n_draws=250)
+    options = Gibbs(n_chains=2, n_warmup=130, n_draws=250)
     chains = run_chains(start, advance, [[0], [1]], options, lambda done, text: seen.append((done, text)))
     np.testing.assert_array_equal(chains.parameters["x"][0], np.arange(130, 380))
     np.testing.assert_array_equal(chains.parameters["x"][1], np.arange(1130, 1380))
@@ -228,7 +229,7 @@ def test_blocks_add_up_to_what_was_asked():
 )
 def test_an_interrupt_keeps_finished_blocks_and_chains(fail_at, n_chains, n_draws):
     start, advance, _ = counting_sampler(fail_at)
-    chains = run_chains(start, advance, [[0], [1], [2]], SamplerOptions(3, 130, 250))
+    chains = run_chains(start, advance, [[0], [1], [2]], Gibbs(3, 130, 250))
     assert chains.interrupted
     assert chains.parameters["x"].shape == (n_chains, n_draws)
     assert chains.stats["even"].shape == (n_chains, n_draws)
@@ -238,7 +239,7 @@ def test_an_interrupt_keeps_finished_blocks_and_chains(fail_at, n_chains, n_draw
 def test_an_interrupt_before_the_first_draws_is_passed_on(fail_at):
     start, advance, _ = counting_sampler(fail_at)
     with pytest.raises(KeyboardInterrupt):
-        run_chains(start, advance, [[0], [1]], SamplerOptions(2, 130, 250))
+        run_chains(start, advance, [[0], [1]], Gibbs(2, 130, 250))
 
 
 def test_agreement_sees_chains_that_disagree_but_not_the_symmetries(rng):

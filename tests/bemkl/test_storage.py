@@ -10,14 +10,15 @@ from sklearn.model_selection import cross_val_predict
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, load_model, save_model
 from bayesmkl._estimator import storage as storage_module
-from bayesmkl.bemkl import BEMKLMultitaskRegressor
+from bayesmkl.bemkl import VB, BEMKLMultitaskRegressor, Storage
 from bayesmkl.datasets import load_wdbc, open_rows
 from bayesmkl.discriminative import UniformMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank, Linear, Polynomial
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 from bayesmkl.posterior import to_datatree
 
-SWEEPS = {"max_iter": 20, "tol": 0.0, "accelerate": False, "backend": "numpy"}
+SWEEPS = {"max_iter": 20, "tol": 0.0, "inference": VB(accelerate=False)}
+AUTO = Storage(backend="numpy")
 AGREEMENT = {"dense": 0.0, "compressed": 1e-7, "float32": 1e-5, "streamed": 1e-9}
 N_TRAIN, N_FEATURES = 70, 4
 
@@ -48,7 +49,7 @@ def summary(model, X):
 @pytest.fixture(scope="module")
 def dense(wdbc):
     X, y = wdbc
-    return BEMKLClassifier(bank(), storage="dense", **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
+    return BEMKLClassifier(bank(), storage=Storage("dense", "numpy"), **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
 
 
 @pytest.mark.parametrize(
@@ -58,12 +59,16 @@ def dense(wdbc):
 def test_every_storage_gives_the_dense_model(wdbc, dense, storage, given):
     X, y = wdbc
     if given == "bank":
-        model = BEMKLClassifier(bank(), storage=storage, **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
+        model = BEMKLClassifier(bank(), storage=Storage(storage, "numpy"), **SWEEPS).fit(
+            X[:N_TRAIN], y[:N_TRAIN]
+        )
         rows = X[N_TRAIN:]
     else:
         own = bank().fit(X[:N_TRAIN])
         kernels, rows = (own.transform(part) for part in (X[:N_TRAIN], X[N_TRAIN:]))
-        model = BEMKLClassifier("precomputed", storage=storage, **SWEEPS).fit(kernels, y[:N_TRAIN])
+        model = BEMKLClassifier("precomputed", storage=Storage(storage, "numpy"), **SWEEPS).fit(
+            kernels, y[:N_TRAIN]
+        )
     assert model.storage_ == storage
     if storage in ("compressed", "float32"):
         assert model.kernel_bytes_ <= 0.5 * dense.kernel_bytes_
@@ -77,13 +82,17 @@ def test_regression_and_several_outputs_in_every_storage(wdbc, storage):
     targets = np.column_stack([X[:, 0] * X[:, 1], X[:, 2], y])
     for target in (targets[:, 0], targets[:, :2]):
         models = [
-            BEMKLRegressor(bank(), storage=name, **SWEEPS).fit(X[:N_TRAIN], target[:N_TRAIN])
+            BEMKLRegressor(bank(), storage=Storage(name, "numpy"), **SWEEPS).fit(
+                X[:N_TRAIN], target[:N_TRAIN]
+            )
             for name in ("dense", storage)
         ]
         expected, found = (model.predict(X[N_TRAIN:], return_std=True) for model in models)
         assert_same(np.array(found), np.array(expected), AGREEMENT[storage])
     models = [
-        BEMKLClassifier(bank(), storage=name, **SWEEPS).fit(X[:N_TRAIN], targets[:N_TRAIN] > 0.0)
+        BEMKLClassifier(bank(), storage=Storage(name, "numpy"), **SWEEPS).fit(
+            X[:N_TRAIN], targets[:N_TRAIN] > 0.0
+        )
         for name in ("dense", storage)
     ]
     expected, found = (model.predict_proba(X[N_TRAIN:]) for model in models)
@@ -92,7 +101,7 @@ def test_regression_and_several_outputs_in_every_storage(wdbc, storage):
 
 def test_auto_is_dense_for_small_kernels_and_compressed_for_large_ones(wdbc, dense, monkeypatch):
     X, y = wdbc
-    model = BEMKLClassifier(bank(), **SWEEPS)
+    model = BEMKLClassifier(bank(), storage=AUTO, **SWEEPS)
     assert model.fit(X[:N_TRAIN], y[:N_TRAIN]).storage_ == "dense"
     monkeypatch.setattr(storage_module, "SMALL", 0)
     assert model.fit(X[:N_TRAIN], y[:N_TRAIN]).storage_ == "compressed"
@@ -101,7 +110,7 @@ def test_auto_is_dense_for_small_kernels_and_compressed_for_large_ones(wdbc, den
     narrow = KernelBank([Gaussian(width=0.5)], views="all")
     assert clone(model).set_params(kernels=narrow).fit(X[:N_TRAIN], y[:N_TRAIN]).storage_ == "dense"
     assert (
-        not clone(model).set_params(backend="jax")._storage().may_compress
+        not clone(model).set_params(storage=Storage(backend="jax"))._storage().may_compress
     )  # every new rank would be compiled
     for refusing in ({"kernels": bank(landmarks=9)}, {"missing_views": "integrate"}):
         other = clone(model).set_params(**refusing).set_params(max_iter=1)
@@ -110,7 +119,7 @@ def test_auto_is_dense_for_small_kernels_and_compressed_for_large_ones(wdbc, den
 
 def test_auto_is_streamed_where_landmarks_need_more_than_half_of_the_memory(wdbc, monkeypatch):
     X, y = wdbc
-    model = BEMKLClassifier(bank(landmarks=X[:9]), **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
+    model = BEMKLClassifier(bank(landmarks=X[:9]), storage=AUTO, **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
     monkeypatch.setattr(storage_module, "available_memory", lambda: 1.9 * model.kernel_bytes_)
     monkeypatch.setattr(storage_module, "SMALL", 0)
     again = clone(model).fit(X[:N_TRAIN], y[:N_TRAIN])
@@ -123,7 +132,9 @@ def test_compressed_kernels_come_out_of_a_shared_cache(wdbc, dense):
     X, y = wdbc
     cache = KernelCache()
     with sharing_kernels(cache):
-        models = [BEMKLClassifier(bank(), **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN]) for _ in range(2)]
+        models = [
+            BEMKLClassifier(bank(), storage=AUTO, **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN]) for _ in range(2)
+        ]
     assert cache.tally.n_evaluated == cache.tally.n_reused == 1
     for model in models:
         assert model.storage_ == "compressed"
@@ -134,7 +145,9 @@ def test_unlabeled_samples_in_every_storage(wdbc):
     X, y = wdbc
     partial = np.where(np.arange(N_TRAIN) % 3, 0, y[:N_TRAIN])
     models = [
-        BEMKLClassifier(bank(), storage=name, unlabeled_label=0, **SWEEPS).fit(X[:N_TRAIN], partial)
+        BEMKLClassifier(bank(), storage=Storage(name, "numpy"), unlabeled_label=0, **SWEEPS).fit(
+            X[:N_TRAIN], partial
+        )
         for name in ("dense", "compressed", "float32", "streamed")
     ]
     for model in models[1:]:
@@ -146,7 +159,7 @@ def test_rows_that_are_read_in_blocks_give_the_model_of_the_array(wdbc, tmp_path
     X, y = wdbc
     np.save(tmp_path / "X.npy", X)
     rows = open_rows(tmp_path / "X.npy")
-    model = BEMKLClassifier(bank(landmarks=X[:9]), **SWEEPS)
+    model = BEMKLClassifier(bank(landmarks=X[:9]), storage=AUTO, **SWEEPS)
     expected, found = clone(model).fit(X, y), clone(model).fit(rows, y)
     assert found.storage_ == "streamed"
     assert_same(found.kernel_weights_, expected.kernel_weights_, 1e-9)
@@ -166,7 +179,9 @@ def test_rows_that_are_read_in_blocks_give_the_model_of_the_array(wdbc, tmp_path
 
 def test_a_compressed_model_keeps_its_factors_in_its_file(wdbc, tmp_path):
     X, y = wdbc
-    model = BEMKLClassifier(bank(), storage="compressed", **SWEEPS).fit(X[:N_TRAIN], y[:N_TRAIN])
+    model = BEMKLClassifier(bank(), storage=Storage("compressed", "numpy"), **SWEEPS).fit(
+        X[:N_TRAIN], y[:N_TRAIN]
+    )
     save_model(model, tmp_path / "m.skops")
     loaded = load_model(tmp_path / "m.skops")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
@@ -176,7 +191,13 @@ def test_a_compressed_model_keeps_its_factors_in_its_file(wdbc, tmp_path):
 def test_storage_passes_through_cross_validation(wdbc):
     X, y = wdbc
     expected, found = (
-        cross_val_predict(BEMKLClassifier(bank(), storage=name, **SWEEPS), X, y, cv=2, method="predict_proba")
+        cross_val_predict(
+            BEMKLClassifier(bank(), storage=Storage(name, "numpy"), **SWEEPS),
+            X,
+            y,
+            cv=2,
+            method="predict_proba",
+        )
         for name in ("dense", "compressed")
     )
     assert_same(found, expected, 1e-6)
@@ -200,13 +221,18 @@ def test_a_large_fit_is_refused_before_it_starts(wdbc, monkeypatch):
     [
         ({"storage": "sparse"}, "`storage` must be one of"),
         ({"storage": "compressed", "inference": "gibbs"}, "`storage` 'compressed' needs inference=\"vb\""),
+        ({"storage": Storage("sparse")}, "`kind` of `storage` must be one of 'auto', .*; got 'sparse'"),
+        ({"storage": Storage}, r"`storage` must be one of .* or a Storage\(...\); got <class"),
         ({"storage": "streamed", "missing_views": "integrate"}, "`storage` 'streamed' needs inference"),
-        ({"devices": 1}, '`devices` needs backend="jax"; got 1'),
-        ({"devices": 1000, "backend": "jax"}, "`devices` must be from 1 to"),
-        ({"devices": "gpu", "backend": "jax"}, '`devices` must be None, "all" or a number'),
         (
-            {"devices": 1, "backend": "jax", "storage": "compressed"},
-            '`devices` hold kernels with storage="de',
+            {"storage": Storage(backend="numpy", devices=1)},
+            '`devices` of `storage` needs backend="jax"; got 1',
+        ),
+        ({"storage": Storage(backend="jax", devices=1000)}, "`devices` must be from 1 to"),
+        ({"storage": Storage(backend="jax", devices="gpu")}, '`devices` must be None, "all" or a number'),
+        (
+            {"storage": Storage("compressed", "jax", 1)},
+            '`devices` of `storage` hold kernels with kind="de',
         ),
     ],
 )
@@ -214,7 +240,6 @@ def test_mistakes_are_named_before_work_starts(wdbc, options, message, monkeypat
     X, y = wdbc
     monkeypatch.setattr(KernelBank, "fit", None)
     monkeypatch.setattr(KernelBank, "fit_transform", None)
-    options = {"backend": "numpy", **options}
     for estimator in (BEMKLClassifier, BEMKLRegressor):
         with pytest.raises(ValueError, match=message):
             estimator(bank(), **options).fit(X, y)

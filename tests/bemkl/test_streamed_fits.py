@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._estimator import base
+from bayesmkl.bemkl import VB
 from bayesmkl.datasets import open_rows
 from bayesmkl.discriminative import EasyMKLClassifier
 from bayesmkl.kernels import Gaussian, Laplacian, Linear
@@ -17,7 +18,7 @@ from bayesmkl.kernels.stacks.streamed import StreamedStack
 
 SAME = 1e-9  # relative to the largest entry, after sweeps that carry the rounding of other sums along
 N = 90
-FIXED = {"max_iter": 8, "tol": 0.0, "accelerate": False}
+FIXED = {"max_iter": 8, "tol": 0.0, "inference": VB(accelerate=False)}
 RNG = np.random.default_rng(5)
 NAMES = ["a", "b", "c"]
 X = RNG.normal(size=(N, 3))

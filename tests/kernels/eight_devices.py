@@ -29,6 +29,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl._utils.devices import resolve_devices, to_devices
+from bayesmkl.bemkl import VB, Storage
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary
 from bayesmkl.kernels import Gaussian, KernelBank, Laplacian, Polynomial
@@ -161,10 +162,10 @@ def assert_same_model(found, expected):
 def check_estimator_of_several_classes_with_square_kernels():
     _, X, _, targets = data()
     y = np.argsort(np.argsort(targets[0])) // 15
-    settings = {"max_iter": SWEEPS.max_iter, "tol": 0.0, "accelerate": False}
+    settings = {"max_iter": SWEEPS.max_iter, "tol": 0.0, "inference": VB(accelerate=False)}
     bank = KernelBank([Gaussian(width=2), Laplacian()])
-    on_eight = BEMKLClassifier(bank, backend="jax", devices="all", **settings).fit(X, y)
-    with_numpy = BEMKLClassifier(bank, backend="numpy", **settings).fit(X, y)
+    on_eight = BEMKLClassifier(bank, storage=Storage(backend="jax", devices="all"), **settings).fit(X, y)
+    with_numpy = BEMKLClassifier(bank, storage=Storage(backend="numpy"), **settings).fit(X, y)
     assert len(on_eight.classes_) == 3
     assert_same_model(on_eight, with_numpy)
     np.testing.assert_allclose(on_eight.predict_proba(X), with_numpy.predict_proba(X), atol=SAME_FIT)
@@ -172,9 +173,9 @@ def check_estimator_of_several_classes_with_square_kernels():
 
 def check_estimator_for_regression_with_streamed_kernels():
     bank, X, _, targets = data()
-    settings = {"max_iter": SWEEPS.max_iter, "tol": 0.0, "accelerate": False}
-    on_eight = BEMKLRegressor(bank, backend="jax", storage="streamed", devices="all", **settings)
-    with_numpy = BEMKLRegressor(bank, backend="numpy", storage="dense", **settings)
+    settings = {"max_iter": SWEEPS.max_iter, "tol": 0.0, "inference": VB(accelerate=False)}
+    on_eight = BEMKLRegressor(bank, storage=Storage("streamed", "jax", "all"), **settings)
+    with_numpy = BEMKLRegressor(bank, storage=Storage("dense", "numpy"), **settings)
     assert_same_model(on_eight.fit(X, targets[0]), with_numpy.fit(X, targets[0]))
 
 

@@ -17,6 +17,7 @@ from one_of_several_processes import fitted
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl._utils.devices import resolve_devices, to_numpy
+from bayesmkl.bemkl import Storage
 from bayesmkl.kernels import (
     Cosine,
     FromDistance,
@@ -86,7 +87,7 @@ def test_two_processes_share_a_fit(tmp_path):
     for process in processes:
         _, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
-    models = [fitted(backend="numpy", storage=storage) for storage in ("dense", "streamed")]
+    models = [fitted(storage=Storage(kind, "numpy")) for kind in ("dense", "streamed")]
     expected = [*(model.dual_coef_ for model in models), *(model.kernel_shares_ for model in models)]
     for result in results:
         with np.load(result) as found:
@@ -235,7 +236,7 @@ def test_devices_that_are_not_there_are_refused(devices, message):
 def test_estimator_refuses_devices_that_are_not_there_before_work(rng):
     calls = []
     bank = KernelBank(lambda x, z: calls.append(1) or x @ z.T)
-    model = BEMKLClassifier(bank, backend="jax", devices=64)
+    model = BEMKLClassifier(bank, storage=Storage(backend="jax", devices=64))
     with pytest.raises(ValueError, match="`devices` must be from 1 to 1"):
         model.fit(rng.normal(size=(10, 2)), np.arange(10) % 2)
     assert not calls

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayesmkl._estimator.storage import Storage, hold_bank
+from bayesmkl._estimator.storage import Holding, hold_bank
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.datasets import open_rows
@@ -309,7 +309,7 @@ def test_a_bank_without_landmarks_is_judged_on_a_sample_in_the_memory_of_a_sampl
     bank = KernelBank([Gaussian(width=width) for width in (0.5, 1.0, 2.0)]).fit(X)
     sample = 8 * 3 * 500**2  # bytes of the kernels of 500 samples
     tracemalloc.start()
-    hold_bank(bank, X, bank.kernel_names_, Storage("streamed"))
+    hold_bank(bank, X, bank.kernel_names_, Holding("streamed"))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert sample < peak < 4 * sample

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl.bemkl import Gibbs
 from bayesmkl.bemkl.reading.collapsed import log_variational
 from bayesmkl.bemkl.reading.draws import variational_draws
 from bayesmkl.bemkl.reading.shares import shares_of_draws
@@ -128,7 +129,7 @@ def sampled(model, posterior, **attributes):
 def gibbs_model(features, bank):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # too short to mix, by intention
-        model = BEMKLClassifier(bank, inference="gibbs", n_chains=2, n_draws=150, n_warmup=100)
+        model = BEMKLClassifier(bank, inference=Gibbs(n_chains=2, n_draws=150, n_warmup=100))
         return model.fit(features, np.where(features["größe"] > 0, "big", "small"))
 
 
@@ -137,7 +138,7 @@ def gibbs_several_model(features, bank):
     sizes = np.array(["small", "middle", "big"])[np.digitize(features["größe"], [-0.5, 0.5])]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        chains = {"inference": "gibbs", "n_chains": 1, "n_draws": 60, "n_warmup": 30}
+        chains = {"inference": Gibbs(n_chains=1, n_draws=60, n_warmup=30)}
         return BEMKLClassifier(bank, multiclass="one-versus-all", **chains).fit(features, sizes)
 
 
@@ -146,7 +147,7 @@ def gibbs_regression_model(features, bank):
     noise = np.random.default_rng(3).normal(scale=0.5, size=N_SAMPLES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = BEMKLRegressor(bank, inference="gibbs", n_chains=2, n_draws=150, n_warmup=100)
+        model = BEMKLRegressor(bank, inference=Gibbs(n_chains=2, n_draws=150, n_warmup=100))
         return model.fit(features, 3.0 * features["größe"] + 10.0 + noise)
 
 

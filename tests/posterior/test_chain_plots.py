@@ -12,13 +12,14 @@ from figure_checks import assert_readable, untouched_globals, without_warning  #
 from scipy.stats import rankdata
 
 from bayesmkl import BEMKLClassifier
+from bayesmkl.bemkl import Gibbs
 from bayesmkl.posterior import chain_plots, refine_posterior, to_datatree
 from bayesmkl.posterior.chain_plots import plot_rank, plot_trace
 
 
 @pytest.fixture(scope="module")
 def chains(features, bank):
-    sampler = {"inference": "gibbs", "n_chains": 3, "n_draws": 40, "n_warmup": 10}
+    sampler = {"inference": Gibbs(n_chains=3, n_draws=40, n_warmup=10)}
     y = np.where(features["größe"] > 0, "big", "small")
     return without_warning(BEMKLClassifier(bank, **sampler), features, y)
 

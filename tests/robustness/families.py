@@ -20,12 +20,13 @@ from bayesmkl import (
     KernelBank,
     discriminative,
 )
+from bayesmkl.bemkl import Gibbs
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 
 N_TRAIN, N_NEW = 16, 6
 QUICK: dict[str, Any] = {"max_iter": 4, "tol": 0.05}
 SHORT: dict[str, Any] = {"max_iter": 3, "tol": 0.0}
-CHAINS: dict[str, Any] = {"inference": "gibbs", "n_chains": 1, "n_warmup": 5, "n_draws": 10}
+CHAINS: dict[str, Any] = {"inference": Gibbs(n_chains=1, n_warmup=5, n_draws=10)}
 
 
 def data(n: int = N_TRAIN, seed: int = 5) -> np.ndarray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterable
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from verdicts import THING
 import bayesmkl.bemkl
 import bayesmkl.discriminative
 from bayesmkl import KernelBank
-from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab
+from bayesmkl.bemkl import NUTS, SVI, VB, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
 from bayesmkl.kernels import Gaussian, Linear
 
 ESTIMATORS = {
@@ -144,7 +145,7 @@ WRONG: dict[str, Wrong] = {
     "gate_targets": word("test"),
     "gating": word("Softmax", Gaussian(), [1, 2]),
     "indefinite": word("ignore"),
-    "inference": word("VB", "mcmc"),
+    "inference": word("VB", "mcmc", NUTS, Storage(), THING),
     "init": word(None, (), [1], Gamma(1.0, 1.0), np.zeros(3), ("mean", "mean")),
     "initial_switches": Wrong(
         [
@@ -207,6 +208,7 @@ WRONG: dict[str, Wrong] = {
             max,
         ]
     ),
+    "kind": word("sparse", "Dense"),
     "landmark_means": word("mean"),
     "laplacian": Wrong(
         [
@@ -260,7 +262,7 @@ WRONG: dict[str, Wrong] = {
     "solver": word("newton-cg", "SPG"),
     "standardize": FLAG,
     "stopping": word("both"),
-    "storage": word("sparse", "Dense"),
+    "storage": word("sparse", "Dense", Storage, VB()),
     "sv_gate": word("all"),
     "svm": word("libSVM", "liblinear"),
     "target_accept": SHARE,
@@ -290,10 +292,23 @@ OWN: dict[tuple[str, str], Wrong] = {
         for name, cls in ESTIMATORS.items()
         if name.startswith(("BEMKL", "Primal", "Lap", "SAMKL"))
     },
+    **{(name, "inference"): word("nuts", NUTS(), Gibbs, THING) for name in ESTIMATORS if "Multitask" in name},
+    **{(name, "storage"): word("float32", Storage("streamed")) for name in ESTIMATORS if "Multitask" in name},
     **{(name, "multiclass"): word("one-versus-rest", "ovr") for name in ("BEMKLClassifier",)},
 }
 # Values that name what other estimators have, and settings under which a value is refused by name.
 ALLOWED: dict[str, list[Any]] = {"kernel_prior": ["auto"], "init": []}
+# Fields of options objects, which estimators have as parameters.
+FIELDS: list[tuple[str, str, type, str]] = [
+    (name, parameter, options, field.name)
+    for name, parameter, options in (
+        *(("BEMKLClassifier", "inference", options) for options in (VB, NUTS, Gibbs, SVI)),
+        ("BEMKLMultitaskRegressor", "inference", VB),
+        ("BEMKLRegressor", "storage", Storage),
+        ("BEMKLMultitaskClassifier", "storage", Storage),
+    )
+    for field in fields(options)
+]
 # Parameters that can be judged only when kernels or samples are there.
 WITH_DATA = {"initial_switches", "kernel_names", "max_switches", "n_clusters", "laplacian", "distances"}
 
@@ -317,7 +332,7 @@ N_SAMPLES = 12
 _rng = np.random.default_rng(0)
 X = np.concatenate([_rng.normal(size=(6, 3)), _rng.normal(size=(6, 3)) + 2.0])[_rng.permutation(N_SAMPLES)]
 LABELS = (X.sum(axis=1) > np.median(X.sum(axis=1))).astype(int)
-QUICK: dict[str, Any] = {"max_iter": 8, "tol": 0.05, "cv": 2, "n_neighbors": 4, "n_draws": 10, "n_warmup": 5}
+QUICK: dict[str, Any] = {"max_iter": 8, "tol": 0.05, "cv": 2, "n_neighbors": 4}
 
 
 def bank() -> KernelBank:

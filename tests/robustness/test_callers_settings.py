@@ -13,6 +13,7 @@ from sklearn.base import is_outlier_detector, is_regressor
 
 import bayesmkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, posterior
+from bayesmkl.bemkl import Storage
 from bayesmkl.kernels import Gaussian, Laplacian
 
 pytestmark = pytest.mark.family("the caller's settings")
@@ -96,7 +97,7 @@ def test_competing_classes_whose_probabilities_underflow():
 @pytest.mark.heavy
 def test_jax_that_broadcasts_nothing():
     def find():
-        model = BEMKLClassifier(families.bank(), backend="jax", max_iter=3, tol=0.0)
+        model = BEMKLClassifier(families.bank(), storage=Storage(backend="jax"), max_iter=3, tol=0.0)
         return model.fit(X, families.labels(X, 3)).predict_proba(X)
 
     expected = find()

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from verdicts import assert_refused, quietly
 
 from bayesmkl import KernelBank, load_model, save_model
+from bayesmkl.bemkl import SVI, VB, Storage
 from bayesmkl.cli import app
 from bayesmkl.cli.folders import load_run
 from bayesmkl.cli.run_config import RUN_VERSION
@@ -24,7 +25,7 @@ from bayesmkl.evaluation import journal
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import Journal
 from bayesmkl.persistence.files import _packed
-from bayesmkl.persistence.layouts import STEPS, VERSION
+from bayesmkl.persistence.layouts import STEPS, VERSION, migrate
 from bayesmkl.posterior import files as posterior_files
 from bayesmkl.posterior import load_posterior, save_posterior
 
@@ -73,6 +74,32 @@ def test_earlier_model_has_what_a_new_one_has(name):
     if hasattr(new, "kernel_bytes_"):
         assert (old.storage_, old.kernel_bytes_) == (new.storage_, new.kernel_bytes_)
     clone(old)
+
+
+def test_options_of_an_earlier_model_are_where_they_belong():
+    """Models of layout 3 and before have all options as parameters, whichever inference they had."""
+    gibbs, plain = (
+        load_model(earlier.files() / "models" / f"{name}.skops") for name in ("Gibbs, binary", "binary")
+    )
+    assert gibbs.inference == families.CHAINS["inference"]
+    assert (plain.inference, plain.storage) == ("vb", "auto")
+    tasks = load_model(earlier.files() / "models" / "tasks, learned, binary.skops")
+    assert (tasks.inference, tasks.storage) == ("vb", "auto")
+    before = {
+        "accelerate": False,
+        "backend": "jax",
+        "devices": "all",
+        "storage": "streamed",
+        "n_steps": 9,
+        "n_draws": 10,
+    }
+    vars(plain).update(before)
+    migrate(plain, 3)
+    assert (plain.inference, plain.storage) == (VB(accelerate=False), Storage("streamed", "jax", "all"))
+    assert not {"accelerate", "backend", "devices", "n_steps", "n_draws"} & vars(plain).keys()
+    vars(gibbs).update(before, inference="svi", accelerate=True)
+    migrate(gibbs, 3)
+    assert gibbs.inference == SVI(n_steps=9, n_draws=10)
 
 
 @pytest.mark.parametrize("name", ["regression", "LMKLClassifier"])

@@ -12,7 +12,7 @@ from verdicts import THING, assert_refused
 
 from bayesmkl import BEMKLClassifier, KernelBank, select_by_elbo
 from bayesmkl import discriminative as d
-from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab, cross_fit
+from bayesmkl.bemkl import NUTS, Dirichlet, Gamma, SpikeSlab, cross_fit
 from bayesmkl.kernels import Gaussian, Linear
 
 pytestmark = [pytest.mark.family("functions"), pytest.mark.heavy]
@@ -105,7 +105,7 @@ def test_wrong_arguments_of_select_by_elbo_are_refused_by_name(argument, value):
     ids=str,
 )
 def test_priors_that_cannot_be_are_refused_before_any_draw(prior):
-    model = BEMKLClassifier(BANK, inference="nuts", kernel_prior=prior, n_draws=10, n_warmup=1)
+    model = BEMKLClassifier(BANK, inference=NUTS(n_draws=10, n_warmup=1), kernel_prior=prior)
     assert_refused(lambda: model.fit(X, LABELS), "`kernel_prior")
 
 

@@ -18,6 +18,7 @@ from verdicts import assert_refused
 
 from bayesmkl import BEMKLClassifier, BEMKLMultitaskRegressor, BEMKLRegressor, KernelBank
 from bayesmkl import posterior as p
+from bayesmkl.bemkl import Gibbs
 from bayesmkl.discriminative import SimpleMKLClassifier
 from bayesmkl.kernels import Gaussian, Linear
 
@@ -43,7 +44,7 @@ def models():
         "classes": fit(BEMKLClassifier(BANK, multiclass="one-versus-all", **quick), X, THREE),
         "precomputed": fit(BEMKLClassifier("precomputed", **quick), stack, LABELS),
         "gibbs": fit(
-            BEMKLClassifier(BANK, inference="gibbs", n_chains=2, n_warmup=5, n_draws=20, random_state=0),
+            BEMKLClassifier(BANK, inference=Gibbs(n_chains=2, n_warmup=5, n_draws=20), random_state=0),
             X,
             LABELS,
         ),

@@ -27,7 +27,7 @@ from bayesmkl import (
     posterior,
     save_model,
 )
-from bayesmkl.bemkl import cross_fit, select_by_elbo
+from bayesmkl.bemkl import NUTS, SVI, Gibbs, cross_fit, select_by_elbo
 from bayesmkl.evaluation import compare_models
 from bayesmkl.kernels import Linear
 
@@ -169,7 +169,7 @@ X, LABELS = families.data(), families.labels(families.data(), 2)
 @pytest.fixture(scope="module")
 def models():
     found = {name: families.fitted(FITS[name]) for name in ("binary", "regression")}
-    chains = BEMKLClassifier(families.bank(), **families.CHAINS | {"n_chains": 2})
+    chains = BEMKLClassifier(families.bank(), inference=Gibbs(n_chains=2, n_warmup=5, n_draws=10))
     return found | {"Gibbs, binary": families.fitted(lambda: chains.fit(X, LABELS))}
 
 
@@ -269,10 +269,9 @@ def test_a_comparison_and_its_report_change_nothing(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("inference", ["nuts", "svi"])
+@pytest.mark.parametrize("inference", [NUTS(2, 20, 20), SVI(50, 20)], ids=repr)
 def test_sampling_changes_nothing(inference):
-    short = {"n_warmup": 20, "n_draws": 20, "n_chains": 2, "n_steps": 50}
-    model = BEMKLClassifier(families.bank(), inference=inference, **short)
+    model = BEMKLClassifier(families.bank(), inference=inference)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, LABELS)  # the first imports what samples

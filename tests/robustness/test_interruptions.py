@@ -33,6 +33,7 @@ from bayesmkl import (
 from bayesmkl._utils import threads
 from bayesmkl._utils.files import ABANDONED, is_partial, written_beside
 from bayesmkl._utils.folders import scratch_folder
+from bayesmkl.bemkl import VB, Gibbs
 from bayesmkl.cli import folders
 from bayesmkl.cli.folders import CONFIG, MODEL, folder_beside, load_run
 from bayesmkl.cli.run_config import RUN_FORMAT, RUN_VERSION
@@ -232,7 +233,7 @@ def test_temporary_folders_vanish_wherever_work_stops(kind, tmp_path, monkeypatc
 
 
 SHORT = {"max_iter": 3, "tol": 0.0}
-CHAINS = {"inference": "gibbs", "n_chains": 1, "n_warmup": 4, "n_draws": 10}
+CHAINS = {"inference": Gibbs(n_chains=1, n_warmup=4, n_draws=10)}
 BAYESIAN = {
     "binary": BEMKLClassifier(**SHORT),
     "one-versus-all": BEMKLClassifier(multiclass="one-versus-all", **SHORT),
@@ -293,11 +294,11 @@ def test_an_interrupted_fit_leaves_the_earlier_model(name):
             fresh.predict(X, **tasks)
 
 
-@pytest.mark.parametrize("name", ["vb", "gibbs"])
-def test_an_interrupted_sampler_keeps_draws_and_a_terminated_one_does_not(name):
+@pytest.mark.parametrize("inference", [VB(), Gibbs(n_chains=2, n_warmup=100, n_draws=300)], ids=repr)
+def test_an_interrupted_sampler_keeps_draws_and_a_terminated_one_does_not(inference):
     """Ctrl-C after draws is an answer; a signal to end is none, and no Exception that a model's error could be."""
     X = families.data(20)
-    model = BEMKLRegressor("precomputed", inference=name, n_chains=2, n_warmup=100, n_draws=300, n_init=1)
+    model = BEMKLRegressor("precomputed", inference=inference)
     stack = KernelBank("linear").fit_transform(X)
     with stopped_at_call(0, None) as count:
         fit(clone(model), stack, X[:, 0], {})

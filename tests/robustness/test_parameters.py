@@ -7,11 +7,24 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from parameters import ESTIMATORS, LABELS, WITH_DATA, WRONG, X, bank, estimator, fitted, target, wrong
+from parameters import (
+    ESTIMATORS,
+    FIELDS,
+    LABELS,
+    WITH_DATA,
+    WRONG,
+    X,
+    bank,
+    estimator,
+    fitted,
+    target,
+    wrong,
+)
 from sklearn.exceptions import ConvergenceWarning
 from verdicts import assert_refused, quietly
 
 from bayesmkl import KernelBank
+from bayesmkl.bemkl.inference.options import inference_of
 
 pytestmark = [pytest.mark.family("parameters"), pytest.mark.heavy]
 
@@ -47,6 +60,37 @@ def test_wrong_values_are_refused_by_name_before_any_work(name, parameter, value
     assert not [key for key in vars(model) if key.endswith("weights_")]
 
 
+def refused_fields():
+    """Wrong values of the fields of options objects; those of `devices` need JAX to be told from right ones."""
+    for name, parameter, options, field in FIELDS:
+        for value in WRONG[field].values:
+            own = {"backend": "jax", "kind": "dense"} if field == "devices" else {}
+            label = f"{name}-{options.__name__}-{field}-{str(value)[:24]!r}"
+            yield pytest.param(name, parameter, options(**own | {field: value}), field, id=label)
+
+
+@pytest.mark.parametrize(("name", "parameter", "options", "field"), list(refused_fields()))
+def test_wrong_fields_are_refused_by_name_before_any_work(name, parameter, options, field):
+    model = estimator(name, kernels=KernelBank([costly]), **{parameter: options})
+    assert_refused(lambda: model.fit(X, target(name)), f"`{field}")
+
+
+def equal_fields():
+    for name, _, options, field in FIELDS:
+        for plain, other in WRONG[field].equal:
+            label = f"{name}-{options.__name__}-{field}-{type(other).__name__}-{other}"
+            yield pytest.param(options(**{field: plain}), options(**{field: other}), id=label)
+
+
+@pytest.mark.parametrize(("plain", "other"), list(equal_fields()))
+def test_equal_fields_of_other_types_are_the_same_options(plain, other):
+    found = [inference_of(options) for options in (plain, other)]
+    assert [[type(value) for value in vars(options).values()] for options in found] == [
+        [type(value) for value in vars(plain).values()]
+    ] * 2
+    assert vars(found[1]) == pytest.approx(vars(plain))
+
+
 def equal_values():
     """All of them for the first estimator that has a parameter; those of others are slow together."""
     seen = set()
@@ -71,7 +115,7 @@ def test_equal_values_of_other_types_give_equal_models(name, parameter, plain, o
 
 
 def test_the_table_knows_every_parameter():
-    assert {key for _, key in PARAMETERS} == set(WRONG)
+    assert {key for _, key in PARAMETERS} | {field for *_, field in FIELDS} == set(WRONG)
     assert len(ESTIMATORS) == 28
     assert set(LABELS) == {0, 1}
 

@@ -25,6 +25,7 @@ from strategies import (
 )
 
 from bayesmkl import KernelBank, load_model, save_model
+from bayesmkl.bemkl import NUTS, SVI, VB, Gibbs
 from bayesmkl.kernels import Gaussian, Linear
 
 pytestmark = [
@@ -226,17 +227,17 @@ def test_models_with_gates_by_other_features_are_read_as_they_were_written(name,
     np.testing.assert_array_equal(loaded.gate_columns_, X.shape[1] - np.array([2, 1]))
 
 
-DRAWS = {"n_chains": 2, "n_warmup": 20, "n_draws": 20}
+GIBBS, NUTS_DRAWS = Gibbs(2, 20, 20), NUTS(2, 20, 20)
 SAMPLED = [
-    Variant("BEMKLClassifier", "binary", {"inference": "gibbs"} | DRAWS),
-    Variant("BEMKLClassifier", "classes", {"inference": "gibbs", "multiclass": "one-versus-all"} | DRAWS),
-    Variant("BEMKLRegressor", "real", {"inference": "gibbs"} | DRAWS),
+    Variant("BEMKLClassifier", "binary", {"inference": GIBBS}),
+    Variant("BEMKLClassifier", "classes", {"inference": GIBBS, "multiclass": "one-versus-all"}),
+    Variant("BEMKLRegressor", "real", {"inference": GIBBS}),
 ]
 COMPILED = [
-    Variant("BEMKLClassifier", "binary", {"inference": "nuts"} | DRAWS),
-    Variant("BEMKLClassifier", "classes", {"inference": "nuts", "kernel_prior": "dirichlet"} | DRAWS),
-    Variant("BEMKLRegressor", "targets", {"inference": "svi", "n_steps": 200, "n_draws": 50}),
-    Variant("BEMKLClassifier", "labels", {"inference": "svi", "n_steps": 200, "n_draws": 50}),
+    Variant("BEMKLClassifier", "binary", {"inference": NUTS_DRAWS}),
+    Variant("BEMKLClassifier", "classes", {"inference": NUTS_DRAWS, "kernel_prior": "dirichlet"}),
+    Variant("BEMKLRegressor", "targets", {"inference": SVI(n_steps=200, n_draws=50)}),
+    Variant("BEMKLClassifier", "labels", {"inference": SVI(n_steps=200, n_draws=50)}),
 ]
 
 
@@ -269,7 +270,7 @@ def test_rows_of_compiled_draws_stand_alone(variant):
 def bound_never_falls(variant: Variant, problem: Problem) -> None:
     """The evidence lower bound rises, with and without acceleration, and from where a fit ended."""
     for accelerate in (True, False):
-        model = variant.fit(problem, tol=0.0, max_iter=12, accelerate=accelerate)
+        model = variant.fit(problem, tol=0.0, max_iter=12, inference=VB(accelerate))
         histories = model.elbo_history_ if isinstance(model.elbo_history_, tuple) else (model.elbo_history_,)
         for history in histories:
             assert np.isfinite(history).all()

@@ -8,7 +8,7 @@ import pytest
 from verdicts import quietly
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
-from bayesmkl.bemkl import Dirichlet, SpikeSlab
+from bayesmkl.bemkl import NUTS, Dirichlet, SpikeSlab
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.posterior import refine_posterior
 
@@ -82,7 +82,7 @@ def test_form_of_kernels_survives(name, tmp_path):
 )
 def test_draws_of_nuts_survive(prior, tmp_path):
     model = BEMKLRegressor(
-        families.bank(), kernel_prior=prior, inference="nuts", n_chains=1, n_warmup=5, n_draws=10
+        families.bank(), kernel_prior=prior, inference=NUTS(n_chains=1, n_warmup=5, n_draws=10)
     )
     X = families.data()
     again = assert_same_after_reading(families.fitted(lambda: model.fit(X, families.target(X))), tmp_path)

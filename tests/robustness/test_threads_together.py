@@ -19,7 +19,7 @@ from bayesmkl import BEMKLClassifier, BEMKLRegressor, load_model, save_model
 from bayesmkl._utils.files import load_array
 from bayesmkl._utils.threads import blas_threads_for, one_thread
 from bayesmkl._utils.warnings import holding_back, recording_warnings
-from bayesmkl.bemkl import select_by_elbo
+from bayesmkl.bemkl import NUTS, SVI, Gibbs, Storage, select_by_elbo
 from bayesmkl.kernels.cache import KernelCache, sharing_kernels
 
 pytestmark = [pytest.mark.family("threads"), pytest.mark.heavy]
@@ -322,7 +322,9 @@ def test_jax_fits_in_threads_have_double_precision_each():
     y = families.labels(X, 2)
 
     def fit():
-        model = BEMKLClassifier(families.bank(), backend="jax", max_iter=20, tol=0.0).fit(X, y)
+        model = BEMKLClassifier(families.bank(), storage=Storage(backend="jax"), max_iter=20, tol=0.0).fit(
+            X, y
+        )
         assert in_float64(model)
         return families.predictions(model)
 
@@ -332,7 +334,7 @@ def test_jax_fits_in_threads_have_double_precision_each():
         with unchanged():
             compiled, *others = at_once(*[fit] * 3)
         numpy = families.predictions(
-            BEMKLClassifier(families.bank(), backend="numpy", max_iter=20, tol=0.0).fit(X, y)
+            BEMKLClassifier(families.bank(), storage=Storage(backend="numpy"), max_iter=20, tol=0.0).fit(X, y)
         )
     for other in others:
         assert_equal(compiled, other)
@@ -347,14 +349,14 @@ def test_samplers_take_turns():
     """NumPyro keeps one stack of handlers per process."""
     X = families.data()
     y, target = families.labels(X, 2), families.target(X)
-    short = {"n_warmup": 20, "n_draws": 20, "n_chains": 1, "n_steps": 50, "random_state": 0}
+    short = {"nuts": NUTS(1, 20, 20), "gibbs": Gibbs(1, 20, 20), "svi": SVI(50, 20)}
 
     def classify(inference):
-        return families.predictions(BEMKLClassifier(families.bank(), inference=inference, **short).fit(X, y))
+        return families.predictions(BEMKLClassifier(families.bank(), inference=short[inference]).fit(X, y))
 
     def regress(inference):
         return families.predictions(
-            BEMKLRegressor(families.bank(), inference=inference, **short).fit(X, target)
+            BEMKLRegressor(families.bank(), inference=short[inference]).fit(X, target)
         )
 
     calls = [

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from bayesmkl._estimator import STORAGES, BaseMKL, Storage, announce, step_progress
+from bayesmkl._estimator import BaseMKL, Holding, announce, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.validation import (
     LARGEST,
@@ -25,9 +25,20 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.bemkl.estimators.rounding import TOO_MUCH, rounding_error
 from bayesmkl.bemkl.inference.agreement import ESS, RHAT
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
-from bayesmkl.bemkl.inference.chains import SamplerOptions
 from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, maximize_elbo
 from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
+from bayesmkl.bemkl.inference.options import (
+    INFERENCES,
+    NUTS,
+    STORAGES,
+    SVI,
+    VB,
+    Inference,
+    Storage,
+    backend_of,
+    inference_of,
+    storage_of,
+)
 from bayesmkl.bemkl.inference.runs import Fit, check_can_sample, run_gibbs, run_nuts, run_svi, variational_fit
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
@@ -38,7 +49,6 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BaseBEMKL", "FitTask"]
 
-INFERENCES = ("vb", "nuts", "gibbs", "svi")
 TOO_LARGE = (
     "The kernels are too large or too close to singular for double precision: normalize them "
     '(`KernelBank(normalize="spherical")`).'
@@ -81,9 +91,13 @@ def _is_posterior(value: Any) -> bool:
 class BaseBEMKL(BaseMKL):
     """Parameters, inference and posterior summaries of both tasks."""
 
-    _FLAGS: ClassVar[tuple[str, ...]] = ("accelerate", "nonnegative", "normalize_y")
+    _FLAGS: ClassVar[tuple[str, ...]] = ("nonnegative", "normalize_y")
     _takes_landmarks: ClassVar[bool] = True
     _streams_rows: ClassVar[bool] = True
+
+    # Which inferences and forms of kernels there are.
+    _INFERENCES: ClassVar[tuple[str, ...]] = tuple(INFERENCES)
+    _STORAGES: ClassVar[tuple[str, ...]] = STORAGES
 
     # Named priors on precisions; the paper's hyper-parameters (§6.1), whose scale is our 1 / rate.
     PRIORS: ClassVar[dict[str, Gamma]] = {"nonsparse": Gamma(1.0, 1.0), "sparse": Gamma(1e-10, 1e-10)}
@@ -112,7 +126,7 @@ class BaseBEMKL(BaseMKL):
         value = self.KERNEL_PRIORS.get(value, value) if isinstance(value, str) else value
         if not isinstance(value, (Dirichlet, SpikeSlab)):
             return self._prior("kernel_prior")
-        if self.inference != "nuts":
+        if not isinstance(self._inference(), NUTS):
             raise ValueError(
                 f'`kernel_prior` {value!r} has no closed-form updates: it needs inference="nuts"; '
                 f"got inference={self.inference!r}."
@@ -141,8 +155,11 @@ class BaseBEMKL(BaseMKL):
         if not is_word and not (posteriors and all(map(_is_posterior, posteriors))):
             raise ValueError(f'`init` must be "mean", "random" or a `posterior_`; got {shown(init)}.')
 
+    def _inference(self) -> Inference:
+        """Return the options of the inference, checked."""
+        return inference_of(self.inference, self._INFERENCES)
+
     def _loop_options(self) -> LoopOptions:
-        check_choice("inference", self.inference, INFERENCES)
         options = self._stopping_rule()
         self._storage()
         if self.missing_views == "integrate":
@@ -158,74 +175,48 @@ class BaseBEMKL(BaseMKL):
     def _stopping_rule(self) -> LoopOptions:
         """Check what the closed form of all estimators has."""
         check_choice("predictive", self.predictive, ("full", "paper"))
+        inference = self._inference()
         return LoopOptions(
             max_iter=check_integer("max_iter", self.max_iter, low=1),
             tol=check_number("tol", self.tol, low=0.0, inclusive=True),
-            accelerate=bool(self.accelerate),
-            backend=self._backend(self.backend),
+            accelerate=not isinstance(inference, VB) or inference.accelerate,
+            backend=backend_of(self._stored()),
         )
 
-    def _storage(self) -> Storage:
-        """Check `storage` and `devices` against what the fit does with the kernels."""
-        check_choice("storage", self.storage, STORAGES)
-        backend = self._backend(self.backend)
-        is_closed_form = self.inference == "vb" and self.missing_views == "error"
-        for name, plain in (
-            ("storage", self.storage in ("auto", "dense")),
-            ("devices", self.devices is None),
+    def _stored(self) -> Storage:
+        """Return how kernels are held and where the fit runs, checked by itself."""
+        return storage_of(self.storage, self._STORAGES)
+
+    def _storage(self) -> Holding:
+        """Check `storage` against what the fit does with the kernels."""
+        storage, backend = self._stored(), backend_of(self._stored())
+        is_closed_form = isinstance(self._inference(), VB) and self.missing_views == "error"
+        for name, value, plain in (
+            ("storage", storage.kind, storage.kind in ("auto", "dense")),
+            ("devices` of `storage", storage.devices, storage.devices is None),
         ):
             if not plain and not is_closed_form:
                 raise ValueError(
-                    f'`{name}` {getattr(self, name)!r} needs inference="vb" and missing_views="error"; got '
+                    f'`{name}` {value!r} needs inference="vb" and missing_views="error"; got '
                     f"inference={self.inference!r} and missing_views={self.missing_views!r}. Use "
-                    'storage="dense" and devices=None.'
+                    'storage="dense".'
                 )
-        if self.devices is not None:
-            self._check_devices(backend)
-        return Storage(
-            self.storage,
+        return Holding(
+            storage.kind,
             backend,
-            self.devices,
+            storage.devices,
             may_compress=is_closed_form and backend == "numpy",
             announce=partial(announce, True) if self.verbose > 0 else None,
         )
 
-    def _check_devices(self, backend: str) -> None:
-        """Refuse devices that do not exist, or that the fit would not use."""
-        if backend != "jax":
-            raise ValueError(
-                f'`devices` needs backend="jax"; got {self.devices!r} and backend={self.backend!r}.'
-            )
-        if self.storage in ("compressed", "float32"):
-            raise ValueError(
-                '`devices` hold kernels with storage="dense", or evaluate them with "streamed"; got '
-                f"{self.storage!r}."
-            )
-        from bayesmkl._utils.devices import resolve_devices
-
-        resolve_devices(self.devices)
-
     def _check_inference(self, feature: str, allowed: Sequence[str], remedy: str) -> None:
         """Refuse inferences that do not have a feature."""
-        if self.inference not in allowed:
+        if self._inference().name not in allowed:
             *others, last = (f'"{name}"' for name in allowed)
             raise ValueError(
                 f"{feature} needs inference={' or '.join(filter(None, [', '.join(others), last]))}; "
                 f"got inference={self.inference!r}. {remedy}"
             )
-
-    def _sampler_options(self) -> SamplerOptions:
-        check_integer("n_steps", self.n_steps, low=1)
-        target = check_number("target_accept", self.target_accept, low=0.0)
-        if target >= 1.0:
-            raise ValueError(f"`target_accept` must be between 0 and 1; got {target:g}. 0.99 is the default.")
-        return SamplerOptions(
-            n_chains=check_integer("n_chains", self.n_chains, low=1),
-            n_warmup=check_integer("n_warmup", self.n_warmup, low=1),
-            n_draws=check_integer("n_draws", self.n_draws, low=10),
-            target_accept=target,
-            chain_method=check_choice("chain_method", self.chain_method, ("sequential", "vectorized")),
-        )
 
     def _gram(self, stack: DenseStack) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -239,7 +230,7 @@ class BaseBEMKL(BaseMKL):
     def _infer(self, algorithm: Any, problems: list[Any], inits: list[Any], labels: list[str]) -> list[Fit]:
         """Find the posterior of every model; `labels` name them in progress reports."""
         options, rng = self._loop_options(), self._rng()
-        if self.inference == "vb":
+        if isinstance(self._inference(), VB):
             return [
                 variational_fit(result)
                 for result in self._raise_bounds(algorithm, problems, inits, options, rng, labels)
@@ -253,19 +244,19 @@ class BaseBEMKL(BaseMKL):
 
     def _sample(self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, label: str) -> Fit:
         """Draw from the posterior of one model."""
-        options, sampler = self._loop_options(), self._sampler_options()
-        check_can_sample(problem.priors, self.inference)
+        inference: Any = self._inference()
+        check_can_sample(problem.priors, inference.name)
         _check_lengths(problem)
-        if self.inference == "svi":
-            n_steps = check_integer("n_steps", self.n_steps, low=1)
-            (start,) = self._raise_bounds(algorithm, [problem], [init], options, rng, [label])
-            with step_progress(self.verbose > 0, label, n_steps, "step") as report:
-                return run_svi(problem, n_steps, sampler.n_draws, rng, start.state, report)
-        run = run_nuts if self.inference == "nuts" else run_gibbs
-        total = sampler.n_warmup + sampler.n_draws
-        total *= sampler.n_chains if run is run_gibbs or sampler.chain_method == "sequential" else 1
+        if isinstance(inference, SVI):
+            (start,) = self._raise_bounds(algorithm, [problem], [init], self._loop_options(), rng, [label])
+            with step_progress(self.verbose > 0, label, inference.n_steps, "step") as report:
+                return run_svi(problem, inference, rng, start.state, report)
+        is_nuts = isinstance(inference, NUTS)
+        total = inference.n_warmup + inference.n_draws
+        total *= 1 if is_nuts and inference.chain_method == "vectorized" else inference.n_chains
+        run = run_nuts if is_nuts else run_gibbs
         with step_progress(self.verbose > 0, label, total, "step") as report:
-            return run(problem, sampler, rng, report)
+            return run(problem, inference, rng, report)
 
     def _raise_bounds(
         self,
@@ -421,7 +412,7 @@ class BaseBEMKL(BaseMKL):
 
     def _warn(self, fits: list[Fit]) -> None:
         """Issue at most one ConvergenceWarning."""
-        if self.inference == "vb":
+        if isinstance(self._inference(), VB):
             options = self._loop_options()
             self._report([fit.outcome for fit in fits], options, max(fit.last_change for fit in fits))
             return
@@ -431,31 +422,33 @@ class BaseBEMKL(BaseMKL):
 
     def _sampling_message(self, fits: list[Fit]) -> str | None:
         """Say what the worst run needs, or return None."""
+        options: Any = self._inference()
         outcomes = [fit.outcome for fit in fits]
         if Outcome.INTERRUPTED in outcomes:
             kept = next(fit for fit in fits if fit.outcome is Outcome.INTERRUPTED).posterior
+            n_chains = 1 if isinstance(options, SVI) else options.n_chains
             return (
                 f"was interrupted and kept {kept.n_chains} chain(s) of {kept.n_draws} draws "
-                f"(asked: {self.n_chains} of {self.n_draws}). All results are those of the draws that were kept."
+                f"(asked: {n_chains} of {options.n_draws}). All results are those of the draws that were kept."
             )
         if Outcome.MAX_ITER in outcomes:
             change = max(fit.last_change for fit in fits)
             return (
-                f"stopped after n_steps={self.n_steps} while the ELBO still changed by {100 * change:.1f} %. "
-                "Increase `n_steps`."
+                f"stopped after n_steps={options.n_steps} while the ELBO still changed by {100 * change:.1f} %. "
+                "Increase `n_steps` of `inference`."
             )
         agreements = [fit.agreement for fit in fits if fit.agreement is not None]
         if Outcome.DIVERGING in outcomes:
             return (
                 f"met divergent transitions in {100 * max(a.divergent for a in agreements):.1f} % of the draws: "
-                "parts of the posterior may be missing. Bring `target_accept` closer to one "
-                f"(it is {self.target_accept:g}) or increase `n_warmup`."
+                "parts of the posterior may be missing. Bring `target_accept` of `inference` closer to one "
+                f"(it is {options.target_accept:g}) or increase its `n_warmup`."
             )
         if Outcome.NOT_MIXED in outcomes:
             rhat, ess = max(a.rhat for a in agreements), min(a.ess for a in agreements)
             return (
                 "finished before its chains agreed on kernel shares and scores: the largest R-hat is "
                 f"{rhat:.3f} (at most {RHAT}), the smallest effective sample size {ess:.0f} (at least {ESS:.0f}). "
-                "Increase `n_draws`, or `n_warmup`."
+                "Increase `n_draws` of `inference`, or its `n_warmup`."
             )
         return None

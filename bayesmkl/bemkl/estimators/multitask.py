@@ -68,6 +68,8 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate outputs
         out.
+    inference : "vb" or VB, default="vb"
+        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain sweeps.
     init : {"mean", "random"} or posterior, default="mean"
         Where the updates start; a posterior is a `posterior_` of the same kernels, tasks and samples.
     n_init : int, default=1
@@ -76,10 +78,8 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         Most sweeps over all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
-    accelerate : bool, default=True
-        Anderson acceleration between sweeps; the ELBO still never falls.
-    backend : {"auto", "numpy", "jax"}, default="auto"
-        Of the updates. "auto" is JAX where it finds an accelerator, else NumPy.
+    storage : {"auto", "dense"} or Storage, default="auto"
+        ``Storage(backend=...)`` says where the updates run; the kernels of all tasks are one dense array.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, default=None
@@ -185,12 +185,12 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         noise_prior: Any = "nonsparse",
         normalize_y: bool = True,
         predictive: str = "full",
+        inference: Any = "vb",
         init: Any = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
-        accelerate: bool = True,
-        backend: str = "auto",
+        storage: Any = "auto",
         kernel_names: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
@@ -205,12 +205,12 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         self.noise_prior = noise_prior
         self.normalize_y = normalize_y
         self.predictive = predictive
+        self.inference = inference
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
-        self.accelerate = accelerate
-        self.backend = backend
+        self.storage = storage
         self.kernel_names = kernel_names
         self.random_state = random_state
         self.verbose = verbose
@@ -400,6 +400,8 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         What marks, in a `y` with a column per task, that a sample lacks the task. NaN and None do so always.
     predictive : {"full", "paper"}, default="full"
         Whether predictions carry the variance of the intermediate outputs.
+    inference : "vb" or VB, default="vb"
+        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain sweeps.
     init : {"mean", "random"} or posterior, default="mean"
         Where the updates start; a posterior is a `posterior_` of the same kernels, tasks and samples.
     n_init : int, default=1
@@ -408,10 +410,8 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         Most sweeps over all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
-    accelerate : bool, default=True
-        Anderson acceleration between sweeps; the ELBO still never falls.
-    backend : {"auto", "numpy", "jax"}, default="auto"
-        Of the updates. "auto" is JAX where it finds an accelerator, else NumPy.
+    storage : {"auto", "dense"} or Storage, default="auto"
+        ``Storage(backend=...)`` says where the updates run; the kernels of all tasks are one dense array.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, default=None
@@ -519,12 +519,12 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         intermediate_scale: float = 1.0,
         missing_label: Any = None,
         predictive: str = "full",
+        inference: Any = "vb",
         init: Any = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
-        accelerate: bool = True,
-        backend: str = "auto",
+        storage: Any = "auto",
         kernel_names: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
@@ -539,12 +539,12 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         self.intermediate_scale = intermediate_scale
         self.missing_label = missing_label
         self.predictive = predictive
+        self.inference = inference
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
-        self.accelerate = accelerate
-        self.backend = backend
+        self.storage = storage
         self.kernel_names = kernel_names
         self.random_state = random_state
         self.verbose = verbose

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import Storage
+from bayesmkl._estimator import Holding
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
 from bayesmkl.bemkl.estimators.task_table import TaskTable, codes_of
@@ -50,8 +50,9 @@ class BaseMultitask(BaseBEMKL):
     """
 
     _streams_rows = False  # tasks take their columns out of the kernels
+    _INFERENCES = ("vb",)
+    _STORAGES = ("auto", "dense")
 
-    inference = "vb"  # there is no other
     relation: str
     task_prior: Any
     kernel_prior: Any
@@ -79,11 +80,17 @@ class BaseMultitask(BaseBEMKL):
         return values._replace(task=SHARED if self.relation == "shared" else task_prior)
 
     def _loop_options(self) -> LoopOptions:
+        self._storage()
         return self._stopping_rule()
 
-    def _storage(self) -> Storage:
+    def _storage(self) -> Holding:
         """Hold the kernels in one dense array: tasks take their rows and columns out of it."""
-        return Storage()
+        if self._stored().devices is not None:
+            raise ValueError(
+                f"`devices` of `storage` must be None for {type(self).__name__}, whose tasks take their rows and "
+                f"columns out of one array; got {self._stored().devices!r}."
+            )
+        return Holding()
 
     def _task_prior(self) -> Gamma:
         value = self.task_prior

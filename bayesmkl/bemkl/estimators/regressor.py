@@ -51,7 +51,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into the predictive standard deviation; "paper" leaves the variance of
         the intermediate outputs out, and its intervals are too narrow. Of the closed form only.
-    inference : {"vb", "nuts", "gibbs", "svi"}, default="vb"
+    inference : {"vb", "nuts", "gibbs", "svi"}, VB, NUTS, Gibbs or SVI, default="vb"
         How the posterior is found, as in `BEMKLClassifier`.
     init : {"mean", "random"} or posterior, default="mean"
         Where the closed-form updates start.
@@ -61,30 +61,10 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         Most sweeps over all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
-    accelerate : bool, default=True
-        Anderson acceleration between sweeps; the ELBO still never falls.
-    backend : {"auto", "numpy", "jax"}, default="auto"
-        Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
-    storage : {"auto", "dense", "compressed", "float32", "streamed"}, default="auto"
-        How training kernels are held in a closed-form fit. "dense": as they are. "compressed": as products of factors
-        where their rank is less than half of their size, to 1e-10 of an entry (square stacks). "float32": in single
-        precision, with sums in double precision; the posterior moves by about 1e-7. "streamed": never; every product
-        with them evaluates them anew, a block of rows at a time. "auto": dense up to 16 MB and on JAX; above that
-        compressed, where all samples are compared with each other; streamed where a bank with landmarks would need
-        more than half of the memory that is left. Predictions for many rows are streamed in any case; those of a
-        model with "compressed", given by name, go through its factors, which it keeps (and a file of it has).
-    devices : None, "all" or int, default=None
-        JAX devices over which the rows of the kernels are split, all of them or the first so many, for closed-form
-        fits with ``backend="jax"`` and storage "dense" or "streamed".
-    n_chains, n_warmup, n_draws : int, default=4, 1000, 1000
-        For "nuts" and "gibbs": chains, their steps before the first draw that counts, and draws of each. "svi" takes
-        `n_draws` draws from its result.
-    target_accept : float, default=0.99
-        For "nuts": acceptance rate that the step size aims at, between 0 and 1.
-    chain_method : {"sequential", "vectorized"}, default="sequential"
-        For "nuts": one chain after the other, or all in one batch.
-    n_steps : int, default=10000
-        For "svi": steps of the optimizer.
+    storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
+        How training kernels are held in a closed-form fit, and with a `Storage` also the backend and the devices of
+        its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
+        landmarks that would need more than half of the memory that is left.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, default=None
@@ -179,21 +159,12 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         nonnegative: bool = False,
         missing_views: str = "error",
         predictive: str = "full",
-        inference: str = "vb",
+        inference: Any = "vb",
         init: Any = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
-        accelerate: bool = True,
-        backend: str = "auto",
-        storage: str = "auto",
-        devices: Any = None,
-        n_chains: int = 4,
-        n_warmup: int = 1000,
-        n_draws: int = 1000,
-        target_accept: float = 0.99,
-        chain_method: str = "sequential",
-        n_steps: int = 10000,
+        storage: Any = "auto",
         kernel_names: Any = None,
         random_state: int | None = None,
         verbose: int = 0,
@@ -213,16 +184,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
-        self.accelerate = accelerate
-        self.backend = backend
         self.storage = storage
-        self.devices = devices
-        self.n_chains = n_chains
-        self.n_warmup = n_warmup
-        self.n_draws = n_draws
-        self.target_accept = target_accept
-        self.chain_method = chain_method
-        self.n_steps = n_steps
         self.kernel_names = kernel_names
         self.random_state = random_state
         self.verbose = verbose
@@ -274,7 +236,6 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._priors()
-        self._sampler_options()
 
     def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the model of the targets in `y`."""

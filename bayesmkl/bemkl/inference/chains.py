@@ -1,4 +1,4 @@
-"""Options of samplers, and the loop over chains in blocks.
+"""The loop over chains in blocks, which all samplers share.
 
 A sampler is a pair of functions. ``start(group)`` returns the state of the chains in `group`, a list of numbers;
 ``advance(state, n, keep)`` takes `n` steps and returns the new state and two dictionaries, of parameters and of the
@@ -13,20 +13,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Chains", "SamplerOptions", "run_chains"]
+from bayesmkl.bemkl.inference.options import NUTS, Gibbs
+
+__all__ = ["Chains", "run_chains"]
 
 BLOCK = 100  # steps between two reports
 FEWEST = 10  # draws of an interrupted first chain that are worth keeping
-
-
-class SamplerOptions(NamedTuple):
-    """Length of a run."""
-
-    n_chains: int = 4
-    n_warmup: int = 1000
-    n_draws: int = 1000
-    target_accept: float = 0.99  # NUTS only
-    chain_method: str = "sequential"  # NUTS only
 
 
 class Chains(NamedTuple):
@@ -41,7 +33,7 @@ def run_chains(
     start: Callable[[list[int]], Any],
     advance: Callable[[Any, int, bool], tuple[Any, dict[str, Any], dict[str, Any]]],
     groups: Sequence[list[int]],
-    options: SamplerOptions,
+    options: NUTS | Gibbs,
     on_block: Callable[[int, str], None] | None = None,
 ) -> Chains:
     """Run one group of chains after the other: warm-up, then draws, in blocks of 100.
@@ -52,7 +44,7 @@ def run_chains(
         The sampler, see the module's documentation.
     groups : sequence of list of int
         Chains that advance together.
-    options : SamplerOptions
+    options : NUTS or Gibbs
     on_block : callable, optional
         Called after every block with the number of steps done (over all groups) and what is being done.
 
@@ -89,7 +81,7 @@ def run_chains(
     return Chains(*_joined(finished, axis=0), interrupted)
 
 
-def _schedule(options: SamplerOptions) -> list[tuple[int, bool]]:
+def _schedule(options: NUTS | Gibbs) -> list[tuple[int, bool]]:
     """List (steps, whether they are draws) of all blocks of one chain."""
 
     def split(total: int) -> list[int]:

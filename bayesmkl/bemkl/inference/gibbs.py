@@ -34,7 +34,8 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.inference.chains import Chains, SamplerOptions, run_chains
+from bayesmkl.bemkl.inference.chains import Chains, run_chains
+from bayesmkl.bemkl.inference.options import Gibbs
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionProblem
 
@@ -55,7 +56,7 @@ class GibbsState(NamedTuple):
 
 def fit_gibbs(
     problem: Any,
-    options: SamplerOptions,
+    options: Gibbs,
     rng: np.random.Generator,
     on_block: Callable[[int, str], None] | None = None,
     starts: list[GibbsState] | None = None,
@@ -66,7 +67,7 @@ def fit_gibbs(
     ----------
     problem : BinaryProblem or RegressionProblem
         With Gamma priors.
-    options : SamplerOptions
+    options : Gibbs
     rng : numpy.random.Generator
     on_block : callable, optional
         See `run_chains`.

@@ -9,9 +9,10 @@ import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl.inference.agreement import Agreement, check_agreement, judge
-from bayesmkl.bemkl.inference.chains import Chains, SamplerOptions
+from bayesmkl.bemkl.inference.chains import Chains
 from bayesmkl.bemkl.inference.gibbs import GibbsState, fit_gibbs
 from bayesmkl.bemkl.inference.loop import LoopResult
+from bayesmkl.bemkl.inference.options import NUTS, SVI, Gibbs
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions
@@ -58,7 +59,7 @@ def variational_fit(result: LoopResult) -> Fit:
     return Fit(result.state, result.outcome, result.n_iter, result.elbo_history, result.last_change)
 
 
-def run_nuts(problem: Any, options: SamplerOptions, rng: np.random.Generator, report: Report = None) -> Fit:
+def run_nuts(problem: Any, options: NUTS, rng: np.random.Generator, report: Report = None) -> Fit:
     """Sample by NUTS on the collapsed NumPyro model."""
     from bayesmkl.bemkl.inference.sampling import fit_nuts
 
@@ -67,7 +68,7 @@ def run_nuts(problem: Any, options: SamplerOptions, rng: np.random.Generator, re
 
 def run_gibbs(
     problem: Any,
-    options: SamplerOptions,
+    options: Gibbs,
     rng: np.random.Generator,
     report: Report = None,
     starts: list[GibbsState] | None = None,
@@ -76,9 +77,7 @@ def run_gibbs(
     return _from_chains(problem, fit_gibbs(problem, options, rng, report, starts), rng)
 
 
-def run_svi(
-    problem: Any, n_steps: int, n_draws: int, rng: np.random.Generator, start: Any, report: Report = None
-) -> Fit:
+def run_svi(problem: Any, options: SVI, rng: np.random.Generator, start: Any, report: Report = None) -> Fit:
     """Fit a normal distribution to the collapsed NumPyro model, starting at the closed-form posterior `start`."""
     from bayesmkl.bemkl.inference.sampling import fit_svi
 
@@ -88,7 +87,7 @@ def run_svi(
         "intercept": start.readout.mean[:n_outputs].reshape(problem.y.shape[:-1]),
         "kernel_weights": start.readout.mean[n_outputs:],
     }
-    result = fit_svi(problem, n_steps, n_draws, _seed(rng), means, report)
+    result = fit_svi(problem, options.n_steps, options.n_draws, _seed(rng), means, report)
     history = result.elbo_history
     fifth = max(1, len(history) // 5)
     gain = history[-fifth:].mean() - history[-2 * fifth : -fifth].mean() if len(history) > fifth else np.inf
@@ -97,7 +96,7 @@ def run_svi(
     return Fit(
         draw_precisions(align_signs(PosteriorDraws(**result.parameters)), problem.priors, rng),
         Outcome.INTERRUPTED if result.interrupted else outcome,
-        n_steps,
+        options.n_steps,
         history,
         change,
         {"log_variational": result.log_variational},

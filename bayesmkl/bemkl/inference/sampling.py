@@ -32,8 +32,9 @@ from numpyro.infer import (
 from numpyro.infer.autoguide import AutoLowRankMultivariateNormal, AutoMultivariateNormal
 from numpyro.infer.reparam import Reparam
 
-from bayesmkl.bemkl.inference.chains import Chains, SamplerOptions, run_chains
+from bayesmkl.bemkl.inference.chains import Chains, run_chains
 from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, is_regression, numpyro_session
+from bayesmkl.bemkl.inference.options import NUTS as NUTSOptions
 from bayesmkl.bemkl.models.kernel_priors import SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 
@@ -91,7 +92,7 @@ def softened_model(problem: Any) -> None:
 
 
 def fit_nuts(
-    problem: Any, options: SamplerOptions, seed: int, on_block: Callable[[int, str], None] | None = None
+    problem: Any, options: NUTSOptions, seed: int, on_block: Callable[[int, str], None] | None = None
 ) -> Chains:
     """Draw from the posterior by NUTS.
 
@@ -99,7 +100,7 @@ def fit_nuts(
     ----------
     problem : BinaryProblem, RegressionProblem, MulticlassProblem or MultioutputProblem
         With any kernel prior; under SpikeSlab the switches are drawn in turn, NUTS moves the rest.
-    options : SamplerOptions
+    options : NUTS
         Chains run one after the other, or all at once with ``chain_method="vectorized"``.
     seed : int
     on_block : callable, optional

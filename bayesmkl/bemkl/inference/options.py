@@ -1,0 +1,342 @@
+"""Options of the four inferences, and of how training kernels are held."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number, shown
+
+__all__ = [
+    "INFERENCES",
+    "NUTS",
+    "SVI",
+    "VB",
+    "Gibbs",
+    "Inference",
+    "Storage",
+    "backend_of",
+    "inference_of",
+    "storage_of",
+]
+
+BACKENDS = ("auto", "numpy", "jax")
+STORAGES = ("auto", "dense", "compressed", "float32", "streamed")
+
+
+class _Options:
+    """Fields that show themselves where they differ from their defaults, as parameters of estimators do."""
+
+    def __repr__(self) -> str:
+        given = ((field, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        changed = (f"{field.name}={value!r}" for field, value in given if repr(value) != repr(field.default))
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+
+class _InferenceOptions(_Options):
+    """Options of one inference; `name` stands for them with their defaults."""
+
+    name: ClassVar[str]
+
+    def _checked(self) -> Any:
+        """Return the same with fields of Python's own types; raise ValueError for one that is out of range."""
+        raise NotImplementedError
+
+    def _count(self, field: str, low: int = 1) -> int:
+        return check_integer(_field(field), getattr(self, field), low=low)
+
+
+def _field(name: str, of: str = "inference") -> str:
+    """Return what messages, which put names into backticks, call a field."""
+    return f"{name}` of `{of}"
+
+
+@dataclass(frozen=True, repr=False)
+class VB(_InferenceOptions):
+    """Options of the variational posterior, which is found in closed-form updates.
+
+    Fast; its predictions are good, and its intervals too narrow. `init`, `n_init`, `max_iter` and `tol` of the
+    estimator say where the updates start and when they stop.
+
+    Parameters
+    ----------
+    accelerate : bool, default=True
+        Anderson acceleration between sweeps; the ELBO still never falls.
+
+    See Also
+    --------
+    NUTS, Gibbs, SVI : The other inferences.
+
+    Examples
+    --------
+    The loop of the paper:
+
+    >>> from bayesmkl import BEMKLClassifier
+    >>> from bayesmkl.bemkl import VB
+    >>> BEMKLClassifier(inference=VB(accelerate=False), max_iter=200, tol=0)
+    BEMKLClassifier(inference=VB(accelerate=False), max_iter=200, tol=0)
+    """
+
+    accelerate: bool = True
+
+    name: ClassVar[str] = "vb"
+
+    def _checked(self) -> VB:
+        return VB(check_flag(_field("accelerate"), self.accelerate))
+
+
+@dataclass(frozen=True, repr=False)
+class NUTS(_InferenceOptions):
+    """Options of Hamiltonian Monte Carlo on the collapsed NumPyro model: the reference.
+
+    Parameters
+    ----------
+    n_chains : int, default=4
+        Chains.
+    n_warmup : int, default=1000
+        Steps of each chain before the first draw that counts.
+    n_draws : int, default=1000
+        Draws of each chain, at least 10.
+    target_accept : float, default=0.99
+        Acceptance rate that the step size aims at, between 0 and 1. Higher means fewer divergences and more work.
+    chain_method : {"sequential", "vectorized"}, default="sequential"
+        One chain after the other, or all in one batch, which pays on a GPU.
+
+    See Also
+    --------
+    Gibbs : Draws from the same posterior, without NumPyro.
+    bayesmkl.posterior.diagnose : Whether the chains agree.
+
+    Examples
+    --------
+    >>> from bayesmkl import BEMKLClassifier
+    >>> from bayesmkl.bemkl import NUTS
+    >>> model = BEMKLClassifier(inference=NUTS(n_chains=2, n_draws=500))
+    >>> model.inference
+    NUTS(n_chains=2, n_draws=500)
+    >>> model.inference.target_accept
+    0.99
+    """
+
+    n_chains: int = 4
+    n_warmup: int = 1000
+    n_draws: int = 1000
+    target_accept: float = 0.99
+    chain_method: str = "sequential"
+
+    name: ClassVar[str] = "nuts"
+
+    def _checked(self) -> NUTS:
+        target = check_number(_field("target_accept"), self.target_accept, low=0.0)
+        if target >= 1.0:
+            raise ValueError(
+                f"`target_accept` of `inference` must be between 0 and 1; got {target:g}. 0.99 is the default."
+            )
+        method = check_choice(_field("chain_method"), self.chain_method, ("sequential", "vectorized"))
+        counts = self._count("n_chains"), self._count("n_warmup"), self._count("n_draws", low=10)
+        return NUTS(*counts, target, method)
+
+
+@dataclass(frozen=True, repr=False)
+class Gibbs(_InferenceOptions):
+    """Options of blocked Gibbs sampling: exact in the limit as NUTS is, slower to forget where it was.
+
+    Parameters
+    ----------
+    n_chains : int, default=4
+        Chains.
+    n_warmup : int, default=1000
+        Sweeps of each chain before the first draw that counts.
+    n_draws : int, default=1000
+        Draws of each chain, at least 10.
+
+    See Also
+    --------
+    bayesmkl.posterior.refine_posterior : A short run that starts from a variational posterior.
+
+    Examples
+    --------
+    >>> from bayesmkl import BEMKLRegressor
+    >>> from bayesmkl.bemkl import Gibbs
+    >>> BEMKLRegressor(inference=Gibbs(n_draws=5000))
+    BEMKLRegressor(inference=Gibbs(n_draws=5000))
+    """
+
+    n_chains: int = 4
+    n_warmup: int = 1000
+    n_draws: int = 1000
+
+    name: ClassVar[str] = "gibbs"
+
+    def _checked(self) -> Gibbs:
+        return Gibbs(self._count("n_chains"), self._count("n_warmup"), self._count("n_draws", low=10))
+
+
+@dataclass(frozen=True, repr=False)
+class SVI(_InferenceOptions):
+    """Options of a normal distribution fitted to the collapsed model by stochastic gradients.
+
+    It starts from the variational posterior of "vb". Do not read kernel shares from it.
+
+    Parameters
+    ----------
+    n_steps : int, default=10000
+        Steps of the optimizer.
+    n_draws : int, default=1000
+        Draws from the result, at least 10.
+
+    See Also
+    --------
+    VB : The variational posterior that it starts from.
+
+    Examples
+    --------
+    >>> from bayesmkl import BEMKLClassifier
+    >>> from bayesmkl.bemkl import SVI
+    >>> BEMKLClassifier(inference=SVI(n_steps=2000))
+    BEMKLClassifier(inference=SVI(n_steps=2000))
+    """
+
+    n_steps: int = 10000
+    n_draws: int = 1000
+
+    name: ClassVar[str] = "svi"
+
+    def _checked(self) -> SVI:
+        return SVI(self._count("n_steps"), self._count("n_draws", low=10))
+
+
+Inference = VB | NUTS | Gibbs | SVI
+INFERENCES: dict[str, type[Inference]] = {kind.name: kind for kind in (VB, NUTS, Gibbs, SVI)}
+
+
+def inference_of(value: Any, allowed: Sequence[str] = tuple(INFERENCES)) -> Inference:
+    """Return the options that a name or an options object stands for, of an inference that is `allowed`.
+
+    Raises
+    ------
+    ValueError
+        For anything else, or a field that is out of range.
+
+    Examples
+    --------
+    >>> inference_of("vb"), inference_of(SVI(n_steps=5))
+    (VB(), SVI(n_steps=5))
+    >>> inference_of(SVI(n_steps=0))
+    Traceback (most recent call last):
+    ...
+    ValueError: `n_steps` of `inference` must be a whole number >= 1; got 0.
+    """
+    if isinstance(value, str) and value in allowed:
+        return INFERENCES[value]()
+    kinds = tuple(INFERENCES[name] for name in allowed)
+    if not isinstance(value, kinds):
+        objects = ", ".join(f"{kind.__name__}(...)" for kind in kinds)
+        raise ValueError(
+            f"`inference` must be one of {', '.join(map(repr, allowed))} or of the options {objects}; got "
+            f"{shown(value)}."
+        )
+    return value._checked()
+
+
+@dataclass(frozen=True, repr=False)
+class Storage(_Options):
+    """How training kernels are held in a closed-form fit, and where its updates run.
+
+    Parameters
+    ----------
+    kind : {"auto", "dense", "compressed", "float32", "streamed"}, default="auto"
+        "dense": as they are. "compressed": as products of factors where their rank is less than half of their size,
+        to 1e-10 of an entry (square stacks). "float32": in single precision, with sums in double precision; the
+        posterior moves by about 1e-7. "streamed": never; every product with them evaluates them anew, a block of rows
+        at a time. "auto": dense up to 16 MB and on JAX; above that compressed, where all samples are compared with
+        each other; streamed where a bank with landmarks would need more than half of the memory that is left.
+        Predictions for many rows are streamed in any case; those of a model with "compressed", given by name, go
+        through its factors, which it keeps (and a file of it has).
+    backend : {"auto", "numpy", "jax"}, default="auto"
+        Of the closed-form updates. "auto" is JAX where it finds an accelerator, else NumPy.
+    devices : None, "all" or int, default=None
+        JAX devices over which the rows of the kernels are split, all of them or the first so many, for closed-form
+        fits with ``backend="jax"`` and kernels that are "dense" or "streamed".
+
+    Examples
+    --------
+    A name stands for the kind alone:
+
+    >>> from bayesmkl import BEMKLClassifier
+    >>> from bayesmkl.bemkl import Storage
+    >>> BEMKLClassifier(storage="float32")
+    BEMKLClassifier(storage='float32')
+    >>> BEMKLClassifier(storage=Storage("dense", backend="jax", devices="all"))
+    BEMKLClassifier(storage=Storage(kind='dense', backend='jax', devices='all'))
+    """
+
+    kind: str = "auto"
+    backend: str = "auto"
+    devices: Any = None
+
+    def _check(self) -> None:
+        check_choice(_field("backend", "storage"), self.backend, BACKENDS)
+        if self.devices is not None:
+            self._check_devices()
+
+    def _check_devices(self) -> None:
+        if backend_of(self) != "jax":
+            raise ValueError(
+                f'`devices` of `storage` needs backend="jax"; got {self.devices!r} and backend={self.backend!r}.'
+            )
+        if self.kind in ("compressed", "float32"):
+            raise ValueError(
+                '`devices` of `storage` hold kernels with kind="dense", or evaluate them with "streamed"; got '
+                f"{self.kind!r}."
+            )
+        from bayesmkl._utils.devices import resolve_devices
+
+        resolve_devices(self.devices)
+
+
+def backend_of(storage: Storage) -> str:
+    """Resolve "auto": JAX where one of its accelerator plugins is installed and works, else NumPy.
+
+    Examples
+    --------
+    >>> backend_of(Storage(backend="jax"))
+    'jax'
+    """
+    if storage.backend != "auto":
+        return storage.backend
+    if importlib.util.find_spec("jax_plugins") is None:
+        return "numpy"
+    import jax
+
+    return "numpy" if jax.default_backend() == "cpu" else "jax"
+
+
+def storage_of(value: Any, allowed: Sequence[str] = STORAGES) -> Storage:
+    """Return the storage that the name of a kind or a `Storage` stands for, of a kind that is `allowed`.
+
+    Raises
+    ------
+    ValueError
+        For anything else, a field that is out of range, or devices that do not exist.
+
+    Examples
+    --------
+    >>> storage_of("dense").kind
+    'dense'
+    >>> storage_of("sparse")
+    Traceback (most recent call last):
+    ...
+    ValueError: `storage` must be one of 'auto', 'dense', 'compressed', 'float32', 'streamed' or a ...
+    """
+    if isinstance(value, str) and value in allowed:
+        return Storage(value)
+    if not isinstance(value, Storage):
+        raise ValueError(
+            f"`storage` must be one of {', '.join(map(repr, allowed))} or a Storage(...); got {shown(value)}."
+        )
+    check_choice(_field("kind", "storage"), value.kind, allowed)
+    value._check()
+    return value

@@ -1,0 +1,125 @@
+"""Options objects of inferences and storage: names stand for their defaults, scikit-learn takes them as values."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+import bayesmkl.bemkl
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl._utils.content import hash_or_none
+from bayesmkl.bemkl import NUTS, SVI, VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs, Storage
+from bayesmkl.bemkl.inference.options import INFERENCES, inference_of, storage_of
+from bayesmkl.kernels import Gaussian, Linear
+
+ESTIMATORS = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
+BANK = KernelBank([Gaussian(width=1), Linear()])
+CHANGED = (
+    *(VB(accelerate=False), NUTS(n_draws=200), NUTS(target_accept=0.9), Gibbs(n_draws=200), SVI(n_draws=200)),
+    *(Storage("float32"), Storage(backend="jax"), Storage(backend="jax", devices=1)),
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    return X, (X[:, 0] + 0.5 * X[:, 1] ** 2 > 0.2).astype(int)
+
+
+@pytest.mark.parametrize("name", INFERENCES)
+def test_name_stands_for_the_defaults(name):
+    assert inference_of(name) == INFERENCES[name]()
+    assert inference_of(name).name == name
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_fit_by_name_is_the_fit_by_object(cls, data):
+    X, y = data
+    by_name = cls(BANK, max_iter=5, tol=0.0, inference="vb", storage="dense").fit(X, y)
+    by_object = cls(BANK, max_iter=5, tol=0.0, inference=VB(), storage=Storage("dense")).fit(X, y)
+    plain = cls(BANK, max_iter=5, tol=0.0, inference=VB(accelerate=False)).fit(X, y)
+    np.testing.assert_array_equal(by_object.dual_coef_, by_name.dual_coef_)
+    assert np.abs(plain.dual_coef_ - by_name.dual_coef_).max() > 1e-6
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_estimators_are_flat(cls):
+    own = [base for base in cls.__mro__ if base.__module__.startswith("bayesmkl")]
+    assert len(own) <= 4
+    assert len(inspect.signature(cls).parameters) <= 22
+
+
+def test_objects_show_what_differs_from_the_defaults():
+    shown = [repr(options) for options in (VB(), *CHANGED)]
+    assert shown[:3] == ["VB()", "VB(accelerate=False)", "NUTS(n_draws=200)"]
+    assert shown[-1] == "Storage(backend='jax', devices=1)"
+    for options in CHANGED:
+        assert eval(repr(options)) == options
+        with pytest.raises(FrozenInstanceError):
+            options.kind = options.n_draws = 5
+
+
+def test_search_over_inferences_copies_and_reports_them(data):
+    X, y = data
+    search = GridSearchCV(
+        BEMKLClassifier(BANK, max_iter=20, tol=0.05), {"inference": ["vb", VB(accelerate=False)]}, cv=2
+    )
+    search.fit(X, y)
+    assert search.cv_results_["param_inference"].tolist() == ["vb", VB(accelerate=False)]
+    model = clone(BEMKLClassifier(inference=NUTS(n_draws=200)))
+    assert model.get_params()["inference"] == NUTS(n_draws=200)
+    assert repr(model.set_params(inference=Gibbs())) == "BEMKLClassifier(inference=Gibbs())"
+
+
+def test_content_tells_options_apart():
+    values = ["vb", VB(), *CHANGED]
+    hashes = [hash_or_none(BEMKLClassifier(inference=value)) for value in values]
+    assert None not in hashes
+    assert len(set(hashes)) == len(values)
+    assert hashes[2] == hash_or_none(BEMKLClassifier(inference=VB(accelerate=False)))
+
+
+def test_files_keep_options(data, tmp_path):
+    X, y = data
+    model = BEMKLClassifier(
+        BANK, max_iter=5, tol=0.0, inference=VB(False), storage=Storage("float32", "numpy")
+    )
+    save_model(model.fit(X, y), tmp_path / "model.skops")
+    found = load_model(tmp_path / "model.skops")
+    assert (found.inference, found.storage) == (model.inference, model.storage)
+    np.testing.assert_array_equal(found.fit(X, y).dual_coef_, model.dual_coef_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"inference": NUTS()},
+            r"`inference` must be one of 'vb' or of the options VB\(...\); got NUTS\(\)\.",
+        ),
+        (
+            {"storage": Storage("float32")},
+            "`kind` of `storage` must be one of 'auto', 'dense'; got 'float32'",
+        ),
+        (
+            {"storage": Storage(backend="jax", devices="all")},
+            "`devices` of `storage` must be None for BEMKLM",
+        ),
+    ],
+    ids=str,
+)
+def test_tasks_have_the_closed_form_and_dense_kernels_only(data, parameters, message):
+    X, y = data
+    for cls in (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor):
+        with pytest.raises(ValueError, match=message):
+            cls(BANK, **parameters).fit(X, y)
+
+
+def test_options_are_public():
+    assert {"VB", "NUTS", "Gibbs", "SVI", "Storage"} <= set(bayesmkl.bemkl.__all__)
+    assert storage_of("float32") == Storage("float32")
