@@ -51,19 +51,27 @@ class BaseMKL(BaseEstimator):
     Subclasses have the parameters `kernels` and `kernel_names`. Fitting sets `kernel_bank_` (None for
     precomputed kernels) and `kernel_names_`.
 
-    Subclasses with a parameter `missing_views` of value "integrate" take NaN for absent views. Their stacks hold
-    zeros there and say what is present; so does `present_` of the training samples, (n_kernels, n_samples), which is
-    None with the value "error".
+    Subclasses that take missing views have a parameter `missing_views`, whose value "integrate" lets NaN stand for
+    absent views. Their stacks hold zeros there and say what is present; so does `present_` of the training samples,
+    (n_kernels, n_samples), which is None with the value "error".
     """
 
     kernels: Any
     kernel_names: Any
-    random_state: Any
     kernel_bank_: KernelBank | None
     kernel_names_: np.ndarray
-    present_: np.ndarray | None
+
+    # Parameters and results that some estimators have, as they are for the others.
+    random_state: Any = None
+    verbose: Any = 0
+    missing_views: Any = "error"
+    unlabeled_label: Any = None
+    missing_label: Any = None
+    present_: np.ndarray | None = None
+    training_factors_: Any = None
 
     _FLAGS: ClassVar[tuple[str, ...]] = ()  # parameters that are True or False, where there are such
+    _takes_missing_views: ClassVar[bool] = False  # has the parameter `missing_views`
     _takes_landmarks: ClassVar[bool] = False  # kernels between samples and some other points will do
     _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
 
@@ -78,7 +86,7 @@ class BaseMKL(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_precomputed()
         tags.input_tags.three_d_array = self._is_precomputed()
-        tags.input_tags.allow_nan = getattr(self, "missing_views", "error") == "integrate"
+        tags.input_tags.allow_nan = self.missing_views == "integrate"
         return tags
 
     @property
@@ -93,13 +101,13 @@ class BaseMKL(BaseEstimator):
         """
         if not self._is_precomputed():
             self._new_bank()
-        check_choice("missing_views", getattr(self, "missing_views", "error"), MISSING_VIEWS)
-        check_seed("random_state", getattr(self, "random_state", None))
+        check_choice("missing_views", self.missing_views, MISSING_VIEWS)
+        check_seed("random_state", self.random_state)
         for name in self._FLAGS:
-            check_flag(name, getattr(self, name, False))
-        for name in ("unlabeled_label", "missing_label"):
-            check_label(name, getattr(self, name, None))
-        check_verbose("verbose", getattr(self, "verbose", 0))
+            check_flag(name, getattr(self, name))
+        check_label("unlabeled_label", self.unlabeled_label)
+        check_label("missing_label", self.missing_label)
+        check_verbose("verbose", self.verbose)
         names = self.kernel_names
         listed = isinstance(names, Sequence | np.ndarray) or hasattr(names, "to_list")
         if names is not None and (isinstance(names, str | bytes) or not listed):
@@ -149,7 +157,7 @@ class BaseMKL(BaseEstimator):
             type(self).__name__,
             numeric=not is_classifier(self),
             several=check.get("multi_output", False),
-            mark=getattr(self, "unlabeled_label", None),
+            mark=self.unlabeled_label,
         )
 
     def _stack_of_rows(self, X: Any) -> Any:
@@ -182,7 +190,7 @@ class BaseMKL(BaseEstimator):
 
     def _stack_of_training(self, kernels: np.ndarray) -> DenseStack:
         """Learn from training kernels (n_kernels, n_train, n_train) who has what, and return their stack."""
-        if not hasattr(self, "missing_views"):
+        if not self._takes_missing_views:
             return DenseStack(kernels)
         self.present_ = None
         if self.missing_views == "error":
@@ -195,7 +203,7 @@ class BaseMKL(BaseEstimator):
 
     def _finite_or_nan(self) -> dict[str, Any]:
         """Return what lets NaN pass scikit-learn's validation; nothing where it shall not."""
-        policy = check_choice("missing_views", getattr(self, "missing_views", "error"), MISSING_VIEWS)
+        policy = check_choice("missing_views", self.missing_views, MISSING_VIEWS)
         return {"ensure_all_finite": "allow-nan"} if policy == "integrate" else {}
 
     @contextmanager
@@ -204,7 +212,7 @@ class BaseMKL(BaseEstimator):
         try:
             yield
         except ValueError as error:
-            if "Input X contains NaN" not in str(error) or getattr(self, "missing_views", None) != "error":
+            if "Input X contains NaN" not in str(error) or not self._takes_missing_views:
                 raise
             raise ValueError(
                 f"{error}\n\nIf samples lack whole views, all columns of those views being NaN, use "
@@ -232,7 +240,7 @@ class BaseMKL(BaseEstimator):
         return stack
 
     def _new_bank(self) -> KernelBank:
-        integrate = getattr(self, "missing_views", "error") == "integrate"
+        integrate = self.missing_views == "integrate"
         keep: dict[str, Any] = {"missing_views": "keep"} if integrate else {}
         if self.kernels is None:
             return KernelBank(**keep)
@@ -256,7 +264,7 @@ class BaseMKL(BaseEstimator):
                 f"`kernels` must be a bank with `landmarks=None` for {type(self).__name__}, which needs the "
                 "similarities of all pairs of training samples; got one with landmarks. BEMKL estimators take them."
             )
-        if getattr(self, "missing_views", "error") == "integrate":
+        if self.missing_views == "integrate":
             raise ValueError(
                 '`missing_views` must be "error" with a bank of kernels that has `landmarks`; got "integrate". Leave '
                 "the incomplete samples out, or compare with all training samples (`landmarks=None`)."
@@ -310,11 +318,10 @@ class BaseMKL(BaseEstimator):
 
     def _stack_of(self, kernels: np.ndarray, which: Any = slice(None), in_place: bool = True) -> DenseStack:
         """Return the stack of the kernels at `which`, (n_kernels, n_rows, n_train), NaN where views are absent."""
-        present = getattr(self, "present_", None)
-        if present is None:
+        if self.present_ is None:
             return DenseStack(kernels)
         in_place = in_place and kernels.flags.writeable
-        return stack_with_absent(kernels, list(self.kernel_names_[which]), present[which], in_place)
+        return stack_with_absent(kernels, list(self.kernel_names_[which]), self.present_[which], in_place)
 
     def _stack_of_precomputed(self, X: np.ndarray) -> DenseStack:
         stack = self._stack_of(_kernels_first(X), in_place=False)
@@ -327,9 +334,8 @@ class BaseMKL(BaseEstimator):
         if self.kernel_bank_ is None:
             return self._stack_of_precomputed(X)
         bank = self.kernel_bank_
-        factors = getattr(self, "training_factors_", None)
-        if factors is not None:
-            return factored_rows(bank, factors, X)
+        if self.training_factors_ is not None:
+            return factored_rows(bank, self.training_factors_, X)
         is_large = (
             self._streams_rows and bank.stack_bytes(len(X)) > STREAMED_FROM and bank.missing_views == "error"
         )
@@ -362,7 +368,7 @@ class BaseMKL(BaseEstimator):
 
     def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "kernel_names_")
-        finite: Any = True if getattr(self, "present_", None) is None else "allow-nan"
+        finite: Any = True if self.present_ is None else "allow-nan"
         options = {"dtype": np.float64, "ensure_all_finite": finite}
         if self.kernel_bank_ is not None and is_row_source(X):
             check_rows(X, self.kernel_bank_)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
-from bayesmkl.bemkl.estimators.multitask import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
+from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
+from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
 from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
 from bayesmkl.bemkl.evidence import EvidenceSearch, select_by_elbo
 from bayesmkl.bemkl.folds import CrossFit, cross_fit

@@ -244,7 +244,7 @@ def _members(
         else:
             vars(model).update(learned)
         task = model._task(stack, gram, targets)
-        runs = model._runs(*task[:3], model._loop_options(), model._rng())
+        runs = model._runs(task.algorithm, task.problems, task.inits, model._loop_options(), model._rng())
         yield _Member(CrossFit(model, setting, *split), task, runs)
 
 

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.validation import check_number
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
-from bayesmkl.bemkl.estimators.multitask import BEMKLMultitaskClassifier, BEMKLMultitaskRegressor
+from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
+from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
 from bayesmkl.bemkl.models.multinomial import MultinomialState
 from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma

@@ -10,6 +10,7 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
+from bayesmkl.bemkl.estimators.base import FitTask
 from bayesmkl.bemkl.inference.options import VB, Gibbs
 from bayesmkl.bemkl.inference.runs import check_can_sample, gibbs_start, run_gibbs
 from bayesmkl.posterior.fitted import fitted_bemkl
@@ -93,10 +94,11 @@ def refine_posterior(
     stack = fitted.training_stack(kernels)
     options = Gibbs(n_chains=1, n_warmup=max(1, n_draws // 10), n_draws=n_draws)
     fits = []
-    for problem, state in zip(estimator._problems(stack), fitted.states, strict=True):
+    task = FitTask(estimator._problems(stack), stack, estimator.target_, len(fitted.states) > 1)
+    for problem, state in zip(task.problems, fitted.states, strict=True):
         check_can_sample(problem.priors, "gibbs")
         fit = run_gibbs(problem, options, rng, starts=[gibbs_start(state, problem, rng)])
         fits.append(fit if fit.outcome is Outcome.INTERRUPTED else fit._replace(outcome=Outcome.REFINED))
     refined = copy.deepcopy(estimator).set_params(inference=options)
-    refined._store(fits, stack, estimator.target_, len(fits) > 1)
+    refined._store(task, fits)
     return refined

@@ -14,6 +14,7 @@ from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
+from bayesmkl.bemkl.inference.options import inference_of
 from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import load_posterior, sample_posterior, save_posterior, to_datatree
@@ -56,7 +57,7 @@ def test_posterior_group_holds_the_draws(name, request):
     assert tree["posterior"]["kernel"].values.tolist() == list(model.kernel_names_)
     if several:
         assert tree["posterior"]["class"].values.tolist() == list(model.classes_)
-    assert tree.attrs["inference"] == "gibbs"
+    assert tree.attrs["inference"] == inference_of(model.inference).name
 
 
 @pytest.mark.parametrize("name", ["binary_model", "several_model", "regression_model"])

@@ -251,8 +251,8 @@ TARGETS = (
     _sampled(
         "multitask BEMKL",
         "bemkl",
-        "estimators/multitask_base models/task_parts models/tasks models/multitask estimators/multitask "
-        "reading/multitask_results",
+        "estimators/multitask_base models/task_parts models/tasks models/multitask "
+        "estimators/multitask_classifier estimators/multitask_regressor reading/multitask_results",
         "bemkl/test_multitask bemkl/test_multitask_bound bemkl/test_multitask_estimators",
         6,
         NUMPY,

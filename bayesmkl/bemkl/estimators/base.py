@@ -65,12 +65,13 @@ TOO_MUCH_ROUNDING = (
 class FitTask(NamedTuple):
     """What a fit has to find, between the validation of the data and the fitted attributes."""
 
-    algorithm: Any
     problems: list[Any]  # one per model
-    inits: list[Any]  # where each of them starts: "mean", "random" or a posterior
-    labels: list[str]  # their names in progress reports
     stack: Any  # training kernels
     targets: np.ndarray
+    several: bool  # whether fitted attributes have an axis for the models, be it one or more of them
+    algorithm: Any = None
+    inits: Sequence[Any] = ()  # where each model starts: "mean", "random" or a posterior
+    labels: Sequence[str] = ()  # their names in progress reports
 
 
 def _check_lengths(problem: Any) -> None:
@@ -91,10 +92,11 @@ def _is_posterior(value: Any) -> bool:
 class BaseBEMKL(BaseMKL):
     """Parameters, inference and posterior summaries of both tasks."""
 
-    _FLAGS: ClassVar[tuple[str, ...]] = ("nonnegative", "normalize_y")
     _takes_landmarks: ClassVar[bool] = True
     _streams_rows: ClassVar[bool] = True
 
+    # Fitted attributes that the next fit may lack.
+    _OF_SOME_FITS: ClassVar[tuple[str, ...]] = ("elbo_", "elbo_history_", "sample_stats_")
     # Which inferences and forms of kernels there are.
     _INFERENCES: ClassVar[tuple[str, ...]] = tuple(INFERENCES)
     _STORAGES: ClassVar[tuple[str, ...]] = STORAGES
@@ -158,6 +160,16 @@ class BaseBEMKL(BaseMKL):
     def _inference(self) -> Inference:
         """Return the options of the inference, checked."""
         return inference_of(self.inference, self._INFERENCES)
+
+    def _inits(self, n_models: int, what: str = "model") -> list[Any]:
+        """Return where each of several models starts."""
+        if not isinstance(self.init, tuple) or hasattr(self.init, "_fields"):
+            return [self.init] * n_models
+        if len(self.init) != n_models:
+            raise ValueError(
+                f"`init` must hold one posterior per {what} ({n_models}); got {len(self.init)} of them."
+            )
+        return list(self.init)
 
     def _loop_options(self) -> LoopOptions:
         options = self._stopping_rule()
@@ -227,8 +239,9 @@ class BaseBEMKL(BaseMKL):
 
     # ------------------------------------------------------------------------------------------- inference
 
-    def _infer(self, algorithm: Any, problems: list[Any], inits: list[Any], labels: list[str]) -> list[Fit]:
-        """Find the posterior of every model; `labels` name them in progress reports."""
+    def _infer(self, task: FitTask) -> list[Fit]:
+        """Find the posterior of every model."""
+        algorithm, problems, inits, labels = task.algorithm, task.problems, task.inits, task.labels
         options, rng = self._loop_options(), self._rng()
         if isinstance(self._inference(), VB):
             return [
@@ -262,10 +275,10 @@ class BaseBEMKL(BaseMKL):
         self,
         algorithm: Any,
         problems: list[Any],
-        inits: list[Any],
+        inits: Sequence[Any],
         options: LoopOptions,
         rng: np.random.Generator,
-        labels: list[str],
+        labels: Sequence[str],
     ) -> list[LoopResult]:
         """Run the closed-form loop from `n_init` starts for every problem and keep the highest bounds."""
         runs = self._runs(algorithm, problems, inits, options, rng)
@@ -283,7 +296,7 @@ class BaseBEMKL(BaseMKL):
         self,
         algorithm: Any,
         problems: list[Any],
-        inits: list[Any],
+        inits: Sequence[Any],
         options: LoopOptions,
         rng: np.random.Generator,
     ) -> list[tuple[Any, Any]]:
@@ -294,7 +307,7 @@ class BaseBEMKL(BaseMKL):
         n_init = check_integer("n_init", self.n_init, low=1)
         each = [[init] + ["random"] * (n_init - 1) for init in inits]
         begin = partial(self._start, algorithm, rng=rng, options=options)
-        late = getattr(self, "missing_views", "error") == "integrate"
+        late = self.missing_views == "integrate"
         return [
             (problem, partial(begin, init=init) if late else begin(problem, init=init))
             for problem, own in zip(problems, each, strict=True)
@@ -356,36 +369,42 @@ class BaseBEMKL(BaseMKL):
 
     def _conclude(self, task: FitTask, fits: list[Fit]) -> None:
         """Set the fitted attributes, and warn at most once."""
-        self._store(fits, task.stack, task.targets, len(task.problems) > 1)
+        self._store(task, fits)
         self._warn(fits)
 
-    def _store(self, fits: list[Fit], stack: DenseStack, targets: np.ndarray, several: bool) -> None:
-        """Set the fitted attributes; with `several` one-versus-all models, each with a leading axis for them.
-
-        `targets` are set as they are given.
-        """
-        single = several or targets.ndim == 1
-        summaries = [self._summary(fit.posterior, stack, single) for fit in fits]
-        values: dict[str, Any] = {name: np.array([s[name] for s in summaries]) for name in summaries[0]}
-        values["n_iter_"] = np.array([fit.n_iter for fit in fits])
-        values["outcome_"] = tuple(fit.outcome for fit in fits)
-        values["posterior_"] = tuple(fit.posterior for fit in fits)
-        for name in ("elbo_history_", "elbo_", "sample_stats_"):
-            if hasattr(self, name):
-                delattr(self, name)
+    def _store(self, task: FitTask, fits: list[Fit]) -> None:
+        """Set the fitted attributes: `_summary` of the posteriors, and how they were found."""
+        values = self._summary(task, fits)
+        found: dict[str, Sequence[Any]] = {
+            "n_iter_": np.array([fit.n_iter for fit in fits]),
+            "outcome_": tuple(fit.outcome for fit in fits),
+            "posterior_": tuple(fit.posterior for fit in fits),
+        }
         if fits[0].stats is not None:
-            values["sample_stats_"] = tuple(fit.stats for fit in fits)
+            found["sample_stats_"] = tuple(fit.stats for fit in fits)
         if fits[0].elbo_history is not None:
-            histories = tuple(fit.elbo_history for fit in fits)
-            values["elbo_history_"] = histories
-            self.elbo_ = float(sum(history[-1] for history in histories if history is not None))
+            found["elbo_history_"] = histories = tuple(fit.elbo_history for fit in fits)
+            values["elbo_"] = float(sum(history[-1] for history in histories if history is not None))
+        for name in self._OF_SOME_FITS:
+            vars(self).pop(name, None)
+        values |= found if task.several else {name: value[0] for name, value in found.items()}
         for name, value in values.items():
-            setattr(self, name, value if several else value[0])
-        self.target_ = targets
-        self.storage_, self.kernel_bytes_ = stack.storage, int(stack.nbytes)
+            setattr(self, name, value)
         self.converged_ = all(fit.outcome.converged for fit in fits)
 
-    def _summary(self, posterior: Any, stack: DenseStack, single: bool) -> dict[str, Any]:
+    def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
+        """Return posterior moments, of several models each with a leading axis for them, by attribute."""
+        single = task.several or task.targets.ndim == 1
+        moments = [self._moments(fit.posterior, task.stack, single) for fit in fits]
+        values = {name: np.array([own[name] for own in moments]) for name in moments[0]}
+        return {
+            **(values if task.several else {name: value[0] for name, value in values.items()}),
+            "target_": task.targets,
+            "storage_": task.stack.storage,
+            "kernel_bytes_": int(task.stack.nbytes),
+        }
+
+    def _moments(self, posterior: Any, stack: DenseStack, single: bool) -> dict[str, Any]:
         """Posterior moments of one model, of a `single` output or several, by the names of the attributes."""
         shares: KernelShares
         if isinstance(posterior, PosteriorDraws):

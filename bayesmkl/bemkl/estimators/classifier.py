@@ -210,6 +210,10 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     (2, 2)
     """
 
+    _FLAGS = ("nonnegative",)
+    _takes_missing_views = True
+    _OF_SOME_FITS = (*BaseBEMKL._OF_SOME_FITS, "transduction_")
+
     def __init__(
         self,
         kernels: Any = None,
@@ -292,7 +296,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         """
         stack, y = self._prepare(X, y)
         task = self._task(stack, self._gram(stack), y)
-        self._conclude(task, self._infer(task.algorithm, task.problems, task.inits, task.labels))
+        self._conclude(task, self._infer(task))
         return self
 
     def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
@@ -314,13 +318,18 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         algorithm = model.algorithm(settings)
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
         targets = labels.targets[0] if len(labels.targets) == 1 else labels.targets
-        return FitTask(algorithm, problems, self._inits(len(problems)), names, stack, targets)
+        inits, several = self._inits(len(problems)), len(problems) > 1
+        return FitTask(problems, stack, targets, several, algorithm, inits, names)
 
-    def _conclude(self, task: FitTask, fits: list[Fit]) -> None:
-        """Set the fitted attributes, labels of unlabeled samples among them, and warn at most once."""
-        self._store(fits, task.stack, task.targets, len(task.problems) > 1)
-        self._store_transduction(task.problems[0])
-        self._warn(fits)
+    def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
+        """Add the labels of the training samples, unlabeled ones included."""
+        values = super()._summary(task, fits)
+        if self.unlabeled_label is not None:
+            positive = task.targets > 0.0
+            if (task.targets == 0.0).any():
+                positive = positive_probability(task.problems[0], fits[0].posterior) > 0.5
+            values["transduction_"] = self.classes_[positive.astype(int)]
+        return values
 
     def _settings(self) -> ClassSettings:
         check_choice("multiclass", self.multiclass, tuple(CLASS_MODELS))
@@ -373,15 +382,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         targets = np.atleast_2d(self.target_)
         return class_model_of(self.posterior_).problems(stack, self._gram(stack), targets, self._settings())
 
-    def _inits(self, n_models: int) -> list[Any]:
-        if isinstance(self.init, tuple) and not hasattr(self.init, "_fields"):
-            if len(self.init) != n_models:
-                raise ValueError(
-                    f"`init` must hold one posterior per model ({n_models}); got {len(self.init)} of them."
-                )
-            return list(self.init)
-        return [self.init] * n_models
-
     def _start(
         self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, options: LoopOptions
     ) -> Any:
@@ -397,15 +397,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
         """How far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
         return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
-
-    def _store_transduction(self, problem: Any) -> None:
-        """Set the labels of the training samples, unlabeled ones included."""
-        self.__dict__.pop("transduction_", None)  # of an earlier fit
-        if self.unlabeled_label is not None:
-            positive = self.target_ > 0.0
-            if (self.target_ == 0.0).any():
-                positive = positive_probability(problem, self.posterior_) > 0.5
-            self.transduction_ = self.classes_[positive.astype(int)]
 
     def _scores(self, X: Any) -> tuple[ClassModel, Any]:
         """Return the way from classes to models, and what it says of the rows of `X`."""

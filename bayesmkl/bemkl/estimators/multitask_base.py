@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +10,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import Holding
 from bayesmkl._utils.validation import check_choice
-from bayesmkl.bemkl.estimators.base import BaseBEMKL
+from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.task_table import TaskTable, codes_of
 from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, maximize_elbo
+from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models import multitask
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, PrecisionMoments
@@ -42,6 +43,14 @@ class TaskFactors(NamedTuple):
     readout: Gaussian  # q(b_t, e_t)
 
 
+def _factors(posterior: Any) -> list[TaskFactors]:
+    """Return the posterior of every task, of a model of all of them or of a tuple of models."""
+    if isinstance(posterior, MultitaskState):
+        pairs = zip(posterior.tasks, posterior.readout.marginals, strict=True)
+        return [TaskFactors(own, readout) for own, readout in pairs]
+    return [TaskFactors(state, state.readout) for state in posterior]
+
+
 class BaseMultitask(BaseBEMKL):
     """Fit related tasks on pooled samples, and report and predict them one by one.
 
@@ -50,6 +59,7 @@ class BaseMultitask(BaseBEMKL):
     """
 
     _streams_rows = False  # tasks take their columns out of the kernels
+    _OF_SOME_FITS = (*BaseBEMKL._OF_SOME_FITS, *OF_RELATION)
     _INFERENCES = ("vb",)
     _STORAGES = ("auto", "dense")
 
@@ -129,56 +139,27 @@ class BaseMultitask(BaseBEMKL):
 
     def _fit_tasks(self, X: Any, table: TaskTable, targets: list[np.ndarray]) -> None:
         """Learn all tasks, from targets as the model sees them, and set the fitted attributes."""
-        priors = self._priors_of_tasks()
         stack, _ = self._fit_stack(X, np.zeros(len(table.present)))
         self.tasks_, self.task_samples_, self._is_single = table.names, tuple(table.samples), table.is_single
-        tasks = []
+        task = self._task(stack, table, targets)
+        self._conclude(task, self._infer(task))
+
+    def _task(self, stack: DenseStack, table: TaskTable, targets: list[np.ndarray]) -> FitTask:
+        """Return one model of all tasks, or one for each of them."""
+        priors, tasks = self._priors_of_tasks(), []
         for column, y in zip(table.present.T, targets, strict=True):
             part = stack if column.all() else observed_part(stack, column, self._has_landmarks)
             tasks.append(self._task_problem(part, self._gram(part), y))
-        for name in OF_RELATION:
-            if hasattr(self, name):
-                delattr(self, name)
-        if self.relation == "separate":
-            self._fit_separately(tasks, priors)
-        else:
-            self._fit_together(MultitaskProblem(tuple(tasks), priors))
-        self._summarize(tasks, stack.n_rows, stack.n_train)
-
-    def _fit_together(self, problem: MultitaskProblem) -> None:
-        (result,) = self._best_of_starts(multitask, [problem], [self.init])
-        self.posterior_, self.n_iter_, self.outcome_ = result.state, result.n_iter, result.outcome
-        self.elbo_history_, self.elbo_ = result.elbo_history, float(result.elbo_history[-1])
-        common = common_weights(problem, result.state)
-        self.common_kernel_weights_, self.common_kernel_weights_cov_ = common.mean, common.cov
-        self.common_kernel_weights_std_ = common.std
-        self.task_influence_ = common.influence
-        self.task_spread_ = common.spread if self.relation == "learned" else 0.0
-
-    def _fit_separately(self, tasks: list[Any], priors: MultitaskPriors) -> None:
-        is_one = not isinstance(self.init, (tuple, list)) or hasattr(self.init, "_fields")
-        inits = [self.init] * len(tasks) if is_one else list(self.init)
-        if len(inits) != len(tasks):
-            raise ValueError(
-                f"`init` must hold one posterior per task ({len(tasks)}); got {len(inits)} of them."
-            )
+        whole = np.full((len(tasks), stack.n_rows), np.nan)
+        for row, samples, y in zip(whole, table.samples, targets, strict=True):
+            row[samples] = y
+        if self.relation != "separate":
+            problem = MultitaskProblem(tuple(tasks), priors)
+            return FitTask([problem], stack, whole, False, multitask, [self.init], ["tasks"])
         problems = [self._problem_alone(task, priors) for task in tasks]
-        results = self._best_of_starts(self._algorithm_alone, problems, inits)
-        self.posterior_ = tuple(result.state for result in results)
-        self.n_iter_ = np.array([result.n_iter for result in results])
-        self.outcome_ = tuple(result.outcome for result in results)
-        self.elbo_history_ = tuple(result.elbo_history for result in results)
-        self.elbo_ = float(sum(result.elbo_history[-1] for result in results))
-
-    def _best_of_starts(self, algorithm: Any, problems: list[Any], inits: list[Any]) -> list[LoopResult]:
-        """Raise the bounds of all problems, and warn once if some did not converge."""
-        options = self._loop_options()
-        labels = ["tasks"] if len(problems) == 1 else [f"task {name}" for name in self.tasks_]
-        results = self._raise_bounds(algorithm, problems, inits, options, self._rng(), labels)
-        outcomes = [result.outcome for result in results]
-        self.converged_ = all(outcome.converged for outcome in outcomes)
-        self._report(outcomes, options, max(result.last_change for result in results))
-        return results
+        labels = ["tasks"] if len(problems) == 1 else [f"task {name}" for name in table.names]
+        inits = self._inits(len(problems), "task")
+        return FitTask(problems, stack, whole, True, self._algorithm_alone, inits, labels)
 
     def _maximize(
         self, algorithm: Any, runs: list[tuple[Any, Any]], options: LoopOptions, on_sweep: Any = None
@@ -210,31 +191,41 @@ class BaseMultitask(BaseBEMKL):
 
     # ---------------------------------------------------------------------------------------------- results
 
-    def _factors(self) -> Iterator[TaskFactors]:
-        """Return the posterior of every task."""
-        if isinstance(self.posterior_, MultitaskState):
-            pairs = zip(self.posterior_.tasks, self.posterior_.readout.marginals, strict=True)
-            return (TaskFactors(own, readout) for own, readout in pairs)
-        return (TaskFactors(state, state.readout) for state in self.posterior_)
-
-    def _summarize(self, tasks: list[Any], n_samples: int, n_basis: int) -> None:
-        """Set the posterior moments of every task."""
-        rng, factors = self._rng(), list(self._factors())
+    def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
+        """Return the posterior moments of every task, and of what they have in common, by attribute."""
+        problems = task.problems if task.several else task.problems[0].tasks
+        rng = self._rng()
+        factors = _factors(tuple(fit.posterior for fit in fits) if task.several else fits[0].posterior)
         shares = [
-            kernel_shares(task.stack, one.own.dual, one.readout, rng)
-            for task, one in zip(tasks, factors, strict=True)
+            kernel_shares(problem.stack, one.own.dual, one.readout, rng)
+            for problem, one in zip(problems, factors, strict=True)
         ]
-        self.kernel_shares_ = np.array([share.mean for share in shares])
-        self.kernel_shares_std_ = np.array([share.std for share in shares])
-        self.intercept_ = np.array([one.readout.mean[0] for one in factors])
-        self.kernel_weights_ = np.array([one.readout.mean[1:] for one in factors])
-        self.kernel_weights_cov_ = np.array([one.readout.cov[1:, 1:] for one in factors])
-        self.kernel_weights_std_ = np.sqrt(self.kernel_weights_cov_.diagonal(axis1=1, axis2=2))
-        self.dual_coef_ = np.zeros((len(tasks), n_basis))
-        self.target_ = np.full((len(tasks), n_samples), np.nan)
-        for t, (task, one, rows) in enumerate(zip(tasks, factors, self.task_samples_, strict=True)):
-            basis = slice(None) if self._has_landmarks else rows
-            self.dual_coef_[t, basis], self.target_[t, rows] = one.own.dual.mean, task.y
+        dual_coef, cov = (
+            np.zeros((len(factors), task.stack.n_train)),
+            [one.readout.cov[1:, 1:] for one in factors],
+        )
+        for row, one, samples in zip(dual_coef, factors, self.task_samples_, strict=True):
+            row[slice(None) if self._has_landmarks else samples] = one.own.dual.mean
+        return {
+            "kernel_shares_": np.array([share.mean for share in shares]),
+            "kernel_shares_std_": np.array([share.std for share in shares]),
+            "intercept_": np.array([one.readout.mean[0] for one in factors]),
+            "kernel_weights_": np.array([one.readout.mean[1:] for one in factors]),
+            "kernel_weights_cov_": np.array(cov),
+            "kernel_weights_std_": np.sqrt(np.array(cov).diagonal(axis1=1, axis2=2)),
+            "dual_coef_": dual_coef,
+            "target_": task.targets,
+        } | ({} if task.several else self._common_summary(task.problems[0], fits[0].posterior))
+
+    def _common_summary(self, problem: MultitaskProblem, posterior: MultitaskState) -> dict[str, Any]:
+        common = common_weights(problem, posterior)
+        return {
+            "common_kernel_weights_": common.mean,
+            "common_kernel_weights_cov_": common.cov,
+            "common_kernel_weights_std_": common.std,
+            "task_influence_": common.influence,
+            "task_spread_": common.spread if self.relation == "learned" else 0.0,
+        }
 
     # ------------------------------------------------------------------------------------------ predictions
 
@@ -244,7 +235,7 @@ class BaseMultitask(BaseBEMKL):
         every = np.arange(stack.n_rows)
         codes = None if tasks is None else codes_of(tasks, self.tasks_, stack.n_rows)
         scores = []
-        for t, (one, columns) in enumerate(zip(self._factors(), self.task_samples_, strict=True)):
+        for t, (one, columns) in enumerate(zip(_factors(self.posterior_), self.task_samples_, strict=True)):
             rows = every if codes is None else np.flatnonzero(codes == t)
             if len(rows):
                 part = stack if codes is None else stack.rows(rows)

@@ -146,6 +146,9 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     (True, (1,), (1,))
     """
 
+    _FLAGS = ("nonnegative", "normalize_y")
+    _takes_missing_views = True
+
     def __init__(
         self,
         kernels: Any = None,
@@ -225,7 +228,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         """
         stack, y = self._prepare(X, y)
         task = self._task(stack, self._gram(stack), y)
-        self._conclude(task, self._infer(task.algorithm, task.problems, task.inits, task.labels))
+        self._conclude(task, self._infer(task))
         return self
 
     def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
@@ -248,7 +251,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         problem = self._problem(stack, gram, targets, self._priors())
         algorithm = multioutput if isinstance(problem, multioutput.MultioutputProblem) else regression
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
-        return FitTask(algorithm, [problem], [self.init], ["regression"], stack, targets)
+        return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"])
 
     def _priors(self) -> regression.RegressionPriors:
         sample, bias = self._prior("sample_prior"), self._prior("bias_prior")
