@@ -83,7 +83,8 @@ def _from_3(part: Any) -> None:
     if isinstance(part, BEMKL):
         before = vars(part)
         inference = INFERENCES[before.get("inference", "vb")]
-        kind, where = before.get("storage", "auto"), {key: before.get(key) for key in ("backend", "devices")}
+        where: dict[str, Any] = {key: before.get(key) for key in ("backend", "devices")}
+        kind = before.get("storage", "auto")
         options = {field.name: before[field.name] for field in fields(inference)}
         for name in OPTIONS_BEFORE_4 & before.keys():
             delattr(part, name)
@@ -93,7 +94,7 @@ def _from_3(part: Any) -> None:
 
 def _add(part: Any, **attributes: Any) -> None:
     for name, value in attributes.items():
-        if not hasattr(part, name):
+        if name not in vars(part):
             setattr(part, name, value)
 
 

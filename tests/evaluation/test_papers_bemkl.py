@@ -10,7 +10,7 @@ import pytest
 from scipy.io import savemat
 from scipy.spatial.distance import cdist
 
-from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl import VB, Gamma
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.study import Data, DataRef
 from bayesmkl.reproduction import bemkl_classes, bemkl_files, bemkl_uci
@@ -122,7 +122,7 @@ def test_the_model_is_the_published_one() -> None:
         model = spec.estimator[-1]
         assert model._prior("kernel_prior") == expected[name]
         assert model._prior("sample_prior") == model._prior("bias_prior") == Gamma(1.0, 1.0)
-        assert (model.max_iter, model.tol, model.accelerate) == (200, 0.0, False)
+        assert (model.max_iter, model.tol, model.inference) == (200, 0.0, VB(accelerate=False))
         assert (model.intermediate_scale, model.margin, model.predictive) == (1.0, 1.0, "paper")
 
 

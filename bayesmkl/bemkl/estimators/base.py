@@ -375,7 +375,7 @@ class BaseBEMKL(BaseMKL):
     def _store(self, task: FitTask, fits: list[Fit]) -> None:
         """Set the fitted attributes: `_summary` of the posteriors, and how they were found."""
         values = self._summary(task, fits)
-        found: dict[str, Sequence[Any]] = {
+        found: dict[str, Any] = {
             "n_iter_": np.array([fit.n_iter for fit in fits]),
             "outcome_": tuple(fit.outcome for fit in fits),
             "posterior_": tuple(fit.posterior for fit in fits),
@@ -386,7 +386,7 @@ class BaseBEMKL(BaseMKL):
             found["elbo_history_"] = histories = tuple(fit.elbo_history for fit in fits)
             values["elbo_"] = float(sum(history[-1] for history in histories if history is not None))
         for name in self._OF_SOME_FITS:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         values |= found if task.several else {name: value[0] for name, value in found.items()}
         for name, value in values.items():
             setattr(self, name, value)
