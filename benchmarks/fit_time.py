@@ -34,7 +34,7 @@ PARTS = [
     ("adjoint", None, "read 1: sum_m K_m' g_m"),
     ("apply", None, "read 2: K_m a"),
     ("spd_inverse", "update_dual", "factorize N x N, q(a)"),
-    ("spd_inverse", "prepare_intermediate", "factorize P x P, q(G)"),
+    ("spd_inverse", "update_intermediate", "factorize P x P, q(G)"),
     ("spd_inverse", "update_readout", "factorize (P+1) x (P+1), q(b, e)"),
     ("readout_design", None, "E[G G'], a product P x N x P"),
     ("truncated_moments", None, "truncated normals, q(f)"),

@@ -14,10 +14,7 @@ from bayesmkl.bemkl.models.moments import update_dual
 from bayesmkl.bemkl.models.regression import sweep
 
 DEEPEST = 9
-MOST = {
-    "bank": 165,
-    "precomputed": 110,
-}  # measured: 162 and 108 for the classifier, 153 and 99 for the regressor
+MOST = {"bank": 165, "precomputed": 110}  # measured: 162 and 108
 
 
 @pytest.fixture(scope="module")

@@ -562,12 +562,13 @@ def test_numpy_and_jax_agree_in_what_absent_views_change(rng):
     import jax
 
     _, problem, start = random_problem("targets", rng)
-    projection = np.array([problem.stack.apply(row) for row in rng.normal(size=problem.y.shape)])
+    duals = rng.normal(size=problem.y.shape)
     readout = Gaussian.from_moments(start.readout, random_covariance(rng, len(start.readout)))
 
-    def changed(problem, projection, readout):
-        found = outputs.update_intermediates(
-            projection, problem.y, readout.mean, readout.cov, 1.3, problem.y[:, 0] ** 2, problem.absent
+    def changed(problem, duals, readout):
+        precisions = 1.3, problem.y[:, 0] ** 2
+        projection, found = outputs.update_intermediates(
+            problem.stack, duals, problem.y, readout.mean, readout.cov, *precisions, problem.absent
         )
         misfit = outputs.score_errors(problem.y, found, readout)
         bound = found.entropy + outputs.score_bound(misfit, found, Gamma(2.0, misfit))
@@ -582,9 +583,9 @@ def test_numpy_and_jax_agree_in_what_absent_views_change(rng):
 
     covs = np.array([random_covariance(rng, N_SAMPLES) for _ in range(N_OUTPUTS)])
     start_duals = Gaussian.from_moments(rng.normal(size=problem.y.shape), covs)
-    expected = changed(problem, projection, readout)
+    expected = changed(problem, duals, readout)
     with jax.enable_x64(True):
-        found = jax.tree.map(np.asarray, jax.jit(changed)(problem, projection, readout))
+        found = jax.tree.map(np.asarray, jax.jit(changed)(problem, duals, readout))
     for one, other in zip(found, expected, strict=True):
         assert_same_factors(one, other, 1e-10)
 
