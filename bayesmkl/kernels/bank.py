@@ -466,7 +466,6 @@ class KernelBank(TransformerMixin, BaseEstimator):
     def _take(self, table: CheckedTable) -> np.ndarray:
         """Learn the columns of a table that was validated, and return a copy of its values."""
         self.n_features_in_ = table.values.shape[1]
-        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if table.feature_names is not None:
             self.feature_names_in_ = table.feature_names
         self.column_labels_ = table.labels
