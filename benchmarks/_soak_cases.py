@@ -13,7 +13,8 @@ import bayesmkl.discriminative
 from bayesmkl import KernelBank
 from bayesmkl.bemkl import VB, Gamma, Gibbs
 from bayesmkl.discriminative import SigmoidGating
-from bayesmkl.discriminative.methods import METHODS, Between, Power
+from bayesmkl.discriminative.method import Between, Power
+from bayesmkl.discriminative.methods import METHODS
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
 
 __all__ = ["ESTIMATORS", "ROW_METHODS", "Case", "random_case"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import bayesmkl.discriminative
-from bayesmkl.discriminative.methods import METHODS, PACKAGE, Method
+from bayesmkl.discriminative.method import PACKAGE, Method
+from bayesmkl.discriminative.methods import METHODS
 
 DOCS = Path(__file__).resolve().parent
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import grimp
 import pytest
 
-from bayesmkl.discriminative.methods import METHODS, PACKAGE
+from bayesmkl.discriminative.method import PACKAGE
+from bayesmkl.discriminative.methods import METHODS
 
 ALGORITHMS = [f"{PACKAGE}.{method.algorithm}" for method in METHODS]
 PYPROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"

@@ -6,115 +6,11 @@ command line, soak runs and the contract tests are all taken from here. Nothing 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-__all__ = [
-    "METHODS",
-    "PACKAGE",
-    "TRAITS",
-    "Between",
-    "Form",
-    "Method",
-    "Power",
-    "estimators_with",
-    "find_types",
-    "public_names",
-]
+from bayesmkl.discriminative.method import PACKAGE, Between, Form, Method, Power
 
-PACKAGE = "bayesmkl.discriminative"
-TRAITS = {  # what sets a method apart in tests that run over all of them
-    "counts samples": "samples that come twice are samples of twice the penalty",
-    "leftovers": "kernels without weight and samples without a coefficient can be left out before fitting",
-    "rough": "as accurate as its `epsilon`: to a tenth in tests, not to 2e-3",
-    "scales kernels": "kernels are divided by a mean of their diagonal inside, so that penalties need no change",
-    "svm per kernel": "time grows with the number of kernels times that of an SVM",
-    "penalizes weights": "weights find their own scale, unless the regularizer keeps them on the simplex",
-    "votes": "every kernel has coefficients of its own: scores are no function of the combined kernel",
-}
-
-
-class Between(NamedTuple):
-    """Numbers that soak runs draw uniformly."""
-
-    low: float
-    high: float
-
-
-class Power(NamedTuple):
-    """Numbers that soak runs draw as powers of ten, with an exponent that is uniform."""
-
-    low: float
-    high: float
-
-
-class Form(NamedTuple):
-    """An estimator with some of its parameters.
-
-    Parameters
-    ----------
-    estimator : str
-    target : str
-        Sort of target: "binary", "classes", "partial" (with unlabeled samples), "real" or "none".
-    parameters : mapping
-    """
-
-    estimator: str
-    target: str = "binary"
-    parameters: Mapping[str, Any] = {}
-
-
-class Method(NamedTuple):
-    """One method.
-
-    Parameters
-    ----------
-    algorithm : str
-        Its module, below `PACKAGE`; that of its estimators has the same name.
-    estimators : tuple of str
-        In the order of the API reference.
-    page : str
-        Its page ``docs/algorithms/PAGE.md``.
-    does, convex, cost : str
-        Its row in the overview of all methods, in Markdown: what it does in a few words, whether the whole problem
-        has one optimum, what a fit costs.
-    others : mapping of str to tuple of str
-        Further public names, by module.
-    saved : mapping of str to tuple of str
-        Further types that fitted models hold, by module.
-    kind : {"global", "localized"}
-        Whether the kernel weights are the same for all samples.
-    traits : frozenset of str
-        Of `TRAITS`.
-    identities : tuple of Form
-        Forms that are one machine where there is one kernel, whatever the weights: that of `machine`.
-    machine : mapping of str to str
-        "hinge", "squared hinge", "tube" or "ridge", by estimator.
-    forms : tuple of Form
-        Forms whose properties and symmetries are tested, at least one per estimator.
-    settings : mapping of str to mapping
-        Values that soak runs draw beside the common ones, by estimator: a tuple to choose from, or a range.
-    """
-
-    algorithm: str
-    estimators: tuple[str, ...]
-    page: str
-    does: str
-    convex: str
-    cost: str
-    others: Mapping[str, tuple[str, ...]] = {}
-    saved: Mapping[str, tuple[str, ...]] = {}
-    kind: Literal["global", "localized"] = "global"
-    traits: frozenset[str] = frozenset()
-    identities: tuple[Form, ...] = ()
-    machine: Mapping[str, str] = {}
-    forms: tuple[Form, ...] = ()
-    settings: Mapping[str, Mapping[str, Any]] = {}
-
-    @property
-    def module(self) -> str:
-        """Module of its estimators, below `PACKAGE`."""
-        return f"estimators.{self.algorithm.rpartition('.')[2]}"
+__all__ = ["METHODS", "estimators_with", "find_types", "public_names"]
 
 
 def _forms(estimator: str, target: str = "binary", **parameters: tuple[Any, ...]) -> tuple[Form, ...]:
@@ -132,7 +28,6 @@ METHODS: tuple[Method, ...] = (
         cost="$O(P N^2)$ and one machine",
         traits=frozenset({"counts samples"}),
         identities=(Form("UniformMKLClassifier"), Form("UniformMKLRegressor", "real")),
-        machine={"UniformMKLClassifier": "hinge", "UniformMKLRegressor": "tube"},
         forms=(
             Form("UniformMKLClassifier"),
             Form("UniformMKLClassifier", "classes"),
@@ -148,7 +43,6 @@ METHODS: tuple[Method, ...] = (
         cost="one machine per kernel and fold",
         traits=frozenset({"svm per kernel"}),
         identities=_forms("BestKernelClassifier", cv=(3,)),
-        machine={"BestKernelClassifier": "hinge"},
         forms=(
             Form("BestKernelClassifier", "binary", {"cv": 2}),
             Form("BestKernelClassifier", "classes", {"cv": 2, "multiclass": "shared"}),
@@ -164,7 +58,6 @@ METHODS: tuple[Method, ...] = (
         cost="one SVM per kernel, fold and class",
         traits=frozenset({"svm per kernel", "votes"}),
         identities=_forms("LPBoostMKLClassifier", cv=(3,)),
-        machine={"LPBoostMKLClassifier": "hinge"},
         forms=(
             Form("LPBoostMKLClassifier", "binary", {"cv": 2}),
             Form("LPBoostMKLClassifier", "classes", {"cv": 2, "nu": 0.2}),
@@ -189,7 +82,6 @@ METHODS: tuple[Method, ...] = (
             *_forms("AlignmentMKLClassifier", method=("ratio", "convex", "align", "alignf")),
             *_forms("AlignmentMKLRegressor", "real", method=("align", "alignf")),
         ),
-        machine={"AlignmentMKLClassifier": "hinge", "AlignmentMKLRegressor": "tube"},
         forms=(
             *_forms("AlignmentMKLClassifier", method=("ratio", "convex", "align", "alignf")),
             Form("AlignmentMKLClassifier", "classes"),
@@ -209,7 +101,6 @@ METHODS: tuple[Method, ...] = (
         cost='$O(P^2 N^2)$ and one machine; `"aqp"`: one per alternation',
         traits=frozenset({"counts samples"}),
         identities=_forms("OBMKLClassifier", method=("ratio", "qp", "aqp")),
-        machine={"OBMKLClassifier": "hinge"},
         forms=(
             *_forms("OBMKLClassifier", method=("ratio", "qp", "aqp")),
             Form("OBMKLClassifier", "classes", {"multiclass": "shared"}),
@@ -225,7 +116,6 @@ METHODS: tuple[Method, ...] = (
         cost="$O(P N^2)$ and one machine",
         traits=frozenset({"scales kernels"}),
         identities=(Form("EasyMKLClassifier"),),
-        machine={"EasyMKLClassifier": "hinge"},
         forms=(
             Form("EasyMKLClassifier"),
             Form("EasyMKLClassifier", "binary", {"final": "komd"}),
@@ -245,7 +135,6 @@ METHODS: tuple[Method, ...] = (
             *_forms("SimpleMKLClassifier", solver=("spg", "reduced-gradient")),
             Form("SimpleMKLRegressor", "real"),
         ),
-        machine={"SimpleMKLClassifier": "hinge", "SimpleMKLRegressor": "tube"},
         forms=(
             *_forms("SimpleMKLClassifier", solver=("spg", "reduced-gradient")),
             Form("SimpleMKLClassifier", "classes"),
@@ -263,7 +152,6 @@ METHODS: tuple[Method, ...] = (
         cost="an SVM, $O(N^2)$ per kernel that moved and a linear program, per step",
         traits=frozenset({"counts samples", "leftovers"}),
         identities=(Form("SILPMKLClassifier"),),
-        machine={"SILPMKLClassifier": "hinge"},
         forms=(
             Form("SILPMKLClassifier"),
             Form("SILPMKLClassifier", "classes", {"multiclass": "shared"}),
@@ -281,7 +169,6 @@ METHODS: tuple[Method, ...] = (
             *_forms("LpMKLClassifier", p_norm=(1.0, 2.0)),
             *_forms("LpMKLRegressor", "real", p_norm=(2.0,)),
         ),
-        machine={"LpMKLClassifier": "hinge", "LpMKLRegressor": "tube"},
         forms=(
             *_forms("LpMKLClassifier", p_norm=(1.0, 1.5, 4.0)),
             Form("LpMKLClassifier", "classes", {"multiclass": "shared"}),
@@ -297,7 +184,6 @@ METHODS: tuple[Method, ...] = (
         cost="a machine and $O(P N^2)$ per step",
         traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),
         identities=(Form("GMKLClassifier", "binary", {"regularizer": "uniform"}), Form("GMKLClassifier")),
-        machine={"GMKLClassifier": "hinge"},
         forms=(
             *_forms("GMKLClassifier", regularizer=("l1", "uniform")),
             Form("GMKLClassifier", "classes"),
@@ -313,7 +199,6 @@ METHODS: tuple[Method, ...] = (
         cost="as `LpMKLClassifier`",
         traits=frozenset({"counts samples", "leftovers", "penalizes weights"}),
         identities=(Form("SMOMKLClassifier"),),
-        machine={"SMOMKLClassifier": "hinge"},
         forms=(
             Form("SMOMKLClassifier"),
             Form("SMOMKLClassifier", "classes", {"p_norm": 1.5}),
@@ -329,7 +214,7 @@ METHODS: tuple[Method, ...] = (
         cost="$O(P N)$ and two columns of every kernel per step",
         traits=frozenset({"rough", "scales kernels"}),
         identities=(Form("MWUMKLClassifier"),),
-        machine={"MWUMKLClassifier": "squared hinge"},
+        losses={"MWUMKLClassifier": "squared hinge"},
         forms=(
             Form("MWUMKLClassifier"),
             Form("MWUMKLClassifier", "classes", {"epsilon": 0.2}),
@@ -348,7 +233,7 @@ METHODS: tuple[Method, ...] = (
             *_forms("PrimalMKLClassifier", weights=("spg", "closed")),
             Form("PrimalMKLRegressor", "real"),
         ),
-        machine={"PrimalMKLClassifier": "squared hinge", "PrimalMKLRegressor": "ridge"},
+        losses={"PrimalMKLClassifier": "squared hinge", "PrimalMKLRegressor": "ridge"},
         forms=(
             *_forms("PrimalMKLClassifier", weights=("spg", "closed", "paper")),
             *_forms("PrimalMKLClassifier", solver=("truncated", "pcg"), max_basis=(5,)),
@@ -376,7 +261,7 @@ METHODS: tuple[Method, ...] = (
         cost="$O(P N^3)$ once, $O(P l^2 + l^3)$ per step for $l$ labels",
         others={"graph": ("knn_laplacian",)},
         identities=(Form("LapMKLClassifier", "binary", {"gamma_intrinsic": 0.0}),),
-        machine={"LapMKLClassifier": "squared hinge"},
+        losses={"LapMKLClassifier": "squared hinge"},
         forms=(
             *_forms("LapMKLClassifier", solver=("deformed", "paper")),
             Form("LapMKLClassifier", "partial", {"unlabeled_label": 0}),

@@ -119,7 +119,7 @@ class Case(NamedTuple):
 def cases_of(targets):
     """Return the forms of all methods that are one machine where there is one kernel, with such a target."""
     return [
-        Case(form.estimator, dict(form.parameters), MACHINES[method.machine[form.estimator]], method.traits)
+        Case(form.estimator, dict(form.parameters), MACHINES[method.loss(form.estimator)], method.traits)
         for method in METHODS
         for form in method.identities
         if form.target in targets

@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator
 
 import bayesmkl.discriminative
 from bayesmkl.discriminative import estimators
-from bayesmkl.discriminative.methods import METHODS, PACKAGE, TRAITS, find_types, public_names
+from bayesmkl.discriminative.method import PACKAGE, TRAITS
+from bayesmkl.discriminative.methods import METHODS, find_types, public_names
 from bayesmkl.persistence.known_types import OWN_TYPES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,7 +55,7 @@ def test_modules_names_and_page_exist(method):
 @each_method
 def test_forms_and_settings_are_of_its_estimators_and_parameters(method):
     assert {form.estimator for form in method.forms} == set(method.estimators)
-    assert {form.estimator for form in method.identities} == set(method.machine) <= set(method.estimators)
+    assert set(method.losses) <= {form.estimator for form in method.identities} <= set(method.estimators)
     assert set(method.settings) <= set(method.estimators)
     tried = [(form.estimator, form.parameters) for form in method.forms + method.identities]
     for name, parameters in [*tried, *method.settings.items()]:
