@@ -143,7 +143,8 @@ def test_several_classes_are_several_models(wdbc):
     assert np.mean(model.predict(X[:N_TRAIN]) == y) > 0.9
 
 
-def test_nuts_through_the_estimator(classifier, wdbc):
+@pytest.mark.slow  # `test_samplers` has NUTS through the estimator against the exact posterior of four samples
+def test_nuts_agrees_with_gibbs_on_real_data(classifier, wdbc):
     X, y = wdbc
     nuts = fit(
         BEMKLClassifier(BANK, inference=NUTS(n_chains=2, n_warmup=200, n_draws=100, target_accept=0.9)),

@@ -1,9 +1,11 @@
-"""Gibbs and NUTS against importance sampling from the prior, against each other, and (Gibbs) by Geweke's test.
+"""Gibbs and NUTS against importance sampling from the prior, and (Gibbs) by Geweke's test; the loop over chains.
 
 Shares, bounded functions of the scores and of the scale are compared: raw weights have no moments.
 """
 
 from __future__ import annotations
+
+import warnings
 
 import numpy as np
 import pytest
@@ -14,7 +16,10 @@ from helpers import (
     random_labels,
     regression_problem,
 )
+from scipy.stats import norm
+from sklearn.exceptions import ConvergenceWarning
 
+from bayesmkl import BEMKLClassifier
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.inference import gibbs
@@ -83,21 +88,24 @@ def prior_draws(rng, problem, n_draws):
     )
 
 
-def importance_estimate(rng, problem, n_draws=400_000):
-    """Posterior means of `summaries` and their standard errors, from weighted draws of the prior."""
+def importance_estimate(rng, problem, n_draws=400_000, functions=summaries):
+    """Posterior means of `functions` and their standard errors, from weighted draws of the prior."""
     draws = prior_draws(rng, problem, n_draws)
     weights = np.exp(log_likelihood(problem, draws).sum(axis=1))
     weights /= weights.sum()
-    values = summaries(problem, draws)
+    values = functions(problem, draws)
     mean = weights @ values
     return mean, np.sqrt((weights**2) @ (values - mean) ** 2)
 
 
 def chain_estimate(problem, chains):
+    return draws_estimate(problem, align_signs(PosteriorDraws(**chains.parameters)))
+
+
+def draws_estimate(problem, draws, functions=summaries):
     from numpyro.diagnostics import effective_sample_size
 
-    draws = align_signs(PosteriorDraws(**chains.parameters))
-    values = summaries(problem, draws.flat()).reshape(draws.n_chains, draws.n_draws, -1)
+    values = functions(problem, draws.flat()).reshape(draws.n_chains, draws.n_draws, -1)
     error = values.std(axis=(0, 1)) / np.sqrt(effective_sample_size(values))
     return values.mean(axis=(0, 1)), error
 
@@ -113,17 +121,47 @@ def assert_same_posterior(found, expected, label, largest_error=0.03):
 def test_gibbs_against_importance_sampling_from_the_prior(rng, task):
     problem = small_problem(rng, task)
     expected = importance_estimate(rng, problem)
-    chains = gibbs.fit_gibbs(problem, Gibbs(2, 200, 4000), rng)
+    chains = gibbs.fit_gibbs(problem, Gibbs(2, 200, 2000), rng)
     assert_same_posterior(chain_estimate(problem, chains), expected, "Gibbs")
 
 
-@pytest.mark.parametrize("task", ["binary", pytest.param("regression", marks=pytest.mark.slow)])
-def test_nuts_against_importance_sampling_from_the_prior(rng, task):
-    problem = small_problem(rng, task)
-    expected = importance_estimate(rng, problem)
+def label_densities(problem, draws):
+    """P(f > margin) and P(f < -margin) of every sample, (n_draws, 2 n_samples)."""
+    mean, scale = (
+        score_means(problem.stack, draws),
+        score_scales(draws, problem.intermediate_precision)[:, None],
+    )
+    return np.hstack([norm.sf(problem.margin, mean, scale), norm.cdf(-problem.margin, mean, scale)])
+
+
+def test_nuts_through_the_estimator_against_importance_sampling_from_the_prior(rng):
+    problem = small_problem(rng, "binary")
+    nuts = NUTS(n_chains=2, n_warmup=500, n_draws=4000, target_accept=0.9)
+    priors = {"sample_prior": GAMMA, "bias_prior": Gamma(1.0, 1.0), "kernel_prior": GAMMA}
+    model = BEMKLClassifier(
+        "precomputed", inference=nuts, margin=0.5, intermediate_scale=1.3, **priors, random_state=0
+    )
+    kernels = np.moveaxis(np.asarray(problem.stack.kernels), 0, -1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(kernels, np.where(problem.y > 0.0, "yes", "no"))
+    draws = model.posterior_
+    assert draws.dual.shape == (2, 4000, N_SAMPLES)
+    assert set(model.sample_stats_) == {"diverging", "acceptance_rate", "n_steps", "energy"}
+    assert {values.shape for values in model.sample_stats_.values()} == {(2, 4000)}
+    assert all(type(values) is np.ndarray for values in model.sample_stats_.values())
+    assert all(values is None or type(values) is np.ndarray for values in draws)
+    assert_same_posterior(draws_estimate(problem, draws), importance_estimate(rng, problem), "NUTS")
+    above, below = np.split(importance_estimate(rng, problem, functions=label_densities)[0], 2)
+    found = model.predict_proba(kernels)[:, list(model.classes_).index("yes")]
+    np.testing.assert_allclose(found, above / (above + below), atol=0.02)
+
+
+@pytest.mark.slow
+def test_nuts_in_regression_against_importance_sampling_from_the_prior(rng):
+    problem = small_problem(rng, "regression")
     chains = fit_nuts(problem, NUTS(2, 500, 4000, 0.9), seed=0)
-    assert chains.stats["diverging"].shape == (2, 4000)
-    assert_same_posterior(chain_estimate(problem, chains), expected, "NUTS")
+    assert_same_posterior(chain_estimate(problem, chains), importance_estimate(rng, problem), "NUTS")
 
 
 @pytest.mark.slow
