@@ -131,8 +131,16 @@ def shared_factors(rng):
     }
 
 
-@pytest.mark.parametrize(("margin", "sigma"), [(1.0, 1.0), (0.6, 1.4), (0.0, 0.7)])
-@pytest.mark.parametrize("prior", BINARY_PRIORS)
+SQUARE = [("non-sparse", 1.0, 1.0), ("sparse", 0.6, 1.4), ("general", 0.0, 0.7)]
+OTHERS = [
+    pytest.param(prior, margin, sigma, marks=pytest.mark.slow)
+    for prior in BINARY_PRIORS
+    for _, margin, sigma in SQUARE
+    if (prior, margin, sigma) not in SQUARE
+]
+
+
+@pytest.mark.parametrize(("prior", "margin", "sigma"), SQUARE + OTHERS)
 def test_binary_bound_of_random_factors_against_monte_carlo(rng, prior, margin, sigma):
     y = random_labels(rng, N_SAMPLES)
     kernels = random_kernels(rng, N_SAMPLES, N_KERNELS)

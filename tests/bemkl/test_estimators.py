@@ -46,8 +46,8 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(
     [  # few sweeps: the checks are about the interface
-        BEMKLClassifier("precomputed", max_iter=60),
-        BEMKLRegressor("precomputed", max_iter=60),
+        BEMKLClassifier("precomputed", max_iter=15),
+        BEMKLRegressor("precomputed", max_iter=15),
     ],
     expected_failed_checks=expected_failures,
 )
@@ -281,7 +281,7 @@ def test_units_of_the_regression_target_do_not_matter():
 def test_regression_intervals_cover():
     X, y = load_diabetes(return_X_y=True)
     covered, narrow, bank = [], [], KernelBank([Gaussian(width=4), Linear()])
-    for train, test in KFold(5, shuffle=True, random_state=0).split(X):
+    for train, test in KFold(3, shuffle=True, random_state=0).split(X):
         model = make_pipeline(StandardScaler(), BEMKLRegressor(bank)).fit(X[train], y[train])
         for rule, hits in (("full", covered), ("paper", narrow)):
             model[-1].set_params(predictive=rule)

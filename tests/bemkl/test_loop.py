@@ -27,7 +27,7 @@ from bayesmkl.bemkl.models import binary, regression
 pytestmark = pytest.mark.heavy
 
 KINDS = ["smooth", "rank deficient", "duplicated", "near identity", "badly scaled"]
-N_PROBLEMS = 200
+N_PROBLEMS = 60  # every combination of kernels, prior and model once
 PLAIN = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
 
 

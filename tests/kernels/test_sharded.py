@@ -39,7 +39,9 @@ pytestmark = pytest.mark.heavy
 CHECKS = Path(__file__).with_name("eight_devices.py")
 PROCESS = Path(__file__).with_name("one_of_several_processes.py")
 # All that a kernel costs to compile is spent on small ones here: LLVM may leave them slow.
-FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
+FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 " + os.environ.get(
+    "XLA_FLAGS", ""
+)
 EVERY_FORMULA = [
     *(Gaussian(gamma=0.3), Laplacian(width=2), Laplacian(gamma=0.2), Linear(), Cosine(), Tanimoto()),
     *(
