@@ -8,9 +8,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pytest
 
+from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
+from bayesmkl.discriminative.localized.lmkl import gate_slopes
 from bayesmkl.discriminative.svm.by_columns import GatedColumns, _SubsetColumns
+from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.discriminative.svm.machines import GatedKernel, PrecomputedKernel
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
+from bayesmkl.kernels.alignment import frobenius_gram
 from bayesmkl.kernels.stacks import base, factorize
 from bayesmkl.kernels.stacks import float32 as float32_module
 from bayesmkl.kernels.stacks import streamed as streamed_module
@@ -456,3 +460,22 @@ def test_every_promise_has_a_check():
     assert promised - {*SHAPE, "nbytes", "present", "storage", "mesh"} == set(CHECKS)
     for contract in contracts:
         assert contract is Kernels or contract in [own for own, _ in CASES.values()]
+
+
+@pytest.mark.parametrize(("kind", "tolerance"), [("lowrank", 1e-6), ("float32", 1e-5)])
+def test_algorithms_of_stored_stacks_take_any_of_them(rng, kind, tolerance):
+    X = rng.normal(size=(60, 3))
+    bank = KernelBank([Gaussian(width=2), Linear()], views="each").fit(X)
+    y = np.where(X[:, 0] > X[:, 1] * X[:, 2], 1.0, -1.0)[None]
+    dense = DenseStack(bank.train_stack())
+    stack = compress_each(dense.kernels, 6) if kind == "lowrank" else store_float32(dense.kernels, 6)
+    assert type(stack) is {"lowrank": LowRankStack, "float32": Float32Stack}[kind]
+    sparse, gates = np.where(np.arange(60) % 9, 0.0, y[0]), rng.uniform(size=(6, 60))
+    learned = {}
+    for one in (stack, dense):
+        found = fit_simplemkl(one, y, Hinge(1.0), SimpleMKLOptions(tol=0.1 * tolerance))
+        assert found.outcome.converged
+        slopes, products = gate_slopes(one, gates, sparse), frobenius_gram(one, center=True)
+        learned[type(one)] = [found.objective_history[-1], slopes, products / products.max()]
+    for found, expected in zip(*learned.values(), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=tolerance * np.abs(expected).max())
