@@ -2,7 +2,7 @@
 #   PYTHON   the interpreter that makes the environment    make test PYTHON=python3.12 VENV=.venv312
 #   FAST     any value: short benchmarks and notebooks      make bench FAST=1
 #   JOBS     processes that share the tests                make test JOBS=1
-#   TESTS    which of them, by their marks                  make test TESTS="not slow and not heavy"
+#   TESTS    which of them, by their marks                  make test TESTS="not slow"
 #   WHEEL_TESTS which of them, for the wheel               make test-wheel WHEEL_TESTS=tests/evaluation
 #   WHEEL_VENV environment of the installed wheel          make test-wheel PYTHON=python3.12
 #   MIN_VENV environment of the lowest declared versions    make test-min MIN_VENV=.venv-min PYTHON=python3.11
@@ -14,16 +14,19 @@ MIN_VENV ?= .venv-min
 WHEEL_VENV ?= .venv-wheel
 WHEEL_TESTS ?= tests
 JOBS ?= auto
-TESTS ?= not slow
 BIN := $(VENV)/bin
 SOURCES = $(shell find bayesmkl -name "*.py") bayesmkl/py.typed README.md LICENSE pyproject.toml
 BENCHMARKS = $(wildcard benchmarks/[!_]*.py)
-PIP_INSTALL := $(BIN)/python -m pip install -qq
+PYTEST = -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
+MARKED = $(if $(TESTS),-m "$(TESTS)")
+# Modules are compiled where they are first imported, once for all processes, and not all 10 000 of them beforehand.
+PIP_INSTALL := $(BIN)/python -m pip install -qq --no-compile
+export PYTHONDONTWRITEBYTECODE =
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test coverage slow robustness mutants test-min audit lint types layers docs notebooks reproduction \
+.PHONY: help demo test test-heavy coverage slow robustness mutants test-min audit lint types layers docs notebooks reproduction \
     performance bench track dist test-wheel changelog clean
 
 help:  ## list the targets
@@ -33,25 +36,26 @@ demo: $(VENV)/.base  ## fit BEMKL to real data, print what it found, save the pl
 	$(BIN)/bayesmkl demo --out demo/
 
 test: $(VENV)/.test  ## unit tests and docstring examples
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "$(TESTS)"
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "$(or $(TESTS),not slow and not heavy)"
 
-coverage: $(VENV)/.test  ## the same tests, and which lines and branches they run: half as long again
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "$(TESTS)" \
-	    --cov --cov-report=term
+test-heavy: $(VENV)/.test  ## the tests that compile, sample or run for long, and all cases of bad input
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m "heavy and not slow"
+
+coverage: $(VENV)/.test  ## both, and which lines and branches they run: half as long again
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) $(MARKED) --cov --cov-report=term
 
 slow: $(VENV)/.test  ## the longer studies that `make test` leaves out
 	$(BIN)/python -m pytest -m slow
 
 robustness: $(VENV)/.test  ## bad input, faults, stress: the cases tried and failed, by family
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -q tests/robustness
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -q tests/robustness
 
 mutants: $(VENV)/.mutants  ## do the tests notice changes of the numerical core? (an hour and more)
 	$(BIN)/python tests/robustness/mutants.py $(MUTATE)
 
 # Old releases warn of what newer ones that they build on, and that only they ask for, will drop.
 test-min: $(MIN_VENV)/.test  ## the tests with the lowest versions of everything that pyproject.toml declares
-	OPENBLAS_NUM_THREADS=1 $(MIN_VENV)/bin/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal -m "$(TESTS)" \
-	    -W ignore::DeprecationWarning
+	OPENBLAS_NUM_THREADS=1 $(MIN_VENV)/bin/python $(PYTEST) $(MARKED) -W ignore::DeprecationWarning
 
 # pip-audit lives apart. Where it reaches no database it finds nothing and ends well: the table says what was looked up.
 audit: $(VENV)/.test $(VENV)/audit/.installed  ## dependencies: versions, licenses, known vulnerabilities
@@ -100,19 +104,19 @@ track: $(VENV)/.bench  ## time a few small things, keep the times by commit, com
 
 dist: dist/.built  ## wheel and source archive
 
-dist/.built: $(VENV)/.release $(SOURCES)
+dist/.built: $(VENV)/release/.installed $(SOURCES)
 	rm -rf dist
-	$(BIN)/python -m build --quiet
+	$(VENV)/release/bin/python -m build --quiet --no-isolation
 	@touch $@
 
 # Nothing of the working tree takes part: package and tests come out of the two archives.
 test-wheel: $(WHEEL_VENV)/.installed  ## the tests of the source archive against the installed wheel
-	cd build/wheel && OPENBLAS_NUM_THREADS=1 $(abspath $(WHEEL_VENV))/bin/python -m pytest -n $(JOBS) --maxprocesses 8 \
-	    --dist worksteal -m "$(TESTS)" --rootdir . -c pyproject.toml $(WHEEL_TESTS) \
+	cd build/wheel && OPENBLAS_NUM_THREADS=1 $(abspath $(WHEEL_VENV))/bin/python $(PYTEST) $(MARKED) \
+	    --rootdir . -c pyproject.toml $(WHEEL_TESTS) \
 	    $$(cd / && $(abspath $(WHEEL_VENV))/bin/python -c 'import bayesmkl, pathlib; print(pathlib.Path(bayesmkl.__file__).parent)')
 
-changelog: $(VENV)/.release  ## move what changelog.d/ says into CHANGELOG.md, under the version of the package
-	$(BIN)/python -m towncrier build --yes --version $$($(BIN)/python -c 'import bayesmkl; print(bayesmkl.__version__)')
+changelog: $(VENV)/release/.installed  ## move what changelog.d/ says into CHANGELOG.md, under the version of the package
+	$(VENV)/release/bin/python -m towncrier build --yes --version $$($(VENV)/release/bin/python -m hatchling version)
 
 clean:  ## remove the environment and everything that was built
 	rm -rf $(VENV) $(MIN_VENV) $(WHEEL_VENV) build dist demo docs/_build docs/api/generated docs/gallery docs/notebooks \
@@ -154,8 +158,11 @@ $(MIN_VENV)/.test: pyproject.toml tests/robustness/dependencies.py
 	$(MIN_VENV)/bin/python -m pip install -qq -c $(MIN_VENV)/lowest.txt -e '.[test]'
 	@touch $@
 
-$(VENV)/.release: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
-	$(PIP_INSTALL) -e '.[release]'
+# What makes archives needs nothing of the package, and lives apart.
+$(VENV)/release/.installed: $(VENV)/.created pyproject.toml
+	$(PYTHON) -m venv $(VENV)/release
+	$(VENV)/release/bin/python -m pip install -qq $$($(BIN)/python -c 'import tomllib; \
+	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release"])')
 	@touch $@
 
 $(WHEEL_VENV)/.installed: dist/.built
@@ -164,9 +171,13 @@ $(WHEEL_VENV)/.installed: dist/.built
 	tar -xzf dist/bayesmkl-*.tar.gz -C build/wheel --strip-components=1
 	rm -rf build/wheel/bayesmkl
 	$(PYTHON) -m venv $(WHEEL_VENV)
-	$(WHEEL_VENV)/bin/python -m pip install -qq "$$(ls dist/*.whl)[test]"
+	$(WHEEL_VENV)/bin/python -m pip install -qq --no-compile "$$(ls dist/*.whl)[test]"
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
 	$(PIP_INSTALL) -e '.[docs]'
 	@touch $@
+
+$(VENV)/.gate: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
+	$(PIP_INSTALL) -e '.[test,docs]'
+	@touch $(VENV)/.test $(VENV)/.docs $@

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -31,7 +32,7 @@ from bayesmkl import (
     save_model,
 )
 from bayesmkl._utils import threads
-from bayesmkl._utils.files import ABANDONED, is_partial, written_beside
+from bayesmkl._utils.files import ABANDONED, READING_ARRAYS, is_partial, written_beside
 from bayesmkl._utils.folders import scratch_folder
 from bayesmkl.bemkl import VB, Gibbs
 from bayesmkl.cli import folders
@@ -57,9 +58,12 @@ KINDS = [KeyboardInterrupt, MemoryError]
 
 @pytest.fixture(autouse=True)
 def nothing_left_of_limits():
-    """Where a test stops a fit in the very line that gives threads back, later tests shall not see that."""
+    """Where a test stops work in the very line that gives threads or a lock back, later tests shall not see that."""
     yield
     threads._INSIDE.clear()
+    with contextlib.suppress(RuntimeError):  # held by nobody
+        while True:
+            READING_ARRAYS.release()
 
 
 def partial(folder):
