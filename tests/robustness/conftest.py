@@ -15,6 +15,8 @@ def pytest_collection_modifyitems(items):
         mark = item.get_closest_marker("family")
         if mark is not None:
             item.user_properties.append(("family", mark.args[0]))
+            held = getattr(item, "callspec", None)
+            item.user_properties.append(("cases", len(held.params.get("cases", [0])) if held else 1))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -42,11 +44,12 @@ def pytest_terminal_summary(terminalreporter):
     skipped: Counter[str] = Counter()
     for outcome, reports in terminalreporter.stats.items():
         for report in reports:
-            family = dict(getattr(report, "user_properties", ())).get("family")
+            held = dict(getattr(report, "user_properties", ()))
+            family = held.get("family")
             if family is None or outcome not in ("passed", "failed", "error", "skipped"):
                 continue
             counts = {"passed": tried, "skipped": skipped}.get(outcome, failed)
-            counts[family] += 1
+            counts[family] += held["cases"] if outcome == "passed" else 1
     tried += failed
     if not tried:
         return

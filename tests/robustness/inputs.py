@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from in_turn import in_turn
 from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import ConvergenceWarning
@@ -144,17 +145,15 @@ def takes(method: Any, argument: str) -> bool:
 
 def pairs(names: Iterable[str], forms: Iterable[str], common: Collection[str]) -> Any:
     """Parametrize a test by every estimator with every form of its input; uncommon pairs are slow ones."""
-    cases = [
-        pytest.param(
-            name,
-            form,
-            marks=() if name in ROADS or form in common else pytest.mark.slow,
-            id=f"{name}-{form}",
-        )
-        for name in names
-        for form in forms
-    ]
-    return pytest.mark.parametrize(("name", "form"), cases)
+    forms = list(forms)
+    return in_turn(
+        ("name", "form"),
+        [
+            pytest.param(name, form, marks=() if name in ROADS or form in common else pytest.mark.slow)
+            for name in names
+            for form in forms
+        ],
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- verdicts

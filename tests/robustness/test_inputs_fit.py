@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import warnings
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from in_turn import in_turn
 from inputs import (
     BAYESIAN,
     COMMON,
@@ -159,8 +161,7 @@ def test_kernels_that_are_none_are_refused(name, form):
 
 
 @stacks
-@pytest.mark.parametrize("flaw", INDEFINITE)
-@every_estimator
+@in_turn(("name", "flaw"), product(EVERY, INDEFINITE))
 def test_kernels_without_a_feature_space_are_refused_or_named_once(name, flaw):
     kernels = INDEFINITE[flaw](stack())
     model = quick(name, "precomputed")
@@ -184,8 +185,7 @@ OTHER_FEATURES = {
 
 
 @stacks
-@pytest.mark.parametrize("name", GATED)
-@pytest.mark.parametrize("form", [*NO_NUMBERS, *OTHER_FEATURES])
+@in_turn(("name", "form"), product(GATED, [*NO_NUMBERS, *OTHER_FEATURES]))
 def test_gate_features_that_are_none_are_refused(name, form):
     given = OTHER_FEATURES[form] if form in OTHER_FEATURES else NO_NUMBERS[form].make(X)
     model = quick(name, "precomputed")
@@ -526,8 +526,7 @@ def _interrupt(X, Z):
 
 
 @recovery
-@pytest.mark.parametrize("mistake", BAD_FITS)
-@every_estimator
+@in_turn(("name", "mistake"), product(EVERY, BAD_FITS))
 def test_a_fit_that_fails_leaves_the_earlier_model(name, mistake):
     if name not in SUPERVISED and mistake in ("bad y", "too few y"):
         mistake = "NaN in X"  # it has no y

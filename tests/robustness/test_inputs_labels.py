@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from in_turn import in_turn
 from inputs import (
     BAYESIAN,
     CLASSIFIERS,
@@ -284,8 +287,7 @@ REFUSED_TARGETS = {
 
 
 @targets_refused
-@pytest.mark.parametrize("form", REFUSED_TARGETS)
-@every_regressor
+@in_turn(("name", "form"), product(REGRESSORS, REFUSED_TARGETS))
 def test_targets_that_are_none_are_refused(name, form):
     model = quick(name)
     refused(lambda: model.fit(X, REFUSED_TARGETS[form]), "y")
@@ -396,8 +398,7 @@ REFUSED_TASKS = {
 
 
 @tasks_family
-@pytest.mark.parametrize("form", REFUSED_TASKS)
-@pytest.mark.parametrize("name", MULTITASK)
+@in_turn(("name", "form"), product(MULTITASK, REFUSED_TASKS))
 def test_tasks_that_are_none_are_refused(name, form):
     y = LABELS if name in CLASSIFIERS else TARGET
     refused(lambda: quick(name).fit(X, y, tasks=REFUSED_TASKS[form]), "tasks", "y")

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
+from in_turn import in_turn
 from inputs import (
     BAYESIAN,
     COMMON,
@@ -130,8 +133,10 @@ def test_kernels_of_rows_that_are_none_are_refused_by_every_method(name, form):
 
 
 @rows_refused
-@pytest.mark.parametrize("name", GATED)
-@pytest.mark.parametrize("form", [*NO_NUMBERS, "a row too few", "a column too many", "a column too few"])
+@in_turn(
+    ("name", "form"),
+    product(GATED, [*NO_NUMBERS, "a row too few", "a column too many", "a column too few"]),
+)
 def test_gate_features_of_rows_that_are_none_are_refused(name, form):
     given = {
         "a row too few": X[:-1],
@@ -171,8 +176,7 @@ OTHER_COLUMNS = {
 
 
 @rows_named
-@pytest.mark.parametrize("change", OTHER_COLUMNS)
-@every_estimator
+@in_turn(("name", "change"), product(EVERY, OTHER_COLUMNS))
 def test_frames_with_other_columns_are_refused(name, change):
     model = fitted_to_frame(name)
     given = OTHER_COLUMNS[change](frame(NEW))
@@ -253,8 +257,7 @@ def _distances(features):
 
 
 @rows_equal
-@pytest.mark.parametrize("distance", [1e3, 1e6, 1e100])
-@every_estimator
+@in_turn(("name", "distance"), product(EVERY, [1e3, 1e6, 1e100]))
 def test_rows_far_away_have_finite_predictions(name, distance):
     model = fitted(name)
     found = quietly(lambda: predictions(model, distance * NEW), ConvergenceWarning, KernelQualityWarning)

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from in_turn import in_turn
 from parameters import (
     ESTIMATORS,
     FIELDS,
@@ -52,7 +53,7 @@ def refused_values():
         seen[parameter] += 1
 
 
-@pytest.mark.parametrize(("name", "parameter", "value"), list(refused_values()))
+@in_turn(("name", "parameter", "value"), refused_values())
 def test_wrong_values_are_refused_by_name_before_any_work(name, parameter, value):
     kernels = bank() if parameter in WITH_DATA else KernelBank([costly])
     model = estimator(name, **{"kernels": kernels, parameter: value})
@@ -102,7 +103,7 @@ def equal_values():
         seen.add(parameter)
 
 
-@pytest.mark.parametrize(("name", "parameter", "plain", "other"), list(equal_values()))
+@in_turn(("name", "parameter", "plain", "other"), equal_values())
 def test_equal_values_of_other_types_give_equal_models(name, parameter, plain, other):
     results = []
     for value in (plain, other):
@@ -172,7 +173,7 @@ def extreme_values():
         seen[parameter] += 1
 
 
-@pytest.mark.parametrize(("name", "parameter", "value"), list(extreme_values()))
+@in_turn(("name", "parameter", "value"), extreme_values())
 def test_extreme_values_are_refused_by_name_or_give_finite_numbers(name, parameter, value):
     """A warning about convergence may come, once; nothing else."""
     model = estimator(name, **{parameter: value})
