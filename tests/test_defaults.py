@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from helpers import frozen
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.metrics import balanced_accuracy_score
+from sklearn.utils import validation
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import bayesmkl
@@ -63,13 +66,46 @@ def test_no_estimator_was_forgotten():
     assert all(hasattr(cls, "predict") or hasattr(cls, "transform") for cls in EVERY.values())
 
 
+# Checks of the form of the data. They concern the function that takes data in, of which there are few
+# (`test_data_come_in_by_the_doors_that_are_checked`): estimators of all of them are checked, the others if slow.
+OF_FORMS = {
+    "check_classifier_data_not_an_array",
+    "check_complex_data",
+    "check_dtype_object",
+    "check_estimators_dtypes",
+    "check_estimators_nan_inf",
+    "check_f_contiguous_array_estimator",
+    "check_fit1d",
+    "check_fit2d_predict1d",
+    "check_fit_score_takes_y",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+    "check_readonly_memmap_input",
+    "check_regressor_data_not_an_array",
+    "check_supervised_y_2d",
+}
+DOORS = (
+    "KernelBank",
+    "BEMKLClassifier",
+    "BEMKLMultitaskClassifier",
+    "BEMKLMultitaskRegressor",
+    "LDMKLClassifier",
+    "LMKLRegressor",
+    "PrimalMKLOneClass",
+    "UniformMKLClassifier",
+)
+
+
 def checks():
     """Yield scikit-learn's checks; those that repeat others in memory that cannot be written are slow but for two."""
     for name, cls in EVERY.items():
         for estimator, check in estimator_checks_generator(cls(), legacy=True):
             words = [check.func.__name__, *map(str, check.keywords.values())]
             repeated = check.keywords.get("readonly_memmap") and not name.startswith("Uniform")
-            marks = [pytest.mark.slow] if repeated else []
+            elsewhere = check.func.__name__ in OF_FORMS and name not in DOORS
+            marks = [pytest.mark.slow] if repeated or elsewhere else []
             yield pytest.param(name, estimator, check, id="-".join([name, *words]), marks=marks)
 
 
@@ -81,6 +117,70 @@ def test_contract_scikit_learn(name, estimator, check):
             check(estimator)
     else:
         check(estimator)
+
+
+class Found(BaseException):
+    """The name of the function that was looked for."""
+
+
+def door(call, given):
+    """Return which function of the package hands `given` to scikit-learn's checks."""
+    package = str(Path(bayesmkl.__file__).parent)
+    checking = {getattr(validation, key).__code__ for key in ("check_array", "check_X_y", "validate_data")}
+
+    def profile(frame, event, _argument):
+        if event == "call" and frame.f_code in checking and any(v is given for v in frame.f_locals.values()):
+            while not frame.f_code.co_filename.startswith(package):
+                frame = frame.f_back
+            sys.setprofile(None)
+            raise Found(frame.f_code.co_qualname)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        call()
+    except Found as found:
+        return str(found)
+    finally:
+        sys.setprofile(before)
+    pytest.fail("was never checked")
+
+
+def doors_of(name):
+    """Return the functions that take in samples, kernels, and rows and kernels to predict, by what they are for."""
+    X = np.random.default_rng(0).normal(size=(12, 2))
+    y = None if name.endswith("OneClass") else X[:, 0] if name in REGRESSORS else (X[:, 0] > 0.0).astype(int)
+    y = X[:, :1] > 0.0 if name == "BEMKLMultitaskClassifier" else X[:, :1] if "Multitask" in name else y
+    stack = np.einsum("ip,jp->ijp", X, X)
+    model, of_kernels = (EVERY[name](kernels).set_params(**known(name)) for kernels in (None, "precomputed"))
+    gates = {"gate_features": X} if name.startswith("LMKL") else {}
+    found = {"fit": door(lambda: model.fit(X, y), X)}
+    found["fit kernels"] = door(lambda: of_kernels.fit(stack, y, **gates), stack)
+    model.fit(X, y)
+    of_kernels.fit(stack, y, **gates)
+    for method in ("predict", "decision_function", "predict_proba", "score_samples", "gates"):
+        if hasattr(model, method):
+            found["rows"] = door(lambda method=method: getattr(model, method)(X), X)
+            call = getattr(of_kernels, method)
+            found["kernels of rows"] = door(lambda call=call: call(stack, **gates), stack)
+            yield dict(found)
+
+
+def known(name):
+    return {
+        key: value for key, value in {"max_iter": 5, "cv": 2}.items() if key in EVERY[name]().get_params()
+    }
+
+
+def test_data_come_in_by_the_doors_that_are_checked():
+    found = {name: list(doors_of(name)) for name in EVERY if name != "KernelBank"}
+    checked = [doors for name in DOORS if name in found for doors in found[name]]
+    for name, every in found.items():
+        for doors in every:
+            for use, function in doors.items():
+                others = {one[use] for one in checked}
+                assert function in others, f"{name}: {function} takes in {use}; add the estimator to DOORS"
+    assert all(len({one[use] for one in checked}) <= 3 for use in checked[0])
 
 
 # --------------------------------------------------------------------------------------------- what they answer
