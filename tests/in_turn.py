@@ -11,18 +11,18 @@ import pytest
 __all__ = ["in_turn"]
 
 
-def in_turn(names: str | tuple[str, ...], cases: Iterable[Any], by: int = 0) -> Callable[..., Any]:
-    """Parametrize a test by groups of cases that share their argument number `by` and their marks.
+def in_turn(
+    names: tuple[str, ...], cases: Iterable[Any], by: Callable[..., Any] = lambda first, *_: first
+) -> Callable[..., Any]:
+    """Parametrize a test by groups of cases that share their marks and what `by` makes of their arguments.
 
     A test costs milliseconds before it begins, in every process: more than most cases of bad input. Arguments and
-    cases are those of ``pytest.mark.parametrize``, each of several arguments. The groups run in the order of their
-    first cases.
+    cases are those of ``pytest.mark.parametrize``. Groups run in the order of their first cases.
     """
-    names = tuple(names.split(",")) if isinstance(names, str) else names
     groups: dict[str, list[Any]] = {}
     for case in cases:
         case = case if isinstance(case, type(pytest.param())) else pytest.param(*case)
-        key = "-".join([str(case.values[by]), *(mark.name for mark in case.marks)])
+        key = "-".join([str(by(*case.values)), *(mark.name for mark in case.marks)])
         groups.setdefault(key, []).append(case)
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
@@ -31,8 +31,8 @@ def in_turn(names: str | tuple[str, ...], cases: Iterable[Any], by: int = 0) -> 
                 try:
                     test(**dict(zip(names, case.values, strict=True)), **fixtures)
                 except BaseException as error:
-                    values = [value for k, value in enumerate(case.values) if k != by]
-                    error.add_note(f"the case {case.id or values!r} of {len(cases)}")
+                    shown = case.id or ", ".join(repr(value)[:80] for value in case.values)
+                    error.add_note(f"in the case {shown}, one of {len(cases)}")
                     raise
 
         others = [p for p in inspect.signature(test).parameters.values() if p.name not in names]

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from in_turn import in_turn
 from numpydoc.docscrape import FunctionDoc
 from numpydoc.validate import validate
 from sklearn.base import is_classifier
@@ -147,7 +148,12 @@ ESTIMATORS = [name for name in TOP if re.search("(Classifier|Regressor|OneClass)
 
 
 def each(names: list[Name]) -> Any:
-    return pytest.mark.parametrize("name", names, ids=[name.path.removeprefix("bayesmkl.") for name in names])
+    """Parametrize a test by names, those of a class together."""
+
+    def top(name: Name) -> str:
+        return (name.path.rpartition(".")[0] if name.owner else name.path).removeprefix("bayesmkl.")
+
+    return in_turn(("name",), [pytest.param(name, id=name.path) for name in names], by=top)
 
 
 @functools.cache

@@ -38,6 +38,7 @@ from crafted import (
     several,
     type_,
 )
+from in_turn import in_turn
 from verdicts import assert_refused
 
 import bayesmkl
@@ -674,7 +675,7 @@ def complaints(tree):
         )
 
 
-@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(PACKAGE)))
+@in_turn(("path",), [(path,) for path in sources()], by=lambda path: path.parent.name)
 def test_no_module_reads_pickles_or_runs_text(path):
     assert list(complaints(ast.parse(path.read_text(encoding="utf-8")))) == []
 
