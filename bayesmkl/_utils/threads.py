@@ -8,9 +8,11 @@ digits wherever it runs, too.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -53,7 +55,7 @@ def one_thread(user_api: str | None = None) -> Iterator[None]:
     >>> with one_thread():
     ...     pass
     """
-    found = ThreadpoolController()
+    found = _loaded(len(sys.modules))
     if user_api is not None:
         found = found.select(user_api=user_api)
     token, entered = object(), []
@@ -67,6 +69,12 @@ def one_thread(user_api: str | None = None) -> Iterator[None]:
         with _LOCK:
             for library, threads in entered:
                 _leave(library, threads, token)
+
+
+@lru_cache(maxsize=1)
+def _loaded(_n_modules: int) -> ThreadpoolController:
+    """Look for libraries among all files of the process, again once a module that may bring one was imported."""
+    return ThreadpoolController()
 
 
 def _enter(library: Any, token: object) -> None:
