@@ -228,6 +228,7 @@ def test_refit_uses_all_rows_and_keeps_the_metrics(fitted, table, csv, tmp_path)
     assert (out / "metrics.csv").read_text() == (folder / "run" / "metrics.csv").read_text()
 
 
+@pytest.mark.heavy
 def test_demo_answers_and_can_be_repeated(tmp_path):
     for seed in (0, 1):
         code, stdout, _ = run("demo", "--fast", "--out", tmp_path / "demo", "--seed", seed)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.heavy
+
 pytest.importorskip("resource")
 if not Path("/proc/self/statm").exists():
     pytest.skip("no /proc", allow_module_level=True)

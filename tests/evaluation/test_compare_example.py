@@ -22,6 +22,7 @@ def example():
     return module
 
 
+@pytest.mark.heavy
 def test_example_prints_what_it_keeps_and_goes_on_where_it_was(example, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "comparison"
     arguments = ["compare_models.py", "--datasets", "iris", "--splits", "2", "--out", str(folder)]

@@ -26,6 +26,7 @@ from bayesmkl.evaluation.jobs import run_job
 from bayesmkl.evaluation.study import DataRef, from_file
 from bayesmkl.kernels import Gaussian, KernelBank
 
+pytestmark = pytest.mark.heavy
 distributed = pytest.importorskip("distributed", reason="needs dask[distributed]")
 PLACES = (
     "seconds",
