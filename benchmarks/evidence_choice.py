@@ -1,7 +1,7 @@
 """Kernel widths chosen by the evidence lower bound, beside five-fold cross-validation.
 
     python benchmarks/evidence_choice.py          five splits
-    python benchmarks/evidence_choice.py --fast   two splits
+    python benchmarks/evidence_choice.py --fast   one split
 
 With BAYESMKL_DATA=folder three sets of the UCI repository are read from there, beside the bundled one.
 """
@@ -59,7 +59,7 @@ def main() -> None:
     options = parser(__doc__).parse_args()
     print(measure(options.fast).report() + "\n")
     names = SETS if have_real_data() and not options.fast else SETS[:1]
-    n_splits = 2 if options.fast else 5
+    n_splits = 1 if options.fast else 5
     rows, numbers = [], {}
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
