@@ -94,7 +94,7 @@ def _from_3(part: Any) -> None:
 
 def _add(part: Any, **attributes: Any) -> None:
     for name, value in attributes.items():
-        if name not in vars(part):
+        if name not in vars(part):  # classes may have a default
             setattr(part, name, value)
 
 
