@@ -180,4 +180,4 @@ $(VENV)/.docs: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
 
 $(VENV)/.gate: $(VENV)/.created pyproject.toml bayesmkl/__init__.py
 	$(PIP_INSTALL) -e '.[test,docs]'
-	@touch $(VENV)/.test $(VENV)/.docs $@
+	@touch $(VENV)/.base $(VENV)/.test $(VENV)/.docs $@

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import quick_compiling  # noqa: F401  sets what JAX reads when it first compiles
 
 import bayesmkl
 from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
