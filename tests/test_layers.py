@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tomllib
 from itertools import permutations
 from pathlib import Path
@@ -41,3 +42,11 @@ def test_no_algorithm_imports_another_not_even_through_others(imports):
     for one, other in permutations(ALGORITHMS, 2):
         chain = imports.find_shortest_chain(importer=one, imported=other)
         assert chain is None, " imports ".join(chain)
+
+
+def test_models_are_imported_from_their_package():
+    """Users import the pure functions as ``from bayesmkl.bemkl import binary``, wherever the modules are."""
+    for name in ("binary", "regression", "multiclass", "multioutput", "multitask"):
+        assert getattr(importlib.import_module("bayesmkl.bemkl"), name).sweep.__module__.endswith(
+            f"models.{name}"
+        )
