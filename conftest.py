@@ -1,5 +1,6 @@
 """Settings of every test and doctest session."""
 
+import gc
 import os
 
 # Problems in tests are small: one BLAS thread is faster than several, and does not collapse on a busy machine.
@@ -7,3 +8,9 @@ import os
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")  # figures need no screen
+
+
+def pytest_collection_finish():
+    """Leave the tests themselves, about a million objects, out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
