@@ -52,7 +52,7 @@ pytestmark = [
     ),  # files closed a moment late
 ]
 HERE = Path(__file__).parent
-FILES = ("_numerics/files.py",)
+FILES = ("_utils/files.py",)
 KINDS = [KeyboardInterrupt, MemoryError]
 
 
@@ -230,7 +230,7 @@ def test_temporary_folders_vanish_wherever_work_stops(kind, tmp_path, monkeypatc
                 inside.unlink()
             path.rmdir()
 
-    assert at_every_line(work, ("_numerics/folders.py",), kind, check) > 15
+    assert at_every_line(work, ("_utils/folders.py",), kind, check) > 15
 
 
 # --------------------------------------------------------------------------------------------------------- models
