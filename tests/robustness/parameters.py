@@ -294,6 +294,12 @@ OWN: dict[tuple[str, str], Wrong] = {
     },
     **{(name, "inference"): word("nuts", NUTS(), Gibbs, THING) for name in ESTIMATORS if "Multitask" in name},
     **{(name, "storage"): word("float32", Storage("streamed")) for name in ESTIMATORS if "Multitask" in name},
+    **{
+        (name, parameter): optional(wrong)  # None: as the target or the kernels have it
+        for parameter, wrong in (("C", POSITIVE), ("epsilon", NOT_NEGATIVE))
+        for name, cls in ESTIMATORS.items()
+        if cls().get_params(deep=False).get(parameter, 0) is None
+    },
     **{(name, "multiclass"): word("one-versus-rest", "ovr") for name in ("BEMKLClassifier",)},
 }
 # Values that name what other estimators have, and settings under which a value is refused by name.

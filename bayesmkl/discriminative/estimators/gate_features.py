@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_array
 
 from bayesmkl._utils.given import naming
 from bayesmkl._utils.validation import shown
-from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.views import check_samples, positions_of, views_without
 
@@ -34,7 +34,7 @@ def apart_from_gates(bank: KernelBank, X: Any, gate_columns: Any, n_features: in
     ----------
     bank : KernelBank
         Is returned with other `views`.
-    X : array or DataFrame of shape (n_samples, n_features)
+    X : array, DataFrame or CheckedTable of shape (n_samples, n_features)
         Validated samples.
     gate_columns : str, int, slice, sequence of str, int or bool, or None
         None leaves all columns to the kernels.
@@ -46,10 +46,11 @@ def apart_from_gates(bank: KernelBank, X: Any, gate_columns: Any, n_features: in
     ValueError
         If `X` does not have the columns, some come twice, or none is left for the kernels.
     """
-    columns = gate_positions(gate_columns, n_features, column_labels(X))
+    labels = X.labels if isinstance(X, CheckedTable) else column_labels(X)
+    columns = gate_positions(gate_columns, n_features, labels)
     if columns is None:
         return bank
-    views = views_without(bank.views, columns, n_features, column_labels(X))
+    views = views_without(bank.views, columns, n_features, labels)
     if not views and len(columns) == n_features:
         raise ValueError(
             f"`gate_columns` must leave columns of `X` to the kernels; got all {n_features}. Name what kernels see, "
