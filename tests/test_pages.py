@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import pytest
 
 import bayesmkl
-from bayesmkl import discriminative, kernels
+from bayesmkl import bemkl, discriminative, kernels
 from bayesmkl.discriminative.methods import METHODS
 from bayesmkl.reproduction import localized_numbers, obmkl_rows, primalmkl, samkl
 
@@ -114,7 +114,7 @@ def test_classes_and_their_parameters_exist(page):
     for name, parameter in (match.groups() for match in found):
         assert name in classes() | OTHERS or name.endswith("Warning"), name
         if parameter:
-            owner = next(module for module in (discriminative, kernels) if hasattr(module, name))
+            owner = next(module for module in (bemkl, discriminative, kernels) if hasattr(module, name))
             assert parameter in inspect.signature(getattr(owner, name)).parameters, f"{name}({parameter}=)"
 
 

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl._estimator import BaseMKL
+from bayesmkl.bemkl import Storage
 from bayesmkl.kernels import FromDistance, Gaussian, KernelBank, KernelQualityWarning, Linear, Polynomial
 from bayesmkl.kernels.presence import present_views, stack_with_absent
 from bayesmkl.kernels.quality.checks import check_kernel_stack
@@ -301,6 +302,8 @@ def test_duplicates_are_kernels_that_agree_on_the_same_samples(rng):
 class Ridge(RegressorMixin, BaseMKL):
     """Kernel ridge regression on the sum of the kernels: the least an estimator does with its stack."""
 
+    _takes_missing_views = True
+
     def __init__(self, kernels=None, kernel_names=None, missing_views="error", strength=0.1):
         self.kernels = kernels
         self.kernel_names = kernel_names
@@ -392,7 +395,7 @@ def test_bemkl_cross_validates_and_widens_what_it_says_of_incomplete_samples():
     bank = KernelBank(Gaussian(width=1), views="each")
     stack = clone(bank).set_params(missing_views="keep").fit(holes).train_stack()
     for Model, target in ((BEMKLRegressor, y), (BEMKLClassifier, y > 0)):
-        options = {"missing_views": "integrate", "tol": 1e-3, "backend": "numpy"}
+        options = {"missing_views": "integrate", "tol": 1e-3, "storage": Storage(backend="numpy")}
         scores = [
             cross_val_score(Model(kernels, **options), table, target, cv=2, error_score="raise")
             for kernels, table in ((bank, holes), ("precomputed", np.moveaxis(stack, 0, -1)))
