@@ -39,7 +39,7 @@ from _report import finish, markdown_table, parser
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl import NUTS, Gamma, Gibbs
 from bayesmkl.bemkl.inference.agreement import check_agreement
 from bayesmkl.bemkl.inference.options import INFERENCES
 from bayesmkl.posterior import refine_posterior
@@ -133,7 +133,7 @@ def compare(model: Any, reference: Any, data: Subset) -> dict[str, Any]:
     if draws.noise_precision is not None:
         result["log_intermediate_precision"] = float(np.log(draws.intermediate_precision).mean())
         result["log_noise_precision"] = float(np.log(draws.noise_precision).mean())
-    if model.inference in ("nuts", "gibbs"):
+    if isinstance(model.inference, NUTS | Gibbs):
         agreement = check_agreement(problem, model.posterior_, model.sample_stats_)
         result |= {"rhat": agreement.rhat, "ess": agreement.ess, "divergent": 100.0 * agreement.divergent}
     return result
