@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Index", "Label", "RowBlocks", "Samples", "Seed", "Splits", "Splitter", "Targets"]
+__all__ = ["Index", "Label", "RowBlocks", "Samples", "Scoring", "Seed", "Splits", "Splitter", "Targets"]
 
 
 class RowBlocks(Protocol):
@@ -59,3 +59,5 @@ Index: TypeAlias = "int | np.integer | slice | np.ndarray | Sequence[int]"
 Seed: TypeAlias = "int | np.random.Generator | np.random.RandomState"
 # A number of folds, a rule, or the positions of training and test samples themselves.
 Splits: TypeAlias = "int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]]"
+# A name, a scorer, several names, or names of one's own for them.
+Scoring: TypeAlias = "str | Callable[..., float] | Sequence[str] | Mapping[str, str | Callable[..., float]]"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer_names
 from sklearn.utils.validation import check_consistent_length
@@ -282,5 +283,5 @@ def _splits(cv: Any, n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return splits
 
 
-def _is_pairs(cv: Any) -> bool:
+def _is_pairs(cv: Any) -> TypeGuard[Iterable[tuple[ArrayLike, ArrayLike]]]:
     return cv is not None and not hasattr(cv, "split") and hasattr(cv, "__iter__")
