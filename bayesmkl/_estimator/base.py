@@ -17,6 +17,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.given import naming
 from bayesmkl._utils.rollback import all_or_nothing
 from bayesmkl._utils.settings import methods_with_own_settings
+from bayesmkl._utils.typing import Index, Samples, Targets
 from bayesmkl._utils.validation import (
     check_choice,
     check_flag,
@@ -122,7 +123,7 @@ class BaseMKL(BaseEstimator):
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Validate training data, learn the bank, check the kernels once; return their stack and y."""
         finite = self._finite_or_nan()
         if self._is_precomputed():
@@ -149,7 +150,7 @@ class BaseMKL(BaseEstimator):
             values, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check)
         return CheckedTable(values, getattr(self, "feature_names_in_", None), column_labels(X)), y
 
-    def _check_data(self, X: Any, y: Any, check: dict[str, Any]) -> np.ndarray:
+    def _check_data(self, X: Samples, y: Targets, check: dict[str, Any]) -> np.ndarray:
         """Refuse by name what is no table of numbers, and no target for each of its rows; return the target."""
         return check_targets(
             y,
@@ -160,7 +161,7 @@ class BaseMKL(BaseEstimator):
             mark=self.unlabeled_label,
         )
 
-    def _stack_of_rows(self, X: Any) -> Any:
+    def _stack_of_rows(self, X: Samples) -> Any:
         """Learn a bank from training samples and return its kernels, judged once."""
         self.training_factors_ = None
         bank, is_source, asked = self._bank_for(X), is_row_source(X), self._storage()
@@ -219,7 +220,7 @@ class BaseMKL(BaseEstimator):
                 '`missing_views="integrate"`.'
             ) from error
 
-    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
+    def _check_kernels(self, stack: DenseStack, known_psd: np.ndarray | None) -> DenseStack:
         """Judge the training kernels once and return those to train on.
 
         `known_psd` marks kernels that need no test of definiteness; None tests all.
@@ -252,7 +253,7 @@ class BaseMKL(BaseEstimator):
             f"got {shown(self.kernels)}. Wrap kernels in a bank: KernelBank(kernels=...)."
         )
 
-    def _bank_for(self, X: Any) -> KernelBank:
+    def _bank_for(self, X: Samples) -> KernelBank:
         """Return an unfitted bank for validated samples; subclasses may leave columns to others than its kernels."""
         return self._new_bank()
 
@@ -316,7 +317,7 @@ class BaseMKL(BaseEstimator):
             return streamed_stack(bank, bank.X_train_)
         return self._stack_of(bank.train_stack())
 
-    def _stack_of(self, kernels: np.ndarray, which: Any = slice(None), in_place: bool = True) -> DenseStack:
+    def _stack_of(self, kernels: np.ndarray, which: Index = slice(None), in_place: bool = True) -> DenseStack:
         """Return the stack of the kernels at `which`, (n_kernels, n_rows, n_train), NaN where views are absent."""
         if self.present_ is None:
             return DenseStack(kernels)
@@ -328,7 +329,7 @@ class BaseMKL(BaseEstimator):
         check_some_view(stack.present)
         return stack
 
-    def _row_stack(self, X: Any) -> Any:
+    def _row_stack(self, X: Samples) -> Any:
         """Validate rows to predict and return their kernels against the training samples."""
         X = self._validate_rows(X)
         if self.kernel_bank_ is None:
@@ -344,7 +345,7 @@ class BaseMKL(BaseEstimator):
         shared = bank.shared_rows(X)
         return self._stack_of(bank.evaluate(X) if shared is None else shared)
 
-    def _row_blocks(self, X: Any, kernels: np.ndarray) -> Iterator[DenseStack]:
+    def _row_blocks(self, X: Samples, kernels: np.ndarray) -> Iterator[DenseStack]:
         """Do what `_row_stack` does for some kernels only, and for a block of rows at a time to bound the memory.
 
         `kernels` holds their positions, in ascending order.

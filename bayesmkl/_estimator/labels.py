@@ -9,12 +9,13 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import column_or_1d
 
 from bayesmkl._estimator.targets import plain_labels
+from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.warnings import warn_user
 
 __all__ = ["ClassTargets", "LabelSplit", "class_targets", "encode_labels", "split_labels"]
 
 
-def encode_labels(y: Any) -> tuple[np.ndarray, np.ndarray]:
+def encode_labels(y: Targets) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes, and one row of targets -1 and +1 for every binary model.
 
     Parameters
@@ -78,7 +79,7 @@ class LabelSplit(NamedTuple):
         return found
 
 
-def split_labels(y: Any, unlabeled_label: Any) -> LabelSplit:
+def split_labels(y: Targets, unlabeled_label: Label | None) -> LabelSplit:
     """Find the labeled samples and encode their labels.
 
     Parameters
@@ -111,7 +112,7 @@ def split_labels(y: Any, unlabeled_label: Any) -> LabelSplit:
     return LabelSplit(labels, labeled, *encode_labels(labels[labeled]))
 
 
-def _find_labeled(labels: np.ndarray, unlabeled_label: Any) -> tuple[np.ndarray, list[Any]]:
+def _find_labeled(labels: np.ndarray, unlabeled_label: Label | None) -> tuple[np.ndarray, list[Any]]:
     """Return the positions of samples with a label, and the different labels in the order of their appearance."""
     labeled = np.flatnonzero([label != unlabeled_label for label in labels.tolist()])
     return labeled, list(dict.fromkeys(labels[labeled].tolist()))
@@ -180,7 +181,7 @@ def _check_rare(y: np.ndarray) -> None:
         )
 
 
-def _partial_targets(y: np.ndarray, unlabeled_label: Any) -> ClassTargets:
+def _partial_targets(y: np.ndarray, unlabeled_label: Label | None) -> ClassTargets:
     _, left = _find_labeled(y, unlabeled_label)
     if len(left) != 2:
         raise ValueError(
@@ -198,7 +199,7 @@ def _partial_targets(y: np.ndarray, unlabeled_label: Any) -> ClassTargets:
     return ClassTargets(split.classes, targets)
 
 
-def _label_targets(y: Any, unlabeled_label: Any) -> ClassTargets:
+def _label_targets(y: Any, unlabeled_label: Label | None) -> ClassTargets:
     if unlabeled_label is not None:
         raise ValueError(
             f"`unlabeled_label` is for two classes, not for a matrix of labels; got {unlabeled_label!r}. Fit a model "

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._utils.memory import available_memory, format_bytes, require_memory
+from bayesmkl._utils.typing import Samples
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality.checks import KernelInspector
 from bayesmkl.kernels.stacks.base import KernelStack
@@ -110,7 +111,7 @@ class _Request(NamedTuple):
         inspector.report()
 
 
-def hold_bank(bank: KernelBank, X: Any, names: Sequence[str], storage: Holding) -> Any:
+def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holding) -> Any:
     """Return the training kernels of a bank that was fitted without them, judged once.
 
     Parameters

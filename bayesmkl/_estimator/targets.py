@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from sklearn.utils.validation import column_or_1d
 
 from bayesmkl._utils.given import as_array, check_magnitude, check_numbers
+from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.validation import shown
 
 __all__ = ["UNITS", "check_labels", "check_targets", "is_missing", "plain_labels"]
@@ -17,13 +16,13 @@ UNITS = "Standardize it, or express it in other units."
 
 
 def check_targets(
-    y: Any,
+    y: Targets,
     n_samples: int,
     estimator: str,
     *,
     numeric: bool = False,
     several: bool = False,
-    mark: Any = None,
+    mark: Label | None = None,
 ) -> np.ndarray:
     """Return targets as an array, one for each sample.
 
@@ -72,7 +71,7 @@ def check_targets(
     return values if several else column_or_1d(values, warn=True)
 
 
-def _numbers(y: Any) -> np.ndarray:
+def _numbers(y: Targets) -> np.ndarray:
     """Return real targets that are finite and neither huge nor tiny."""
     array = check_numbers("y", y)
     if is_missing(array).any():
@@ -105,7 +104,7 @@ def is_missing(values: np.ndarray) -> np.ndarray:
     return np.asarray(pd.isna(values))
 
 
-def check_labels(y: Any, mark: Any = None, remedy: str = "") -> np.ndarray:
+def check_labels(y: Targets, mark: Label | None = None, remedy: str = "") -> np.ndarray:
     """Return labels as an array: text, whole numbers or booleans, all of one kind and none missing.
 
     `mark`, which stands for "no label", may be of another kind; `remedy` is what to do about missing ones.
@@ -187,7 +186,7 @@ def _of_one_kind(labels: np.ndarray) -> np.ndarray:
     return array
 
 
-def _kind(label: Any) -> str:
+def _kind(label: object) -> str:
     """Name what a label is; whole numbers and others are of one kind."""
     if isinstance(label, bool | np.bool_):
         return "boolean"

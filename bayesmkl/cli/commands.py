@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -53,6 +53,10 @@ from bayesmkl.posterior import (
     view_table,
 )
 from bayesmkl.posterior.fitted import fitted_bemkl
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 __all__ = ["FitOptions", "run_demo", "run_diagnose", "run_fit", "run_predict"]
 
@@ -125,7 +129,7 @@ def run_predict(run: Path, data: Path, out: Path) -> None:
     say(f"{len(features)} predictions written to {out}.")
 
 
-def _predictions(model: Any, features: pd.DataFrame, task: str) -> dict[str, np.ndarray]:
+def _predictions(model: BaseEstimator, features: pd.DataFrame, task: str) -> dict[str, np.ndarray]:
     """Return the columns of the table of predictions, which are all finite."""
     if task == "classification":
         probabilities = model.predict_proba(features)
@@ -200,7 +204,7 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
     return tables
 
 
-def _about_fit(bemkl: Any, seconds: float) -> dict[str, Any]:
+def _about_fit(bemkl: BaseEstimator, seconds: float) -> dict[str, Any]:
     return {
         "classes": bemkl.classes_.tolist() if isinstance(bemkl, BEMKLClassifier) else None,
         "n_iter": np.atleast_1d(bemkl.n_iter_).tolist(),
@@ -210,7 +214,7 @@ def _about_fit(bemkl: Any, seconds: float) -> dict[str, Any]:
     }
 
 
-def _ending(bemkl: Any, about: dict[str, Any]) -> str:
+def _ending(bemkl: BaseEstimator, about: dict[str, Any]) -> str:
     """Say in one line how the inference ended."""
     outcome, numbers = "; ".join(about["outcome"]), " + ".join(map(str, about["n_iter"]))
     seconds = f"{about['fit_seconds']:.1f} s"

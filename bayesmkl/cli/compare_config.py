@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -222,7 +222,9 @@ def _resolve(bank: KernelBank, X: pd.DataFrame) -> None:
     resolve_views(bank.views, X.shape[1], column_labels(X))
 
 
-def _resolve_gates(bank: KernelBank, gate_columns: Any, X: pd.DataFrame) -> None:
+def _resolve_gates(
+    bank: KernelBank, gate_columns: Sequence[int] | Sequence[str] | None, X: pd.DataFrame
+) -> None:
     apart_from_gates(clone(bank), X, gate_columns, X.shape[1])
 
 

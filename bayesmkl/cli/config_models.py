@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from typing import Any
 
@@ -59,7 +59,7 @@ def model_of(section: Section, banks: dict[str, KernelBank]) -> ModelSpec:
     return ModelSpec(estimator, grid or None, transductive)
 
 
-def _grid(section: Section, known: Any, banks: dict[str, KernelBank]) -> dict[str, list[Any]]:
+def _grid(section: Section, known: Collection[str], banks: dict[str, KernelBank]) -> dict[str, list[Any]]:
     """Read the values to choose from inside the training part."""
     grid = section.section("grid")
     grid.refuse_others(known, f"the grid of {section.values['estimator']}; it takes its parameters")
@@ -76,7 +76,7 @@ def _grid(section: Section, known: Any, banks: dict[str, KernelBank]) -> dict[st
     return found
 
 
-def bank_of(section: Section, key: str, value: Any, banks: dict[str, KernelBank]) -> KernelBank:
+def bank_of(section: Section, key: str, value: object, banks: dict[str, KernelBank]) -> KernelBank:
     """Return the bank that `value` names or describes; "paper" is there without a table."""
     if isinstance(value, str):
         known = {"paper": KernelBank()} | banks
@@ -112,7 +112,7 @@ def _value(section: Section, key: str) -> Any:
     return _made(section, key, section.values[key])
 
 
-def _made(section: Section, key: str, value: Any) -> Any:
+def _made(section: Section, key: str, value: object) -> Any:
     """Replace tables with a `type` by the objects they describe, also inside lists."""
     if isinstance(value, list):
         return [_made(section, f"{key}[{i}]", item) for i, item in enumerate(value)]

@@ -84,7 +84,7 @@ class Section:
             if key not in known:
                 raise self.wrong(key, f"is no key of {what}; {did_you_mean(key, known)}")
 
-    def take(self, key: str, kind: type, default: Any = None) -> Any:
+    def take(self, key: str, kind: type, default: object = None) -> Any:
         """Return a value of the given type, or the default where the key is absent."""
         if key not in self.values:
             return default
@@ -99,14 +99,14 @@ class Section:
             raise self.wrong(None, f"lacks `{key}`; give it, such as {example}.")
         return self.take(key, kind)
 
-    def integer(self, key: str, low: int, default: Any = None) -> Any:
+    def integer(self, key: str, low: int, default: object = None) -> Any:
         """Return a whole number of at least `low`, or the default where the key is absent."""
         value = self.take(key, int, default)
         if key in self.values and value < low:
             raise self.wrong(key, f"must be a whole number >= {low}; got {value}.")
         return value
 
-    def texts(self, key: str, default: Any = None) -> Any:
+    def texts(self, key: str, default: object = None) -> Any:
         """Return a tuple of texts from a list of them or a single one, or the default where the key is absent."""
         if key not in self.values:
             return default

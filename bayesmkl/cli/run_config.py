@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from bayesmkl._utils.described import check_layout, read_json
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 __all__ = ["RUN_FORMAT", "RUN_VERSION", "check_described", "is_run_config", "read_run_config"]
 
@@ -57,7 +61,7 @@ def read_run_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def check_described(model: Any, config: dict[str, Any], folder: Path) -> None:
+def check_described(model: BaseEstimator, config: dict[str, Any], folder: Path) -> None:
     """Raise unless the model of a run is what its configuration says."""
     features, last = config["features"], model[-1] if isinstance(model, Pipeline) else model
     if not isinstance(last, (BEMKLClassifier, BEMKLRegressor)):
@@ -75,5 +79,5 @@ def check_described(model: Any, config: dict[str, Any], folder: Path) -> None:
     raise ValueError(f"{str(folder)!r} holds files that do not belong together: {fault}. {AGAIN}")
 
 
-def _are_texts(value: Any) -> bool:
+def _are_texts(value: object) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)

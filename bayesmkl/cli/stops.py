@@ -6,7 +6,11 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FrameType
+
 
 __all__ = ["STOPS", "Terminated", "stops_raise", "told"]
 
@@ -32,7 +36,7 @@ def stops_raise() -> Iterator[None]:
     in_main_thread = threading.current_thread() is threading.main_thread()
     taken = [s for s in SIGNALS if in_main_thread and signal.getsignal(s) == signal.SIG_DFL]
 
-    def stop(number: int, _frame: Any) -> None:
+    def stop(number: int, _frame: FrameType | None) -> None:
         for one in taken:
             signal.signal(one, signal.SIG_IGN)  # the work of ending is not interrupted once more
         raise Terminated(number)

@@ -8,13 +8,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmkl._utils.files import as_path, load_array
 from bayesmkl._utils.given import check_numbers
+from bayesmkl._utils.typing import Index
 from bayesmkl._utils.validation import check_integer, generator_of, shown
+
+if TYPE_CHECKING:
+    import os
+
 
 __all__ = ["RowSource", "open_rows"]
 
@@ -22,7 +27,9 @@ BLOCK_ROWS = 2**14  # rows that are read at once where nobody says how many
 TEXT = (".csv", ".tsv", ".txt", ".gz", ".json", ".jsonl")
 
 
-def open_rows(path: Any, columns: Sequence[Any] | str | int | None = None) -> RowSource:
+def open_rows(
+    path: str | os.PathLike[str] | np.ndarray, columns: Sequence[Any] | str | int | None = None
+) -> RowSource:
     """Open a table of numbers without reading it.
 
     Parameters
@@ -151,7 +158,7 @@ class RowSource(ABC):
     def __repr__(self) -> str:
         return f"<{self.shape[0]} rows of {self.shape[1]} columns of {self.origin}>"
 
-    def __getitem__(self, index: Any) -> np.ndarray:
+    def __getitem__(self, index: Index) -> np.ndarray:
         """Return rows as an array: of a slice, of positions, or of a boolean mask."""
         if isinstance(index, slice):
             first, last, step = index.indices(len(self))

@@ -6,17 +6,24 @@ multiply with ``@``.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+from numpy.typing import ArrayLike
 from sklearn.neighbors import VALID_METRICS, NearestNeighbors
 from sklearn.utils.validation import check_array
 
 from bayesmkl._utils.given import check_numbers, naming
+from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.geometry import mean_row
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
 
 __all__ = ["check_distances", "check_laplacian", "knn_laplacian", "squared_kernel_distances"]
 
@@ -29,7 +36,9 @@ EXPANDED = ("euclidean", "l2", "minkowski", "p", "sqeuclidean")
 SPARSE = 0.1
 
 
-def knn_laplacian(X: Any, n_neighbors: int = 10, metric: Any = "euclidean") -> Any:
+def knn_laplacian(
+    X: Any, n_neighbors: int = 10, metric: str | Callable[[np.ndarray, np.ndarray], float] = "euclidean"
+) -> Any:
     r"""Return the Laplacian of the graph that joins each sample with its nearest neighbors.
 
     .. math:: L = D - W, \qquad W_{ij} = 1 \text{ if } i \text{ is a neighbor of } j \text{ or } j \text{ of } i,
@@ -86,7 +95,7 @@ def knn_laplacian(X: Any, n_neighbors: int = 10, metric: Any = "euclidean") -> A
     return _compact(scipy.sparse.csr_array(scipy.sparse.diags_array(weights.sum(axis=1)) - weights))
 
 
-def _samples(X: Any) -> np.ndarray:
+def _samples(X: Samples) -> np.ndarray:
     check_numbers("X", X)
     with naming("X"):
         return check_array(X, dtype=np.float64, ensure_min_samples=2)
@@ -170,7 +179,7 @@ def check_laplacian(laplacian: Any, n_samples: int, name: str = "laplacian") -> 
     return _compact(graph)
 
 
-def _check_psd(graph: Any, size: float, name: str) -> None:
+def _check_psd(graph: sparse.sparray, size: float, name: str) -> None:
     """Raise for a negative eigenvalue; without negative weights there is none (diagonal dominance)."""
     off_diagonal = graph - scipy.sparse.diags_array(graph.diagonal())
     heaviest = off_diagonal.max() if off_diagonal.nnz else 0.0
@@ -184,7 +193,7 @@ def _check_psd(graph: Any, size: float, name: str) -> None:
         )
 
 
-def check_distances(name: str, distances: Any) -> np.ndarray:
+def check_distances(name: str, distances: ArrayLike | sparse.sparray | sparse.spmatrix) -> np.ndarray:
     """Return distances among samples as float64 if they are some; `name` is what messages blame.
 
     Examples
@@ -211,5 +220,5 @@ def check_distances(name: str, distances: Any) -> np.ndarray:
     return distances
 
 
-def _compact(graph: Any) -> Any:
+def _compact(graph: sparse.sparray) -> Any:
     return graph if graph.nnz <= SPARSE * graph.shape[0] ** 2 else graph.toarray()

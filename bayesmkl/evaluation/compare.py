@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
 from typing import Any, TypeGuard
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from bayesmkl._utils.files import as_path
 from bayesmkl._utils.given import as_array
+from bayesmkl._utils.typing import Samples, Scoring, Splits, Targets
 from bayesmkl._utils.validation import (
     check_folds,
     check_grid,
@@ -37,15 +38,15 @@ ONLY = "data"  # name of the data set that comes as X and y
 
 def compare_models(
     models: Mapping[str, Any] | Sequence[tuple[str, Any]],
-    X: Any = None,
-    y: Any = None,
+    X: Samples | None = None,
+    y: Targets | None = None,
     *,
-    datasets: Any = None,
-    cv: Any = 5,
-    scoring: Any = None,
-    inner_cv: Any = 5,
+    datasets: Mapping[str, object] | Sequence[str] | str | None = None,
+    cv: Splits | None = 5,
+    scoring: Scoring | None = None,
+    inner_cv: Splits | None = 5,
     inner_scoring: str | None = None,
-    groups: Any = None,
+    groups: ArrayLike | None = None,
     n_jobs: int | None = None,
     random_state: int = 0,
     unavailable: str = "raise",
@@ -161,7 +162,7 @@ def compare_models(
     return found
 
 
-def _check_inner_scoring(scoring: Any) -> None:
+def _check_inner_scoring(scoring: str | Callable[..., float] | None) -> None:
     if scoring is None or callable(scoring):
         return
     known = get_scorer_names()
@@ -173,7 +174,9 @@ def _check_inner_scoring(scoring: Any) -> None:
         )
 
 
-def _models(models: Any) -> dict[str, ModelSpec]:
+def _models(
+    models: Mapping[str, BaseEstimator] | Sequence[tuple[str, BaseEstimator]],
+) -> dict[str, ModelSpec]:
     pairs: Any = list(models.items()) if isinstance(models, Mapping) else models
     is_list = isinstance(pairs, Sequence) and not isinstance(pairs, str)
     if not is_list or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
@@ -211,7 +214,9 @@ def _spec(name: str, model: Any) -> ModelSpec:
     return ModelSpec(estimator, grid)
 
 
-def _datasets(X: Any, y: Any, groups: Any, datasets: Any, cv: Any) -> dict[str, DataRef]:
+def _datasets(
+    X: Any, y: Any, groups: Any, datasets: Mapping[str, object] | Sequence[str] | str | None, cv: Any
+) -> dict[str, DataRef]:
     if (X is None) == (datasets is None):
         raise ValueError("give either `X` and `y`, or `datasets`.")
     if datasets is None:
@@ -235,7 +240,7 @@ def _once(names: Sequence[Any]) -> list[tuple[str, Any]]:
     return [(name, name) for name in names]
 
 
-def _ref(name: str, value: Any) -> DataRef:
+def _ref(name: str, value: object) -> DataRef:
     if isinstance(value, DataRef):
         return value
     if isinstance(value, str):
@@ -247,7 +252,7 @@ def _ref(name: str, value: Any) -> DataRef:
     )
 
 
-def _held(X: Any, y: Any, groups: Any = None, cv: Any = None) -> DataRef:
+def _held(X: Any, y: Targets, groups: ArrayLike | None = None, cv: Splits | None = None) -> DataRef:
     if y is None:
         raise ValueError("`y` must be given with `X`.")
     if not isinstance(X, pd.DataFrame):
@@ -267,7 +272,7 @@ def _held(X: Any, y: Any, groups: Any = None, cv: Any = None) -> DataRef:
     return DataRef(in_memory, data=Data(X, y, groups, splits))
 
 
-def _splits(cv: Any, n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
+def _splits(cv: Iterable[tuple[ArrayLike, ArrayLike]], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return rows of training and validation parts; raise where they are none."""
     pairs = list(cv)
     if not pairs or not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
@@ -283,5 +288,5 @@ def _splits(cv: Any, n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return splits
 
 
-def _is_pairs(cv: Any) -> TypeGuard[Iterable[tuple[ArrayLike, ArrayLike]]]:
+def _is_pairs(cv: object) -> TypeGuard[Iterable[tuple[ArrayLike, ArrayLike]]]:
     return cv is not None and not hasattr(cv, "split") and hasattr(cv, "__iter__")

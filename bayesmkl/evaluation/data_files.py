@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ class _Writer:
         self.n_files += 1
         return self.folder / f"{self.n_files}.{ending}"
 
-    def put(self, where: str, value: Any) -> Any:
+    def put(self, where: str, value: object) -> Any:
         """Return what JSON says of a value, with its numbers in files."""
         if type(value) in PLAIN:
             return value
@@ -104,7 +104,7 @@ class _Writer:
         return {"column": file.name}
 
 
-def _read(part: Any, folder: Path, mapped: bool = False) -> Any:
+def _read(part: object, folder: Path, mapped: bool = False) -> Any:
     if not isinstance(part, dict):
         return part
     match part:
@@ -132,7 +132,7 @@ def _read(part: Any, folder: Path, mapped: bool = False) -> Any:
     return read
 
 
-def _of_objects(values: Any, shape: list[int]) -> np.ndarray:
+def _of_objects(values: np.ndarray | Sequence[object], shape: list[int]) -> np.ndarray:
     """Return an array of objects as they are, also where these are lists or arrays."""
     found = np.empty(len(values), dtype=object)
     for k, value in enumerate(values):

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
 from bayesmkl.evaluation.predictions import final_estimator
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 __all__ = ["facts"]
 
@@ -17,7 +21,7 @@ ACTIVE = (
 )
 
 
-def facts(model: Any, n_train: int) -> dict[str, Any]:
+def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
     """Describe a fitted model: how sparse it is, whether it converged, and what was chosen inside.
 
     Parameters
@@ -54,7 +58,7 @@ def facts(model: Any, n_train: int) -> dict[str, Any]:
     }
 
 
-def _support_fraction(final: Any, n_train: int) -> float:
+def _support_fraction(final: BaseEstimator, n_train: int) -> float:
     if hasattr(final, "support_fraction_"):
         return float(final.support_fraction_)
     if hasattr(final, "n_support_"):  # LibSVM; selectors of features have a `support_` as well
@@ -62,7 +66,7 @@ def _support_fraction(final: Any, n_train: int) -> float:
     return float("nan")
 
 
-def _n_active_kernels(final: Any) -> float:
+def _n_active_kernels(final: BaseEstimator) -> float:
     if hasattr(final, "n_active_kernels_"):
         return int(final.n_active_kernels_)
     if not isinstance(final, BaseBEMKL):
@@ -71,13 +75,13 @@ def _n_active_kernels(final: Any) -> float:
     return int((weights > ACTIVE * weights.max(axis=1, keepdims=True)).any(axis=0).sum())
 
 
-def _converged(final: Any) -> bool | None:
+def _converged(final: BaseEstimator) -> bool | None:
     if hasattr(final, "converged_"):
         return bool(np.all(final.converged_))
     return final.fit_status_ == 0 if hasattr(final, "fit_status_") else None
 
 
-def _best_params(model: Any) -> str:
+def _best_params(model: BaseEstimator) -> str:
     while not hasattr(model, "best_params_"):
         if not getattr(model, "steps", None):
             return ""
@@ -85,6 +89,6 @@ def _best_params(model: Any) -> str:
     return json.dumps(model.best_params_, default=_plain)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Return a number or a list for what NumPy holds, and a description of everything else."""
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else repr(value)

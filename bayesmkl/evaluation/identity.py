@@ -133,7 +133,7 @@ def with_packages(known: dict[str, str], packages: dict[str, str]) -> dict[str, 
     return known | further
 
 
-def _difference(earlier: Any, now: list[dict[str, Any]]) -> str:
+def _difference(earlier: object, now: list[dict[str, Any]]) -> str:
     """Say which parts of a study differ."""
     if not isinstance(earlier, list) or len(earlier) != len(now):
         return "of other studies"
@@ -147,7 +147,7 @@ def _difference(earlier: Any, now: list[dict[str, Any]]) -> str:
     return "with other " + ", ".join(f"{part}{places}" for part, places in found.items())
 
 
-def _places(old: Any, new: Any) -> str:
+def _places(old: object, new: object) -> str:
     """Say where in a part of a study: names of models with parameters, of data sets, of metrics."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return ""

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metaestimators import _safe_split
 
 from bayesmkl._utils.threads import one_thread
+from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.warnings import recording_warnings
 from bayesmkl.evaluation._peak import peak_memory
 from bayesmkl.evaluation.journal import Journal
@@ -84,7 +85,7 @@ class Job:
         models: Mapping[str, ModelSpec],
         metrics: Mapping[str, Metric],
         rows: tuple[np.ndarray, np.ndarray],
-        inner_cv: Any,
+        inner_cv: Splits,
         inner_scoring: str | None,
         random_state: int,
         classifier: bool,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.metrics import (
     accuracy_score,
@@ -19,8 +20,13 @@ from sklearn.metrics import (
 from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from bayesmkl._utils.given import as_array, finite_numbers, naming, refuse_unevaluated
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl.posterior.reliability import reliability
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 __all__ = [
     "area_under_curve",
@@ -36,7 +42,9 @@ __all__ = [
 TAIL_95 = norm.ppf(0.975)  # half width of a central 95 % interval in standard deviations
 
 
-def expected_calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10, labels: Any = None) -> float:
+def expected_calibration_error(
+    y_true: ArrayLike, y_prob: ArrayLike, n_bins: int = 10, labels: ArrayLike | None = None
+) -> float:
     r"""Average the distance between predicted probabilities and observed frequencies.
 
     .. math:: \mathrm{ECE} = \sum_b \frac{n_b}{N} \bigl| \bar y_b - \bar p_b \bigr|
@@ -92,7 +100,7 @@ def expected_calibration_error(y_true: Any, y_prob: Any, n_bins: int = 10, label
     return reliability(y_true, y_prob, n_bins, labels).calibration_error
 
 
-def equal_error_rate(y_true: Any, y_score: Any, labels: Any = None) -> float:
+def equal_error_rate(y_true: ArrayLike, y_score: ArrayLike, labels: ArrayLike | None = None) -> float:
     r"""Find the error rate at the threshold where false alarms are as frequent as misses.
 
     .. math:: \mathrm{EER} = P(s > t \mid y = -1) = P(s \le t \mid y = +1)
@@ -137,13 +145,16 @@ def equal_error_rate(y_true: Any, y_score: Any, labels: Any = None) -> float:
     return _mean_over_events(_equal_error, y_true, y_score, labels)
 
 
-def area_under_curve(y_true: Any, y_score: Any, labels: Any = None) -> float:
+def area_under_curve(y_true: ArrayLike, y_score: ArrayLike, labels: ArrayLike | None = None) -> float:
     """Area under the receiver operating curve; arguments and errors as of :func:`equal_error_rate`."""
     return _mean_over_events(roc_auc_score, y_true, y_score, labels)
 
 
 def _mean_over_events(
-    measure: Callable[[np.ndarray, np.ndarray], float], y_true: Any, y_score: Any, labels: Any
+    measure: Callable[[np.ndarray, np.ndarray], float],
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    labels: ArrayLike | None,
 ) -> float:
     events = _events(_labels("y_true", y_true), finite_numbers("y_score", y_score), labels)
     if not events:
@@ -155,7 +166,7 @@ def _mean_over_events(
 
 
 def _events(
-    y_true: np.ndarray, y_score: np.ndarray, labels: Any = None
+    y_true: np.ndarray, y_score: np.ndarray, labels: ArrayLike | None = None
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Split any classification into events that happened or not and their scores; constant events are left out.
 
@@ -192,7 +203,7 @@ def _equal_error(happened: np.ndarray, scores: np.ndarray) -> float:
     return float(false[after - 1] + step * (false[after] - false[after - 1]))
 
 
-def _labels(name: str, y: Any) -> np.ndarray:
+def _labels(name: str, y: Targets) -> np.ndarray:
     """Return labels as an array of one dimension, none of them missing."""
     labels = _column(name, as_array(name, y))
     if any(label is None or label != label for label in labels.tolist()):
@@ -207,7 +218,7 @@ def _column(name: str, values: np.ndarray) -> np.ndarray:
         return column_or_1d(values)
 
 
-def _require(model: Any, *names: str) -> None:
+def _require(model: BaseEstimator, *names: str) -> None:
     """Refuse a model without the methods or attributes that are needed, before it works."""
     missing = [name for name in names if not hasattr(model, name)]
     if isinstance(model, type) or missing:
@@ -236,7 +247,7 @@ def coverage_95(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
     return float(np.mean(np.abs(y - mean) <= TAIL_95 * std))
 
 
-def evaluate_classifier(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[str, float]:
+def evaluate_classifier(model: BaseEstimator, X: Samples, y: Targets, n_bins: int = 10) -> dict[str, float]:
     """Score a fitted classifier on labelled samples.
 
     Parameters
@@ -294,7 +305,7 @@ def evaluate_classifier(model: Any, X: Any, y: Any, n_bins: int = 10) -> dict[st
     }
 
 
-def evaluate_regressor(model: Any, X: Any, y: Any) -> dict[str, float]:
+def evaluate_regressor(model: BaseEstimator, X: Samples, y: Targets) -> dict[str, float]:
     """Score a fitted regressor that predicts standard deviations.
 
     Parameters

@@ -5,11 +5,16 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 __all__ = ["Predictions", "final_estimator", "gives"]
 
@@ -36,7 +41,9 @@ class Predictions:
         Time that `model` took to predict so far.
     """
 
-    def __init__(self, model: Any, X: Any, X_train: Any = None, random_state: int = 0) -> None:
+    def __init__(
+        self, model: BaseEstimator, X: Samples, X_train: Samples | None = None, random_state: int = 0
+    ) -> None:
         self.model = model
         self.X = X
         self.X_train = X_train
@@ -111,14 +118,14 @@ class _Recorded:
         return self._replay(name) if name in RESPONSES else own
 
     def _replay(self, name: str) -> Callable[[Any], np.ndarray]:
-        def replay(X: Any) -> np.ndarray:
+        def replay(X: Samples) -> np.ndarray:
             return self._predictions.ask(name)
 
         replay.__name__ = name  # scorers decide by it what comes back
         return replay
 
 
-def final_estimator(model: Any) -> Any:
+def final_estimator(model: BaseEstimator) -> Any:
     """Return what predicts in a Pipeline or a search: the fitted winner, or what is searched for before that."""
     while True:
         if getattr(model, "steps", None):
@@ -129,11 +136,11 @@ def final_estimator(model: Any) -> Any:
             return model
 
 
-def _is_search(model: Any) -> bool:
+def _is_search(model: BaseEstimator) -> bool:
     return hasattr(model, "refit") and hasattr(model, "estimator")
 
 
-def gives(model: Any, n_classes: int = 2) -> frozenset[str]:
+def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
     """Return what metrics can be computed from a model, fitted or not.
 
     Parameters
@@ -164,7 +171,7 @@ def gives(model: Any, n_classes: int = 2) -> frozenset[str]:
     return frozenset(found)
 
 
-def _ranks_classes(model: Any, n_classes: int) -> bool:
+def _ranks_classes(model: BaseEstimator, n_classes: int) -> bool:
     """Whether the decision function has one column per class, or a single one for two classes."""
     pairs = getattr(final_estimator(model), "decision_function_shape", "ovr") == "ovo"
     return hasattr(model, "decision_function") and not (pairs and n_classes > 2)

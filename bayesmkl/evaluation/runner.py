@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from itertools import chain
@@ -210,7 +210,9 @@ def _compute(
         yield from finished_rows(jobs, n_jobs)
 
 
-def _jobs(plan: Plan, refs: Any, done: set[tuple[str, str, int]], folder: Path | None) -> list[Job]:
+def _jobs(
+    plan: Plan, refs: Mapping[str, DataRef], done: set[tuple[str, str, int]], folder: Path | None
+) -> list[Job]:
     """Group the cells that are left, one job for the models of a split that share kernels."""
     study, jobs = plan.study, []
     groups = _groups(study.models)
@@ -222,7 +224,7 @@ def _jobs(plan: Plan, refs: Any, done: set[tuple[str, str, int]], folder: Path |
     return jobs
 
 
-def _spooled(datasets: Any, scratch: Path) -> dict[str, DataRef]:
+def _spooled(datasets: Mapping[str, DataRef], scratch: Path) -> dict[str, DataRef]:
     """Replace data in memory by references to files."""
     return {
         name: spool(ref(), scratch / str(k), ref.content) if ref.load is in_memory else ref
@@ -230,7 +232,7 @@ def _spooled(datasets: Any, scratch: Path) -> dict[str, DataRef]:
     }
 
 
-def _groups(models: Any) -> list[list[str]]:
+def _groups(models: Mapping[str, ModelSpec]) -> list[list[str]]:
     """Put models with the same kernel banks together."""
     groups: dict[Any, list[str]] = {}
     for name, spec in models.items():

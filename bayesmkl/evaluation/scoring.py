@@ -13,6 +13,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.multiclass import type_of_target
 
+from bayesmkl._utils.typing import Scoring, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.evaluation.facts import facts
@@ -23,7 +24,7 @@ __all__ = ["METRICS", "Metric", "Predictions", "facts", "resolve_scoring", "scor
 
 
 def resolve_scoring(
-    scoring: Any, models: Mapping[str, Any], y: Any = None, unavailable: str = "raise"
+    scoring: Scoring | None, models: Mapping[str, Any], y: Targets | None = None, unavailable: str = "raise"
 ) -> dict[str, Metric]:
     """Find the metrics of a comparison, and make sure that the models can give them.
 
@@ -106,7 +107,7 @@ def task_of(models: Mapping[str, Any]) -> str:
     return next(iter(tasks.values()))
 
 
-def _check_target(task: str, y: Any) -> int:
+def _check_target(task: str, y: Targets | None) -> int:
     """Refuse targets of another kind; return the number of classes, 2 where it is not known."""
     if y is None:
         return 2
@@ -134,7 +135,7 @@ def _named(scoring: Any) -> dict[str, Metric]:
     return dict(zip(names, found, strict=True))
 
 
-def _metric(value: Any) -> Metric:
+def _metric(value: object) -> Metric:
     if isinstance(value, Metric):
         return value
     if isinstance(value, str):
@@ -177,7 +178,7 @@ def _check_given(metric: Metric, given: Mapping[str, frozenset[str]], models: Ma
         )
 
 
-def _check_suits(metric: Metric, task: str, y: Any) -> None:
+def _check_suits(metric: Metric, task: str, y: Targets | None) -> None:
     """Try a scorer of scikit-learn on guesses, so that one for other targets fails before anything is fitted."""
     if y is None or getattr(metric.compute, "func", None) is not _by_scorer:
         return
@@ -195,7 +196,7 @@ def _check_suits(metric: Metric, task: str, y: Any) -> None:
 # ---------------------------------------------------------------------------------------------------------- scoring
 
 
-def score(predictions: Predictions, y: Any, metrics: Mapping[str, Metric]) -> dict[str, float]:
+def score(predictions: Predictions, y: Targets | None, metrics: Mapping[str, Metric]) -> dict[str, float]:
     """Compute metrics of one fitted model.
 
     Parameters

@@ -25,6 +25,7 @@ from sklearn.model_selection import (
 from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl._utils.content import ContentHasher
+from bayesmkl._utils.typing import Splits
 from bayesmkl.datasets import fetch
 from bayesmkl.evaluation.data_files import read_values, write_values
 
@@ -230,7 +231,7 @@ class ModelSpec:
     def __init__(self, estimator: BaseEstimator, param_grid: Any = None, transductive: bool = False) -> None:
         self.estimator, self.param_grid, self.transductive = estimator, param_grid, transductive
 
-    def new(self, seed: int, inner_cv: Any, inner_scoring: str | None) -> BaseEstimator:
+    def new(self, seed: int, inner_cv: Splits, inner_scoring: str | None) -> BaseEstimator:
         """Return an estimator to fit, whose open random states are set to `seed`."""
         model = clone(self.estimator)
         states = [n for n in model.get_params() if n == "random_state" or n.endswith("__random_state")]
@@ -327,7 +328,7 @@ def as_splitter(cv: Any, data: Data, random_state: int, classifier: bool) -> Any
 
 
 def splits_of(
-    cv: Any, data: Data, random_state: int, classifier: bool
+    cv: Splits | None, data: Data, random_state: int, classifier: bool
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the positions of training and test rows of all splits."""
     if cv is None:

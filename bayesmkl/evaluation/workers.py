@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from pickle import PicklingError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import joblib
 from joblib.externals.loky import ProcessPoolExecutor
@@ -23,6 +23,11 @@ from joblib.parallel import MultiprocessingBackend, get_active_backend
 
 from bayesmkl.evaluation.jobs import Job, cells_of, is_dead, row_of_dead, run_job
 from bayesmkl.evaluation.journal import Journal
+
+if TYPE_CHECKING:
+    from distributed import Future
+    from joblib._dask import DaskDistributedBackend
+
 
 __all__ = ["finished_rows", "works_alone"]
 
@@ -123,7 +128,7 @@ def _alone(job: Job) -> Iterator[Rows]:
         executor.shutdown(kill_workers=True)
 
 
-def _on_cluster(jobs: list[Job], backend: Any) -> Iterator[Rows]:
+def _on_cluster(jobs: list[Job], backend: DaskDistributedBackend) -> Iterator[Rows]:
     """Compute on a Dask cluster, which repeats what dead workers had until it gives up.
 
     Models that had company, in their job or in the process of the worker, are repeated one by one with none.
@@ -145,7 +150,9 @@ def _given_up(job: Job) -> Rows:
     return [row_of_dead(job, model, reason) for model in job.models]
 
 
-def _submitted(jobs: list[Job], backend: Any, at_once: int | None) -> Iterator[tuple[Job, Any]]:
+def _submitted(
+    jobs: list[Job], backend: DaskDistributedBackend, at_once: int | None
+) -> Iterator[tuple[Job, Any]]:
     """Yield jobs of a cluster with their rows, or its error where workers died; as many at once as it has threads.
 
     joblib's own way to use Dask waits forever for what Dask has given up.
@@ -188,7 +195,7 @@ def _arrived(arriving: Any) -> list[Any]:
     return list(found)
 
 
-def _raise_of(future: Any) -> None:
+def _raise_of(future: Future) -> None:
     """Raise what a task raised that no model did."""
     if future.status == "error":
         raise future.exception()

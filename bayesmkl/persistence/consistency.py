@@ -7,8 +7,8 @@ attributes are compared, and the model is asked for one prediction.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import is_regressor
@@ -17,6 +17,10 @@ from bayesmkl._estimator import BaseMKL
 from bayesmkl._utils.warnings import holding_back
 from bayesmkl.kernels import KernelBank
 from bayesmkl.persistence.parts import every_part
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 __all__ = ["check_consistent"]
 
@@ -27,7 +31,7 @@ OF_FITTED_BANK = (
 OF_FITTED_MODEL = ("dual_coef_", "kernel_bank_", "n_features_in_", "n_kernels_in_")
 
 
-def check_consistent(model: Any) -> None:
+def check_consistent(model: BaseEstimator) -> None:
     """Raise ValueError with what does not fit together."""
     for part in every_part(model):
         if isinstance(part, (BaseMKL, KernelBank)):
@@ -39,7 +43,7 @@ def check_consistent(model: Any) -> None:
             _predict_once(part)
 
 
-def _faults(part: Any) -> Iterator[str]:
+def _faults(part: object) -> Iterator[str]:
     """Yield what is wrong with an estimator or a bank."""
     parameters = inspect.signature(type(part)).parameters
     yield from _absent(part, list(parameters))
@@ -51,7 +55,7 @@ def _faults(part: Any) -> Iterator[str]:
         yield from _faults_of_model(part)
 
 
-def _absent(part: Any, names: Any) -> Iterator[str]:
+def _absent(part: object, names: Iterable[str]) -> Iterator[str]:
     yield from (f"has no `{name}`" for name in names if name not in vars(part))
 
 
@@ -76,7 +80,7 @@ def _faults_of_bank(bank: KernelBank) -> Iterator[str]:
             yield f"has the view {view.name!r} of columns that are not there"
 
 
-def _faults_of_model(model: Any) -> Iterator[str]:
+def _faults_of_model(model: BaseEstimator) -> Iterator[str]:
     n_kernels, bank = model.n_kernels_in_, model.kernel_bank_
     yield from _wrong("kernel_names_", len(model.kernel_names_), n_kernels)
     if bank is not None:
@@ -91,19 +95,19 @@ def _faults_of_model(model: Any) -> Iterator[str]:
                 yield f"has `{name}` that are not all finite numbers"
 
 
-def _is_usable(part: Any) -> bool:
+def _is_usable(part: object) -> bool:
     """Say whether an array of a posterior holds finite numbers; what is no array may be anything."""
     if not isinstance(part, np.ndarray) or part.dtype.kind == "O":
         return True
     return part.dtype.kind in "fiub" and bool(np.isfinite(part).all())
 
 
-def _wrong(name: str, found: Any, expected: Any) -> Iterator[str]:
+def _wrong(name: str, found: object, expected: object) -> Iterator[str]:
     if found != expected:
         yield f"has `{name}` of length {found}, where {expected} is needed"
 
 
-def _predict_once(model: Any) -> None:
+def _predict_once(model: BaseEstimator) -> None:
     """Ask for the prediction of one training sample, or of kernels that are zero."""
     bank = model.kernel_bank_
     row = (

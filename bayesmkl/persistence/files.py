@@ -7,7 +7,7 @@ import os
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import skops.io
 from sklearn.exceptions import InconsistentVersionWarning
@@ -23,13 +23,19 @@ from bayesmkl.persistence.known_types import FUNCTIONS, PARTS, TRUSTED, SavedOut
 from bayesmkl.persistence.layouts import VERSION, migrate
 from bayesmkl.persistence.parts import faults
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+
 __all__ = ["load_model", "save_model"]
 
 FORMAT = "bayesmkl-model"
 MOST_NAMES = 8  # in a message
 
 
-def save_model(model: Any, path: str | os.PathLike[str], trusted: Iterable[str | type] = ()) -> None:
+def save_model(
+    model: BaseEstimator, path: str | os.PathLike[str], trusted: Iterable[str | type] = ()
+) -> None:
     """Write a model to a file that :func:`load_model` reads.
 
     Parameters
@@ -98,7 +104,7 @@ def save_model(model: Any, path: str | os.PathLike[str], trusted: Iterable[str |
         beside.write_bytes(data)
 
 
-def _packed(model: Any) -> bytes:
+def _packed(model: BaseEstimator) -> bytes:
     """Return what a file holds for a model."""
     from bayesmkl import __version__
 
@@ -187,7 +193,7 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
     return _checked(path, _build(path, data, named))
 
 
-def _names(trusted: Any) -> set[str]:
+def _names(trusted: object) -> set[str]:
     """Return the names of what the user trusts."""
     if isinstance(trusted, (str, type)) or not isinstance(trusted, Iterable):
         raise ValueError(
@@ -196,7 +202,7 @@ def _names(trusted: Any) -> set[str]:
     return {_name_of(item) for item in trusted}
 
 
-def _name_of(item: Any) -> str:
+def _name_of(item: object) -> str:
     if isinstance(item, str):
         return item
     module, name = getattr(item, "__module__", None), getattr(item, "__name__", None)
@@ -208,7 +214,7 @@ def _name_of(item: Any) -> str:
     return f"{module}.{name}"
 
 
-def _read(path: Any) -> bytes:
+def _read(path: str | os.PathLike[str]) -> bytes:
     file = Path(path)
     if not file.is_file():  # nor a device or a pipe, which might never end
         raise FileNotFoundError(f"`path` must be a model file; there is none at {str(path)!r}.")
@@ -216,11 +222,11 @@ def _read(path: Any) -> bytes:
     return file.read_bytes()
 
 
-def _require_memory(path: Any, contents: Contents) -> None:
+def _require_memory(path: str | os.PathLike[str], contents: Contents) -> None:
     _require(path, contents.n_bytes)
 
 
-def _require(path: Any, n_bytes: int) -> None:
+def _require(path: str | os.PathLike[str], n_bytes: int) -> None:
     left = available_memory()
     if left is not None and n_bytes > left:
         raise MemoryError(
@@ -243,7 +249,7 @@ def _content(data: bytes, named: set[str]) -> Any:
         return skops.io.loads(data, trusted=sorted({*named, *TRUSTED, *PARTS, *FUNCTIONS}))
 
 
-def _build(path: Any, data: bytes, named: set[str]) -> Any:
+def _build(path: str | os.PathLike[str], data: bytes, named: set[str]) -> Any:
     """Build everything in a file whose types were judged, and warn once if another scikit-learn wrote it."""
     with recording_warnings() as caught:
         try:
@@ -261,7 +267,7 @@ def _build(path: Any, data: bytes, named: set[str]) -> Any:
     return content
 
 
-def _checked(path: Any, content: Any) -> Any:
+def _checked(path: str | os.PathLike[str], content: object) -> Any:
     """Return the model of a file, in the present layout, once its parts fit together."""
     if not isinstance(content, dict) or content.get("format") != FORMAT or "model" not in content:
         raise ValueError(
@@ -278,7 +284,7 @@ def _checked(path: Any, content: Any) -> Any:
     return content["model"]
 
 
-def _not_trusted(path: Any, names: list[str]) -> ValueError:
+def _not_trusted(path: str | os.PathLike[str], names: list[str]) -> ValueError:
     return ValueError(
         f"`path` holds types that are not trusted, so nothing was loaded: {_listed(names)} in {str(path)!r}. "
         f"If you know them and where the file comes from: {_remedy('load_model(path', names)}."
@@ -294,7 +300,7 @@ def _remedy(call: str, names: list[str]) -> str:
     return f"{call}, trusted={names!r})" if len(names) <= MOST_NAMES else "name them in `trusted`"
 
 
-def _unreadable(path: Any, error: Exception) -> ValueError:
+def _unreadable(path: str | os.PathLike[str], error: Exception) -> ValueError:
     return ValueError(
         f"`path` is not a readable model file: {str(path)!r} ({_reason(error)}). It is damaged, incomplete or "
         "something else; save the model again with `save_model`."

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bayesmkl._estimator import BaseMKL
 from bayesmkl.bemkl import (
@@ -24,6 +24,10 @@ from bayesmkl.discriminative import LDMKLClassifier, LMKLClassifier, LMKLRegress
 from bayesmkl.kernels import KernelBank
 from bayesmkl.persistence.parts import every_part
 
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+
 __all__ = ["VERSION", "migrate"]
 
 VERSION = 4
@@ -34,14 +38,14 @@ OPTIONS_BEFORE_4 = {
 }
 
 
-def migrate(model: Any, version: int) -> None:
+def migrate(model: BaseEstimator, version: int) -> None:
     """Bring everything in a model from the layout `version` to the present one, in place."""
     for step in range(version, VERSION):
         for part in every_part(model):
             STEPS[step](part)
 
 
-def _from_1(part: Any) -> None:
+def _from_1(part: object) -> None:
     """Before there were landmarks and forms of training kernels: all samples are compared, in one dense array."""
     if isinstance(part, KernelBank):
         _add(part, landmarks=None, landmark_selection="kmeans", random_state=None)
@@ -54,7 +58,7 @@ def _from_1(part: Any) -> None:
             _add(part, storage_="dense", kernel_bytes_=n_bytes, training_factors_=None)
 
 
-def _from_2(part: Any) -> None:
+def _from_2(part: object) -> None:
     """Before columns had labels other than names, and before the threshold of LD-MKL's paper had a name.
 
     Nothing is known of such labels. `Center` says by default that it moved no origin.
@@ -71,7 +75,7 @@ def _from_2(part: Any) -> None:
         part.threshold = "paper"
 
 
-def _from_3(part: Any) -> None:
+def _from_3(part: object) -> None:
     """Before gates could have columns, and inferences and forms of kernels options of their own.
 
     Gates see all columns, or features beside precomputed kernels; the options were parameters of the estimator.
@@ -92,7 +96,7 @@ def _from_3(part: Any) -> None:
         part.storage = kind if where == {"backend": "auto", "devices": None} else Storage(kind, **where)
 
 
-def _add(part: Any, **attributes: Any) -> None:
+def _add(part: object, **attributes: Any) -> None:
     for name, value in attributes.items():
         if name not in vars(part):  # classes may have a default
             setattr(part, name, value)

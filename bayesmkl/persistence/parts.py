@@ -5,28 +5,32 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 __all__ = ["every_part", "faults"]
 
 _PLAIN = (str, bytes, int, float, np.generic)
 
 
-def every_part(value: Any) -> Iterator[Any]:
+def every_part(value: object) -> Iterator[Any]:
     """Yield every object in a model once, the outer ones first."""
     yield from (part for _, part in _walk(value, ""))
 
 
-def faults(model: Any, name: str) -> Iterator[tuple[str, str]]:
+def faults(model: BaseEstimator, name: str) -> Iterator[tuple[str, str]]:
     """Find what a file could name but nobody find again: (where it is, what it is and what to do)."""
     for place, part in _walk(model, name):
         if (fault := _fault(part)) is not None:
             yield place, fault
 
 
-def _fault(part: Any) -> str | None:
+def _fault(part: object) -> str | None:
     if isinstance(part, (types.FunctionType, type)):
         return _not_importable(part)
     if isinstance(part, types.ModuleType):
@@ -37,7 +41,7 @@ def _fault(part: Any) -> str | None:
     return None if fault is None else f"an object of {fault}"
 
 
-def _walk(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+def _walk(value: object, place: str) -> Iterator[tuple[str, Any]]:
     """Yield all parts and where they are, each once."""
     seen: set[int] = set()
     left = [(place, value)]
@@ -50,7 +54,7 @@ def _walk(value: Any, place: str) -> Iterator[tuple[str, Any]]:
         left.extend(reversed(list(_parts(value, place))))
 
 
-def _parts(value: Any, place: str) -> Iterator[tuple[str, Any]]:
+def _parts(value: object, place: str) -> Iterator[tuple[str, Any]]:
     closed = isinstance(value, (types.FunctionType, types.ModuleType, type))
     if closed or type(value).__module__.partition(".")[0] == "pandas":
         return
@@ -77,7 +81,7 @@ def _parts(value: Any, place: str) -> Iterator[tuple[str, Any]]:
         yield from ((f"{place}.{name}", part) for name, part in kept.items())
 
 
-def _not_importable(named: Any) -> str | None:
+def _not_importable(named: type | types.FunctionType) -> str | None:
     kind, name = "class" if isinstance(named, type) else "function", named.__qualname__
     remedy = "Define it at the top level of a module that can be imported where the model is loaded."
     if named.__name__ == "<lambda>":

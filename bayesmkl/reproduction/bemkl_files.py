@@ -6,6 +6,7 @@ folder of the layout of :mod:`readers` is read as well.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -168,7 +169,7 @@ def caltech101(folder: str) -> Data:
     return Data(X, np.concatenate([y_train, y_test]), splits=[split])
 
 
-def _variables(file: Path, names: Any, layout: str) -> dict[str, np.ndarray]:
+def _variables(file: Path, names: Iterable[str], layout: str) -> dict[str, np.ndarray]:
     """Read variables of a MATLAB file."""
     if not file.is_file():
         raise FileNotFoundError(f"{str(file)!r} is not there; the folder must hold {layout}.")

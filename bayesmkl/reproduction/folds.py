@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator
 
 __all__ = ["FewLabeled", "SpreadFolds"]
@@ -36,13 +36,17 @@ class SpreadFolds(BaseCrossValidator):
     def __init__(self, n_splits: int = 5, n_used: int | None = None, random_state: int = 0) -> None:
         self.n_splits, self.n_used, self.random_state = n_splits, n_used, random_state
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(
+        self, X: ArrayLike | None = None, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> int:
         """Return how many folds `split` yields for these labels."""
         if y is None:
             return self.n_splits if self.n_used is None else self.n_used
         return sum(1 for _ in self.split(X, y))
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split(
+        self, X: ArrayLike | None, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield rows to train on and rows to test on."""
         y = np.asarray(y)
         rng = np.random.default_rng(self.random_state)
@@ -76,11 +80,15 @@ class FewLabeled(BaseCrossValidator):
         self.n_splits, self.n_labeled, self.n_per_class = n_splits, n_labeled, n_per_class
         self.random_state = random_state
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(
+        self, X: ArrayLike | None = None, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> int:
         """Return the number of draws."""
         return self.n_splits
 
-    def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def split(
+        self, X: ArrayLike | None, y: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield rows to train on and rows to test on."""
         y = np.asarray(y)
         classes = [np.flatnonzero(y == label) for label in np.unique(y)]

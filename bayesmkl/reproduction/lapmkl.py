@@ -9,7 +9,7 @@ distance was searched for.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.model_selection import StratifiedShuffleSplit
@@ -33,6 +33,10 @@ from bayesmkl.reproduction.tables import (
 )
 from bayesmkl.reproduction.tangent import AFFINE, TANGENT, tangent_distances
 from bayesmkl.reproduction.transductive import GLKSTransducer, TransductiveSearch
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 __all__ = ["PUBLISHED_3", "PUBLISHED_4", "SETS_3", "SETS_4", "TABLES"]
 
@@ -157,7 +161,7 @@ SETS_4 = (
 # ---------------------------------------------------------------------------------------------------------- models
 
 
-def _search(estimator: Any, candidates: list[dict[str, Any]], n_folds: int) -> ModelSpec:
+def _search(estimator: BaseEstimator, candidates: list[dict[str, Any]], n_folds: int) -> ModelSpec:
     return ModelSpec(TransductiveSearch(estimator, candidates, n_folds), transductive=True)
 
 

@@ -54,6 +54,8 @@ from bayesmkl.reproduction.tables import (
 )
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from bayesmkl.evaluation.comparison import Comparison
 
 __all__ = ["GAMMAS", "N_WIDTHS", "SETS", "TABLES", "TEST_SHARE", "Contents", "Method"]
@@ -186,7 +188,7 @@ def models(name: str, methods: Mapping[str, Method], setting: Setting) -> dict[s
     return chosen | given
 
 
-def _coarse(estimator: Any) -> Any:
+def _coarse(estimator: BaseEstimator) -> Any:
     """Return an estimator whose multiplicative weights, if it has any, are less accurate."""
     if getattr(estimator, "svm", None) != "mwu":
         return estimator

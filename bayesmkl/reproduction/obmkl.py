@@ -8,7 +8,7 @@ is active above 1e-6 of the largest weight. Joint methods stop at a relative gap
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -29,6 +29,10 @@ from bayesmkl.reproduction import obmkl_rows as rows
 from bayesmkl.reproduction.folds import SpreadFolds
 from bayesmkl.reproduction.standins import synthetic_features
 from bayesmkl.reproduction.tables import Fetched, PaperSet, PaperTable, Setting, Sizes, references
+
+if TYPE_CHECKING:
+    from bayesmkl.evaluation.comparison import Comparison
+
 
 __all__ = ["DIGITS", "GAP", "ONE_C", "PRICES", "TABLES", "UCI", "VIEWS", "WIDTHS", "methods_on"]
 
@@ -211,7 +215,7 @@ def alignment_studies(setting: Setting) -> list[Study]:
     ]
 
 
-def alignment_tables(comparison: Any, setting: Setting) -> list[Any]:
+def alignment_tables(comparison: Comparison, setting: Setting) -> list[Any]:
     """Set alignments of all kernels beside the errors of their machines."""
     widths = KernelBank(gaussians(), normalize=None)
     views = KernelBank(Gaussian(gamma=1.0), views=view_columns(), normalize=None)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.stats import spearmanr
 
 from bayesmkl.evaluation.significance import win_totals, wins
@@ -273,6 +274,6 @@ def _text(record: Iterable[Any]) -> str:
     return ", ".join(str(int(count)) for count in record)
 
 
-def _rank_correlation(a: Any, b: Any) -> float:
+def _rank_correlation(a: ArrayLike, b: ArrayLike) -> float:
     """Return Spearman's correlation; 0 where all values of one side are equal, which says nothing."""
     return float(spearmanr(a, b).statistic) if np.ptp(a) > 0 and np.ptp(b) > 0 else 0.0

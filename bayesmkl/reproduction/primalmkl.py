@@ -9,7 +9,8 @@ authors does, and their sum as well.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -38,6 +39,10 @@ from bayesmkl.reproduction.tables import (
     UserData,
     references,
 )
+
+if TYPE_CHECKING:
+    from bayesmkl.evaluation.study import DataRef
+
 
 __all__ = [
     "PAPER",
@@ -205,7 +210,10 @@ def solver_studies(setting: Setting) -> list[Study]:
 
 
 def _study(
-    datasets: Any, models: dict[str, ModelSpec], splits: tuple[int, Any, Any], setting: Setting
+    datasets: Mapping[str, DataRef],
+    models: dict[str, ModelSpec],
+    splits: tuple[int, Any, Any],
+    setting: Setting,
 ) -> Study:
     n_splits, n_train, n_test = splits
     return Study(

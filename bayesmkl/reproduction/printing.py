@@ -227,7 +227,7 @@ def _ending(labels: list[str]) -> str:
     return "".join(sorted(endings))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None or (isinstance(value, float) and not np.isfinite(value)):
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

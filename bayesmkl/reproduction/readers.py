@@ -132,7 +132,7 @@ class DistanceKernels(TransformerMixin, BaseEstimator):
     array([1.    , 0.6065, 0.2231])
     """
 
-    def fit(self, X: Any, y: Any = None) -> DistanceKernels:
+    def fit(self, X: np.ndarray, y: np.ndarray | None = None) -> DistanceKernels:
         """Learn the scales from distances among training samples, (n_train, n_train, n_kernels)."""
         X = np.asarray(X, dtype=np.float64)
         if X.ndim != 3 or X.shape[0] != X.shape[1]:
@@ -142,7 +142,7 @@ class DistanceKernels(TransformerMixin, BaseEstimator):
         self.scales_ = np.where(mean > 0.0, mean, 1.0)
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: np.ndarray) -> np.ndarray:
         """Return the kernels of distances to the training samples, (n_rows, n_train, n_kernels)."""
         check_is_fitted(self, "scales_")
         return np.exp(-np.asarray(X, dtype=np.float64) / self.scales_)

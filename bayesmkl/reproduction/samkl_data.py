@@ -48,7 +48,7 @@ class WithGateFeatures(ClassifierMixin, BaseEstimator):
         The first slices are kernels. The others are features: ``X[i, :, n_kernels + k]`` is feature k of row i.
     """
 
-    def __init__(self, estimator: Any, n_kernels: int) -> None:
+    def __init__(self, estimator: BaseEstimator, n_kernels: int) -> None:
         self.estimator, self.n_kernels = estimator, n_kernels
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> WithGateFeatures:

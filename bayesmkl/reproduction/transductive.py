@@ -10,6 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayesmkl._utils.typing import Label
 from bayesmkl.discriminative import glks_transduce, knn_laplacian
 from bayesmkl.reproduction.folds import SpreadFolds
 
@@ -43,7 +44,7 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
 
     def __init__(
         self,
-        estimator: Any,
+        estimator: BaseEstimator,
         candidates: Sequence[Mapping[str, Any]],
         n_folds: int = 5,
         random_state: int = 0,
@@ -53,7 +54,7 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.n_folds = n_folds
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> TransductiveSearch:
+    def fit(self, X: np.ndarray, y: np.ndarray) -> TransductiveSearch:
         """Search, and fit the winner.
 
         Parameters
@@ -72,15 +73,17 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self.n_features_in_ = np.shape(X)[1]
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the winner's labels of the rows of `X`."""
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.predict(X)
 
-    def _fitted(self, X: Any, y: np.ndarray, params: Mapping[str, Any]) -> Any:
+    def _fitted(self, X: np.ndarray, y: np.ndarray, params: Mapping[str, Any]) -> Any:
         return clone(self.estimator).set_params(**params).fit(X, y)
 
-    def _found(self, X: Any, y: np.ndarray, params: Any, labeled: np.ndarray, folds: list[Any]) -> float:
+    def _found(
+        self, X: np.ndarray, y: np.ndarray, params: Any, labeled: np.ndarray, folds: list[Any]
+    ) -> float:
         if len(self.candidates) == 1:
             return np.nan
         found = 0
@@ -116,7 +119,7 @@ class GLKSTransducer(ClassifierMixin, BaseEstimator):
         constant: float = 0.0,
         n_neighbors: Sequence[int] = tuple(range(1, 11)),
         distances: Callable[[np.ndarray], np.ndarray] | None = None,
-        unlabeled_label: Any = 0,
+        unlabeled_label: Label | None = 0,
     ) -> None:
         self.gamma = gamma
         self.constant = constant
@@ -124,7 +127,7 @@ class GLKSTransducer(ClassifierMixin, BaseEstimator):
         self.distances = distances
         self.unlabeled_label = unlabeled_label
 
-    def fit(self, X: Any, y: Any) -> GLKSTransducer:
+    def fit(self, X: np.ndarray, y: np.ndarray) -> GLKSTransducer:
         """Label the unlabeled samples.
 
         Parameters
@@ -145,7 +148,7 @@ class GLKSTransducer(ClassifierMixin, BaseEstimator):
         self._X = X
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: np.ndarray) -> np.ndarray:
         """Return the labels of the nearest samples."""
         check_is_fitted(self, "transduction_")
         X = validate_data(self, X, reset=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
@@ -27,10 +29,15 @@ from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
 from bayesmkl.kernels.alignment import centering_errors
 from bayesmkl.kernels.stacks.base import StoredStack
 
+if TYPE_CHECKING:
+    from bayesmkl.discriminative.estimators.base import BaseDiscriminative
+    from bayesmkl.kernels.bank import KernelBank
+
+
 __all__ = ["AlignmentMKLClassifier", "AlignmentMKLRegressor"]
 
 
-def _check_alignment(model: Any) -> None:
+def _check_alignment(model: BaseDiscriminative) -> None:
     """Check the parameters that classifier and regressor have in common."""
     check_number("tol", model.tol, low=0.0)
     check_choice("method", model.method, METHODS)
@@ -47,7 +54,9 @@ def _lost(errors: np.ndarray, stack: StoredStack, method: str) -> np.ndarray:
     return np.maximum(errors, centering_errors(stack)) if method in CENTERED else errors
 
 
-def _align(model: Any, prepared: WithGram, targets: np.ndarray, machine: Any, unit: float = 1.0) -> MKLResult:
+def _align(
+    model: BaseDiscriminative, prepared: WithGram, targets: np.ndarray, machine: Any, unit: float = 1.0
+) -> MKLResult:
     """Align, then train the machine; without a `C`, on the kernel in units of its variance."""
     options = AlignmentOptions(model.method, float(model.tol) * unit)
     inner = machine if model.C is not None else InUnitVariance(machine)
@@ -164,14 +173,14 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float | None = None,
         method: str = "alignf",
         tol: float = 1e-3,
         multiclass: str = "one-versus-rest",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
     ) -> None:
         self.kernels = kernels
         self.C = C
@@ -188,11 +197,13 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
     def _centering_errors(self, stack: StoredStack) -> np.ndarray:
         return _lost(super()._centering_errors(stack), stack, self.method)
 
-    def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets) -> tuple[Any, np.ndarray]:
         stack, targets = super()._prepare(X, y)
         return _prepared(stack, self.method), targets
 
-    def _learn(self, stack: WithGram, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: WithGram, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         return _align(self, stack, targets, Hinge(1.0 if self.C is None else float(self.C)))
 
 
@@ -297,14 +308,14 @@ class AlignmentMKLRegressor(DiscriminativeRegressor):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float | None = None,
         epsilon: float | None = None,
         method: str = "alignf",
         tol: float = 1e-3,
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
     ) -> None:
         self.kernels = kernels
         self.C = C
@@ -322,12 +333,14 @@ class AlignmentMKLRegressor(DiscriminativeRegressor):
     def _centering_errors(self, stack: StoredStack) -> np.ndarray:
         return _lost(super()._centering_errors(stack), stack, self.method)
 
-    def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets) -> tuple[Any, np.ndarray]:
         stack, targets = super()._prepare(X, y)
         return _prepared(stack, self.method), targets
 
     def _centers_target(self) -> bool:
         return self.method in CENTERED
 
-    def _learn(self, stack: WithGram, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: WithGram, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         return _align(self, stack, targets, check_tube(self.C, self.epsilon), spread_of(targets))

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesmkl._estimator import BaseMKL, encode_labels, is_missing, step_progress
 from bayesmkl._utils.given import as_array
 from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.discriminative.estimators.checked import (
     ACTIVE,
@@ -62,7 +63,7 @@ class BaseDiscriminative(BaseMKL):
 
     # ------------------------------------------------------------------------------------------------ hooks
 
-    def _learn(self, stack: Any, targets: np.ndarray, start: Any, on_step: OnStep) -> Any:
+    def _learn(self, stack: Any, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep) -> Any:
         """Learn one set of kernel weights for tasks of shape (n_tasks, n_samples).
 
         `stack` is what `_prepare` returned: the training kernels, with what all tasks share where a method has that.
@@ -93,17 +94,17 @@ class BaseDiscriminative(BaseMKL):
         super()._check_parameters()
         check_choice("indefinite", self.indefinite, INDEFINITE)
 
-    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
+    def _check_kernels(self, stack: DenseStack, known_psd: np.ndarray | None) -> DenseStack:
         return check_definite(self, stack, known_psd, self._centering_errors(stack))
 
-    def _row_stack(self, X: Any) -> DenseStack:
+    def _row_stack(self, X: Samples) -> DenseStack:
         return clip_rows(self, super()._row_stack(X))
 
     def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
         for stack in super()._blocks(X, kernels):
             yield clip_rows(self, stack, kernels)
 
-    def _fit_tasks(self, stack: Any, targets: np.ndarray, start: Any = None) -> None:
+    def _fit_tasks(self, stack: Any, targets: np.ndarray, start: np.ndarray | None = None) -> None:
         """Learn all tasks, together or one by one, and store what was found.
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
@@ -150,13 +151,13 @@ class BaseDiscriminative(BaseMKL):
 
     # ----------------------------------------------------------------------------------------------- results
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Samples) -> np.ndarray:
         """Return scores of shape (n_tasks, n_rows), from the kernels that have a weight."""
         check_is_fitted(self, "kernel_weights_")
         used = np.flatnonzero(np.atleast_2d(self.kernel_weights_).any(axis=0))
         return np.concatenate([self._scores_of(stack, used) for stack in self._row_blocks(X, used)], axis=1)
 
-    def _scores_of(self, stack: StoredStack, used: Any = slice(None)) -> np.ndarray:
+    def _scores_of(self, stack: StoredStack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Return the scores of the rows of a stack that holds the kernels at the positions `used`."""
         dual, weights = np.atleast_2d(self.dual_coef_), np.atleast_2d(self.kernel_weights_)[:, used]
         if len(weights) == 1:
@@ -165,7 +166,7 @@ class BaseDiscriminative(BaseMKL):
             scores = np.stack([self._combine(stack, w) @ v for w, v in zip(weights, dual, strict=True)])
         return scores + np.atleast_1d(self.intercept_)[:, None]
 
-    def combined_kernel(self, X: Any) -> np.ndarray:
+    def combined_kernel(self, X: Samples) -> np.ndarray:
         """Return the learned kernel between the rows of `X` and the training samples.
 
         Parameters
@@ -194,7 +195,7 @@ class BaseDiscriminative(BaseMKL):
             return self._combine(stack, self.kernel_weights_)
         return np.stack([self._combine(stack, weights) for weights in self.kernel_weights_])
 
-    def gates(self, X: Any = None) -> np.ndarray:
+    def gates(self, X: Samples | None = None) -> np.ndarray:
         r"""Return the same gates for every row: :math:`\sqrt{d_m}`, the root of the kernel weights.
 
         In the notation of localized methods, whose gates depend on the sample.
@@ -223,7 +224,7 @@ class BaseDiscriminative(BaseMKL):
         n_rows = self.dual_coef_.shape[-1] if X is None else len(self._validate_rows(X))
         return np.repeat(np.sqrt(self.kernel_weights_)[..., None, :], n_rows, axis=-2)
 
-    def gating_matrix(self, X: Any, Z: Any, kernel: int | str) -> np.ndarray:
+    def gating_matrix(self, X: Samples, Z: Samples, kernel: int | str) -> np.ndarray:
         """Return the weight of one kernel for all pairs of rows.
 
         Parameters
@@ -252,7 +253,7 @@ class BaseDiscriminative(BaseMKL):
         position = position_of(self, kernel)
         return self.gates(X)[..., [position]] * np.swapaxes(self.gates(Z)[..., [position]], -1, -2)
 
-    def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets) -> tuple[Any, np.ndarray]:
         """Validate training data; return their kernels and the targets of all tasks."""
         raise NotImplementedError
 
@@ -270,14 +271,14 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
         super()._check_parameters()
         self._shares_weights()
 
-    def _prepare(self, X: Any, y: Any) -> tuple[StoredStack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets) -> tuple[StoredStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         refuse_missing_labels(y, "a label", ALL_LABELED)
         stack, y = self._fit_stack(X, y)
         self.classes_, targets = encode_labels(y)
         return stack, targets
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Samples, y: Targets) -> Any:
         """Learn kernel weights and classifier.
 
         Parameters
@@ -309,7 +310,7 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
         self._fit_tasks(*self._prepare(X, y))
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Samples) -> np.ndarray:
         """Return the scores of the rows of `X`.
 
         Parameters
@@ -335,7 +336,7 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
         scores = self._scores(X)
         return scores[0] if len(scores) == 1 else scores.T
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Samples) -> np.ndarray:
         """Predict the class of every row: the side of zero, or the highest score.
 
         Parameters
@@ -365,7 +366,7 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
 class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
     """Regressors: one task, the target itself."""
 
-    def _prepare(self, X: Any, y: Any) -> tuple[StoredStack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets) -> tuple[StoredStack, np.ndarray]:
         self._check_parameters()
         stack, y = self._fit_stack(X, y, y_numeric=True)
         return stack, np.asarray(y, dtype=np.float64)[None]
@@ -374,13 +375,13 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         """Say whether a constant added to the target changes nothing but the intercept."""
         return True
 
-    def _fit_tasks(self, stack: StoredStack, targets: np.ndarray, start: Any = None) -> None:
+    def _fit_tasks(self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None = None) -> None:
         """Learn deviations from the mean, which the intercept takes."""
         mean = float(mean_row(targets.T)[0]) if self._centers_target() else 0.0
         super()._fit_tasks(stack, targets - mean, start)
         self.intercept_ += mean
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Samples, y: Targets) -> Any:
         """Learn kernel weights and regression function.
 
         Parameters
@@ -412,7 +413,7 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         self._fit_tasks(*self._prepare(X, y))
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Samples) -> np.ndarray:
         """Predict the target of every row.
 
         Parameters
@@ -438,7 +439,7 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         return self._scores(X)[0]
 
 
-def refuse_missing_labels(y: Any, expected: str, remedy: str) -> None:
+def refuse_missing_labels(y: Targets, expected: str, remedy: str) -> None:
     """Refuse None and NaN among labels; `expected` is what each sample must have, `remedy` what to do without."""
     if y is None:
         return  # which is refused with the samples

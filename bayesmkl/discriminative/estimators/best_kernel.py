@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
@@ -17,6 +18,10 @@ from bayesmkl.discriminative.global_weights.best_kernel import fit_best_kernel
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.base import StoredStack
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["BestKernelClassifier"]
 
@@ -118,14 +123,14 @@ class BestKernelClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
-        cv: Any = 5,
+        cv: Splits = 5,
         tol: float = 1e-3,
         multiclass: str = "one-versus-rest",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         random_state: int | None = None,
     ) -> None:
         self.kernels = kernels
@@ -144,7 +149,7 @@ class BestKernelClassifier(DiscriminativeClassifier):
         check_folds("cv", self.cv)
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> tuple[MKLResult, np.ndarray]:
         """Return result and accuracies."""
         folds = stratified_folds(self.cv, self.random_state, targets)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.given import naming
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
@@ -26,6 +27,10 @@ from bayesmkl.kernels.quality.clip import fit_clipping
 from bayesmkl.kernels.stacks.base import KernelColumns
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
+
+if TYPE_CHECKING:
+    from bayesmkl.discriminative.estimators.base import BaseDiscriminative
+
 
 __all__ = [
     "ACTIVE",
@@ -65,7 +70,7 @@ def check_above_rounding(name: str, value: float, stack: KernelColumns) -> None:
         )
 
 
-def check_tube(C: Any, epsilon: Any) -> EpsilonInsensitive:
+def check_tube(C: float | None, epsilon: float | None) -> EpsilonInsensitive:
     """Return support vector regression with valid parameters; None is for what suits the target."""
     return EpsilonInsensitive(
         None if C is None else check_scale("C", C),
@@ -73,7 +78,9 @@ def check_tube(C: Any, epsilon: Any) -> EpsilonInsensitive:
     )
 
 
-def check_definite(model: Any, stack: DenseStack, known_psd: Any, lost: np.ndarray) -> DenseStack:
+def check_definite(
+    model: BaseDiscriminative, stack: DenseStack, known_psd: np.ndarray | None, lost: np.ndarray
+) -> DenseStack:
     """Refuse or clip indefinite kernels, without which alone the problems of these methods are convex.
 
     Parameters
@@ -101,7 +108,7 @@ def check_definite(model: Any, stack: DenseStack, known_psd: Any, lost: np.ndarr
     return clip_rows(model, stack)
 
 
-def clip_rows(model: Any, stack: DenseStack, kernels: np.ndarray | None = None) -> DenseStack:
+def clip_rows(model: BaseDiscriminative, stack: DenseStack, kernels: np.ndarray | None = None) -> DenseStack:
     """Clip rows of kernels as the training kernels were; `kernels` are the positions of those in the stack."""
     if model.clipping_ is None:
         return stack
@@ -114,7 +121,7 @@ def bank_errors(model: BaseMKL, n_kernels: int) -> np.ndarray:
 
 
 def fit_columns(
-    model: BaseMKL, X: Any, y: Any, cache_mb: float, **check_y: Any
+    model: BaseMKL, X: Samples, y: Targets, cache_mb: float, **check_y: Any
 ) -> tuple[BankColumns, np.ndarray]:
     """Validate training data and fit the bank as `_fit_stack` does, but form no training kernel.
 
@@ -126,7 +133,7 @@ def fit_columns(
     return stack, y
 
 
-def fit_bank(model: BaseMKL, X: Any, y: Any, **check_y: Any) -> tuple[KernelBank, np.ndarray]:
+def fit_bank(model: BaseMKL, X: Samples, y: Any, **check_y: Any) -> tuple[KernelBank, np.ndarray]:
     """Validate training data and fit the bank."""
     y = model._check_data(X, y, check_y)
     with naming("X"):
@@ -143,7 +150,7 @@ def check_among_some(model: BaseMKL, stack: BankColumns) -> None:
     model._check_kernels(stack.principal(checked.tolist()), stack.bank.kernels_known_psd_)
 
 
-def warn_unless_converged(model: Any, results: Sequence[Any]) -> None:
+def warn_unless_converged(model: BaseDiscriminative, results: Sequence[Any]) -> None:
     """Issue one ConvergenceWarning with the largest gap."""
     unfinished = [result for result in results if not result.outcome.converged]
     if not unfinished or model.tol == 0.0:

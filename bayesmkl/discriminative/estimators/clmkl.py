@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import MULTICLASS
@@ -37,6 +39,11 @@ from bayesmkl.discriminative.localized.clustering import (
 )
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import SymmetricStack
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+    from bayesmkl.kernels.stacks.dense import DenseStack
+
 
 __all__ = ["CLMKLClassifier"]
 
@@ -204,7 +211,7 @@ class CLMKLClassifier(LocalizedClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
         n_clusters: int = 3,
@@ -220,7 +227,7 @@ class CLMKLClassifier(LocalizedClassifier):
         tol: float = 1e-3,
         max_iter: int = 500,
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -282,13 +289,13 @@ class CLMKLClassifier(LocalizedClassifier):
     def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
         return check_svm(self, report)
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """With a bank and ``svm="mwu"``, return columns that are evaluated on demand."""
         if takes_bank_by_columns(self):
             return fit_cached_columns(self, X, y, **check_y)
         return super()._fit_stack(X, y, **check_y)
 
-    def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> Rows:
+    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
         self._cluster(kernels)
         return super()._fit_local(kernels, targets, gate_features)
 
@@ -316,7 +323,9 @@ class CLMKLClassifier(LocalizedClassifier):
     def _groups(self, targets: np.ndarray) -> Sequence[np.ndarray]:
         return [targets] if self.multiclass == "shared" else [target[None] for target in targets]
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> MKLResult:
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
+    ) -> MKLResult:
         """Learn weights for targets of shape (n_tasks, n_train)."""
         memberships = np.ascontiguousarray(self.memberships_.T)
         clustered = ClusteredStack(training.kernels, memberships, memberships)
@@ -342,7 +351,7 @@ class CLMKLClassifier(LocalizedClassifier):
 
     # ----------------------------------------------------------------------------------------------- results
 
-    def _row_parts(self, X: Any, gate_features: Any = None) -> Iterator[Rows]:
+    def _row_parts(self, X: Samples, gate_features: ArrayLike | None = None) -> Iterator[Rows]:
         """Add memberships, of shape (n_rows, n_clusters), as the features that gates are functions of."""
         for rows in super()._row_parts(X, gate_features):
             mean = rows.kernels.combine(np.full(rows.kernels.n_kernels, 1.0 / rows.kernels.n_kernels))
@@ -363,7 +372,7 @@ class CLMKLClassifier(LocalizedClassifier):
     def _of(self, rows: Rows) -> ClusteredStack:
         return ClusteredStack(rows.kernels, np.asarray(rows.features).T, self.memberships_.T)
 
-    def memberships(self, X: Any = None) -> np.ndarray:
+    def memberships(self, X: Samples | None = None) -> np.ndarray:
         """Return how much each row belongs to each cluster.
 
         Parameters

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from bayesmkl.discriminative.global_weights.easymkl import KOMD, EasyMKLOptions,
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.base import StoredStack
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["EasyMKLClassifier"]
 
@@ -126,7 +131,7 @@ class EasyMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
         reg: float = 0.1,
@@ -135,7 +140,7 @@ class EasyMKLClassifier(DiscriminativeClassifier):
         max_iter: int = 5000,
         multiclass: str = "one-versus-rest",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -160,7 +165,9 @@ class EasyMKLClassifier(DiscriminativeClassifier):
         check_integer("max_iter", self.max_iter, low=1)
         check_choice("final", self.final, ("svm", "komd"))
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         options = EasyMKLOptions(float(self.reg), float(self.tol), int(self.max_iter))
         inner = Hinge(float(self.C)) if self.final == "svm" else KOMD(options.reg, options.max_iter)
         return fit_easymkl(stack, targets, inner, options, on_step)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 
 __all__ = ["FeatureGatedClassifier", "FeatureGatedRegressor"]
@@ -19,7 +21,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
     gate_columns_: np.ndarray | None
     n_gate_features_: int
 
-    def fit(self, X: Any, y: Any, gate_features: Any = None) -> Any:
+    def fit(self, X: Samples, y: Targets, gate_features: ArrayLike | None = None) -> Any:
         """Learn gates and classifier.
 
         Parameters
@@ -55,7 +57,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         self._fit_classes(X, y, gate_features)
         return self
 
-    def decision_function(self, X: Any, gate_features: Any = None) -> np.ndarray:
+    def decision_function(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         """Return the scores of the rows of `X`.
 
         Parameters
@@ -82,7 +84,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         """
         return self._decide(X, gate_features)
 
-    def predict(self, X: Any, gate_features: Any = None) -> np.ndarray:
+    def predict(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         """Predict the class of every row: the side of zero, or the highest score.
 
         Parameters
@@ -109,7 +111,13 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         """
         return self._choose(self._decide(X, gate_features))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, gate_features: Any = None) -> float:
+    def score(
+        self,
+        X: Samples,
+        y: Targets,
+        sample_weight: ArrayLike | None = None,
+        gate_features: ArrayLike | None = None,
+    ) -> float:
         """Return the accuracy of the predictions for `X`.
 
         Parameters
@@ -141,7 +149,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         """
         return float(accuracy_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
 
-    def gates(self, X: Any = None, gate_features: Any = None) -> np.ndarray:
+    def gates(self, X: Samples | None = None, gate_features: ArrayLike | None = None) -> np.ndarray:
         r"""Return how strongly each kernel acts at each sample.
 
         Parameters
@@ -169,7 +177,13 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         return self._gates_local(X, gate_features)
 
     def gating_matrix(
-        self, X: Any, Z: Any, kernel: int | str, *, gate_features: Any = None, gate_features_Z: Any = None
+        self,
+        X: Samples,
+        Z: Samples,
+        kernel: int | str,
+        *,
+        gate_features: ArrayLike | None = None,
+        gate_features_Z: ArrayLike | None = None,
     ) -> np.ndarray:
         r"""Return :math:`\Gamma_m(x, z)`, by which values of one kernel are multiplied.
 
@@ -201,7 +215,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         rows, columns = self._components_local(X, gate_features), self._components_local(Z, gate_features_Z)
         return self._gating_local(rows, columns, kernel)
 
-    def combined_kernel(self, X: Any, gate_features: Any = None) -> np.ndarray:
+    def combined_kernel(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         r"""Return :math:`\sum_m \Gamma_m(x, z) K_m(x, z)` between the rows of `X` and the training samples.
 
         Parameters
@@ -239,7 +253,7 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
     gating_matrix = FeatureGatedClassifier.gating_matrix
     combined_kernel = FeatureGatedClassifier.combined_kernel
 
-    def fit(self, X: Any, y: Any, gate_features: Any = None) -> Any:
+    def fit(self, X: Samples, y: Targets, gate_features: ArrayLike | None = None) -> Any:
         """Learn gates and regression function.
 
         Parameters
@@ -275,7 +289,7 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
         self._fit_local(kernels, np.asarray(y, dtype=np.float64)[None], gate_features)
         return self
 
-    def predict(self, X: Any, gate_features: Any = None) -> np.ndarray:
+    def predict(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         """Predict the target of every row.
 
         Parameters
@@ -302,7 +316,13 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
         """
         return self._scores_local(X, gate_features)[0]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, gate_features: Any = None) -> float:
+    def score(
+        self,
+        X: Samples,
+        y: Targets,
+        sample_weight: ArrayLike | None = None,
+        gate_features: ArrayLike | None = None,
+    ) -> float:
         """Return the coefficient of determination of the predictions for `X`.
 
         Parameters

@@ -8,13 +8,14 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold, check_cv
 from sklearn.utils import check_random_state
 
+from bayesmkl._utils.typing import Seed, Splits
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.discriminative.global_weights.two_stage import Folds
 
 __all__ = ["stratified_folds"]
 
 
-def stratified_folds(cv: Any, random_state: Any, targets: np.ndarray) -> Folds:
+def stratified_folds(cv: Splits, random_state: Seed | None, targets: np.ndarray) -> Folds:
     """Return training and validation positions of every fold.
 
     Parameters

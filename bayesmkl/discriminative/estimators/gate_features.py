@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array
 
 from bayesmkl._utils.given import naming
+from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
@@ -17,7 +19,9 @@ from bayesmkl.kernels.views import check_samples, positions_of, views_without
 __all__ = ["apart_from_gates", "check_gate_columns", "features_of"]
 
 
-def check_gate_columns(gate_columns: Any, precomputed: bool) -> None:
+def check_gate_columns(
+    gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None, precomputed: bool
+) -> None:
     """Refuse columns of precomputed kernels, which have no features."""
     if gate_columns is not None and precomputed:
         raise ValueError(
@@ -27,7 +31,12 @@ def check_gate_columns(gate_columns: Any, precomputed: bool) -> None:
         )
 
 
-def apart_from_gates(bank: KernelBank, X: Any, gate_columns: Any, n_features: int) -> KernelBank:
+def apart_from_gates(
+    bank: KernelBank,
+    X: Samples | None,
+    gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None,
+    n_features: int,
+) -> KernelBank:
     """Let the views of an unfitted bank leave the columns of the gates out, unless they name theirs.
 
     Parameters
@@ -59,7 +68,11 @@ def apart_from_gates(bank: KernelBank, X: Any, gate_columns: Any, n_features: in
     return bank.set_params(views=views)
 
 
-def gate_positions(gate_columns: Any, n_features: int, labels: Sequence[Any] | None) -> np.ndarray | None:
+def gate_positions(
+    gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None,
+    n_features: int,
+    labels: Sequence[Any] | None,
+) -> np.ndarray | None:
     """Return the positions of `gate_columns`, (n_gate_features,); None for None."""
     if gate_columns is None:
         return None
@@ -70,7 +83,7 @@ def gate_positions(gate_columns: Any, n_features: int, labels: Sequence[Any] | N
 
 
 def features_of(
-    model: Any, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool
+    model: Any, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
 ) -> np.ndarray:
     """Return columns of `X`, or `gate_features` where kernels are precomputed, (n_rows, n_gate_features).
 
@@ -106,7 +119,7 @@ def features_of(
     return features
 
 
-def refuse_gate_features(gate_features: Any) -> None:
+def refuse_gate_features(gate_features: ArrayLike | None) -> None:
     """Refuse features of gates beside samples."""
     if gate_features is not None:
         raise ValueError(
@@ -116,7 +129,7 @@ def refuse_gate_features(gate_features: Any) -> None:
         )
 
 
-def check_gate_features(gate_features: Any, n_rows: int) -> np.ndarray:
+def check_gate_features(gate_features: ArrayLike, n_rows: int) -> np.ndarray:
     """Return features of the gates beside precomputed kernels, (n_rows, n_gate_features)."""
     check_samples(gate_features, "gate_features")
     if np.ndim(gate_features) == 1:

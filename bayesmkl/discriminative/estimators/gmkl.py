@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, shown
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
 from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_stopping
@@ -15,6 +17,10 @@ from bayesmkl.discriminative.global_weights import gmkl
 from bayesmkl.discriminative.global_weights.gmkl import GMKLOptions, combine_product, fit_gmkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["GMKLClassifier"]
 
@@ -136,17 +142,17 @@ class GMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
-        regularizer: Any = "l1",
+        regularizer: str | Callable[[np.ndarray], tuple[float, np.ndarray]] = "l1",
         combination: str = "sum",
         solver: str = "spg",
         tol: float = 1e-3,
         max_iter: int = 1000,
         multiclass: str = "one-versus-rest",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -180,7 +186,7 @@ class GMKLClassifier(DiscriminativeClassifier):
             **check_stopping(self),
         )
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[StoredStack, np.ndarray]:
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[StoredStack, np.ndarray]:
         stack, y = super()._fit_stack(X, y, **check_y)
         if self.combination == "product":
             self._refuse_entries(stack, [kernel <= 0.0 for kernel in stack.each()], "positive")
@@ -198,7 +204,9 @@ class GMKLClassifier(DiscriminativeClassifier):
                 'Laplacian kernels, wider ones if they underflow to zero, or `combination="sum"`.'
             )
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         return fit_gmkl(stack, targets, check_hinge(self.C), self._options(), start, on_step)
 
     def _combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
@@ -207,7 +215,7 @@ class GMKLClassifier(DiscriminativeClassifier):
         self._refuse_entries(stack, [kernel < 0.0 for kernel in stack.each()], "nonnegative")
         return combine_product(stack, kernel_weights)
 
-    def gates(self, X: Any = None) -> np.ndarray:
+    def gates(self, X: Samples | None = None) -> np.ndarray:
         r"""Return the same gates for every row, :math:`\sqrt{d_m}`; a product of kernels has none.
 
         Parameters
@@ -237,7 +245,7 @@ class GMKLClassifier(DiscriminativeClassifier):
         return super().gates(X)
 
 
-def _takes_one_argument(function: Any) -> bool:
+def _takes_one_argument(function: object) -> bool:
     """Say whether something can be called with kernel weights alone."""
     if not callable(function) or isinstance(function, type):
         return False

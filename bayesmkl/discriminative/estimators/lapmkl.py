@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl._estimator import LabelSplit, split_labels
+from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep, refuse_missing_labels
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
@@ -19,6 +22,13 @@ from bayesmkl.discriminative.graph import (
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.kernels.stacks.base import StoredStack
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+    from bayesmkl.discriminative.primal.lapmkl import Deformed, Shared
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["LapMKLClassifier"]
 
@@ -177,21 +187,21 @@ class LapMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         gamma_ambient: float = 0.01,
         gamma_intrinsic: float = 0.01,
         n_neighbors: int = 10,
-        laplacian: Any = None,
-        distances: Any = None,
-        unlabeled_label: Any = None,
+        laplacian: ArrayLike | sparse.sparray | sparse.spmatrix | None = None,
+        distances: ArrayLike | sparse.sparray | sparse.spmatrix | None = None,
+        unlabeled_label: Label | None = None,
         solver: str = "deformed",
         p_norm: float = 1.0,
         tol: float = 1e-3,
         max_iter: int = 200,
         multiclass: str = "one-versus-rest",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -210,7 +220,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> LapMKLClassifier:
+    def fit(self, X: Samples, y: Targets) -> LapMKLClassifier:
         """Learn kernel weights and classifier from labeled and unlabeled samples.
 
         Parameters
@@ -277,7 +287,9 @@ class LapMKLClassifier(DiscriminativeClassifier):
             max_iter=check_integer("max_iter", self.max_iter, low=1),
         )
 
-    def _learn(self, stack: Any, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: Deformed | Shared, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         """Learn from kernels with their graph (what `deform` or `share` returned) in place of a plain stack."""
         return fit_lapmkl(stack, targets, self._options(), start, on_step)
 
@@ -315,7 +327,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         self.support_ = split.labeled[lossy]
         self.support_fraction_ = len(self.support_) / len(split.labeled)
 
-    def _scores_of(self, stack: StoredStack, used: Any = slice(None)) -> np.ndarray:
+    def _scores_of(self, stack: StoredStack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
         if self.solver == "paper":
             return super()._scores_of(stack, used)
         dual = self.dual_coef_.reshape(-1, self.n_kernels_in_, stack.n_train)[:, used]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_scale, float_of, shown
 from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
@@ -38,6 +40,10 @@ from bayesmkl.discriminative.localized.ldmkl import (
     ldmkl_scores,
 )
 from bayesmkl.discriminative.svm.machines import GatedKernel, precomputed_kernels
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["LDMKLClassifier"]
 
@@ -215,7 +221,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
         sv_gate: str = "none",
@@ -223,8 +229,8 @@ class LDMKLClassifier(FeatureGatedClassifier):
         temperature: float = 1.0,
         threshold: float | str = 0.0,
         gate_targets: str = "train",
-        gate_kernel: Any = "own",
-        gate_columns: Any = None,
+        gate_kernel: KernelBank | str = "own",
+        gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None = None,
         gate_C: float = 1.0,
         gate_epsilon: float = 0.1,
         gate_subsample: int | None = None,
@@ -232,8 +238,8 @@ class LDMKLClassifier(FeatureGatedClassifier):
         mwu_epsilon: float = 0.05,
         tol: float = 1e-4,
         indefinite: str = "raise",
-        kernel_names: Any = None,
-        random_state: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
+        random_state: Seed | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -282,20 +288,22 @@ class LDMKLClassifier(FeatureGatedClassifier):
     def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
         return check_svm(self, report)
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Return kernels one by one, as objects on which machines can be trained."""
         if self._is_precomputed():
             stack, y = super()._fit_stack(X, y, **check_y)
             return precomputed_kernels(stack), y
         return fit_single_kernels(self, X, y, **check_y)
 
-    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+    def _gate_features(
+        self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
+    ) -> Any:
         return learn_gate_features(self, X, gate_features, n_rows, fitting)
 
     def _training_rows(self, training: Rows, part: slice) -> Rows:
         return some_training_rows(training, part)
 
-    def _row_parts(self, X: Any, gate_features: Any = None) -> Iterator[Rows]:
+    def _row_parts(self, X: Samples, gate_features: ArrayLike | None = None) -> Iterator[Rows]:
         return kernels_of_parts(self, X, gate_features)
 
     def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
@@ -304,7 +312,9 @@ class LDMKLClassifier(FeatureGatedClassifier):
     def _most_steps(self) -> int:
         return 3 * self.n_kernels_in_
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LDMKLResult:
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
+    ) -> LDMKLResult:
         folds, rng = draw_folds(self, target)
         kernels = trainable(training.kernels, self.svm, inner)
         return fit_ldmkl(kernels, target, self._options(), gate_kernels(self), folds, rng, on_step=on_step)

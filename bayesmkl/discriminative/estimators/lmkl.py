@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
@@ -33,6 +35,12 @@ from bayesmkl.discriminative.localized.gatings import (
 from bayesmkl.discriminative.localized.lmkl import SOLVERS, LMKLOptions, LMKLResult, fit_lmkl, predict_lmkl
 from bayesmkl.kernels.geometry import mean_row
 
+if TYPE_CHECKING:
+    from bayesmkl._estimator import BaseMKL
+    from bayesmkl.discriminative.gating import Gating
+    from bayesmkl.kernels.bank import KernelBank
+
+
 __all__ = ["LMKLClassifier", "LMKLRegressor"]
 
 GATINGS = {"softmax": SoftmaxGating(), "sigmoid": SigmoidGating(), "gaussian": GaussianGating()}
@@ -40,12 +48,12 @@ SMALLEST_TOL = 1e-12  # of the machines, whose rounding errors are larger
 INNER_TOL = 1e-4  # of the machines, or a tenth of the tolerance where that is less
 
 
-def _check_lmkl(model: Any) -> None:
+def _check_lmkl(model: BaseMKL) -> None:
     """Check the parameters that classifier and regressor have in common."""
     _options(model), _standardizes(model), _gating_object(model.gating)
 
 
-def _options(model: Any) -> LMKLOptions:
+def _options(model: BaseMKL) -> LMKLOptions:
     tol = check_number("tol", model.tol, low=0.0)
     return LMKLOptions(
         solver=check_choice("solver", model.solver, SOLVERS),
@@ -56,7 +64,7 @@ def _options(model: Any) -> LMKLOptions:
     )
 
 
-def _gating_object(gating: Any) -> Any:
+def _gating_object(gating: Gating | str) -> Any:
     if isinstance(gating, str):
         return GATINGS[check_choice("gating", gating, tuple(GATINGS))]
     methods = ("init", "gates", "pullback")
@@ -69,7 +77,7 @@ def _gating_object(gating: Any) -> Any:
     return gating
 
 
-def _standardizes(model: Any) -> bool:
+def _standardizes(model: BaseMKL) -> bool:
     if check_flag("standardize", model.standardize) and isinstance(model.gating, GroupGating):
         raise ValueError(
             "`standardize` must be False with GroupGating, whose feature is the number of a group; got True."
@@ -77,7 +85,9 @@ def _standardizes(model: Any) -> bool:
     return bool(model.standardize)
 
 
-def _scaled_features(model: Any, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+def _scaled_features(
+    model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
+) -> Any:
     """Return what gates are functions of, scaled as the training samples ask for."""
     features = features_of(model, X, gate_features, n_rows, fitting)
     if fitting:
@@ -90,7 +100,7 @@ def _scaled_features(model: Any, X: np.ndarray | None, gate_features: Any, n_row
 
 
 def _learn(
-    model: Any, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
+    model: BaseMKL, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
 ) -> LMKLResult:
     return fit_lmkl(
         training.kernels,
@@ -116,7 +126,7 @@ def _described(result: LMKLResult) -> LocalFit:
     )
 
 
-def _warn_of_descent(model: Any, results: Sequence[LocalFit], accurate: str) -> None:
+def _warn_of_descent(model: BaseMKL, results: Sequence[LocalFit], accurate: str) -> None:
     """Warn once of descents that did not end; `accurate` is how to get more from the machines."""
     unfinished = [result for result in results if not result.outcome.converged]
     if not unfinished:
@@ -283,11 +293,11 @@ class LMKLClassifier(FeatureGatedClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
-        gating: Any = "softmax",
-        gate_columns: Any = None,
+        gating: Gating | str = "softmax",
+        gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None = None,
         solver: str = "lbfgs",
         n_init: int = 1,
         standardize: bool = True,
@@ -296,8 +306,8 @@ class LMKLClassifier(FeatureGatedClassifier):
         tol: float = 1e-3,
         max_iter: int = 100,
         indefinite: str = "raise",
-        kernel_names: Any = None,
-        random_state: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
+        random_state: Seed | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -323,7 +333,7 @@ class LMKLClassifier(FeatureGatedClassifier):
     def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
         return check_svm(self, report)
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """With a bank and ``svm="mwu"``, return columns that are evaluated on demand."""
         if takes_bank_by_columns(self):
             return fit_cached_columns(self, X, y, **check_y)
@@ -332,10 +342,14 @@ class LMKLClassifier(FeatureGatedClassifier):
     def _most_steps(self) -> int:
         return int(self.max_iter) * int(self.n_init)
 
-    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+    def _gate_features(
+        self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
+    ) -> Any:
         return _scaled_features(self, X, gate_features, n_rows, fitting)
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LMKLResult:
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
+    ) -> LMKLResult:
         return _learn(self, training, target, inner, on_step)
 
     def _describe(self, result: LMKLResult, stopped: bool) -> LocalFit:
@@ -484,20 +498,20 @@ class LMKLRegressor(FeatureGatedRegressor):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float | None = None,
         epsilon: float | None = None,
-        gating: Any = "softmax",
-        gate_columns: Any = None,
+        gating: Gating | str = "softmax",
+        gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None = None,
         solver: str = "lbfgs",
         n_init: int = 1,
         standardize: bool = True,
         tol: float = 1e-3,
         max_iter: int = 100,
         indefinite: str = "raise",
-        kernel_names: Any = None,
-        random_state: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
+        random_state: Seed | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -525,10 +539,14 @@ class LMKLRegressor(FeatureGatedRegressor):
     def _most_steps(self) -> int:
         return int(self.max_iter) * int(self.n_init)
 
-    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+    def _gate_features(
+        self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
+    ) -> Any:
         return _scaled_features(self, X, gate_features, n_rows, fitting)
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> LMKLResult:
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
+    ) -> LMKLResult:
         """Learn deviations from the mean, which the intercept takes: a large one would cost their digits."""
         mean = float(mean_row(target))
         result = _learn(self, training, target - mean, inner, on_step)

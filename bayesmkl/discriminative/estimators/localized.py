@@ -7,14 +7,16 @@ what users see. Features that gates depend on are columns of `X` with a bank, or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import BaseMKL, encode_labels, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import ALL_LABELED, refuse_missing_labels
@@ -34,6 +36,10 @@ from bayesmkl.discriminative.estimators.solvers import warn_of_stopped
 from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+
+if TYPE_CHECKING:
+    from bayesmkl.discriminative.inner import InnerProblem
+
 
 __all__ = ["BaseLocalized", "LocalFit", "Rows"]
 
@@ -105,7 +111,7 @@ class BaseLocalized(BaseMKL):
         """Return the SVM, which may `report` gaps that it leaves; None where the algorithm has its own."""
         return None
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> Any:
+    def _learn_task(self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep) -> Any:
         """Return the algorithm's result for a target of shape (n_train,)."""
         raise NotImplementedError
 
@@ -139,7 +145,9 @@ class BaseLocalized(BaseMKL):
         """Return the gating matrix of one kernel from the components of rows and columns."""
         return gating_matrix(row_components, column_components, kernel)
 
-    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+    def _gate_features(
+        self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
+    ) -> Any:
         """Return what the gates are functions of, (n_rows, n_gate_features); None where they need nothing."""
         return None
 
@@ -170,20 +178,20 @@ class BaseLocalized(BaseMKL):
         check_gate_columns(self.gate_columns, self._is_precomputed())
         self._inner()
 
-    def _bank_for(self, X: Any) -> KernelBank:
+    def _bank_for(self, X: Samples) -> KernelBank:
         return apart_from_gates(super()._bank_for(X), X, self.gate_columns, self.n_features_in_)
 
-    def _check_kernels(self, stack: DenseStack, known_psd: Any) -> DenseStack:
+    def _check_kernels(self, stack: DenseStack, known_psd: np.ndarray | None) -> DenseStack:
         return check_definite(self, stack, known_psd, bank_errors(self, stack.n_kernels))
 
-    def _row_stack(self, X: Any) -> DenseStack:
+    def _row_stack(self, X: Samples) -> DenseStack:
         return clip_rows(self, super()._row_stack(X))
 
     def _blocks(self, X: np.ndarray, kernels: np.ndarray) -> Iterator[DenseStack]:
         for stack in super()._blocks(X, kernels):
             yield clip_rows(self, stack, kernels)
 
-    def _fit_classes(self, X: Any, y: Any, gate_features: Any = None) -> None:
+    def _fit_classes(self, X: Samples, y: Targets, gate_features: ArrayLike | None = None) -> None:
         """Fit a classifier, and warn once of what speaks against it."""
         self._check_parameters()  # first: a mistake in them costs no time
         refuse_missing_labels(y, "a label", ALL_LABELED)
@@ -193,7 +201,7 @@ class BaseLocalized(BaseMKL):
         if doubts := self._doubts(training, targets):
             warn_user(f"{type(self).__name__} {', and '.join(doubts)}. {self._remedy()}", UserWarning)
 
-    def _fit_local(self, kernels: Any, targets: np.ndarray, gate_features: Any) -> Rows:
+    def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
         """Learn task by task, store what was found, and return the training samples."""
         X = None if self.kernel_bank_ is None else self.kernel_bank_.X_train_
         training = Rows(kernels, self._gate_features(X, gate_features, targets.shape[1], fitting=True))
@@ -241,7 +249,7 @@ class BaseLocalized(BaseMKL):
 
     # ----------------------------------------------------------------------------------------------- results
 
-    def _row_parts(self, X: Any, gate_features: Any = None) -> Iterator[Rows]:
+    def _row_parts(self, X: Samples, gate_features: ArrayLike | None = None) -> Iterator[Rows]:
         """Cut rows into parts whose kernels fit into memory."""
         check_is_fitted(self, "results_")
         rows = self._validate_rows(X)
@@ -253,7 +261,7 @@ class BaseLocalized(BaseMKL):
             yield Rows(stack, None if features is None else features[part])
             first = part.stop
 
-    def _scores_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
+    def _scores_local(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         """Return scores of shape (n_tasks, n_rows)."""
         return self._scores_of_parts(self._row_parts(X, gate_features))
 
@@ -264,7 +272,9 @@ class BaseLocalized(BaseMKL):
         ]
         return np.concatenate(scores, axis=1)
 
-    def _components_local(self, X: Any, gate_features: Any = None) -> list[np.ndarray]:
+    def _components_local(
+        self, X: Samples | None, gate_features: ArrayLike | None = None
+    ) -> list[np.ndarray]:
         """Return the components of every task at rows, or at the training samples where `X` is None."""
         check_is_fitted(self, "results_")
         if X is None:
@@ -275,7 +285,7 @@ class BaseLocalized(BaseMKL):
         ]
         return [np.concatenate(of_result, axis=2) for of_result in zip(*parts, strict=True)]
 
-    def _gates_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
+    def _gates_local(self, X: Samples | None, gate_features: ArrayLike | None = None) -> np.ndarray:
         return self._of_tasks([gates_of_components(c) for c in self._components_local(X, gate_features)])
 
     def _gating_local(
@@ -284,7 +294,7 @@ class BaseLocalized(BaseMKL):
         position = position_of(self, kernel)
         return self._of_tasks([self._gating(*pair, position) for pair in zip(rows, columns, strict=True)])
 
-    def _combined_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
+    def _combined_local(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         parts = [
             [self._kernel_at(result, rows) for result in self.results_]
             for rows in self._row_parts(X, gate_features)
@@ -294,7 +304,7 @@ class BaseLocalized(BaseMKL):
     def _of_tasks(self, arrays: list[np.ndarray]) -> np.ndarray:
         return arrays[0] if len(arrays) == 1 else np.stack(arrays)
 
-    def _decide(self, X: Any, gate_features: Any = None) -> np.ndarray:
+    def _decide(self, X: Samples, gate_features: ArrayLike | None = None) -> np.ndarray:
         """Return the scores of rows, (n_rows,), or (n_rows, n_classes) for more than two classes."""
         scores = self._scores_local(X, gate_features)
         return scores[0] if len(scores) == 1 else scores.T

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 
 __all__ = ["LocalizedClassifier"]
@@ -15,7 +16,7 @@ __all__ = ["LocalizedClassifier"]
 class LocalizedClassifier(ClassifierMixin, BaseLocalized):
     """Classifiers whose gates need nothing but the kernels."""
 
-    def fit(self, X: Any, y: Any) -> Any:
+    def fit(self, X: Samples, y: Targets) -> Any:
         """Learn gates and classifier.
 
         Parameters
@@ -49,7 +50,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         self._fit_classes(X, y)
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Samples) -> np.ndarray:
         """Return the scores of the rows of `X`.
 
         Parameters
@@ -74,7 +75,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         """
         return self._decide(X)
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Samples) -> np.ndarray:
         """Predict the class of every row: the side of zero, or the highest score.
 
         Parameters
@@ -99,7 +100,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         """
         return self._choose(self._decide(X))
 
-    def gates(self, X: Any = None) -> np.ndarray:
+    def gates(self, X: Samples | None = None) -> np.ndarray:
         r"""Return how strongly each kernel acts at each sample.
 
         Parameters
@@ -124,7 +125,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         """
         return self._gates_local(X)
 
-    def gating_matrix(self, X: Any, Z: Any, kernel: int | str) -> np.ndarray:
+    def gating_matrix(self, X: Samples, Z: Samples, kernel: int | str) -> np.ndarray:
         r"""Return :math:`\Gamma_m(x, z)`, by which values of one kernel are multiplied.
 
         Parameters
@@ -151,7 +152,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         """
         return self._gating_local(self._components_local(X), self._components_local(Z), kernel)
 
-    def combined_kernel(self, X: Any) -> np.ndarray:
+    def combined_kernel(self, X: Samples) -> np.ndarray:
         r"""Return :math:`\sum_m \Gamma_m(x, z) K_m(x, z)` between the rows of `X` and the training samples.
 
         Parameters

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
 from bayesmkl.discriminative.estimators.folds import stratified_folds
 from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLOptions, fit_lpboostmkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["LPBoostMKLClassifier"]
 
@@ -132,16 +137,16 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
-        C_values: Any = None,
+        C_values: Sequence[float] | np.ndarray | None = None,
         nu: float = 0.2,
-        cv: Any = 5,
+        cv: Splits = 5,
         tol: float = 1e-3,
         multiclass: str = "shared",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         random_state: int | None = None,
     ) -> None:
         self.kernels = kernels
@@ -180,7 +185,9 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
             )
         return tuple(check_scale("C_values", value) for value in values)
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> Any:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> Any:
         folds = stratified_folds(self.cv, self.random_state, targets)
         return fit_lpboostmkl(stack, targets, folds, self._options())
 
@@ -197,7 +204,7 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         self.C_ = np.stack(prices) if own_weights else prices[0]
         self.margin_ = np.array(margins) if own_weights else margins[0]
 
-    def _scores_of(self, stack: StoredStack, used: Any = slice(None)) -> np.ndarray:
+    def _scores_of(self, stack: StoredStack, used: np.ndarray | slice = slice(None)) -> np.ndarray:
         dual = self.dual_coef_.reshape(-1, *self.dual_coef_.shape[-2:])[:, used]
         weighted = np.atleast_2d(self.kernel_weights_)[:, used, None] * dual
         scores = np.stack([stack.apply(vectors[..., None]).sum(axis=0) for vectors in weighted])

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
 from bayesmkl.discriminative.estimators.checked import fit_columns
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.outer import MKLResult
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+    from bayesmkl.kernels.stacks.base import StoredStack
+
 
 __all__ = ["MWUMKLClassifier"]
 
@@ -135,7 +141,7 @@ class MWUMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
         epsilon: float = 0.05,
@@ -144,7 +150,7 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         cache_mb: float = 100.0,
         multiclass: str = "one-versus-rest",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -176,7 +182,7 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         self._options()
         check_number("cache_mb", self.cache_mb, low=0.0, inclusive=True)
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """With a bank, return columns that are evaluated on demand."""
         if self._holds_kernels():
             return super()._fit_stack(X, y, **check_y)
@@ -185,12 +191,14 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     def _holds_kernels(self) -> bool:
         return self._is_precomputed() or self.indefinite == "clip"
 
-    def _fit_tasks(self, stack: Any, targets: np.ndarray, start: Any = None) -> None:
+    def _fit_tasks(self, stack: Any, targets: np.ndarray, start: np.ndarray | None = None) -> None:
         super()._fit_tasks(stack, targets, start)
         if not self._holds_kernels():
             self.n_columns_ = stack.n_evaluated
 
-    def _learn(self, stack: Any, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         return fit_mwumkl(stack, targets, self._options(), on_step)
 
     def _warn_unless_converged(self, results: Sequence[MKLResult]) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
@@ -15,6 +17,10 @@ from bayesmkl.discriminative.estimators.shared_gram import WithGram, with_gram
 from bayesmkl.discriminative.global_weights.obmkl import METHODS, WITH_GRAM, OBMKLOptions, fit_obmkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["OBMKLClassifier"]
 
@@ -128,7 +134,7 @@ class OBMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
         method: str = "qp",
@@ -136,7 +142,7 @@ class OBMKLClassifier(DiscriminativeClassifier):
         max_iter: int = 50,
         multiclass: str = "one-versus-rest",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -156,10 +162,12 @@ class OBMKLClassifier(DiscriminativeClassifier):
         check_scale("C", self.C)
         check_integer("max_iter", self.max_iter, low=1)
 
-    def _prepare(self, X: Any, y: Any) -> tuple[Any, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets) -> tuple[Any, np.ndarray]:
         stack, targets = super()._prepare(X, y)
         return with_gram(stack, self.method in WITH_GRAM), targets
 
-    def _learn(self, stack: WithGram, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: WithGram, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         options = OBMKLOptions(self.method, float(self.tol), int(self.max_iter))
         return fit_obmkl(stack.stack, targets, Hinge(float(self.C)), options, stack.gram, on_step)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bayesmkl.discriminative.estimators.base import BaseDiscriminative
+
 
 __all__ = ["RegularizationPath", "path_over_C", "path_over_reg"]
 
@@ -75,7 +82,7 @@ class RegularizationPath(NamedTuple):
             }
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Any:
         """Draw the kernel weights against the parameter, on a logarithmic axis.
 
         Parameters
@@ -118,7 +125,9 @@ class RegularizationPath(NamedTuple):
         return ax
 
 
-def path_over_C(self: Any, X: Any, y: Any, C_values: Sequence[float]) -> RegularizationPath:
+def path_over_C(
+    self: BaseDiscriminative, X: Samples, y: Targets, C_values: Sequence[float]
+) -> RegularizationPath:
     """Fit at several values of `C`, each from the kernel weights of the one before.
 
     Kernels are computed once, and a warm start needs fewer machines than a cold one. The optima are the same.
@@ -147,7 +156,9 @@ def path_over_C(self: Any, X: Any, y: Any, C_values: Sequence[float]) -> Regular
     return _path(self, "C", X, y, C_values)
 
 
-def path_over_reg(self: Any, X: Any, y: Any, reg_values: Sequence[float]) -> RegularizationPath:
+def path_over_reg(
+    self: BaseDiscriminative, X: Samples, y: Targets, reg_values: Sequence[float]
+) -> RegularizationPath:
     """Fit at several regularizations, each from the kernel weights of the one before.
 
     Parameters
@@ -174,7 +185,9 @@ def path_over_reg(self: Any, X: Any, y: Any, reg_values: Sequence[float]) -> Reg
     return _path(self, "reg", X, y, reg_values)
 
 
-def _path(model: Any, parameter: str, X: Any, y: Any, values: Sequence[float]) -> RegularizationPath:
+def _path(
+    model: BaseDiscriminative, parameter: str, X: Samples, y: Targets, values: Sequence[float]
+) -> RegularizationPath:
     """Fit at every value in turn, each from the kernel weights of the one before."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
         raise TypeError(f"`{parameter}_values` must be a list of numbers; got {shown(values)}.")
@@ -191,7 +204,7 @@ def _path(model: Any, parameter: str, X: Any, y: Any, values: Sequence[float]) -
     return RegularizationPath(parameter, np.array(values), tuple(models))
 
 
-def _fitted_copy(model: Any) -> Any:
+def _fitted_copy(model: BaseDiscriminative) -> Any:
     """Copy parameters and everything that `_prepare` learned; kernels and bank are shared."""
     copy = type(model)(**model.get_params(deep=False))
     copy.__dict__.update(model.__dict__)

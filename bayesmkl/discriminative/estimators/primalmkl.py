@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import OutlierMixin
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     BaseDiscriminative,
@@ -25,16 +26,20 @@ from bayesmkl.discriminative.primal.solve import SOLVERS, Huber, OneClass, Squar
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.views import check_samples
 
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+
+
 __all__ = ["PrimalMKLClassifier", "PrimalMKLOneClass", "PrimalMKLRegressor"]
 
 LOSSES = ("squared", "huber")
 
 
-def _reg_and_solver(model: Any) -> tuple[float, str]:
+def _reg_and_solver(model: BaseDiscriminative) -> tuple[float, str]:
     return check_scale("reg", model.reg), check_choice("solver", model.solver, SOLVERS)
 
 
-def _options(model: Any) -> PrimalMKLOptions:
+def _options(model: BaseDiscriminative) -> PrimalMKLOptions:
     return PrimalMKLOptions(
         p_norm=check_number("p_norm", model.p_norm, low=1.0, inclusive=True),
         weights=check_choice("weights", model.weights, WEIGHT_SCHEMES),
@@ -165,7 +170,7 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         reg: float = 1.0,
         p_norm: float = 1.0,
@@ -176,7 +181,7 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         max_iter: int = 500,
         multiclass: str = "one-versus-rest",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -196,7 +201,7 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         return SquaredHinge(*_reg_and_solver(self))
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> PrimalMKLResult | BasisMKLResult:
         check_above_rounding("reg", self.reg, stack)
         machine, options = self._machine(), self._options()
@@ -333,7 +338,7 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         reg: float = 1.0,
         loss: str = "squared",
@@ -344,7 +349,7 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
         tol: float = 1e-3,
         max_iter: int = 500,
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -371,7 +376,9 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
         super()._check_parameters()
         self._machine(), _options(self)
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> PrimalMKLResult:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> PrimalMKLResult:
         check_above_rounding("reg", self.reg, stack)
         return fit_primalmkl(stack, targets, self._machine(), _options(self), start, on_step)
 
@@ -487,7 +494,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         reg: float = 1.0,
         contamination: str | float = "auto",
@@ -497,7 +504,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
         tol: float = 1e-3,
         max_iter: int = 500,
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -523,7 +530,9 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
     def _machine(self) -> OneClass:
         return OneClass(*_reg_and_solver(self))
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> PrimalMKLResult:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> PrimalMKLResult:
         check_above_rounding("reg", self.reg, stack)
         return fit_primalmkl(stack, targets, self._machine(), _options(self), start, on_step)
 
@@ -534,7 +543,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
         super()._store(found, n_tasks)
         self.weights_history_ = _unpacked([each.weights_history for each in found])
 
-    def fit(self, X: Any, y: Any = None) -> PrimalMKLOneClass:
+    def fit(self, X: Samples, y: Targets | None = None) -> PrimalMKLOneClass:
         """Learn kernel weights and the machine.
 
         Parameters
@@ -572,7 +581,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
             self.offset_ = float(np.quantile(self._scores_of(stack)[0] - self.intercept_, float(share)))
         return self
 
-    def score_samples(self, X: Any) -> np.ndarray:
+    def score_samples(self, X: Samples) -> np.ndarray:
         """Return the scores `s` of the rows of `X`, high for what resembles the training samples.
 
         Parameters
@@ -597,7 +606,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
         """
         return self._scores(X)[0] - self.intercept_
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Samples) -> np.ndarray:
         """Return ``score_samples(X) - offset_``, negative for outliers.
 
         Parameters
@@ -622,7 +631,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
         """
         return self.score_samples(X) - self.offset_
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Samples) -> np.ndarray:
         """Return 1 for rows that resemble the training samples and -1 for outliers.
 
         Parameters

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep
@@ -28,6 +29,11 @@ from bayesmkl.discriminative.localized.samkl import (
     initial_support,
 )
 from bayesmkl.kernels.stacks.base import StoredStack
+
+if TYPE_CHECKING:
+    from bayesmkl.discriminative.inner import InnerProblem
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["SAMKLClassifier"]
 
@@ -175,18 +181,18 @@ class SAMKLClassifier(LocalizedClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
         max_switches: int = 1,
-        initial_switches: Any = "ones",
+        initial_switches: np.ndarray | str | None = "ones",
         rule: str = "auto",
         normalize: bool = False,
         tol: float = 1e-4,
         max_iter: int = 20,
         gap_tol: float = 1e-2,
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -218,12 +224,14 @@ class SAMKLClassifier(LocalizedClassifier):
         check_choice("rule", self.rule, ("auto", *RULES))
         self._options()
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[StoredStack, np.ndarray]:
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[StoredStack, np.ndarray]:
         stack, y = super()._fit_stack(X, y, **check_y)
         check_switch_options(self._options(), stack.n_kernels)
         return stack, y
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SAMKLResult:
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
+    ) -> SAMKLResult:
         kernels, options = training.kernels, self._options()
         if isinstance(self.initial_switches, str) and self.initial_switches == "support":
             options = options._replace(initial_switches=initial_support(kernels, target, options))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,10 +17,15 @@ from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, f
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
 
+if TYPE_CHECKING:
+    from bayesmkl.discriminative.estimators.base import BaseDiscriminative
+    from bayesmkl.kernels.bank import KernelBank
+
+
 __all__ = ["SimpleMKLClassifier", "SimpleMKLRegressor"]
 
 
-def _options(model: Any) -> SimpleMKLOptions:
+def _options(model: BaseDiscriminative) -> SimpleMKLOptions:
     return SimpleMKLOptions(check_choice("solver", model.solver, simplemkl.SOLVERS), **check_stopping(model))
 
 
@@ -136,7 +142,7 @@ class SimpleMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
         solver: str = "spg",
@@ -144,7 +150,7 @@ class SimpleMKLClassifier(DiscriminativeClassifier):
         max_iter: int = 1000,
         multiclass: str = "one-versus-rest",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -161,7 +167,9 @@ class SimpleMKLClassifier(DiscriminativeClassifier):
         super()._check_parameters()
         check_hinge(self.C), _options(self)
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         return fit_simplemkl(stack, targets, check_hinge(self.C), _options(self), start, on_step)
 
 
@@ -257,7 +265,7 @@ class SimpleMKLRegressor(DiscriminativeRegressor):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float | None = None,
         epsilon: float | None = None,
@@ -265,7 +273,7 @@ class SimpleMKLRegressor(DiscriminativeRegressor):
         tol: float = 1e-3,
         max_iter: int = 1000,
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -282,5 +290,7 @@ class SimpleMKLRegressor(DiscriminativeRegressor):
         super()._check_parameters()
         check_tube(self.C, self.epsilon), _options(self)
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         return fit_simplemkl(stack, targets, check_tube(self.C, self.epsilon), _options(self), start, on_step)

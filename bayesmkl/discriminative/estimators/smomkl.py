@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["SMOMKLClassifier"]
 
@@ -121,7 +126,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
         reg_weights: float = 1.0,
@@ -130,7 +135,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
         max_iter: int = 1000,
         multiclass: str = "one-versus-rest",
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -155,5 +160,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
             **check_stopping(self),
         )
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         return fit_smomkl(stack, targets, check_hinge(self.C), self._options(), start, on_step)

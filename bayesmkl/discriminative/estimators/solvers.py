@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import fit_columns
@@ -17,13 +18,17 @@ from bayesmkl.discriminative.svm.by_columns import takes_columns
 from bayesmkl.discriminative.svm.libsvm import Hinge
 from bayesmkl.kernels.stacks.columns import BankColumns
 
+if TYPE_CHECKING:
+    from bayesmkl._estimator import BaseMKL
+
+
 __all__ = ["SVMS", "check_svm", "fit_cached_columns", "takes_bank_by_columns", "warn_of_stopped"]
 
 SVMS = ("libsvm", "mwu")
 CACHE_MB = 100.0  # for columns of the kernels
 
 
-def check_svm(model: Any, report: Callable[[float], None] | None = None) -> InnerProblem:
+def check_svm(model: BaseMKL, report: Callable[[float], None] | None = None) -> InnerProblem:
     """Return the SVM of an estimator with valid `C`, `svm` and `mwu_epsilon`.
 
     With ``svm="mwu"`` the loss is the squared hinge, and `report` is told the relative duality gap wherever the
@@ -39,17 +44,19 @@ def check_svm(model: Any, report: Callable[[float], None] | None = None) -> Inne
     return Hinge(C) if svm == "libsvm" else MultiplicativeWeights(C, epsilon, report=report)
 
 
-def takes_bank_by_columns(model: Any) -> bool:
+def takes_bank_by_columns(model: BaseMKL) -> bool:
     """Say whether an estimator wants the training kernels of a bank as columns that are evaluated on demand."""
     return takes_columns(check_svm(model)) and not model._is_precomputed() and model.indefinite != "clip"
 
 
-def fit_cached_columns(model: Any, X: Any, y: Any, **check_y: Any) -> tuple[BankColumns, np.ndarray]:
+def fit_cached_columns(
+    model: BaseMKL, X: Samples, y: Targets, **check_y: Any
+) -> tuple[BankColumns, np.ndarray]:
     """Fit the bank and return its columns, of which as many are kept as `CACHE_MB` holds."""
     return fit_columns(model, X, y, CACHE_MB, **check_y)
 
 
-def warn_of_stopped(model: Any, stopped: Sequence[float]) -> None:
+def warn_of_stopped(model: BaseMKL, stopped: Sequence[float]) -> None:
     """Warn once of SVMs that took too many steps; `stopped` are their relative duality gaps."""
     if stopped:
         warn_user(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_among_some, fit_bank
 from bayesmkl.discriminative.estimators.gate_features import features_of
@@ -28,6 +30,10 @@ from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.quality.checks import describe_indefinite, indefinite_kernels
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
+
+if TYPE_CHECKING:
+    from bayesmkl._estimator import BaseMKL
+
 
 __all__ = [
     "check_gates",
@@ -51,7 +57,7 @@ NOT_HELD = PrecomputedKernel(np.zeros((0, 0)))  # the training kernel, where onl
 # ----------------------------------------------------------------------------------------------- parameters
 
 
-def success_options(model: Any) -> SuccessOptions:
+def success_options(model: BaseMKL) -> SuccessOptions:
     """Check the parameters that both estimators have and return the options of their regressions."""
     check_choice("gate_targets", model.gate_targets, GATE_TARGETS)
     own = isinstance(model.gate_kernel, str) and model.gate_kernel == "own"
@@ -71,7 +77,7 @@ def success_options(model: Any) -> SuccessOptions:
     )
 
 
-def check_gates(model: Any) -> None:
+def check_gates(model: BaseMKL) -> None:
     """Refuse columns of gates that see kernels."""
     if model.gate_columns is not None and not isinstance(model.gate_kernel, Kernel):
         raise ValueError(
@@ -92,7 +98,7 @@ def _check_kernel(kernel: Kernel) -> None:
 
 
 def fit_single_kernels(
-    model: BaseLocalized, X: Any, y: Any, **check_y: Any
+    model: BaseLocalized, X: Samples, y: Targets, **check_y: Any
 ) -> tuple[Sequence[OneKernel], np.ndarray]:
     """Fit the bank and return its kernels one by one, as objects on which machines can be trained."""
     bank, y = fit_bank(model, X, y, **check_y)
@@ -105,7 +111,7 @@ def fit_single_kernels(
 
 
 def learn_gate_features(
-    model: Any, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool
+    model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
 ) -> np.ndarray | None:
     """Return what `gate_kernel` is a function of, or None where gates see the kernels themselves."""
     if isinstance(model.gate_kernel, Kernel):
@@ -123,7 +129,7 @@ def learn_gate_features(
     return None
 
 
-def gate_kernels(model: Any) -> Sequence[OneKernel] | None:
+def gate_kernels(model: BaseMKL) -> Sequence[OneKernel] | None:
     """Return the training kernel of the gates, once per kernel, or None where gates see the kernels."""
     bank = model.gate_bank_
     if bank is None:
@@ -139,7 +145,7 @@ def gate_kernels(model: Any) -> Sequence[OneKernel] | None:
     return [PrecomputedKernel(stack[0])] * model.n_kernels_in_
 
 
-def draw_folds(model: Any, target: np.ndarray) -> tuple[Folds | None, np.random.Generator]:
+def draw_folds(model: BaseMKL, target: np.ndarray) -> tuple[Folds | None, np.random.Generator]:
     """Return the folds whose validation samples tell successes, and what draws further."""
     rng = model._rng()
     if model.gate_targets == "train":
@@ -175,7 +181,7 @@ def voting(model: BaseLocalized) -> Sequence[OneKernel]:
     return [NOT_HELD] * model.n_kernels_in_ if native is None else native
 
 
-def kernels_of_parts(model: Any, X: Any, gate_features: Any) -> Iterator[Rows]:
+def kernels_of_parts(model: BaseMKL, X: Samples, gate_features: ArrayLike | None) -> Iterator[Rows]:
     """Cut rows into parts; native kernels take all rows at once, unless the kernel of the gates is a matrix."""
     check_is_fitted(model, "results_")
     native = native_of(model.kernel_bank_)
@@ -192,7 +198,7 @@ def kernels_of_parts(model: Any, X: Any, gate_features: Any) -> Iterator[Rows]:
 
 
 def gate_arguments(
-    model: Any, result: Any, rows: Rows
+    model: BaseMKL, result: Any, rows: Rows
 ) -> tuple[Sequence[OneKernel], Any, Sequence[np.ndarray]]:
     """Return the kernels that gates see, the result, and the rows in the form of each of the kernels."""
     bank = model.gate_bank_

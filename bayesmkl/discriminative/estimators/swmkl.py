@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_number
 from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
@@ -37,6 +39,10 @@ from bayesmkl.discriminative.localized.swmkl import (
     swmkl_scores,
 )
 from bayesmkl.discriminative.svm.machines import GatedKernel, precomputed_kernels
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["SwMKLClassifier"]
 
@@ -189,14 +195,14 @@ class SwMKLClassifier(FeatureGatedClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
         psd: str = "unit-norm",
         lowest_gate: float = 1e-3,
         gate_targets: str = "train",
-        gate_kernel: Any = "own",
-        gate_columns: Any = None,
+        gate_kernel: KernelBank | str = "own",
+        gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None = None,
         gate_C: float = 1.0,
         gate_epsilon: float = 0.1,
         gate_subsample: int | None = None,
@@ -204,8 +210,8 @@ class SwMKLClassifier(FeatureGatedClassifier):
         mwu_epsilon: float = 0.05,
         tol: float = 1e-3,
         indefinite: str = "raise",
-        kernel_names: Any = None,
-        random_state: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
+        random_state: Seed | None = None,
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
@@ -241,20 +247,22 @@ class SwMKLClassifier(FeatureGatedClassifier):
     def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
         return check_svm(self, report)
 
-    def _fit_stack(self, X: Any, y: Any, **check_y: Any) -> tuple[Any, np.ndarray]:
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Return kernels one by one, as objects on which machines can be trained."""
         if self._is_precomputed():
             stack, y = super()._fit_stack(X, y, **check_y)
             return precomputed_kernels(stack), y
         return fit_single_kernels(self, X, y, **check_y)
 
-    def _gate_features(self, X: np.ndarray | None, gate_features: Any, n_rows: int, fitting: bool) -> Any:
+    def _gate_features(
+        self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
+    ) -> Any:
         return learn_gate_features(self, X, gate_features, n_rows, fitting)
 
     def _training_rows(self, training: Rows, part: slice) -> Rows:
         return some_training_rows(training, part)
 
-    def _row_parts(self, X: Any, gate_features: Any = None) -> Iterator[Rows]:
+    def _row_parts(self, X: Samples, gate_features: ArrayLike | None = None) -> Iterator[Rows]:
         return kernels_of_parts(self, X, gate_features)
 
     def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
@@ -263,7 +271,9 @@ class SwMKLClassifier(FeatureGatedClassifier):
     def _most_steps(self) -> int:
         return 2 * self.n_kernels_in_ + 1
 
-    def _learn_task(self, training: Rows, target: np.ndarray, inner: Any, on_step: OnStep) -> SwMKLResult:
+    def _learn_task(
+        self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
+    ) -> SwMKLResult:
         folds, rng = draw_folds(self, target)
         options = self._options()
 
@@ -300,7 +310,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
     def _components(self, result: SwMKLResult, rows: Rows) -> np.ndarray:
         return swmkl_gates(*gate_arguments(self, result, rows), self._options())[None]
 
-    def _gates_local(self, X: Any, gate_features: Any = None) -> np.ndarray:
+    def _gates_local(self, X: Samples | None, gate_features: ArrayLike | None = None) -> np.ndarray:
         gates = super()._gates_local(X, gate_features)
         return gates / np.linalg.norm(gates, axis=-1, keepdims=True)
 

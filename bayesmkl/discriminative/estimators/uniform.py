@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,10 @@ from bayesmkl.discriminative.global_weights.uniform import fit_uniform
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
 from bayesmkl.kernels.stacks.base import StoredStack
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.bank import KernelBank
+
 
 __all__ = ["UniformMKLClassifier", "UniformMKLRegressor"]
 
@@ -110,12 +115,12 @@ class UniformMKLClassifier(DiscriminativeClassifier):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
         tol: float = 1e-3,
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
     ) -> None:
         self.kernels = kernels
         self.C = C
@@ -131,7 +136,9 @@ class UniformMKLClassifier(DiscriminativeClassifier):
         check_scale("C", self.C)
         check_number("tol", self.tol, low=0.0)
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         return fit_uniform(stack, targets, Hinge(float(self.C)), float(self.tol))
 
 
@@ -218,13 +225,13 @@ class UniformMKLRegressor(DiscriminativeRegressor):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         C: float | None = None,
         epsilon: float | None = None,
         tol: float = 1e-3,
         indefinite: str = "raise",
-        kernel_names: Any = None,
+        kernel_names: Sequence[str] | np.ndarray | None = None,
     ) -> None:
         self.kernels = kernels
         self.C = C
@@ -238,6 +245,8 @@ class UniformMKLRegressor(DiscriminativeRegressor):
         check_tube(self.C, self.epsilon)
         check_number("tol", self.tol, low=0.0)
 
-    def _learn(self, stack: StoredStack, targets: np.ndarray, start: Any, on_step: OnStep) -> MKLResult:
+    def _learn(
+        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+    ) -> MKLResult:
         inner = check_tube(self.C, self.epsilon)
         return fit_uniform(stack, targets, inner, float(self.tol) * spread_of(targets))

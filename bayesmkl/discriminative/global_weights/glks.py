@@ -22,10 +22,11 @@ Several classes share them, one-versus-rest. The method knows the samples of its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import connected_components
 
 from bayesmkl._estimator import LabelSplit, split_labels
@@ -34,12 +35,17 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.simplex import project_simplex
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl._utils.given import as_array
+from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.validation import check_integer, check_label, check_number, check_scale
 from bayesmkl.discriminative.graph import check_laplacian
 from bayesmkl.discriminative.inner import InnerSolution
 from bayesmkl.discriminative.outer import WeightedFit, fit_at, outer_gap
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
 
 __all__ = ["GLKSOptions", "GLKSResult", "LeastSquares", "fit_glks", "glks_transduce", "graph_kernel"]
 
@@ -122,10 +128,10 @@ class LeastSquares(NamedTuple):
 
 
 def glks_transduce(
-    laplacians: Any,
-    y: Any,
+    laplacians: Sequence[ArrayLike | sparse.sparray | sparse.spmatrix],
+    y: Targets,
     *,
-    unlabeled_label: Any = -1,
+    unlabeled_label: Label | None = -1,
     gamma: float = 1e-3,
     constant: float = 0.0,
     tol: float = 1e-3,
@@ -291,7 +297,9 @@ def graph_kernel(laplacian: Any, constant: float = 0.0) -> np.ndarray:
     return 0.5 * (inverse + inverse.T) - projector / scale + constant * together
 
 
-def _graph_kernels(laplacians: Any, n_samples: int, constant: float) -> DenseStack:
+def _graph_kernels(
+    laplacians: Sequence[ArrayLike | sparse.sparray | sparse.spmatrix], n_samples: int, constant: float
+) -> DenseStack:
     """Check all Laplacians and return their kernels, (n_graphs, n_samples, n_samples)."""
     if not isinstance(laplacians, (Sequence, np.ndarray)) or len(laplacians) == 0:
         raise ValueError(

@@ -12,13 +12,17 @@ points below the last one:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.optimize import minimize
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.units import SMALLEST, unit_of
+
+if TYPE_CHECKING:
+    from scipy.optimize import OptimizeResult
+
 
 __all__ = ["SOLVERS", "Descent", "Point", "descend"]
 
@@ -108,7 +112,7 @@ def descend(
     """
     history, end = [start.objective], [start]
 
-    def accept(new: Any) -> bool:
+    def accept(new: Point) -> bool:
         """Keep a step; true if it paid no more than the tolerance."""
         history.append(new.objective)
         end[0] = new
@@ -123,7 +127,7 @@ def descend(
     return Descent(end[0], history, outcome)
 
 
-def _quasi_newton(evaluate: Evaluate, start: Any, max_iter: int, accept: Accept) -> Outcome:
+def _quasi_newton(evaluate: Evaluate, start: Point, max_iter: int, accept: Accept) -> Outcome:
     """L-BFGS-B; what it accepts is what it evaluated last, unless that lies above the point before."""
     last, lowest, n_accepted, settled = start, start.objective, 0, False
     unit = unit_of(max(abs(start.objective), float(np.abs(start.gradient).max(initial=0.0))))
@@ -136,7 +140,7 @@ def _quasi_newton(evaluate: Evaluate, start: Any, max_iter: int, accept: Accept)
         gradient[np.abs(gradient) < SMALLEST] = 0.0  # their squares are, and steps would be divided by them
         return last.objective / unit, gradient
 
-    def callback(intermediate_result: Any) -> None:
+    def callback(intermediate_result: OptimizeResult) -> None:
         nonlocal lowest, n_accepted, settled
         objective(intermediate_result.x)
         if last.objective > lowest:  # its search ended with a warning, or looked again at what is noisy
@@ -153,7 +157,7 @@ def _quasi_newton(evaluate: Evaluate, start: Any, max_iter: int, accept: Accept)
     return Outcome.MAX_ITER if n_accepted >= max_iter else Outcome.NOT_IMPROVING
 
 
-def _spectral(evaluate: Evaluate, at: Any, max_iter: int, accept: Accept) -> Outcome:
+def _spectral(evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> Outcome:
     """Barzilai and Borwein's steps, the first of them of length one."""
     length = 1.0
     for _ in range(max_iter):
@@ -169,7 +173,7 @@ def _spectral(evaluate: Evaluate, at: Any, max_iter: int, accept: Accept) -> Out
     return Outcome.MAX_ITER
 
 
-def _backtrack(evaluate: Evaluate, at: Any, length: float) -> Any | None:
+def _backtrack(evaluate: Evaluate, at: Point, length: float) -> Any | None:
     """Shorten a move along the negative gradient, by parabolas through what is known, until it pays."""
     slope = -_steepness(at)
     while slope < 0.0 and length >= FINEST:
@@ -182,7 +186,7 @@ def _backtrack(evaluate: Evaluate, at: Any, length: float) -> Any | None:
     return None
 
 
-def _doubling(evaluate: Evaluate, at: Any, max_iter: int, accept: Accept) -> Outcome:
+def _doubling(evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> Outcome:
     """Move by one along the gradient, by more if that pays, by less if it does not."""
     for _ in range(max_iter):
         if _steepness(at) == 0.0:
@@ -200,7 +204,7 @@ def _doubling(evaluate: Evaluate, at: Any, max_iter: int, accept: Accept) -> Out
     return Outcome.MAX_ITER
 
 
-def _further(evaluate: Evaluate, origin: np.ndarray, direction: np.ndarray, at: Any) -> Any:
+def _further(evaluate: Evaluate, origin: np.ndarray, direction: np.ndarray, at: Point) -> Any:
     """Double a unit move as long as the objective falls."""
     length = 2.0
     while (new := evaluate(origin + length * direction)).objective < at.objective:
@@ -208,5 +212,5 @@ def _further(evaluate: Evaluate, origin: np.ndarray, direction: np.ndarray, at: 
     return at
 
 
-def _steepness(at: Any) -> float:
+def _steepness(at: Point) -> float:
     return float(np.linalg.norm(at.gradient))

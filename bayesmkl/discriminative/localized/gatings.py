@@ -6,13 +6,17 @@ are measurements, standardize them first.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import expit
 
 from bayesmkl._utils.validation import check_integer, check_scale
+
+if TYPE_CHECKING:
+    from bayesmkl.discriminative.gating import Gating
+
 
 __all__ = ["GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating", "check_gating_parameters"]
 
@@ -424,7 +428,7 @@ def _pull_softmax(gates: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     return gates * (slopes - (gates * slopes).sum(axis=0))
 
 
-def check_gating_parameters(gating: Any) -> None:
+def check_gating_parameters(gating: Gating) -> None:
     """Refuse wrong parameters of the gatings above; others are their authors' business.
 
     Examples

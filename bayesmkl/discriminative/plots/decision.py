@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from bayesmkl._utils.given import as_array, finite_numbers
+from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_axes, check_integer, shown
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
 from bayesmkl.discriminative.plots.axes import (
@@ -25,6 +26,7 @@ from bayesmkl.discriminative.plots.models import TIED, Classifier, leading_kerne
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
 
 __all__ = ["plot_decision"]
 
@@ -60,7 +62,13 @@ class Plane(NamedTuple):
 
 
 def plot_decision(
-    model: Any, X: Any, y: Any, ax: Axes | None = None, *, label: Any = None, resolution: int = 150
+    model: BaseEstimator,
+    X: Samples,
+    y: Targets,
+    ax: Axes | None = None,
+    *,
+    label: Label | None = None,
+    resolution: int = 150,
 ) -> Axes:
     """Show boundary, margins and support points of a classifier of two features, and which kernel acts where.
 
@@ -146,7 +154,7 @@ def plot_decision(
 # ------------------------------------------------------------------------------------------------- what is drawn
 
 
-def _training_samples(seen: Classifier, X: Any, y: Any) -> tuple[np.ndarray, list[str]]:
+def _training_samples(seen: Classifier, X: Samples, y: Targets) -> tuple[np.ndarray, list[str]]:
     """Return the samples as numbers and the names of the two features."""
     bank = seen.estimator.kernel_bank_
     if bank is None:
@@ -174,7 +182,7 @@ def _training_samples(seen: Classifier, X: Any, y: Any) -> tuple[np.ndarray, lis
     return samples, [str(name) for name in getattr(X, "columns", ("feature 0", "feature 1"))]
 
 
-def _evaluate(seen: Classifier, X: Any, samples: np.ndarray, resolution: int) -> Plane:
+def _evaluate(seen: Classifier, X: Samples, samples: np.ndarray, resolution: int) -> Plane:
     low, high = samples.min(axis=0), samples.max(axis=0)
     room = ROOM * np.where(high > low, high - low, 1.0)
     first, second = np.linspace(low - room, high + room, resolution).T
@@ -206,7 +214,7 @@ def _like(X: Any, points: np.ndarray) -> Any:
     return pd.DataFrame(points, columns=list(X.columns))
 
 
-def _machine_scores(seen: Classifier, grid: Any) -> np.ndarray | None:
+def _machine_scores(seen: Classifier, grid: np.ndarray) -> np.ndarray | None:
     """Return the scores of the machine of each kernel, (n_kernels, n_points), where each kernel has one."""
     dual, intercepts = seen.machine()
     if not intercepts.ndim:

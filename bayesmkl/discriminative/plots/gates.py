@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl._utils.given import as_array
+from bayesmkl._utils.typing import Label, Samples
 from bayesmkl._utils.validation import check_axes
 from bayesmkl.discriminative.plots.axes import (
     KERNEL_COLORS,
@@ -21,6 +23,7 @@ from bayesmkl.discriminative.plots.models import leading_kernels, read_classifie
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from sklearn.base import BaseEstimator
 
 __all__ = ["plot_gates"]
 
@@ -32,13 +35,13 @@ LEGEND_INCHES, LEGEND_SIZE = 0.5, 24.0  # below the axes; of its markers
 
 
 def plot_gates(
-    model: Any,
-    X: Any = None,
+    model: BaseEstimator,
+    X: Samples | None = None,
     ax: Axes | None = None,
     *,
-    order_by: Any = None,
-    label: Any = None,
-    gate_features: Any = None,
+    order_by: ArrayLike | str | None = None,
+    label: Label | None = None,
+    gate_features: ArrayLike | None = None,
 ) -> Axes:
     """Show how strongly each kernel acts at each sample.
 
@@ -107,7 +110,7 @@ def plot_gates(
     return ax
 
 
-def _order(gates: np.ndarray, order_by: Any) -> tuple[np.ndarray, np.ndarray]:
+def _order(gates: np.ndarray, order_by: ArrayLike | str | None) -> tuple[np.ndarray, np.ndarray]:
     """Return positions from left to right, and the value of each."""
     leading = gates.argmax(axis=1)
     center = gates @ np.arange(gates.shape[1]) / np.maximum(gates.sum(axis=1), 1e-300)
@@ -160,7 +163,7 @@ def _draw_picture(ax: Axes, gates: np.ndarray, names: list[str], shares: list[fl
     ax.figure.colorbar(image, ax=ax, label="gate", fraction=0.04)
 
 
-def _name_samples(ax: Axes, values: np.ndarray, name: Any) -> None:
+def _name_samples(ax: Axes, values: np.ndarray, name: str | None) -> None:
     """Label the axis of samples: with groups, with values, or with nothing but what it is."""
     if not values.size:
         ax.set_xticks([])

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._utils.typing import Label, Samples
 from bayesmkl.discriminative.estimators.base import BaseDiscriminative
 from bayesmkl.discriminative.estimators.checked import SUPPORT
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
 
 __all__ = ["Classifier", "leading_kernels", "read_classifier"]
 
@@ -44,7 +49,7 @@ class Classifier(NamedTuple):
         name = type(self.estimator).__name__
         return name if self.task is None else f"{name}, class {self.estimator.classes_[self.task]}"
 
-    def gates(self, X: Any = None, **features: Any) -> np.ndarray:
+    def gates(self, X: Samples | None = None, **features: Any) -> np.ndarray:
         """Return the gates of the task, (n_rows, n_kernels); for all tasks together, those of every task."""
         rows = None if X is None else self.transform(X)
         gates = self.estimator.gates(rows, **features)
@@ -63,7 +68,7 @@ class Classifier(NamedTuple):
         return np.flatnonzero(np.atleast_2d(counted).any(axis=0))
 
 
-def read_classifier(model: Any, label: Any = None) -> Classifier:
+def read_classifier(model: BaseEstimator, label: Label | None = None) -> Classifier:
     """Look at a fitted classifier of this package, at the last step of a Pipeline, or at the best of a search.
 
     Parameters
@@ -119,7 +124,7 @@ def leading_kernels(gates: np.ndarray) -> np.ndarray:
     return np.where(first - second > TIED * first, leading, -1)
 
 
-def _task_of(label: Any, classes: np.ndarray) -> int | None:
+def _task_of(label: Label | None, classes: np.ndarray) -> int | None:
     if label is None:
         return None
     found = np.flatnonzero(classes == label)
@@ -129,5 +134,5 @@ def _task_of(label: Any, classes: np.ndarray) -> int | None:
     return int(found[0])
 
 
-def _as_it_is(X: Any) -> Any:
+def _as_it_is(X: Samples) -> Any:
     return X

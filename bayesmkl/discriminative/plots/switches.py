@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.validation import check_axes
@@ -20,7 +21,7 @@ ON, OFF_INACTIVE, OFF_ACTIVE = "#F4F1E8", "#9FBAD0", "#0B3D6B"
 NAMES = ("on", "off, the kernel has no weight", "off, the kernel has a weight")
 
 
-def plot_switches(switches: Any, active: Any, ax: Axes | None = None) -> Axes:
+def plot_switches(switches: ArrayLike, active: ArrayLike, ax: Axes | None = None) -> Axes:
     """Show which kernels are switched off for which samples.
 
     Parameters
@@ -88,7 +89,7 @@ def _draw(ax: Axes, state: np.ndarray) -> None:
     ax.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, borderaxespad=0.2)
 
 
-def _check_switches(switches: Any, active: Any) -> tuple[np.ndarray, np.ndarray]:
+def _check_switches(switches: ArrayLike, active: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     on, weights = finite_numbers("switches", switches), finite_numbers("active", active)
     if not np.isin(on, (0.0, 1.0)).all():
         raise ValueError("`switches` must be True or False, or 1 or 0; got other numbers.")

@@ -66,7 +66,7 @@ class GatedColumns(NamedTuple):
     stack: SymmetricStack
     components: np.ndarray
 
-    def columns(self, index: Any) -> np.ndarray:
+    def columns(self, index: np.ndarray | slice) -> np.ndarray:
         """Return columns, as those of a stack of one kernel: (1, n_train, n_columns)."""
         index = np.asarray(index)
         columns = self.stack.columns(index)
@@ -110,7 +110,7 @@ class ByColumns(NamedTuple):
         """Rows of the training samples."""
         return self.kernel.training_rows
 
-    def classify(self, target: np.ndarray, C: float, tol: float, subset: Any = None) -> Machine:
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> Machine:
         """Train a support vector classifier with the solver, whose accuracy replaces `tol`; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
         if one_class(target[index]):
@@ -121,12 +121,12 @@ class ByColumns(NamedTuple):
         return Machine(index[support], solution.signed_dual[support], solution.intercept)
 
     def regress(
-        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: Any = None
+        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
     ) -> Machine:
         """Train support vector regression; see `OneKernel`."""
         return self.kernel.regress(target, C, epsilon, tol, subset)
 
-    def block(self, rows: np.ndarray, columns: Any) -> np.ndarray:
+    def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
         """Return kernel values; see `OneKernel`."""
         return self.kernel.block(rows, columns)
 
@@ -147,7 +147,7 @@ class _SubsetColumns:
         self._kernel, self._index = kernel, index
         self._rows = kernel.training_rows if everything else kernel.training_rows[index]
 
-    def columns(self, index: Any) -> np.ndarray:
+    def columns(self, index: np.ndarray | slice) -> np.ndarray:
         return self._kernel.block(self._rows, self._index[np.asarray(index)])[None]
 
     def diagonal(self) -> np.ndarray:

@@ -102,7 +102,7 @@ def spread_of(target: np.ndarray) -> float:
 def solve_svm(
     kernel: np.ndarray,
     target: np.ndarray,
-    C: Any,
+    C: float | np.ndarray,
     tol: float = 1e-3,
     linear: np.ndarray | None = None,
 ) -> InnerSolution:
@@ -283,7 +283,10 @@ def _through_regression(
 
 
 def settled(
-    signed_dual: np.ndarray, intercept: float, bounds: Any, limits: Callable[[np.ndarray], list[np.ndarray]]
+    signed_dual: np.ndarray,
+    intercept: float,
+    bounds: float | np.ndarray,
+    limits: Callable[[np.ndarray], list[np.ndarray]],
 ) -> tuple[np.ndarray, float]:
     """Put duals to their bounds that only rounding keeps off them, where no other one is free.
 
@@ -310,7 +313,7 @@ def settled(
 
 
 def classification_limits(
-    scores: np.ndarray, target: np.ndarray, signed_dual: np.ndarray, linear: Any = 1.0
+    scores: np.ndarray, target: np.ndarray, signed_dual: np.ndarray, linear: float | np.ndarray = 1.0
 ) -> list[np.ndarray]:
     """Return the least and the largest intercepts that a classifier's duals at bounds allow, sample by sample.
 
@@ -344,7 +347,7 @@ def regression_limits(
 
 
 def classification_box(
-    kernel: np.ndarray, target: np.ndarray, bounds: Any, linear: np.ndarray | None = None
+    kernel: np.ndarray, target: np.ndarray, bounds: float | np.ndarray, linear: np.ndarray | None = None
 ) -> BoxProblem:
     """Return the dual of a classifier, with one bound for all samples or one for each."""
     margins = np.ones_like(target) if linear is None else linear
@@ -365,7 +368,11 @@ def libsvm_limits(n_samples: int, tol: float) -> dict[str, Any]:
 
 
 def train(
-    machine: Any, rows: np.ndarray, target: np.ndarray, box: Callable[[], BoxProblem], weights: Any = None
+    machine: Any,
+    rows: np.ndarray,
+    target: np.ndarray,
+    box: Callable[[], BoxProblem],
+    weights: float | np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
     """Fit LibSVM's machine and return signed dual and intercept, or those of `box` where it does not come to an end.
 

@@ -58,7 +58,7 @@ class OneKernel(Protocol):
         """Rows of the training samples; the first axis is `n_train`."""
         ...
 
-    def classify(self, target: np.ndarray, C: float, tol: float, subset: Any = None) -> Machine:
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> Machine:
         """Train a support vector classifier.
 
         Parameters
@@ -74,12 +74,12 @@ class OneKernel(Protocol):
         ...
 
     def regress(
-        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: Any = None
+        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
     ) -> Machine:
         """Train support vector regression on a target of shape (n_train,), on all samples or on a subset."""
         ...
 
-    def block(self, rows: np.ndarray, columns: Any) -> np.ndarray:
+    def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
         """Return kernel values of rows against training samples, (n_rows, n_columns); not to be written to."""
         ...
 
@@ -118,7 +118,7 @@ class PrecomputedKernel(NamedTuple):
         """The kernel itself."""
         return self.kernel
 
-    def classify(self, target: np.ndarray, C: float, tol: float, subset: Any = None) -> Machine:
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> Machine:
         """Train a support vector classifier; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
         if one_class(target[index]):
@@ -126,13 +126,13 @@ class PrecomputedKernel(NamedTuple):
         return _machine(solve_svm(self._among(index, subset), target[index], C, tol), index)
 
     def regress(
-        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: Any = None
+        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
     ) -> Machine:
         """Train support vector regression; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
         return _machine(solve_svr(self._among(index, subset), target[index], C, epsilon, tol), index)
 
-    def block(self, rows: np.ndarray, columns: Any) -> np.ndarray:
+    def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
         """Return columns of rows; see `OneKernel`."""
         return rows[:, columns]
 
@@ -146,7 +146,7 @@ class PrecomputedKernel(NamedTuple):
         """Return the diagonal, (n_train,)."""
         return self.kernel.diagonal()
 
-    def _among(self, index: np.ndarray, subset: Any) -> np.ndarray:
+    def _among(self, index: np.ndarray, subset: np.ndarray | None) -> np.ndarray:
         return self.kernel if subset is None else self.kernel[np.ix_(index, index)]
 
 
@@ -186,7 +186,7 @@ class GatedKernel(NamedTuple):
     normalized: bool = False
 
     def block(
-        self, rows: Sequence[np.ndarray], row_gates: np.ndarray, columns: Any = slice(None)
+        self, rows: Sequence[np.ndarray], row_gates: np.ndarray, columns: np.ndarray | slice = slice(None)
     ) -> np.ndarray:
         """Return kernel values against training samples, (n_rows, n_columns).
 
@@ -218,7 +218,7 @@ class GatedKernel(NamedTuple):
             out[part] = self.block([of_all[part] for of_all in rows], self.gates[:, :, part])
         return out
 
-    def columns(self, index: Any) -> np.ndarray:
+    def columns(self, index: np.ndarray | slice) -> np.ndarray:
         """Return columns of the training kernel as those of a stack of one, (1, n_train, n_columns)."""
         return self.block([kernel.training_rows for kernel in self.kernels], self.gates, np.asarray(index))[
             None

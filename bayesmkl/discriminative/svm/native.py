@@ -113,7 +113,7 @@ class NativeKernel(NamedTuple):
         """Return the rows of samples, shape (n_rows, n_columns of the training data)."""
         return self.feature_map(X)
 
-    def classify(self, target: np.ndarray, C: float, tol: float, subset: Any = None) -> Machine:
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> Machine:
         """Train a support vector classifier; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
         if one_class(target[index]):
@@ -126,7 +126,7 @@ class NativeKernel(NamedTuple):
         return self._train(machine, target, index, subset, box, limits)
 
     def regress(
-        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: Any = None
+        self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
     ) -> Machine:
         """Train support vector regression; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
@@ -137,7 +137,7 @@ class NativeKernel(NamedTuple):
         limits = lambda scores, v: regression_limits(scores, target[index], v, epsilon)
         return self._train(machine, target, index, subset, box, limits)
 
-    def block(self, rows: np.ndarray, columns: Any) -> np.ndarray:
+    def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
         """Return kernel values of mapped rows against training samples, (n_rows, n_columns)."""
         others = self.features[columns]
         values = rows @ others.T
@@ -185,7 +185,13 @@ class NativeKernel(NamedTuple):
         return PrecomputedKernel(self.block(self.features[index], index))
 
     def _train(
-        self, machine: Any, target: np.ndarray, index: np.ndarray, subset: Any, box: Any, limits: Any
+        self,
+        machine: Any,
+        target: np.ndarray,
+        index: np.ndarray,
+        subset: np.ndarray | None,
+        box: Any,
+        limits: Any,
     ) -> Machine:
         features = self.features if subset is None else self.features[index]
         signed_dual, intercept = settled(
@@ -211,7 +217,10 @@ def _at(index: np.ndarray, machine: Machine) -> Machine:
 
 
 def native_kernel(
-    kernel: Kernel, X: np.ndarray, columns: Any = slice(None), normalizers: Sequence[Normalizer] = ()
+    kernel: Kernel,
+    X: np.ndarray,
+    columns: np.ndarray | slice = slice(None),
+    normalizers: Sequence[Normalizer] = (),
 ) -> NativeKernel | None:
     """Return a kernel in LibSVM's form, or None if it has none.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -77,7 +77,7 @@ def short_names(models: list[str], longest: int = LONGEST_NAME) -> dict[str, str
     return names
 
 
-def width_of(names: Any) -> float:
+def width_of(names: Iterable[str]) -> float:
     """Return the width in inches of the longest of some names."""
     return INCHES_PER_CHARACTER * max(map(len, names))
 

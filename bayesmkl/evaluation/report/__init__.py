@@ -218,7 +218,7 @@ def _data_table(comparison: Comparison) -> Markup:
     return table(heads, rows, "data sets and splits")
 
 
-def _fact(value: Any) -> Any:
+def _fact(value: object) -> Any:
     return "" if value is None else _text(value)
 
 
@@ -240,7 +240,7 @@ def _pairs(facts: dict[str, Any]) -> Markup:
     return tag("div", tag("table", tag("tbody", *rows), class_="pairs"), class_="scroll")
 
 
-def _text(value: Any, indent: int | None = None) -> Any:
+def _text(value: object, indent: int | None = None) -> Any:
     if isinstance(value, str | int | float):
         return value
     return json.dumps(value, indent=indent, ensure_ascii=False, default=str)

@@ -58,7 +58,7 @@ class Column(NamedTuple):
     descending: bool = False  # the order of the first click
 
 
-def text_of(child: Any) -> str:
+def text_of(child: object) -> str:
     return child if isinstance(child, Markup) else escape(str(child))
 
 
@@ -78,7 +78,7 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
     return Markup(f"<{name}{written}>{end}")
 
 
-def number(value: Any, digits: int = 3) -> str:
+def number(value: float | np.number, digits: int = 3) -> str:
     """Write a number for reading: integers whole, others with `digits` decimals, fewer from ten on."""
     if isinstance(value, int | np.integer):
         return str(value)

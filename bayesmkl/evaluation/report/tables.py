@@ -204,7 +204,7 @@ def _exact(value: float) -> Cell:
     return Cell(number(value, 4), float(value))
 
 
-def _split_cell(name: str, value: Any) -> Cell:
+def _split_cell(name: str, value: float | None) -> Cell:
     if pd.isna(value):
         return Cell(MISSING, np.nan)
     if name == "converged":

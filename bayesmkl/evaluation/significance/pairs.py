@@ -14,9 +14,10 @@ two rest on the same variance. Wilcoxon's test ranks the differences.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special, stats
 
 from bayesmkl._utils.given import check_numbers
@@ -114,7 +115,7 @@ class BayesianTest(NamedTuple):
     p_second: float
 
 
-def paired_t(first: Any, second: Any, confidence: float = 0.95) -> PairedTest:
+def paired_t(first: ArrayLike, second: ArrayLike, confidence: float = 0.95) -> PairedTest:
     """Test whether two models score the same on average, taking splits as independent.
 
     Parameters
@@ -159,7 +160,9 @@ def paired_t(first: Any, second: Any, confidence: float = 0.95) -> PairedTest:
     return _t_test(differences, 1.0 / len(differences.values), confidence)
 
 
-def corrected_t(first: Any, second: Any, test_train_ratio: float, confidence: float = 0.95) -> PairedTest:
+def corrected_t(
+    first: ArrayLike, second: ArrayLike, test_train_ratio: float, confidence: float = 0.95
+) -> PairedTest:
     r"""Test whether two models score the same on average, over splits whose training sets overlap.
 
     .. math:: t = \frac{\bar d}{\sqrt{(1/n + n_\mathrm{test} / n_\mathrm{train})\, s^2}}
@@ -207,7 +210,7 @@ def corrected_t(first: Any, second: Any, test_train_ratio: float, confidence: fl
     return _t_test(differences, 1.0 / len(differences.values) + ratio, confidence)
 
 
-def wilcoxon(first: Any, second: Any) -> PairedTest:
+def wilcoxon(first: ArrayLike, second: ArrayLike) -> PairedTest:
     """Test whether the differences of paired scores are symmetric about zero, by Wilcoxon's signed ranks.
 
     Parameters
@@ -254,7 +257,7 @@ def wilcoxon(first: Any, second: Any) -> PairedTest:
 
 
 def bayesian_correlated_t(
-    first: Any, second: Any, test_train_ratio: float, rope: float = 0.01, confidence: float = 0.95
+    first: ArrayLike, second: ArrayLike, test_train_ratio: float, rope: float = 0.01, confidence: float = 0.95
 ) -> BayesianTest:
     r"""Return the probabilities that a model is better, worse, or as good for all practical purposes.
 
@@ -316,7 +319,7 @@ def bayesian_correlated_t(
     return BayesianTest(n, mean, lower, upper, float(right), float(sum(left[1:])), float(left[0]))
 
 
-def paired_differences(first: Any, second: Any) -> Differences:
+def paired_differences(first: ArrayLike, second: ArrayLike) -> Differences:
     """Return first - second of two lists of finite scores."""
     first = check_numbers("first", first).astype(float)
     second = check_numbers("second", second).astype(float)

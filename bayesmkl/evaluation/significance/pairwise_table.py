@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.validation import check_choice, check_flag, check_number, shown
@@ -53,7 +54,7 @@ def pairwise(
     *,
     test_train_ratio: float | Mapping[Any, float] | None = None,
     greater_is_better: bool = True,
-    against: Any = None,
+    against: Hashable | None = None,
     over: str | None = None,
     correction: str | None = "holm",
     rope: float = 0.01,
@@ -147,7 +148,7 @@ def pairwise(
     return _with_attributes(table[["dataset", *table.columns.drop("dataset")]], options, over)
 
 
-def holm(p_values: Any) -> np.ndarray:
+def holm(p_values: ArrayLike) -> np.ndarray:
     """Correct p-values for their number by Holm's step-down procedure.
 
     Parameters
@@ -188,7 +189,7 @@ def holm(p_values: Any) -> np.ndarray:
     return adjusted
 
 
-def _pairs(scores: pd.DataFrame, against: Any) -> list[tuple[Any, Any]]:
+def _pairs(scores: pd.DataFrame, against: Hashable) -> list[tuple[Any, Any]]:
     models = list(scores.columns)
     if len(models) < 2 or len(set(models)) < len(models):
         raise ValueError(
@@ -223,7 +224,7 @@ def _unit(scores: pd.DataFrame, test: str, over: str | None) -> str:
     return over
 
 
-def _ratio(ratios: Any, dataset: Any, test: str) -> float | None:
+def _ratio(ratios: Any, dataset: Hashable, test: str) -> float | None:
     if test not in OVERLAPPING:
         return None
     if isinstance(ratios, Mapping):

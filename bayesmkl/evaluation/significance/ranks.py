@@ -283,7 +283,7 @@ def blocks_of(scores: pd.DataFrame) -> Blocks:
     return Blocks(scores.loc[:, n_missing == 0], left_out)
 
 
-def check_table(scores: Any) -> None:
+def check_table(scores: object) -> None:
     """Refuse what is no table of numbers with a column of its own for every model."""
     if not isinstance(scores, pd.DataFrame):
         raise TypeError(f"`scores` must be a DataFrame with a column per model; got {shown(scores)}.")
@@ -293,7 +293,7 @@ def check_table(scores: Any) -> None:
         raise ValueError("`scores` must hold numbers, NaN where a model failed; got other columns.")
 
 
-def _plain(dtype: Any) -> Any:
+def _plain(dtype: object) -> Any:
     return dtype if isinstance(dtype, np.dtype) else object
 
 
@@ -305,7 +305,7 @@ def ranks_of(scores: pd.DataFrame, greater_is_better: bool) -> pd.DataFrame:
     return scaled.rank(axis=1, ascending=not greater_is_better)
 
 
-def check_level(alpha: Any) -> float:
+def check_level(alpha: float) -> float:
     """Return `alpha` if it lies between 0 and 1."""
     if check_number("alpha", alpha, low=0.0) >= 1.0:
         raise ValueError(f"`alpha` must be below 1; got {alpha:g}. 5 % is 0.05.")
