@@ -185,7 +185,7 @@ class SAMKLClassifier(LocalizedClassifier):
         *,
         C: float = 1.0,
         max_switches: int = 1,
-        initial_switches: np.ndarray | str | None = "ones",
+        initial_switches: Sequence[bool] | np.ndarray | str = "ones",
         rule: str = "auto",
         normalize: bool = False,
         tol: float = 1e-4,

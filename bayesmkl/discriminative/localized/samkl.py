@@ -27,7 +27,7 @@ about new samples: :math:`C` and :math:`m_0` are for cross-validation to choose.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +72,7 @@ class SAMKLOptions(NamedTuple):
 
     C: float = 1.0
     max_switches: int = 1
-    initial_switches: np.ndarray | None = None
+    initial_switches: Sequence[bool] | np.ndarray | None = None
     tol: float = 1e-4
     max_iter: int = 20
     gap_tol: float = 1e-2
