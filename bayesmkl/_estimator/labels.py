@@ -126,7 +126,7 @@ class ClassTargets(NamedTuple):
     is_multilabel: bool = False
 
 
-def class_targets(y: Any, unlabeled_label: Any = None) -> ClassTargets:
+def class_targets(y: Any, unlabeled_label: Label | None = None) -> ClassTargets:
     """Encode classes, several labels per sample, or two classes with unlabeled samples.
 
     Parameters

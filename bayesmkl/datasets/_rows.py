@@ -20,6 +20,8 @@ from bayesmkl._utils.validation import check_integer, generator_of, shown
 if TYPE_CHECKING:
     import os
 
+    import pyarrow as pa
+
 
 __all__ = ["RowSource", "open_rows"]
 
@@ -353,7 +355,7 @@ class _ParquetRows(RowSource):
         return self._kept[1]
 
 
-def _numeric_columns(schema: Any, columns: Sequence[Any] | None, file: str) -> list[str]:
+def _numeric_columns(schema: pa.Schema, columns: Sequence[Any] | None, file: str) -> list[str]:
     """Return the names of the columns that are wanted, all of which hold numbers."""
     from pyarrow import types
 

@@ -215,7 +215,11 @@ def _spec(name: str, model: Any) -> ModelSpec:
 
 
 def _datasets(
-    X: Any, y: Any, groups: Any, datasets: Mapping[str, object] | Sequence[str] | str | None, cv: Any
+    X: Any,
+    y: Any,
+    groups: ArrayLike | None,
+    datasets: Mapping[str, object] | Sequence[str] | str | None,
+    cv: Splits | None,
 ) -> dict[str, DataRef]:
     if (X is None) == (datasets is None):
         raise ValueError("give either `X` and `y`, or `datasets`.")

@@ -6,7 +6,7 @@ import errno
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
@@ -228,7 +228,12 @@ class ModelSpec:
         Fit all rows, with the labels of test rows replaced by the estimator's ``unlabeled_label``.
     """
 
-    def __init__(self, estimator: BaseEstimator, param_grid: Any = None, transductive: bool = False) -> None:
+    def __init__(
+        self,
+        estimator: BaseEstimator,
+        param_grid: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        transductive: bool = False,
+    ) -> None:
         self.estimator, self.param_grid, self.transductive = estimator, param_grid, transductive
 
     def new(self, seed: int, inner_cv: Splits, inner_scoring: str | None) -> BaseEstimator:

@@ -280,7 +280,7 @@ def _needed(part: Part) -> Iterator[str]:
             yield f"numpy.random.{name}"
 
 
-def _parts(schema: Any) -> Iterator[Part]:
+def _parts(schema: object) -> Iterator[Part]:
     """Yield every part of a description, however deep."""
     left = [schema]
     while left:

@@ -143,7 +143,7 @@ def paper_bank(squares: float = 2.0, views: str | Sequence[str] = "all+each") ->
     return KernelBank([*gaussians, *(Polynomial(degree=q) for q in (1, 2, 3))], views=views)
 
 
-def plain(kernels: Any, kernel_prior: str = "nonsparse", **options: Any) -> BEMKLClassifier:
+def plain(kernels: KernelBank | str, kernel_prior: str = "nonsparse", **options: Any) -> BEMKLClassifier:
     """Return the paper's model: 200 updates whatever they change, and its rule of prediction."""
     return BEMKLClassifier(
         kernels,

@@ -82,7 +82,7 @@ class TransductiveSearch(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         return clone(self.estimator).set_params(**params).fit(X, y)
 
     def _found(
-        self, X: np.ndarray, y: np.ndarray, params: Any, labeled: np.ndarray, folds: list[Any]
+        self, X: np.ndarray, y: np.ndarray, params: Mapping[str, Any], labeled: np.ndarray, folds: list[Any]
     ) -> float:
         if len(self.candidates) == 1:
             return np.nan

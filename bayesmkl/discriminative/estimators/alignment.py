@@ -31,6 +31,7 @@ from bayesmkl.kernels.stacks.base import StoredStack
 
 if TYPE_CHECKING:
     from bayesmkl.discriminative.estimators.base import BaseDiscriminative
+    from bayesmkl.discriminative.inner import InnerProblem
     from bayesmkl.kernels.bank import KernelBank
 
 
@@ -55,7 +56,11 @@ def _lost(errors: np.ndarray, stack: StoredStack, method: str) -> np.ndarray:
 
 
 def _align(
-    model: BaseDiscriminative, prepared: WithGram, targets: np.ndarray, machine: Any, unit: float = 1.0
+    model: BaseDiscriminative,
+    prepared: WithGram,
+    targets: np.ndarray,
+    machine: InnerProblem,
+    unit: float = 1.0,
 ) -> MKLResult:
     """Align, then train the machine; without a `C`, on the kernel in units of its variance."""
     options = AlignmentOptions(model.method, float(model.tol) * unit)

@@ -299,7 +299,7 @@ class CLMKLClassifier(LocalizedClassifier):
         self._cluster(kernels)
         return super()._fit_local(kernels, targets, gate_features)
 
-    def _cluster(self, kernels: Any) -> None:
+    def _cluster(self, kernels: SymmetricStack) -> None:
         """Find clusters, and the memberships of the training samples."""
         options, n_samples = self._cluster_options(), kernels.n_train
         if options.n_clusters > n_samples:

@@ -16,6 +16,7 @@ from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
 
 if TYPE_CHECKING:
+    from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLResult
     from bayesmkl.kernels.bank import KernelBank
 
 
@@ -191,7 +192,7 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         folds = stratified_folds(self.cv, self.random_state, targets)
         return fit_lpboostmkl(stack, targets, folds, self._options())
 
-    def _result_of(self, found: Any) -> MKLResult:
+    def _result_of(self, found: LPBoostMKLResult) -> MKLResult:
         return _in_sum(found.voters)
 
     def _store(self, results: Sequence[Any], n_tasks: int) -> None:

@@ -185,7 +185,7 @@ class SAMKLClassifier(LocalizedClassifier):
         *,
         C: float = 1.0,
         max_switches: int = 1,
-        initial_switches: Sequence[bool] | np.ndarray | str = "ones",
+        initial_switches: Sequence[bool] | np.ndarray | str | None = "ones",
         rule: str = "auto",
         normalize: bool = False,
         tol: float = 1e-4,

@@ -22,7 +22,7 @@ Several classes share them, one-versus-rest. The method knows the samples of its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -264,7 +264,7 @@ def fit_glks(stack: StoredStack, split: LabelSplit, options: GLKSOptions) -> GLK
     )
 
 
-def graph_kernel(laplacian: Any, constant: float = 0.0) -> np.ndarray:
+def graph_kernel(laplacian: np.ndarray | sparse.sparray, constant: float = 0.0) -> np.ndarray:
     r"""Return the kernel :math:`L^+ + c B` of functions on a graph.
 
     Parameters

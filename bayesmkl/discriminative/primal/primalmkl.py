@@ -15,7 +15,7 @@ of the simplex, and tasks may share their weights: their objectives add up.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +40,10 @@ from bayesmkl.discriminative.primal.steps import (
     state_at,
 )
 from bayesmkl.kernels.stacks.base import StoredStack
+
+if TYPE_CHECKING:
+    from bayesmkl.discriminative.primal.steps import Direction, Gradient
+
 
 __all__ = ["WEIGHT_SCHEMES", "fit_primalmkl"]
 
@@ -241,7 +245,7 @@ def _update_weights(
     return minimize_nesterov(function, projection_for(options.p_norm), weights, CHI_1)
 
 
-def _in_new_metric(kernel: np.ndarray, memory: Any) -> Any:
+def _in_new_metric(kernel: np.ndarray, memory: tuple[Gradient, Direction] | None) -> Any:
     """Give the last direction of conjugate gradients its product with the kernel of the new weights."""
     if memory is None:
         return None

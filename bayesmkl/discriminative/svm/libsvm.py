@@ -368,7 +368,7 @@ def libsvm_limits(n_samples: int, tol: float) -> dict[str, Any]:
 
 
 def train(
-    machine: Any,
+    machine: SVC | SVR,
     rows: np.ndarray,
     target: np.ndarray,
     box: Callable[[], BoxProblem],

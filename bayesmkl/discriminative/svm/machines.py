@@ -11,13 +11,17 @@ kind, features (n_rows, n_features) for the second. ``kernel.training_rows`` are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
 from bayesmkl.discriminative.gating import gating_matrix
 from bayesmkl.discriminative.svm.libsvm import solve_svm, solve_svr
 from bayesmkl.kernels.stacks.base import KernelColumns, StoredStack
+
+if TYPE_CHECKING:
+    from bayesmkl.discriminative.inner import InnerSolution
+
 
 __all__ = [
     "GatedKernel",
@@ -261,7 +265,7 @@ def constant_machine(value: float) -> Machine:
     return Machine(np.zeros(0, dtype=np.intp), np.zeros(0), value)
 
 
-def _machine(solution: Any, index: np.ndarray) -> Machine:
+def _machine(solution: InnerSolution, index: np.ndarray) -> Machine:
     """Keep the support vectors of an inner solution on the samples at `index`."""
     support = np.flatnonzero(solution.signed_dual)
     return Machine(index[support], solution.signed_dual[support], solution.intercept)

@@ -13,8 +13,8 @@ Centered kernels are not native.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.svm import SVC, SVR
@@ -41,6 +41,10 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.functions import Cosine, Gaussian, Linear, Polynomial
 from bayesmkl.kernels.normalize import Normalizer, Spherical, Trace
+
+if TYPE_CHECKING:
+    from bayesmkl.discriminative.svm.libsvm import BoxProblem
+
 
 __all__ = ["FeatureMap", "NativeKernel", "native_kernel", "native_kernels"]
 
@@ -186,12 +190,12 @@ class NativeKernel(NamedTuple):
 
     def _train(
         self,
-        machine: Any,
+        machine: SVC | SVR,
         target: np.ndarray,
         index: np.ndarray,
         subset: np.ndarray | None,
-        box: Any,
-        limits: Any,
+        box: Callable[[np.ndarray], BoxProblem],
+        limits: Callable[[np.ndarray, np.ndarray], list[np.ndarray]],
     ) -> Machine:
         features = self.features if subset is None else self.features[index]
         signed_dual, intercept = settled(
