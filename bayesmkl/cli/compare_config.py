@@ -222,9 +222,7 @@ def _resolve(bank: KernelBank, X: pd.DataFrame) -> None:
     resolve_views(bank.views, X.shape[1], column_labels(X))
 
 
-def _resolve_gates(
-    bank: KernelBank, gate_columns: Sequence[int] | Sequence[str] | None, X: pd.DataFrame
-) -> None:
+def _resolve_gates(bank: KernelBank, gate_columns: Sequence[str | int] | None, X: pd.DataFrame) -> None:
     apart_from_gates(clone(bank), X, gate_columns, X.shape[1])
 
 

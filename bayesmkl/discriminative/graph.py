@@ -193,7 +193,7 @@ def _check_psd(graph: sparse.sparray, size: float, name: str) -> None:
         )
 
 
-def check_distances(name: str, distances: ArrayLike | sparse.sparray | sparse.spmatrix) -> np.ndarray:
+def check_distances(name: str, distances: ArrayLike) -> np.ndarray:
     """Return distances among samples as float64 if they are some; `name` is what messages blame.
 
     Examples

@@ -19,9 +19,7 @@ from bayesmkl.kernels.views import check_samples, positions_of, views_without
 __all__ = ["apart_from_gates", "check_gate_columns", "features_of"]
 
 
-def check_gate_columns(
-    gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None, precomputed: bool
-) -> None:
+def check_gate_columns(gate_columns: Sequence[str | int] | np.ndarray | None, precomputed: bool) -> None:
     """Refuse columns of precomputed kernels, which have no features."""
     if gate_columns is not None and precomputed:
         raise ValueError(
@@ -34,7 +32,7 @@ def check_gate_columns(
 def apart_from_gates(
     bank: KernelBank,
     X: Samples | None,
-    gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None,
+    gate_columns: Sequence[str | int] | np.ndarray | None,
     n_features: int,
 ) -> KernelBank:
     """Let the views of an unfitted bank leave the columns of the gates out, unless they name theirs.
@@ -69,7 +67,7 @@ def apart_from_gates(
 
 
 def gate_positions(
-    gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None,
+    gate_columns: str | int | slice | Sequence[str | int] | np.ndarray | None,
     n_features: int,
     labels: Sequence[Any] | None,
 ) -> np.ndarray | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -193,7 +193,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         gamma_intrinsic: float = 0.01,
         n_neighbors: int = 10,
         laplacian: ArrayLike | sparse.sparray | sparse.spmatrix | None = None,
-        distances: ArrayLike | sparse.sparray | sparse.spmatrix | None = None,
+        distances: ArrayLike | Callable[[np.ndarray], np.ndarray] | None = None,
         unlabeled_label: Label | None = None,
         solver: str = "deformed",
         p_norm: float = 1.0,

@@ -43,6 +43,7 @@ from bayesmkl.discriminative.svm.machines import GatedKernel, precomputed_kernel
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
+    from bayesmkl.kernels.base import Kernel
 
 
 __all__ = ["LDMKLClassifier"]
@@ -229,8 +230,8 @@ class LDMKLClassifier(FeatureGatedClassifier):
         temperature: float = 1.0,
         threshold: float | str = 0.0,
         gate_targets: str = "train",
-        gate_kernel: KernelBank | str = "own",
-        gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None = None,
+        gate_kernel: Kernel | str = "own",
+        gate_columns: Sequence[str | int] | np.ndarray | None = None,
         gate_C: float = 1.0,
         gate_epsilon: float = 0.1,
         gate_subsample: int | None = None,

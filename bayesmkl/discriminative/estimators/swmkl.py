@@ -42,6 +42,7 @@ from bayesmkl.discriminative.svm.machines import GatedKernel, precomputed_kernel
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
+    from bayesmkl.kernels.base import Kernel
 
 
 __all__ = ["SwMKLClassifier"]
@@ -201,8 +202,8 @@ class SwMKLClassifier(FeatureGatedClassifier):
         psd: str = "unit-norm",
         lowest_gate: float = 1e-3,
         gate_targets: str = "train",
-        gate_kernel: KernelBank | str = "own",
-        gate_columns: Sequence[int] | Sequence[str] | np.ndarray | None = None,
+        gate_kernel: Kernel | str = "own",
+        gate_columns: Sequence[str | int] | np.ndarray | None = None,
         gate_C: float = 1.0,
         gate_epsilon: float = 0.1,
         gate_subsample: int | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def plot_gates(
     X: Samples | None = None,
     ax: Axes | None = None,
     *,
-    order_by: ArrayLike | str | None = None,
+    order_by: ArrayLike | None = None,
     label: Label | None = None,
     gate_features: ArrayLike | None = None,
 ) -> Axes:
@@ -110,7 +111,7 @@ def plot_gates(
     return ax
 
 
-def _order(gates: np.ndarray, order_by: ArrayLike | str | None) -> tuple[np.ndarray, np.ndarray]:
+def _order(gates: np.ndarray, order_by: ArrayLike | None) -> tuple[np.ndarray, np.ndarray]:
     """Return positions from left to right, and the value of each."""
     leading = gates.argmax(axis=1)
     center = gates @ np.arange(gates.shape[1]) / np.maximum(gates.sum(axis=1), 1e-300)
@@ -163,7 +164,7 @@ def _draw_picture(ax: Axes, gates: np.ndarray, names: list[str], shares: list[fl
     ax.figure.colorbar(image, ax=ax, label="gate", fraction=0.04)
 
 
-def _name_samples(ax: Axes, values: np.ndarray, name: str | None) -> None:
+def _name_samples(ax: Axes, values: np.ndarray, name: Hashable | None) -> None:
     """Label the axis of samples: with groups, with values, or with nothing but what it is."""
     if not values.size:
         ax.set_xticks([])
