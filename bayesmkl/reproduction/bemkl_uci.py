@@ -6,7 +6,7 @@ ways.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from math import sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -129,7 +129,7 @@ SETS = (
 )
 
 
-def paper_bank(squares: float = 2.0, views: str | Sequence[str] = "all+each") -> KernelBank:
+def paper_bank(squares: float = 2.0, views: str | Mapping[str, Any] = "all+each") -> KernelBank:
     """Return ten Gaussian and three polynomial kernels of unit diagonals, by default on all features and on each.
 
     Parameters
