@@ -15,6 +15,7 @@ caller's decision, by its objective.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 
 __all__ = [
     "EMPTY",
@@ -49,22 +50,22 @@ class Coordinate:
     """A field's own values, the default coordinate."""
 
     @staticmethod
-    def forward(value: Any) -> Any:
+    def forward(value: Array) -> Any:
         """Map a field to the vector that is mixed."""
         return value.reshape(-1)
 
     @staticmethod
-    def size(like: Any) -> int:
+    def size(like: Array) -> int:
         """Return the length of `forward` of a field shaped as `like`."""
         return int(like.size)
 
     @staticmethod
-    def backward(vector: Any, like: Any) -> Any:
+    def backward(vector: Array, like: Array) -> Any:
         """Map a mixed vector back to a field shaped as `like`."""
         return vector.reshape(like.shape)
 
     @staticmethod
-    def measure(vector: Any, like: Any) -> Any:
+    def measure(vector: Array, like: Array) -> Any:
         """Return the part of `forward` whose residual decides how points are mixed: all of it."""
         return vector
 
@@ -73,7 +74,7 @@ class UnmeasuredCoordinate(Coordinate):
     """Values that are only mixed: another field measures what they follow from."""
 
     @staticmethod
-    def measure(vector: Any, like: Any) -> Any:
+    def measure(vector: Array, like: Array) -> Any:
         """Return nothing."""
         return vector[:0]
 
@@ -82,12 +83,12 @@ class LogCoordinate(Coordinate):
     """Logarithm, for positive fields."""
 
     @staticmethod
-    def forward(value: Any) -> Any:
+    def forward(value: Array) -> Any:
         """Take the logarithm."""
         return namespace(value).log(value).reshape(-1)
 
     @staticmethod
-    def backward(vector: Any, like: Any) -> Any:
+    def backward(vector: Array, like: Array) -> Any:
         """Exponentiate."""
         return namespace(vector).exp(vector).reshape(like.shape)
 
@@ -99,20 +100,20 @@ class CovarianceCoordinate(Coordinate):
     """
 
     @staticmethod
-    def forward(value: Any) -> Any:
+    def forward(value: Array) -> Any:
         """Split a covariance into log standard deviations and correlations."""
         xp, (rows, columns) = namespace(value), _below_diagonal(value.shape[0])
         scale = xp.sqrt(xp.diagonal(value))
         return xp.concatenate([xp.log(scale), value[rows, columns] / (scale[rows] * scale[columns])])
 
     @staticmethod
-    def size(like: Any) -> int:
+    def size(like: Array) -> int:
         """Return the length of `forward`."""
         n = like.shape[-1]
         return int(n + n * (n - 1) // 2)
 
     @staticmethod
-    def backward(vector: Any, like: Any) -> Any:
+    def backward(vector: Array, like: Array) -> Any:
         """Assemble the covariance."""
         xp, n = namespace(vector), like.shape[0]
         scale = xp.exp(vector[:n])
@@ -120,7 +121,7 @@ class CovarianceCoordinate(Coordinate):
         return xp.take(correlations, _places(n)) * scale * scale[:, None]
 
     @staticmethod
-    def measure(vector: Any, like: Any) -> Any:
+    def measure(vector: Array, like: Array) -> Any:
         """Return the log standard deviations, and correlations at regular distances that count for both triangles."""
         n = like.shape[-1]
         step = -(-n // (2 * MEASURED_COLUMNS))
@@ -152,19 +153,19 @@ class History(NamedTuple):
 EMPTY = History((), ())
 
 
-def flatten(carry: Any, coordinates: Any) -> Any:
+def flatten(carry: Any, coordinates: Sequence[Any]) -> Any:
     """Return the mixing vector of `carry`; `coordinates` holds one Coordinate per field."""
     parts = [coordinate.forward(field) for field, coordinate in zip(carry, coordinates, strict=True)]
     return namespace(parts[0]).concatenate(parts)
 
 
-def restore(vector: Any, like: Any, coordinates: Any) -> Any:
+def restore(vector: Array, like: Any, coordinates: Sequence[Any]) -> Any:
     """Invert `flatten`; `like` is a carry with the right shapes."""
     parts = zip(_parts(vector, like, coordinates), like, coordinates, strict=True)
     return type(like)(*(coordinate.backward(part, field) for part, field, coordinate in parts))
 
 
-def measure(vector: Any, like: Any, coordinates: Any) -> Any:
+def measure(vector: Array, like: Array, coordinates: Sequence[Any]) -> Any:
     """Return the measured coordinates of a mixing vector; `like` is a carry with the right shapes."""
     parts = zip(_parts(vector, like, coordinates), like, coordinates, strict=True)
     return namespace(vector).concatenate(
@@ -172,13 +173,13 @@ def measure(vector: Any, like: Any, coordinates: Any) -> Any:
     )
 
 
-def _parts(vector: Any, like: Any, coordinates: Any) -> list[Any]:
+def _parts(vector: Array, like: Any, coordinates: Sequence[Any]) -> list[Any]:
     """Cut a mixing vector into the parts of the fields."""
     sizes = [coordinate.size(field) for field, coordinate in zip(like, coordinates, strict=True)]
     return [vector[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]
 
 
-def remember(history: History, output: Any, residual: Any, depth: int) -> History:
+def remember(history: History, output: Array, residual: Array, depth: int) -> History:
     """Append one sweep and forget those beyond `depth` differences."""
     keep = depth + 1
     return History((*history.outputs, output)[-keep:], (*history.residuals, residual)[-keep:])
@@ -189,7 +190,7 @@ def forget(history: History) -> History:
     return History(history.outputs[-1:], history.residuals[-1:])
 
 
-def extrapolate(history: History, scales: Any) -> Any:
+def extrapolate(history: History, scales: Array) -> Any:
     """Mix the history into the next starting vector.
 
     Parameters

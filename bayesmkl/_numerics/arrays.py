@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-__all__ = ["is_numpy", "namespace", "special_functions"]
+import numpy as np
+
+if TYPE_CHECKING:
+    import jax
+
+__all__ = ["Array", "Index", "is_numpy", "namespace", "special_functions"]
+
+Array: TypeAlias = "np.ndarray | jax.Array"
+Index: TypeAlias = int | slice | np.ndarray | Sequence[int]  # of one axis
 
 
 def namespace(array: Any) -> Any:
@@ -19,6 +28,6 @@ def is_numpy(array: Any) -> bool:
     return namespace(array).__name__ == "numpy"
 
 
-def special_functions(array: Any) -> ModuleType:
+def special_functions(array: Array) -> ModuleType:
     """Return the module with ``digamma``, ``gammaln``, ``erfc`` for the namespace of `array`."""
     return importlib.import_module("scipy.special" if is_numpy(array) else "jax.scipy.special")

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, log_normal_cdf, truncated_moments
 
 __all__ = ["largest_moments", "log_largest"]
@@ -46,7 +46,7 @@ BLOCK_SIZE = (
 )  # variables are taken in blocks so that temporaries over all nodes stay near this many numbers
 
 
-def largest_moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
+def largest_moments(loc: Array, y: Array, margin: Array) -> TruncatedMoments:
     """Moments of independent ``N(loc[c], 1)`` given that the marked one exceeds every other by the margin.
 
     Parameters
@@ -77,7 +77,7 @@ def largest_moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
     return TruncatedMoments(*(xp.concatenate(field, axis=-1) for field in zip(*blocks, strict=True)))
 
 
-def log_largest(loc: Any, scale: Any, margin: Any) -> Any:
+def log_largest(loc: Array, scale: Array, margin: Array | float) -> Any:
     """Log probability of every variable to exceed all others by the margin, for independent ``N(loc, scale²)``.
 
     Parameters
@@ -107,13 +107,13 @@ def log_largest(loc: Any, scale: Any, margin: Any) -> Any:
     return xp.stack(found)
 
 
-def _blocks(loc: Any) -> list[slice]:
+def _blocks(loc: Array) -> list[slice]:
     n_variables, n_samples = loc.shape
     size = max(1, BLOCK_SIZE // (N_NODES * n_variables))
     return [slice(start, start + size) for start in range(0, n_samples, size)]
 
 
-def _moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
+def _moments(loc: Array, y: Array, margin: Array) -> TruncatedMoments:
     xp, largest = namespace(loc), y > 0.0
     top = xp.where(largest, loc, 0.0).sum(axis=0)
     offset = xp.where(largest, ALWAYS, top - loc - margin)
@@ -133,12 +133,12 @@ def _moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
     return TruncatedMoments(loc + shift, variance, entropy, log_normalizer)
 
 
-def _log_probability(offset: Any, slope: Any) -> Any:
+def _log_probability(offset: Array, slope: Array) -> Any:
     nodes, scale = _nodes(offset, slope)
     return _weigh(nodes, scale, log_normal_cdf(offset + slope * nodes[:, None]))[1]
 
 
-def _nodes(offset: Any, slope: Any) -> tuple[Any, Any]:
+def _nodes(offset: Array, slope: Array) -> tuple[Any, Any]:
     """Nodes, (n_nodes, n_samples), for the density proportional to ``φ(u) Π_c Φ(offset_c + slope_c u)``; their scale.
 
     Both arguments have shape (n_variables, n_samples).
@@ -154,7 +154,7 @@ def _nodes(offset: Any, slope: Any) -> tuple[Any, Any]:
     return mode + scale * xp.asarray(NODES)[:, None], scale
 
 
-def _weigh(nodes: Any, scale: Any, log_cdf: Any) -> tuple[Any, Any]:
+def _weigh(nodes: Array, scale: Array, log_cdf: Array) -> tuple[Any, Any]:
     """Probabilities of the nodes under the density, and the logarithm of its normalizer."""
     xp = namespace(nodes)
     logs = xp.asarray(LOG_WEIGHTS)[:, None] + log_cdf.sum(axis=1) - 0.5 * (nodes**2 + LOG_2PI)

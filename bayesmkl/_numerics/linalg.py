@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg.lapack as lapack
 
-from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 
 __all__ = ["bordered", "plus_diagonal", "spd_inverse"]
 
@@ -32,7 +32,7 @@ def plus_diagonal(matrix: Any, diagonal: Any, factor: Any = 1.0) -> Any:
     return factor * matrix + namespace(matrix).eye(matrix.shape[0], dtype=matrix.dtype) * diagonal
 
 
-def bordered(corner: Any, edge: Any, block: Any) -> Any:
+def bordered(corner: Array | float, edge: Array, block: Array) -> Any:
     """Return the symmetric matrix ``[[corner, edge'], [edge, block]]`` with a number for a corner.
 
     Examples

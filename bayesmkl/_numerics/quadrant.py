@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.truncated_normal import draw_positive, log_normal_cdf, truncated_moments
 
 __all__ = ["QuadrantMoments", "draw_quadrant", "quadrant_moments", "quadrant_quantiles"]
@@ -51,7 +51,7 @@ class _Marginal(NamedTuple):
     z: Any  # (n_nodes,), location of the second variable given the first
 
 
-def quadrant_moments(linear: Any, precision: Any) -> QuadrantMoments:
+def quadrant_moments(linear: Array, precision: Array) -> QuadrantMoments:
     """Mean, covariance and entropy of two normal variables, given that both are positive.
 
     Parameters
@@ -108,7 +108,7 @@ def quadrant_quantiles(linear: np.ndarray, precision: np.ndarray, probability: f
     return np.array(found)
 
 
-def _height(h: Any, c: Any, u: Any) -> Any:
+def _height(h: Array, c: Array, u: Array) -> Any:
     r"""Return :math:`\ell(u)` up to a constant, without the difference of huge numbers that its squares are.
 
     For z < 0, ½z² + log Φ(z) changes slowly, and the rest is a square; for z > 0 ½z² joins it. Both squares are
@@ -127,7 +127,7 @@ def _height(h: Any, c: Any, u: Any) -> Any:
     return xp.where(z < 0.0, below, above) + log_normal_cdf(z)
 
 
-def _marginal(linear: Any, precision: Any) -> _Marginal:
+def _marginal(linear: Array, precision: Array) -> _Marginal:
     xp = namespace(linear)
     unit = 1.0 / xp.sqrt(xp.diagonal(precision))
     h, c = unit * linear, precision[0, 1] * unit[0] * unit[1]

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri_exp
 
-from bayesmkl._numerics.arrays import is_numpy, namespace, special_functions
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace, special_functions
 
 __all__ = [
     "TruncatedMoments",
@@ -61,7 +61,7 @@ class TruncatedMoments(NamedTuple):
     log_normalizer: Any
 
 
-def truncated_moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
+def truncated_moments(loc: Array, y: Array | float, margin: Array | float) -> TruncatedMoments:
     """Moments of :math:`N(loc, 1)` restricted to ``y * f > margin``.
 
     Parameters
@@ -96,7 +96,7 @@ def truncated_moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
     return TruncatedMoments(y * (margin + excess), variance, entropy, log_normalizer)
 
 
-def split_moments(loc: Any, margin: Any) -> TruncatedMoments:
+def split_moments(loc: Array, margin: Array) -> TruncatedMoments:
     """Moments of :math:`N(loc, 1)` restricted to ``abs(f) > margin``.
 
     Parameters
@@ -131,7 +131,7 @@ def split_moments(loc: Any, margin: Any) -> TruncatedMoments:
     return TruncatedMoments(xp.sign(loc) * mean, variance, entropy, near.log_normalizer - log_w)
 
 
-def _log_odds(distance: Any, margin: Any, difference: Any) -> Any:
+def _log_odds(distance: Array, margin: Array, difference: Array) -> Any:
     """Log odds of the near side: the `difference` of two logarithms, or what is left of it where both are huge."""
     xp = namespace(distance)
     in_tail = distance - margin < TAIL
@@ -141,7 +141,7 @@ def _log_odds(distance: Any, margin: Any, difference: Any) -> Any:
     return xp.where(in_tail, 2.0 * margin * distance + xp.log(far / near), difference)
 
 
-def label_moments(loc: Any, y: Any, margin: Any) -> TruncatedMoments:
+def label_moments(loc: Array, y: Array, margin: Array) -> TruncatedMoments:
     """Moments of :math:`N(loc, 1)` beyond the margin, on the side of the label or, where that is 0, on either side.
 
     Parameters
@@ -175,7 +175,7 @@ def draw_positive(loc: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.where(loc < FAR, far, drawn)
 
 
-def log_normal_cdf(z: Any) -> Any:
+def log_normal_cdf(z: Array) -> Any:
     """Logarithm of the standard normal distribution function, exact in both tails.
 
     Examples
@@ -191,14 +191,14 @@ def log_normal_cdf(z: Any) -> Any:
     )
 
 
-def _log_cdf_body(z: Any) -> Any:
+def _log_cdf_body(z: Array) -> Any:
     xp, special = namespace(z), special_functions(z)
     lower = 0.5 * special.erfc(xp.abs(z) / math.sqrt(2.0))  # the smaller of the two tail areas
     negative = z < 0.0
     return xp.where(negative, xp.log(xp.where(negative, lower, 1.0)), xp.log1p(-lower))
 
 
-def _body(z: Any) -> tuple[Any, Any, Any, Any]:
+def _body(z: Array) -> tuple[Any, Any, Any, Any]:
     """Mean above the cut, variance, entropy and log cdf for z >= TAIL."""
     xp = namespace(z)
     log_cdf = _log_cdf_body(z)
@@ -207,7 +207,7 @@ def _body(z: Any) -> tuple[Any, Any, Any, Any]:
     return excess, 1.0 - mills * excess, 0.5 * (LOG_2PI + 1.0) + log_cdf - 0.5 * z * mills, log_cdf
 
 
-def _tail(x: Any) -> tuple[Any, Any, Any, Any]:
+def _tail(x: Array) -> tuple[Any, Any, Any, Any]:
     """Return the same as `_body` for z = -x <= TAIL, by the continued fraction from its far end."""
     mills, t, fraction = _tail_fraction(x)
     variance = (2.0 / fraction - 1.0 / t) / t
@@ -216,7 +216,7 @@ def _tail(x: Any) -> tuple[Any, Any, Any, Any]:
     return 1.0 / t, variance, entropy, -0.5 * x * x - 0.5 * LOG_2PI - log_mills
 
 
-def _tail_fraction(x: Any) -> tuple[Any, Any, Any]:
+def _tail_fraction(x: Array) -> tuple[Any, Any, Any]:
     """Return r, t and ``x + 3 / (x + ...)``."""
     fraction = x
     for k in range(TERMS, 2, -1):

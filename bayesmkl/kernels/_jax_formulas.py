@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from bayesmkl._numerics.arrays import Array
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
@@ -39,7 +40,7 @@ class Geometry:
     z : array of shape (n_views, n_train, n_columns)
     """
 
-    def __init__(self, x: Any, z: Any) -> None:
+    def __init__(self, x: Array, z: Array) -> None:
         self.x = x
         self.z = z
 
@@ -63,7 +64,7 @@ class Geometry:
         """Shapes (n_views, n_rows) and (n_views, n_train)."""
         return (self.x**2).sum(axis=-1), (self.z**2).sum(axis=-1)
 
-    def about(self, origin: Any) -> Geometry:
+    def about(self, origin: Array) -> Geometry:
         """Return the same points measured from origins of shape (n_views, n_columns)."""
         return Geometry(self.x - origin[:, None], self.z - origin[:, None])
 
@@ -139,7 +140,7 @@ def evaluate(formula: Formula, geometry: Geometry, parameter: Any, origin: Any =
     return _ratio(products, union, 1.0) + 0.0 * factor, ones
 
 
-def _moved_polynomial(degree: int, moved: Geometry, parameter: Any, origin: Any) -> tuple[Any, Any]:
+def _moved_polynomial(degree: int, moved: Geometry, parameter: Array, origin: Array) -> tuple[Any, Any]:
     """Do what `MovedPolynomial` does."""
     of_x, of_z = ((points * origin[:, None]).sum(axis=-1)[:, None] for points in (moved.x, moved.z))
     constant = (origin**2).sum(axis=-1)[:, None] + parameter
@@ -152,7 +153,7 @@ def _moved_polynomial(degree: int, moved: Geometry, parameter: Any, origin: Any)
     return jnp.broadcast_to(kernels, shape), jnp.broadcast_to(diagonal, shape[:-1])
 
 
-def normalized(normalizer: Any, kernels: Any, diagonal: Any) -> tuple[Any, Any]:
+def normalized(normalizer: Any, kernels: Array, diagonal: Array) -> tuple[Any, Any]:
     """Normalize rows of kernels; the counterpart of ``normalizer.apply``.
 
     Parameters
@@ -179,13 +180,13 @@ def normalized(normalizer: Any, kernels: Any, diagonal: Any) -> tuple[Any, Any]:
     return jnp.where(nothing, 0.0, kernels), diagonal
 
 
-def _ratio(above: Any, below: Any, otherwise: float) -> Any:
+def _ratio(above: Any, below: Array, otherwise: float) -> Any:
     """Divide; `otherwise` where the denominator is zero."""
     zero = below == 0
     return jnp.where(zero, otherwise, above / jnp.where(zero, 1.0, below))
 
 
-def _centered_diagonal(diagonal: Any, row_means: Any, grand_mean: Any) -> Any:
+def _centered_diagonal(diagonal: Array, row_means: Array, grand_mean: Array) -> Any:
     centered = diagonal - 2.0 * row_means + grand_mean
     noise = CENTER_NOISE * (jnp.abs(diagonal) + 2.0 * jnp.abs(row_means) + jnp.abs(grand_mean))
     return jnp.where(jnp.abs(centered) <= noise, 0.0, centered)

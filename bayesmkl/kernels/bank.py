@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from bayesmkl._numerics.arrays import Index
 from bayesmkl._utils.given import naming
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.rollback import all_or_nothing
@@ -663,7 +664,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
                 yield m, self.kernels_[m], PresentPairs(geometry, rows, columns)
 
 
-def _select(X: np.ndarray, view: View, rows: Any) -> np.ndarray:
+def _select(X: np.ndarray, view: View, rows: Index) -> np.ndarray:
     return np.ascontiguousarray(X[:, view.columns][rows])
 
 
@@ -700,7 +701,7 @@ def _diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
     return diagonal
 
 
-def _rows(kernel: Kernel, train: np.ndarray, index: Any) -> np.ndarray:
+def _rows(kernel: Kernel, train: np.ndarray, index: Index) -> np.ndarray:
     """Return rows of the training kernel before normalization, (n_rows, n_train)."""
     rows = train[index]
     is_whole = rows.shape == train.shape and np.may_share_memory(rows, train)

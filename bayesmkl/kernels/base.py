@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
+from bayesmkl._numerics.arrays import Index
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import float_of
@@ -141,7 +142,7 @@ class Kernel(BaseEstimator):
         return out
 
 
-def _checked_rows(name: str, rows: Any) -> np.ndarray:
+def _checked_rows(name: str, rows: Index) -> np.ndarray:
     check_numbers(name, rows)
     with naming(name):
         array = check_array(rows, dtype=np.float64, input_name=name)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._numerics.arrays import Index
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.geometry import mean_row
 
@@ -323,7 +324,7 @@ def fit_normalizers_by_rows(
     current = diagonal
     for name in names:
 
-        def normalized(index: Any, done: tuple[Normalizer, ...] = tuple(normalizers)) -> np.ndarray:
+        def normalized(index: Index, done: tuple[Normalizer, ...] = tuple(normalizers)) -> np.ndarray:
             values, of_rows = rows(index), diagonal[index]
             for normalizer in done:
                 of_rows = normalizer.apply(values, of_rows)

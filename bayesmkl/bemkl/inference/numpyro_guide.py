@@ -24,6 +24,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import Trace_ELBO
 
+from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.inference.numpyro_model import literal_model, numpyro_session
 from bayesmkl.bemkl.models.binary import BinaryProblem, BinaryState
 from bayesmkl.bemkl.models.regression import RegressionProblem, RegressionState
@@ -167,11 +168,11 @@ def estimate_elbo(
 
 
 @partial(jax.jit, compiler_options=COMPILER)
-def _elbo_block(problem: Any, state: Any, keys: Any) -> Any:
+def _elbo_block(problem: Any, state: Any, keys: Array) -> Any:
     """Bounds of single particles, one per key."""
     guide = closed_form_guide(state)
 
-    def particle(key: Any) -> Any:
+    def particle(key: Array) -> Any:
         return -Trace_ELBO().loss(key, {}, literal_model, guide, problem)
 
     return jax.vmap(particle)(keys)
@@ -185,13 +186,13 @@ def _normal(factor: Any) -> dist.Distribution:
     return dist.MultivariateNormal(factor.mean, scale_tril=_cholesky(factor.cov))
 
 
-def _cholesky(cov: Any) -> Any:
+def _cholesky(cov: Array) -> Any:
     """Factor the correlation matrix: variances of pruned kernels lie below the rounding errors of the others."""
     std = jnp.sqrt(jnp.diagonal(cov))
     return std[:, None] * jnp.linalg.cholesky(cov / (std[:, None] * std))
 
 
-def _cut_off_normal(factor: Any, y: Any, margin: Any) -> dist.Distribution:
+def _cut_off_normal(factor: Any, y: Array, margin: Array) -> dist.Distribution:
     """q(f): y f is a normal variable above the margin."""
     excess = y * factor.mean - margin
     location = y * factor.mean - (1.0 - factor.variance) / excess  # y μ

@@ -43,6 +43,7 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
+from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
 from bayesmkl._utils.devices import double_precision
 from bayesmkl.bemkl.models.binary import BinaryProblem
@@ -204,10 +205,10 @@ def _kernel_weights(prior: Gamma | Dirichlet | SpikeSlab, n_kernels: int) -> Any
 class _Label(constraints.ParameterFreeConstraint):
     is_discrete = True
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Array) -> Any:
         return (x == -1) | (x == 1)
 
-    def feasible_like(self, prototype: Any) -> Any:
+    def feasible_like(self, prototype: Array) -> Any:
         return jnp.ones_like(prototype)
 
 
@@ -229,16 +230,16 @@ class BeyondMargin(dist.Distribution):
     arg_constraints: ClassVar = {"score": constraints.real, "margin": constraints.nonnegative}
     support = _Label()
 
-    def __init__(self, score: Any, margin: Any, *, validate_args: bool | None = None) -> None:
+    def __init__(self, score: Array, margin: Array, *, validate_args: bool | None = None) -> None:
         self.score, self.margin = score, margin
         super().__init__(jnp.shape(score), validate_args=validate_args)
 
-    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Any:
         """Return the side of the score; nothing about it is random."""
         side = jnp.where(jnp.abs(self.score) > self.margin, jnp.sign(self.score), 0.0)
         return jnp.broadcast_to(side, sample_shape + self.batch_shape)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array | float) -> Any:
         """Return 0 where the score lies beyond the margin on the side of `value`, -inf elsewhere."""
         return jnp.where(value * self.score > self.margin, 0.0, -jnp.inf)
 
@@ -273,24 +274,24 @@ class MarginalLabel(dist.Distribution):
     }
     support = _Label()
 
-    def __init__(self, loc: Any, scale: Any, margin: Any, *, validate_args: bool | None = None) -> None:
+    def __init__(self, loc: Array, scale: Array, margin: Array, *, validate_args: bool | None = None) -> None:
         self.loc, self.scale, self.margin = loc, scale, margin
         shape = jnp.broadcast_shapes(jnp.shape(loc), jnp.shape(scale))
         super().__init__(shape, validate_args=validate_args)
 
-    def sample(self, key: Any, sample_shape: tuple[int, ...] = ()) -> Any:
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Any:
         """Draw labels as they are observed, none of them within the margin."""
         log_odds = self.log_prob(1.0) - self.log_prob(-1.0)
         positive = dist.Bernoulli(logits=log_odds).sample(key, sample_shape)
         return jnp.where(positive == 1, 1.0, -1.0)
 
-    def log_prob(self, value: Any) -> Any:
+    def log_prob(self, value: Array | float) -> Any:
         """Return the log probability that the score lies beyond the margin on the side of `value`."""
         return _log_normal_cdf(jnp.asarray(value * self.loc - self.margin) / self.scale)
 
 
 @jax.custom_jvp
-def _log_normal_cdf(z: Any) -> Any:
+def _log_normal_cdf(z: Array) -> Any:
     """`log_normal_cdf` whose derivative φ(z)/Φ(z) compiles four times as fast as that of the continued fraction."""
     return log_normal_cdf(z)
 

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl.bemkl.models.moments import (
     LOG_2PI,
     Gamma,
@@ -233,7 +233,7 @@ class Padding(NamedTuple):
             fields["latent"] = type(padded.latent)(*(field[..., self.rows].copy() for field in padded.latent))
         return padded._replace(**fields)
 
-    def bound(self, padded: Any) -> float:
+    def bound(self, padded: Array) -> float:
         """Take what the weights of padding add to it out of the bound of the larger problem."""
         return float(padded) - self.n_outputs * self.n_padded * self._excess
 
@@ -265,7 +265,7 @@ class ExactShape:
         """Return the state."""
         return state
 
-    def bound(self, bound: Any) -> float:
+    def bound(self, bound: Array) -> float:
         """Return the bound."""
         return float(bound)
 
@@ -355,7 +355,7 @@ def _taken(values: np.ndarray, places: Any) -> np.ndarray:
     return values[..., places] if values.size else values
 
 
-def _spread(values: Any, places: Any, size: int, fill: float = 0.0) -> np.ndarray:
+def _spread(values: Array, places: Any, size: int, fill: float = 0.0) -> np.ndarray:
     """Put the entries of the last axis at `places` among `size`."""
     values = np.asarray(values)
     spread = np.full((*values.shape[:-1], size), fill, dtype=values.dtype)

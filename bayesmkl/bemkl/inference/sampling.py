@@ -32,6 +32,7 @@ from numpyro.infer import (
 from numpyro.infer.autoguide import AutoLowRankMultivariateNormal, AutoMultivariateNormal
 from numpyro.infer.reparam import Reparam
 
+from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.inference.chains import Chains, run_chains
 from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, is_regression, numpyro_session
 from bayesmkl.bemkl.inference.options import NUTS as NUTSOptions
@@ -64,14 +65,14 @@ class CubicTransform(dist.transforms.ParameterFreeTransform):
     domain = constraints.real
     codomain = constraints.real
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: Array) -> Any:
         """Return the variable of w."""
         return x + x**3 / 6.0
 
-    def _inverse(self, y: Any) -> Any:
+    def _inverse(self, y: Array) -> Any:
         return 2.0 * jnp.sqrt(2.0) * jnp.sinh(jnp.arcsinh(1.5 * y / jnp.sqrt(2.0)) / 3.0)
 
-    def log_abs_det_jacobian(self, x: Any, y: Any, intermediates: Any = None) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Any, intermediates: Any = None) -> Any:
         """Return the log derivative by w."""
         return jnp.log1p(0.5 * x**2)
 
@@ -160,7 +161,7 @@ def _programs(target_accept: float, n_warmup: int, switches: bool, vectorized: b
         return jax.lax.scan(step, state, None, length=n)
 
     @jax.jit
-    def constrain(z: Any, problem: Any) -> dict[str, Any]:
+    def constrain(z: Array, problem: Any) -> dict[str, Any]:
         values = jax.vmap(jax.vmap(kernel.postprocess_fn((problem,), {})))(z)
         return {name: values[name] for name in _sites(problem)}
 

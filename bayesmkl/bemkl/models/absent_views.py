@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl.kernels.presence import centered
 
@@ -119,7 +119,7 @@ class CompletedOutputs(NamedTuple):
         weights = self.absent.counts / (1.0 + self.absent.excess)
         return (weights[..., None, None] * self.cov).sum(axis=1)
 
-    def squared_distance(self, projection: Any) -> Any:
+    def squared_distance(self, projection: Array) -> Any:
         """``E (g_cmi - projection_cmi)²``, summed over samples and the views that they have, (n_outputs,)."""
         residual = self.mean - projection
         return (self.absent.mask * (residual * residual + self.variance)).sum(axis=(1, 2))
@@ -173,7 +173,7 @@ def completion(present: np.ndarray, cov: np.ndarray) -> Completion:
     return Completion(slope, spread)
 
 
-def apply_by_pattern(matrices: Any, vectors: Any, pattern: Any) -> Any:
+def apply_by_pattern(matrices: Any, vectors: Array, pattern: Any) -> Any:
     """Multiply the vector of every sample by the matrix of its pattern, (n_outputs, n_samples, p).
 
     Parameters
@@ -195,11 +195,11 @@ def apply_by_pattern(matrices: Any, vectors: Any, pattern: Any) -> Any:
 
 def complete(
     absent: AbsentViews,
-    projection: Any,
-    latent: Any,
+    projection: Array,
+    latent: Array,
     weights: tuple[Any, Any, Any],
-    upsilon: Any,
-    epsilon: Any,
+    upsilon: Array,
+    epsilon: Array,
 ) -> CompletedOutputs:
     """q(g_oi) of every output and sample, and x_i.
 

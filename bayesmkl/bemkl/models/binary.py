@@ -25,7 +25,7 @@ from bayesmkl._numerics.acceleration import (
     LogCoordinate,
     UnmeasuredCoordinate,
 )
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, label_moments
 from bayesmkl.bemkl.models.moments import (
     UNIT_PRECISION,
@@ -111,7 +111,7 @@ class BinaryCarry(NamedTuple):
     latent: Any  # E[f], (n_samples,)
 
 
-def init(problem: BinaryProblem, magnitude: Any) -> BinaryCarry:
+def init(problem: BinaryProblem, magnitude: Array) -> BinaryCarry:
     """Start from unit kernel weights and scores on the right side of the margin.
 
     Parameters
@@ -205,7 +205,9 @@ def step(problem: BinaryProblem, state: BinaryState) -> tuple[BinaryState, Any]:
     return sweep(problem, carry(problem, state))
 
 
-def elbo(problem: BinaryProblem, state: BinaryState, projection: Any = None, design: Any = None) -> Any:
+def elbo(
+    problem: BinaryProblem, state: BinaryState, projection: Array | None = None, design: Array | None = None
+) -> Any:
     """Evidence lower bound (2) in nats.
 
     Parameters

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.acceleration import CovarianceCoordinate
-from bayesmkl._numerics.arrays import namespace, special_functions
+from bayesmkl._numerics.arrays import Array, namespace, special_functions
 from bayesmkl._numerics.gamma_divergence import gamma_divergence
 from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
 from bayesmkl.kernels.stacks.base import KernelStack
@@ -122,7 +122,7 @@ class Gaussian(NamedTuple):
     log_det: Any
 
     @classmethod
-    def from_moments(cls, mean: Any, cov: Any) -> Gaussian:
+    def from_moments(cls, mean: Array, cov: Array) -> Gaussian:
         """Build the factor from mean and covariance alone."""
         return cls(mean, cov, namespace(cov).linalg.slogdet(cov)[1])
 
@@ -201,7 +201,7 @@ class IntermediateOutputs(NamedTuple):
         """Sum over samples of the covariances."""
         return self.mean.shape[-1] * self.cov
 
-    def squared_distance(self, projection: Any) -> Any:
+    def squared_distance(self, projection: Array) -> Any:
         """``E (g_mi - projection_mi)²``, summed over kernels and samples."""
         residual = self.mean - projection
         spread = self.mean.shape[-1] * namespace(self.cov).trace(self.cov, axis1=-2, axis2=-1)
@@ -217,11 +217,11 @@ class ReadoutMoments(NamedTuple):
     intercept_weights: Any  # E[b e], (n_kernels,)
 
 
-def _digamma(like: Any, value: Any) -> Any:
+def _digamma(like: Array, value: Array) -> Any:
     return special_functions(like).digamma(namespace(like).asarray(value, dtype=like.dtype))
 
 
-def readout_moments(mean: Any, cov: Any) -> ReadoutMoments:
+def readout_moments(mean: Array, cov: Array) -> ReadoutMoments:
     """Split mean and covariance of q(b, e), intercept first, into the moments that the updates use."""
     moment = mean[:, None] * mean[None, :] + cov
     return ReadoutMoments(mean[0], mean[1:], moment[1:, 1:], moment[0, 1:])
@@ -230,17 +230,17 @@ def readout_moments(mean: Any, cov: Any) -> ReadoutMoments:
 # ---------------------------------------------------------------------------------------------- updates, §4.1
 
 
-def update_precision(prior: Gamma, square: Any) -> Gamma:
+def update_precision(prior: Gamma, square: Array) -> Gamma:
     """q(λ), q(γ), q(ω): the precision of zero-mean normal variables with second moments `square` (§4.1)."""
     return Gamma(prior.concentration + 0.5, prior.rate + 0.5 * square)
 
 
-def update_noise_precision(prior: Gamma, error: Any, size: Any) -> Gamma:
+def update_noise_precision(prior: Gamma, error: Array, size: Array | float) -> Gamma:
     """q(υ), q(ε) of regression: the precision of `size` residuals with expected squared sum `error`."""
     return Gamma(prior.concentration + 0.5 * size, prior.rate + 0.5 * error)
 
 
-def update_dual(gram: Any, pull: Any, sample_precision: Any, intermediate_precision: Any) -> Gaussian:
+def update_dual(gram: Array, pull: Array, sample_precision: Array, intermediate_precision: Array) -> Gaussian:
     """q(a), equation (3).
 
     Parameters
@@ -260,12 +260,12 @@ def update_dual(gram: Any, pull: Any, sample_precision: Any, intermediate_precis
 
 def update_intermediate(
     stack: KernelStack,
-    dual_mean: Any,
-    latent: Any,
-    readout: Any,
-    readout_cov: Any,
-    intermediate_precision: Any,
-    latent_precision: Any,
+    dual_mean: Array,
+    latent: Array,
+    readout: Array,
+    readout_cov: Array,
+    intermediate_precision: Array,
+    latent_precision: Array,
 ) -> tuple[Any, IntermediateOutputs]:
     """q(G), §4.1, display after (3).
 
@@ -307,7 +307,7 @@ def readout_design(intermediate: IntermediateOutputs) -> Any:
     return bordered(n_samples, mean.sum(axis=1), mean @ mean.T + n_samples * intermediate.cov)
 
 
-def readout_target(intermediate: IntermediateOutputs, latent: Any) -> Any:
+def readout_target(intermediate: IntermediateOutputs, latent: Array) -> Any:
     """``[1; E[G]] E[f]``, the linear term of equation (4)."""
     xp = namespace(latent)
     return xp.concatenate([latent.sum(keepdims=True), intermediate.mean @ latent])
@@ -319,7 +319,7 @@ def readout_precision(intercept: Gamma, kernel: Gamma) -> Any:
     return xp.concatenate([xp.reshape(intercept.mean, (-1,)), kernel.mean])
 
 
-def update_readout(design: Any, target: Any, prior_precision: Any, latent_precision: Any) -> Gaussian:
+def update_readout(design: Array, target: Array, prior_precision: Array, latent_precision: Array) -> Gaussian:
     """q(b, e), equation (4).
 
     Parameters
@@ -345,7 +345,7 @@ def latent_mean(intermediate: IntermediateOutputs, readout: Gaussian) -> Any:
 # ---------------------------------------------------------------------------------------------- acceleration
 
 
-def probe(intermediate: Any) -> Any:
+def probe(intermediate: Array) -> Any:
     """Return E[G] of samples at regular distances, of all of them where these are few.
 
     A carry holds `pull` = ``sum_m K_m' E[g_m]``, from which the next sweep starts, and this. No update reads it: it
@@ -385,18 +385,18 @@ class PrecisionMoments(NamedTuple):
 UNIT_PRECISION = PrecisionMoments(1.0, 0.0)
 
 
-def known_precision(like: Any, value: Any) -> PrecisionMoments:
+def known_precision(like: Any, value: Array | float) -> PrecisionMoments:
     """Moments of a precision that is known, in the namespace of `like`."""
     xp = namespace(like)
     return PrecisionMoments(value, xp.log(xp.asarray(value, dtype=like.dtype)))
 
 
-def expected_zero_mean(square: Any, precision: Gamma) -> Any:
+def expected_zero_mean(square: Array, precision: Gamma) -> Any:
     """``E[log N(x; 0, 1/precision)]``, summed, for x with second moments `square`."""
     return 0.5 * (precision.log_mean - LOG_2PI - precision.mean * square).sum()
 
 
-def expected_residual(error: Any, size: Any, precision: PrecisionMoments | Gamma) -> Any:
+def expected_residual(error: Array, size: Array | float, precision: PrecisionMoments | Gamma) -> Any:
     """``E[log N(residual; 0, 1/precision)]`` over `size` residuals with expected squared sum `error`.
 
     With one error per output, each of `size` residuals, it is summed over them.
@@ -404,12 +404,14 @@ def expected_residual(error: Any, size: Any, precision: PrecisionMoments | Gamma
     return (0.5 * (size * (precision.log_mean - LOG_2PI) - precision.mean * error)).sum()
 
 
-def intermediate_error(intermediate: IntermediateOutputs, projection: Any, gram: Any, dual: Gaussian) -> Any:
+def intermediate_error(
+    intermediate: IntermediateOutputs, projection: Array, gram: Array, dual: Gaussian
+) -> Any:
     """``E ||g_mi - k_mi' a||²``, summed over kernels and samples."""
     return intermediate.squared_distance(projection) + namespace(gram).vdot(gram, dual.cov)
 
 
-def score_error(scores: Any, intermediate: IntermediateOutputs, readout: Gaussian, design: Any) -> Any:
+def score_error(scores: Array, intermediate: IntermediateOutputs, readout: Gaussian, design: Array) -> Any:
     """``E (scores_i - e' g_i - b)²``, summed over samples; every term of it is non-negative.
 
     `design` is `readout_design` of the intermediate outputs, which vary independently of (b, e).
@@ -421,7 +423,7 @@ def score_error(scores: Any, intermediate: IntermediateOutputs, readout: Gaussia
 
 
 def shared_bound(
-    priors: Any, state: Any, error: Any, intermediate_precision: PrecisionMoments | Gamma
+    priors: Any, state: Any, error: Array, intermediate_precision: PrecisionMoments | Gamma
 ) -> Any:
     """Terms of the ELBO for λ, a, G, γ, b, ω and e: their expected log priors plus their entropies.
 

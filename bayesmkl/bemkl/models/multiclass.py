@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments, truncated_moments
 from bayesmkl.bemkl.models.absent_views import AbsentViews
 from bayesmkl.bemkl.models.moments import (
@@ -86,7 +86,7 @@ class MulticlassState(NamedTuple):
     latent: TruncatedMoments  # q(f), (n_outputs, n_samples)
 
 
-def init(problem: MulticlassProblem, magnitude: Any) -> ScoresCarry:
+def init(problem: MulticlassProblem, magnitude: Array) -> ScoresCarry:
     """Start from unit kernel weights and scores on the right side of the margin.
 
     Parameters

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.largest_normal import largest_moments
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl.bemkl.models.absent_views import AbsentViews
@@ -101,7 +101,7 @@ class MultinomialState(NamedTuple):
     latent: TruncatedMoments  # q(f), (n_classes, n_samples), entropy and normalizer (n_samples,)
 
 
-def init(problem: MultinomialProblem, magnitude: Any) -> ScoresCarry:
+def init(problem: MultinomialProblem, magnitude: Array) -> ScoresCarry:
     """Start from unit kernel weights and scores that are largest for the right class and have sum zero.
 
     Parameters

@@ -20,7 +20,7 @@ from bayesmkl._numerics.acceleration import (
     LogCoordinate,
     UnmeasuredCoordinate,
 )
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl.bemkl.models.absent_views import AbsentViews
 from bayesmkl.bemkl.models.moments import (
     Gamma,
@@ -111,7 +111,7 @@ class MultioutputCarry(NamedTuple):
     readout_cov: Any  # its covariance
 
 
-def init(problem: MultioutputProblem, noise: Any) -> MultioutputCarry:
+def init(problem: MultioutputProblem, noise: Array) -> MultioutputCarry:
     """Start from unit kernel weights and intermediate outputs that share each centered target equally.
 
     Parameters
@@ -244,7 +244,7 @@ def elbo(problem: MultioutputProblem, state: MultioutputState) -> Any:
     return _bound(problem, state, error, score_errors(problem.y, state.intermediate, state.readout))
 
 
-def _bound(problem: MultioutputProblem, state: MultioutputState, error: Any, misfit: Any) -> Any:
+def _bound(problem: MultioutputProblem, state: MultioutputState, error: Array, misfit: Array) -> Any:
     return (
         shared_bound(problem.priors, state, error, state.intermediate_precision)
         + state.intermediate_precision.bound(problem.priors.intermediate)

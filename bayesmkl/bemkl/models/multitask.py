@@ -29,7 +29,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from bayesmkl._numerics.acceleration import Coordinate, LogCoordinate, UnmeasuredCoordinate
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl.models.moments import (
     UNIT_PRECISION,
@@ -91,7 +91,7 @@ __all__ = [
 ]
 
 
-def init(problem: MultitaskProblem, noise: Any) -> MultitaskCarry:
+def init(problem: MultitaskProblem, noise: Array) -> MultitaskCarry:
     """Start every task as `binary.init` or `regression.init` does, from unit kernel weights; the common ones too.
 
     Parameters
@@ -254,7 +254,7 @@ def _finish(
     return TargetState(sample_precision, upsilon, epsilon, dual, intermediate, intercept_precision)
 
 
-def _update_task_precision(prior: Gamma | PrecisionMoments, distance: Any, size: int) -> Any:
+def _update_task_precision(prior: Gamma | PrecisionMoments, distance: Array, size: int) -> Any:
     """Update q(τ) where τ is not known."""
     return update_noise_precision(prior, distance, size) if isinstance(prior, Gamma) else prior
 
@@ -312,7 +312,7 @@ def elbo(problem: MultitaskProblem, state: MultitaskState, projections: list[Any
 
 
 def _task_bound(
-    task: LabelTask | TargetTask, priors: MultitaskPriors, state: Any, readout: Gaussian, projection: Any
+    task: LabelTask | TargetTask, priors: MultitaskPriors, state: Any, readout: Gaussian, projection: Array
 ) -> Any:
     """Terms for λ_t, a_t, G_t, γ_t, b_t, and f_t or y_t, υ_t and ε_t; without the entropy of q(b_t)."""
     error = intermediate_error(state.intermediate, projection, task.gram, state.dual)

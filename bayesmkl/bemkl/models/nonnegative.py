@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import erfcx
 
-from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.quadrant import draw_quadrant, quadrant_moments
 from bayesmkl._numerics.truncated_normal import draw_positive, truncated_moments
 
@@ -92,7 +92,7 @@ class NonnegativeReadout(NamedTuple):
 
     @classmethod
     def from_factors(
-        cls, offset: Any, slope: Any, intercept_variance: Any, weights: CutOffNormals | CutOffPair
+        cls, offset: Array, slope: Array, intercept_variance: Array, weights: CutOffNormals | CutOffPair
     ) -> NonnegativeReadout:
         """Build it from q(b | e) = N(offset + slope e, intercept_variance) and q(e)."""
         xp, (mean, cov, entropy) = namespace(slope), weights.moments()
@@ -145,7 +145,7 @@ def nonnegative(algorithm: Any) -> Any:
 
 
 def update_readout(
-    before: Any, design: Any, target: Any, prior_precision: Any, latent_precision: Any
+    before: Any, design: Any, target: Array, prior_precision: Array, latent_precision: Array
 ) -> NonnegativeReadout:
     """q(b | e) and q(e): the exact optimum for one and two kernels, else weight after weight.
 
@@ -192,7 +192,7 @@ def _cut_off_mean(z: float) -> float:
     return 1.0 / fraction
 
 
-def _ascend_on_jax(precision: Any, pull: Any, mean: Any, scale: Any) -> Any:
+def _ascend_on_jax(precision: Array, pull: Array, mean: Any, scale: Array) -> Any:
     import jax
 
     def update(m: Any, values: tuple[Any, Any]) -> tuple[Any, Any]:

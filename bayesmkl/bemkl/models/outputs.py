@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, complete
 from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs, expected_residual
@@ -52,7 +52,7 @@ class ReadoutParts(NamedTuple):
     cross: Any = None  # (n_outputs, n_kernels), of a matrix
 
 
-def readout_parts(values: Any, n_kernels: int) -> ReadoutParts:
+def readout_parts(values: Array, n_kernels: int) -> ReadoutParts:
     """Split the mean of q(b, e), or a matrix over (b, e), into what belongs to the intercepts and to the weights."""
     n_outputs = values.shape[0] - n_kernels
     if values.ndim == 1:
@@ -67,12 +67,12 @@ def readout_of(output: int, readout: Gaussian, n_outputs: int) -> Gaussian:
     return Gaussian.from_moments(readout.mean[index], readout.cov[np.ix_(index, index)])
 
 
-def project(stack: Kernels, duals: Any) -> Any:
+def project(stack: Kernels, duals: Array) -> Any:
     """Return ``K_m a_c`` for every output, (n_outputs, n_kernels, n_samples), reading the kernels once."""
     return namespace(duals).moveaxis(stack.apply(duals.T), -1, 0)
 
 
-def adjoin(stack: KernelStack, intermediate: Any) -> Any:
+def adjoin(stack: KernelStack, intermediate: Array) -> Any:
     """Return ``sum_m K_m' g_cm`` for every output, (n_outputs, n_train), reading the kernels once."""
     return stack.adjoint(namespace(intermediate).moveaxis(intermediate, 0, -1)).T
 
@@ -80,7 +80,9 @@ def adjoin(stack: KernelStack, intermediate: Any) -> Any:
 # ------------------------------------------------------------------------------------------------------ updates
 
 
-def update_duals(gram: Any, pull: Any, sample_precision: Any, intermediate_precision: Any) -> Gaussian:
+def update_duals(
+    gram: Array, pull: Array, sample_precision: Array, intermediate_precision: Array
+) -> Gaussian:
     """q(a_c) of every output, equation (3).
 
     Parameters
@@ -103,12 +105,12 @@ def update_duals(gram: Any, pull: Any, sample_precision: Any, intermediate_preci
 
 def update_intermediates(
     stack: Kernels,
-    duals: Any,
-    latent: Any,
-    readout: Any,
-    readout_cov: Any,
-    intermediate_precision: Any,
-    latent_precision: Any,
+    duals: Array,
+    latent: Array,
+    readout: Array,
+    readout_cov: Array,
+    intermediate_precision: Array,
+    latent_precision: Array,
     absent: AbsentViews | None = None,
 ) -> tuple[Any, Intermediates]:
     """q(G_c) of every output, §4.1; with the same precisions everywhere they share one covariance.
@@ -150,7 +152,7 @@ def update_intermediates(
     return projection, IntermediateOutputs(mean, cov, log_det)
 
 
-def readout_design(intermediate: Intermediates, latent_precision: Any) -> Any:
+def readout_design(intermediate: Intermediates, latent_precision: Array | float) -> Any:
     """Return the matrix that equation (4) adds to the prior precisions of all intercepts and the kernel weights.
 
     It is ``sum_ci ε_c E[x_ci x_ci']``, where x_ci has a one at the intercept of output c, and g_ci.
@@ -167,7 +169,7 @@ def readout_design(intermediate: Intermediates, latent_precision: Any) -> Any:
     return xp.concatenate([top, xp.concatenate([totals.T, square], axis=1)])
 
 
-def readout_target(intermediate: Intermediates, latent: Any, latent_precision: Any) -> Any:
+def readout_target(intermediate: Intermediates, latent: Array, latent_precision: Array | float) -> Any:
     """Return ``sum_ci ε_c E[x_ci] E[f_ci]``, the linear term of equation (4)."""
     xp = namespace(latent)
     weighted = xp.asarray(latent_precision)[..., None] * intermediate.score_weight * latent
@@ -184,13 +186,13 @@ def latent_means(intermediate: Intermediates, readout: Gaussian) -> Any:
 # -------------------------------------------------------------------------------------------------- bound terms
 
 
-def intermediate_errors(intermediate: Intermediates, projection: Any, gram: Any, duals: Gaussian) -> Any:
+def intermediate_errors(intermediate: Intermediates, projection: Array, gram: Array, duals: Gaussian) -> Any:
     """``E ||g_cmi - k_mi' a_c||²``, summed over the samples of every kernel, shape (n_outputs,)."""
     from_duals = duals.cov.reshape(len(duals.mean), -1) @ gram.reshape(-1)
     return intermediate.squared_distance(projection) + from_duals
 
 
-def score_errors(scores: Any, intermediate: Intermediates, readout: Gaussian) -> Any:
+def score_errors(scores: Array, intermediate: Intermediates, readout: Gaussian) -> Any:
     """``E (scores_ci - e' g_ci - b_c)²``, summed over samples by the weights of their scores, shape (n_outputs,)."""
     n_kernels = intermediate.mean.shape[1]
     cov = readout_parts(readout.cov, n_kernels)

@@ -18,7 +18,7 @@ from bayesmkl._numerics.acceleration import (
     LogCoordinate,
     UnmeasuredCoordinate,
 )
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl.bemkl.models.moments import (
     Gamma,
     Gaussian,
@@ -103,7 +103,7 @@ class RegressionCarry(NamedTuple):
     readout_cov: Any  # its covariance
 
 
-def init(problem: RegressionProblem, noise: Any) -> RegressionCarry:
+def init(problem: RegressionProblem, noise: Array) -> RegressionCarry:
     """Start from unit kernel weights and intermediate outputs that share the centered target equally.
 
     Parameters
@@ -234,7 +234,7 @@ def elbo(problem: RegressionProblem, state: RegressionState) -> Any:
     return _bound(problem, state, error, score_error(problem.y, state.intermediate, state.readout, design))
 
 
-def _bound(problem: RegressionProblem, state: RegressionState, error: Any, misfit: Any) -> Any:
+def _bound(problem: RegressionProblem, state: RegressionState, error: Array, misfit: Array) -> Any:
     return (
         shared_bound(problem.priors, state, error, state.intermediate_precision)
         + state.intermediate_precision.bound(problem.priors.intermediate)

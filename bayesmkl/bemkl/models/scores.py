@@ -13,7 +13,7 @@ from bayesmkl._numerics.acceleration import (
     LogCoordinate,
     UnmeasuredCoordinate,
 )
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl.bemkl.models.moments import (
     UNIT_PRECISION,
     known_precision,
@@ -43,7 +43,7 @@ COORDINATES = ScoresCarry(
 )
 
 
-def start_at(problem: Any, scores: Any) -> ScoresCarry:
+def start_at(problem: Any, scores: Array) -> ScoresCarry:
     """Start from unit kernel weights, and from intermediate outputs of all kernels that equal `scores`.
 
     Parameters
@@ -90,7 +90,7 @@ def scales(state: Any) -> ScoresCarry:
     )
 
 
-def elbo(problem: Any, state: Any, projection: Any = None) -> Any:
+def elbo(problem: Any, state: Any, projection: Array | None = None) -> Any:
     """Evidence lower bound (2) in nats.
 
     Parameters

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from bayesmkl._numerics.acceleration import Coordinate, CovarianceCoordinate
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian, IntermediateOutputs, PrecisionMoments
 from bayesmkl.bemkl.models.tasks import TaskReadouts
@@ -134,34 +134,34 @@ class TaskCovariances(Coordinate):
     """`CovarianceCoordinate` for every task."""
 
     @staticmethod
-    def forward(value: Any) -> Any:
+    def forward(value: Array) -> Any:
         """Split every covariance into log standard deviations and correlations."""
         return namespace(value).concatenate([CovarianceCoordinate.forward(cov) for cov in value])
 
     @staticmethod
-    def backward(vector: Any, like: Any) -> Any:
+    def backward(vector: Array, like: Array) -> Any:
         """Assemble the covariances."""
         pairs = zip(vector.reshape(like.shape[0], -1), like, strict=True)
         return namespace(vector).stack([CovarianceCoordinate.backward(part, cov) for part, cov in pairs])
 
     @staticmethod
-    def size(like: Any) -> int:
+    def size(like: Array) -> int:
         """Return the length of `forward`."""
         return int(like.shape[0] * CovarianceCoordinate.size(like[0]))
 
     @staticmethod
-    def measure(vector: Any, like: Any) -> Any:
+    def measure(vector: Array, like: Array) -> Any:
         """Return what is measured of every covariance."""
         pairs = zip(vector.reshape(like.shape[0], -1), like, strict=True)
         return namespace(vector).concatenate([CovarianceCoordinate.measure(part, cov) for part, cov in pairs])
 
 
-def join(parts: list[Any], like: Any) -> Any:
+def join(parts: list[Any], like: Array) -> Any:
     """Put the parts of the tasks, possibly of none, into one array."""
     return namespace(like).concatenate([like.reshape(-1)[:0], *parts])
 
 
-def split(values: Any, sizes: list[int]) -> list[Any]:
+def split(values: Array, sizes: list[int]) -> list[Any]:
     """Cut the last axis into the parts of the tasks."""
     ends = list(accumulate(sizes, initial=0))
     return [values[..., start:end] for start, end in pairwise(ends)]

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.arrays import namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl.bemkl.models.moments import Gaussian
 
@@ -82,16 +82,16 @@ class TaskEvidence(NamedTuple):
     values: Any  # eigenvalues of B, (n_tasks, n_kernels)
     vectors: Any  # and its eigenvectors, in columns
 
-    def weights_matrix(self, values: Any) -> Any:
+    def weights_matrix(self, values: Array) -> Any:
         """Return the matrices with eigenvalues `values` and the eigenvectors of B."""
         return (self.vectors * values[:, None, :]) @ self.vectors.mT
 
-    def information(self, task_precision: Any) -> Any:
+    def information(self, task_precision: Array | float) -> Any:
         """Return Λ_t, the precision that every task adds to q(e), shape (n_tasks, n_kernels, n_kernels)."""
         return self.weights_matrix(task_precision * self.values / (task_precision + self.values))
 
 
-def task_evidence(design: Any, target: Any, intercept_precision: Any) -> TaskEvidence:
+def task_evidence(design: Array, target: Array, intercept_precision: Array) -> TaskEvidence:
     """Integrate the intercepts out of the quadratic form of equation (4).
 
     Parameters
@@ -113,7 +113,9 @@ def task_evidence(design: Any, target: Any, intercept_precision: Any) -> TaskEvi
     return TaskEvidence(of_intercept, target[:, 0] / of_intercept, slope, pull, values, vectors)
 
 
-def update_task_readouts(evidence: TaskEvidence, kernel_precision: Any, task_precision: Any) -> TaskReadouts:
+def update_task_readouts(
+    evidence: TaskEvidence, kernel_precision: Array, task_precision: Array
+) -> TaskReadouts:
     """q(e) and q(b_t, e_t | e): equation (4) for all tasks at once.
 
     Parameters

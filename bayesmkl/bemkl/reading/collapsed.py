@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaln, log_ndtr, xlogy
 
+from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
@@ -90,7 +91,7 @@ def log_label(mean: np.ndarray, scale: np.ndarray, margin: float) -> np.ndarray:
     return log_beyond(mean / scale[..., None], margin / scale[..., None])
 
 
-def log_beyond(mean: np.ndarray, margin: Any) -> np.ndarray:
+def log_beyond(mean: np.ndarray, margin: Array) -> np.ndarray:
     """Return the same where mean and margin are in units of the standard deviation."""
     return log_ndtr(np.stack([-mean - margin, mean - margin], axis=-1))
 
@@ -224,7 +225,7 @@ def log_weights(readout: Any, weights: np.ndarray) -> np.ndarray:
     law, (linear, precision) = readout.weights, weights_quadratic(readout, weights.shape[1])
     mean, cov, entropy = law.moments()
 
-    def exponent(moment: np.ndarray, square: Any) -> Any:
+    def exponent(moment: np.ndarray, square: Array) -> Any:
         return moment @ linear - 0.5 * square
 
     # the entropy is log Z less the mean of the exponent

@@ -18,11 +18,12 @@ Draws (a, b, e) from the posterior need no rule: each has a normal score of mean
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
+from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.truncated_normal import log_normal_cdf
 from bayesmkl.bemkl.models.absent_views import ViewMoments, apply_by_pattern, completion, view_patterns
 from bayesmkl.bemkl.models.moments import Gaussian, readout_moments
@@ -82,7 +83,7 @@ def predict_scores(
     stack: KernelRows,
     duals: Gaussian,
     readout: Gaussian,
-    intermediate_variance: Any,
+    intermediate_variance: Array | float,
     rule: str = "full",
     moments: ViewMoments | None = None,
 ) -> list[ScoreMoments]:

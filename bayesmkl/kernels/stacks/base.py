@@ -21,6 +21,8 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from bayesmkl._numerics.arrays import Array, Index
+
 __all__ = ["KernelColumns", "KernelRows", "KernelStack", "Kernels", "Spread", "StoredStack", "SymmetricStack"]
 
 BLOCK_ROWS = 64  # of all kernels that are copied at once
@@ -65,7 +67,7 @@ class Kernels(Protocol):
         """
         ...
 
-    def apply(self, vector: Any) -> Any:
+    def apply(self, vector: Array) -> Any:
         """Multiply every kernel from the right.
 
         Parameters
@@ -97,7 +99,7 @@ class KernelStack(Kernels, Protocol):
         """The JAX devices over which rows are split, a `jax.sharding.Mesh`; None for arrays in one place."""
         ...
 
-    def adjoint(self, rows: Any) -> Any:
+    def adjoint(self, rows: Array) -> Any:
         """Return ``sum_m K_m^T rows_m``.
 
         Parameters
@@ -114,7 +116,7 @@ class KernelStack(Kernels, Protocol):
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
         ...
 
-    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+    def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)``, and ``mixing @ apply(vector) + offset``, of which `adjoint` is asked next.
 
         Kernels that are evaluated whenever they are needed are evaluated once for both.
@@ -144,7 +146,7 @@ class KernelStack(Kernels, Protocol):
 class KernelRows(Kernels, Protocol):
     """Kernels between new rows and training points, to predict."""
 
-    def combine(self, weights: Any) -> Any:
+    def combine(self, weights: Array) -> Any:
         """Return weighted sums of the kernels.
 
         Parameters
@@ -157,11 +159,11 @@ class KernelRows(Kernels, Protocol):
         """
         ...
 
-    def rows(self, index: Any) -> Self:
+    def rows(self, index: Index) -> Self:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
         ...
 
-    def select(self, index: Any) -> Self:
+    def select(self, index: Index) -> Self:
         """Return the stack of the kernels at `index` (integers or a boolean mask)."""
         ...
 
@@ -191,7 +193,7 @@ class SymmetricStack(KernelColumns, Protocol):
         """Number of training points."""
         ...
 
-    def quadratic(self, vector: Any) -> Any:
+    def quadratic(self, vector: Array) -> Any:
         """Return ``v^T K_m v`` for every kernel, shape (n_kernels,) or (n_kernels, q).
 
         Parameters
@@ -209,7 +211,7 @@ class SymmetricStack(KernelColumns, Protocol):
         """
         ...
 
-    def apply_rows(self, index: np.ndarray, vector: Any) -> Any:
+    def apply_rows(self, index: np.ndarray, vector: Array) -> Any:
         """Return the rows at `index` of ``apply(vector)``.
 
         Parameters
@@ -227,7 +229,7 @@ class SymmetricStack(KernelColumns, Protocol):
 class StoredStack(KernelStack, KernelRows, SymmetricStack, Protocol):
     """Kernels in memory, of which an algorithm may ask anything."""
 
-    def combine_gated(self, row_gates: Any, train_gates: Any) -> Any:
+    def combine_gated(self, row_gates: Array, train_gates: Array) -> Any:
         """Return ``sum_m (g_m g'_m^T) o K_m`` of shape (n_rows, n_train).
 
         Parameters
@@ -237,7 +239,7 @@ class StoredStack(KernelStack, KernelRows, SymmetricStack, Protocol):
         """
         ...
 
-    def frobenius(self, other: Any = None) -> Any:
+    def frobenius(self, other: Array | None = None) -> Any:
         """Return all Frobenius products of the kernels, or theirs with one matrix.
 
         Parameters
@@ -275,7 +277,7 @@ class StoredStack(KernelStack, KernelRows, SymmetricStack, Protocol):
 # ----------------------------------------------------------------------- contractions by way of other contractions
 
 
-def apply_and_mix(stack: KernelStack, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+def apply_and_mix(stack: KernelStack, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
     """Do what `KernelStack.apply_and_adjoin` does, and leave the adjoint to later."""
     product = stack.apply(vector)
     return product, mixing @ product + offset
@@ -318,13 +320,13 @@ def blocks_of_rows(stack: KernelRows, index: np.ndarray) -> Iterator[tuple[slice
         yield part, stack.rows(index[part])
 
 
-def gated_sum(stack: StoredStack, row_gates: Any, train_gates: Any) -> Any:
+def gated_sum(stack: StoredStack, row_gates: Array, train_gates: Array) -> Any:
     """Do what `StoredStack.combine_gated` does, kernel by kernel."""
     gated = zip(stack.each(), row_gates, train_gates, strict=True)
     return sum(of_rows[:, None] * kernel * of_train for kernel, of_rows, of_train in gated)
 
 
-def frobenius_products(stack: StoredStack, other: Any = None) -> Any:
+def frobenius_products(stack: StoredStack, other: Array | None = None) -> Any:
     """Do what `StoredStack.frobenius` does, with two kernels at a time."""
     if other is not None:
         return np.array([np.vdot(kernel, other) for kernel in stack.each()])

@@ -8,6 +8,7 @@ from functools import partial
 
 import numpy as np
 
+from bayesmkl._numerics.arrays import Array
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import SymmetricStack
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -48,11 +49,11 @@ class ColumnCache:
         self._kept: OrderedDict[int, np.ndarray] = OrderedDict()
         self._capacity = int(min(cache_mb, MOST_MB) * MEGABYTE / (8 * column_entries))
 
-    def columns(self, index: Sequence[int], keep: bool = True) -> np.ndarray:
+    def columns(self, index: Sequence[int] | np.ndarray, keep: bool = True) -> np.ndarray:
         """Return columns, (n_kernels, n_train, n_columns); with ``keep=False`` the cache stays as it is."""
         return np.stack(self.each(index, keep), axis=2)
 
-    def each(self, index: Sequence[int], keep: bool = True) -> list[np.ndarray]:
+    def each(self, index: Sequence[int] | np.ndarray, keep: bool = True) -> list[np.ndarray]:
         """Return the columns one by one, each of shape (n_kernels, n_train)."""
         wanted = [int(i) for i in index]
         missing = [i for i in dict.fromkeys(wanted) if i not in self._kept]
@@ -122,7 +123,7 @@ class BankColumns:
         """Columns that were computed, again where the cache had lost them."""
         return self._cache.n_computed
 
-    def columns(self, index: Sequence[int]) -> np.ndarray:
+    def columns(self, index: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return the columns of all kernels at the training points `index`, (n_kernels, n_train, n_columns)."""
         return self._cache.columns(index)
 
@@ -135,7 +136,7 @@ class BankColumns:
         blocks = [self.columns([i])[:, index, 0] for i in index]
         return DenseStack(np.ascontiguousarray(np.stack(blocks, axis=1)))
 
-    def apply_rows(self, index: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    def apply_rows(self, index: np.ndarray, vector: Array) -> np.ndarray:
         """Multiply the rows at `index` of every kernel, evaluated block by block, as `DenseStack.apply` does.
 
         Parameters
@@ -161,7 +162,7 @@ class BankColumns:
             out[:, part] = rows.apply(vector)
         return out
 
-    def quadratic(self, vector: np.ndarray) -> np.ndarray:
+    def quadratic(self, vector: Array) -> np.ndarray:
         """Return ``v^T K_m v`` for every kernel, (n_kernels,) or (n_kernels, q), from the rows where `v` is not zero.
 
         Parameters

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, Index, is_numpy, namespace
 from bayesmkl.kernels.stacks.base import (
     Spread,
     StoredStack,
@@ -143,7 +143,7 @@ class DenseStack(NamedTuple):
             return np.moveaxis(product.reshape(vector.shape[1], self.n_kernels, self.n_rows), 0, -1)
         return (self._tall @ vector).reshape(self.n_kernels, self.n_rows, *vector.shape[1:])
 
-    def apply_rows(self, index: np.ndarray, vector: Any) -> Any:
+    def apply_rows(self, index: np.ndarray, vector: Array) -> Any:
         """Return the rows at `index` of ``apply(vector)``."""
         if len(index) * COPY_COST > self.n_rows:
             return self.apply(vector)[:, index]
@@ -174,7 +174,7 @@ class DenseStack(NamedTuple):
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
         return self._tall.T @ self._tall
 
-    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+    def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
 
@@ -203,7 +203,7 @@ class DenseStack(NamedTuple):
         """Return ``v^T K_m v`` for several vectors (q, n_train) that are mostly zero, (q, n_kernels)."""
         return quadratics_one_by_one(self, vectors)
 
-    def frobenius(self, other: Any = None) -> Any:
+    def frobenius(self, other: Array | None = None) -> Any:
         """Return all Frobenius products of the kernels, or theirs with one matrix.
 
         Parameters
@@ -217,7 +217,7 @@ class DenseStack(NamedTuple):
         wide = self.kernels.reshape(self.n_kernels, self.n_rows * self.n_train)
         return wide @ wide.T if other is None else wide @ other.reshape(-1)
 
-    def columns(self, index: Any) -> Any:
+    def columns(self, index: Index) -> Any:
         """Return the columns of all kernels at the training points `index`."""
         return self.kernels[:, :, index]
 
@@ -225,16 +225,16 @@ class DenseStack(NamedTuple):
         """Return the diagonals of a square stack, shape (n_kernels, n_rows)."""
         return namespace(self.kernels).diagonal(self.kernels, axis1=1, axis2=2)
 
-    def rows(self, index: Any) -> DenseStack:
+    def rows(self, index: Index) -> DenseStack:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
         present = None if self.present is None else self.present[:, index]
         return DenseStack(self.kernels[:, index], present)
 
-    def select(self, index: Any) -> DenseStack:
+    def select(self, index: Index) -> DenseStack:
         """Return the stack of the kernels at `index` (integers or a boolean mask)."""
         return self._part(np.atleast_1d(np.asarray(index)))
 
-    def _part(self, index: Any) -> DenseStack:
+    def _part(self, index: Index) -> DenseStack:
         return DenseStack(self.kernels[index], None if self.present is None else self.present[index])
 
     def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, DenseStack]]:

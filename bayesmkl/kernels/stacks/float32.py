@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, Index, is_numpy, namespace
 from bayesmkl.kernels.stacks.base import (
     Spread,
     StoredStack,
@@ -94,7 +94,7 @@ class Float32Stack(NamedTuple):
                 block[...] = self.kernels[kernels, rows]
                 yield kernels, rows, DenseStack(block)
 
-    def combine(self, weights: Any) -> Any:
+    def combine(self, weights: Array) -> Any:
         """Return weighted sums of the kernels, see `DenseStack.combine`."""
         if not is_numpy(self.kernels):
             return _combine_on_jax(self.kernels, weights)
@@ -113,19 +113,19 @@ class Float32Stack(NamedTuple):
             out[kernels, rows] = block.apply(vector[kernels] if vector.ndim == 3 else vector)
         return out
 
-    def apply_rows(self, index: np.ndarray, vector: Any) -> Any:
+    def apply_rows(self, index: np.ndarray, vector: Array) -> Any:
         """Return the rows at `index` of ``apply(vector)``."""
         return self.rows(index).apply(vector)
 
-    def combine_gated(self, row_gates: Any, train_gates: Any) -> Any:
+    def combine_gated(self, row_gates: Array, train_gates: Array) -> Any:
         """Return ``sum_m (g_m g'_m^T) o K_m`` of shape (n_rows, n_train), see `DenseStack.combine_gated`."""
         return gated_sum(self, row_gates, train_gates)
 
-    def frobenius(self, other: Any = None) -> Any:
+    def frobenius(self, other: Array | None = None) -> Any:
         """Return Frobenius products of the kernels, see `DenseStack.frobenius`."""
         return frobenius_products(self, other)
 
-    def adjoint(self, rows: Any) -> Any:
+    def adjoint(self, rows: Array) -> Any:
         """Return ``sum_m K_m^T rows_m``, see `DenseStack.adjoint`."""
         if not is_numpy(self.kernels):
             return _adjoint_on_jax(self.kernels, rows)
@@ -143,7 +143,7 @@ class Float32Stack(NamedTuple):
             total += block.gram()
         return total
 
-    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+    def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
 
@@ -152,7 +152,7 @@ class Float32Stack(NamedTuple):
         parts = kernels_at_once(self, vectors.shape[1])
         return spread_of_products(((some, self._part(some)) for some in parts), self.n_kernels, vectors)
 
-    def quadratic(self, vector: Any) -> Any:
+    def quadratic(self, vector: Array) -> Any:
         """Return ``v^T K_m v`` for every kernel of a square stack, see `DenseStack.quadratic`."""
         product = self.apply(vector)
         return (product * (vector[..., 0] if vector.ndim == 3 else vector)).sum(axis=1)
@@ -161,7 +161,7 @@ class Float32Stack(NamedTuple):
         """Return ``v^T K_m v`` for several vectors (q, n_train) that are mostly zero, (q, n_kernels)."""
         return quadratics_one_by_one(self, vectors)
 
-    def columns(self, index: Any) -> Any:
+    def columns(self, index: Index) -> Any:
         """Return the columns of all kernels at the training points `index`."""
         return self.kernels[:, :, index].astype("float64")
 
@@ -169,15 +169,15 @@ class Float32Stack(NamedTuple):
         """Return the diagonals of a square stack, shape (n_kernels, n_rows)."""
         return namespace(self.kernels).diagonal(self.kernels, axis1=1, axis2=2).astype("float64")
 
-    def rows(self, index: Any) -> Float32Stack:
+    def rows(self, index: Index) -> Float32Stack:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
         return Float32Stack(self.kernels[:, index], None if self.present is None else self.present[:, index])
 
-    def select(self, index: Any) -> Float32Stack:
+    def select(self, index: Index) -> Float32Stack:
         """Return the stack of the kernels at `index` (integers or a boolean mask)."""
         return self._part(np.atleast_1d(np.asarray(index)))
 
-    def _part(self, index: Any) -> Float32Stack:
+    def _part(self, index: Index) -> Float32Stack:
         return Float32Stack(self.kernels[index], None if self.present is None else self.present[index])
 
     def blocks(self, index: np.ndarray) -> Iterator[tuple[slice, Float32Stack]]:
@@ -237,17 +237,17 @@ def _double(array: Any) -> Any:
     return array.astype("float64")
 
 
-def _combine_on_jax(kernels: Any, weights: Any) -> Any:
+def _combine_on_jax(kernels: Array, weights: Array) -> Any:
     import jax
 
-    def add(m: Any, total: Any) -> Any:
+    def add(m: Any, total: Array) -> Any:
         return total + weights[..., m, None, None] * _double(kernels[m])
 
     shape = (*weights.shape[:-1], *kernels.shape[1:])
     return jax.lax.fori_loop(0, kernels.shape[0], add, namespace(weights).zeros(shape, dtype="float64"))
 
 
-def _apply_on_jax(kernels: Any, vector: Any) -> Any:
+def _apply_on_jax(kernels: Array, vector: Any) -> Any:
     import jax
 
     if vector.ndim == 2:
@@ -256,10 +256,10 @@ def _apply_on_jax(kernels: Any, vector: Any) -> Any:
     return (_double(kernels) * by_kernel).sum(axis=2)
 
 
-def _adjoint_on_jax(kernels: Any, rows: Any) -> Any:
+def _adjoint_on_jax(kernels: Array, rows: Array) -> Any:
     import jax
 
-    def add(total: Any, pair: Any) -> Any:
+    def add(total: Array, pair: Any) -> Any:
         kernel, own = pair
         if own.ndim == 1:
             return total + (own[:, None] * _double(kernel)).sum(axis=0), None
@@ -272,7 +272,7 @@ def _adjoint_on_jax(kernels: Any, rows: Any) -> Any:
 def _gram_on_jax(kernels: Any) -> Any:
     import jax
 
-    def add(total: Any, kernel: Any) -> Any:
+    def add(total: Array, kernel: Array) -> Any:
         return total + _double(kernel).T @ _double(kernel), None
 
     start = namespace(kernels).zeros((kernels.shape[2], kernels.shape[2]), dtype="float64")

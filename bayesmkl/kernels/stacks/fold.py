@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import is_numpy
+from bayesmkl._numerics.arrays import Array, is_numpy
 from bayesmkl.kernels.stacks.base import KernelStack, Spread, apply_and_mix, spread_of_products
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import Float32Stack
@@ -78,7 +78,7 @@ class FoldStack(NamedTuple):
         spread[self.samples] = vector
         return self.whole.apply(spread)[:, self.samples]
 
-    def adjoint(self, rows: Any) -> np.ndarray:
+    def adjoint(self, rows: Array) -> np.ndarray:
         """Return ``sum_m K_m^T rows_m`` for rows of shape (n_kernels, n_rows) or (n_kernels, n_rows, q)."""
         spread = np.zeros((self.n_kernels, self.whole.n_rows, *rows.shape[2:]))
         spread[:, self.samples] = rows
@@ -92,7 +92,7 @@ class FoldStack(NamedTuple):
             total += part.T @ part
         return total
 
-    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+    def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
 

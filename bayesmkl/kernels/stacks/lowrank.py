@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from bayesmkl._numerics.arrays import is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, Index, is_numpy, namespace
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import check_number
 from bayesmkl.kernels.stacks.base import (
@@ -131,7 +131,7 @@ class LowRankStack(NamedTuple):
                 yield slice(start + part.start, start + part.stop), left[part], right[part]
             start += size
 
-    def combine(self, weights: Any) -> Any:
+    def combine(self, weights: Array) -> Any:
         """Return weighted sums of the kernels, see `DenseStack.combine`."""
         if weights.ndim == 2:
             return namespace(weights).stack([self.combine(one) for one in weights])
@@ -158,7 +158,7 @@ class LowRankStack(NamedTuple):
         out[members[self._factored :]] = rest
         return out
 
-    def apply_rows(self, index: np.ndarray, vector: Any) -> Any:
+    def apply_rows(self, index: np.ndarray, vector: Array) -> Any:
         """Return the rows at `index` of ``apply(vector)``."""
         return self.rows(index).apply(vector)
 
@@ -172,7 +172,7 @@ class LowRankStack(NamedTuple):
                 inner = _inner(right, vector[None] if own is None else own[where, :, 0])
                 yield where, _outer(inner, left)
 
-    def adjoint(self, rows: Any) -> Any:
+    def adjoint(self, rows: Array) -> Any:
         """Return ``sum_m K_m^T rows_m``, see `DenseStack.adjoint`."""
         rows = rows[self._members]
         total = self._rest.adjoint(rows[self._factored :])
@@ -195,7 +195,7 @@ class LowRankStack(NamedTuple):
                 total = total + _tall((left @ left.mT) @ right).T @ _tall(right)
         return total
 
-    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+    def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
 
@@ -214,7 +214,7 @@ class LowRankStack(NamedTuple):
             mean[m], variance[m] = values.mean(axis=0), values.var(axis=0)
         return Spread(mean, np.maximum(variance, 0.0))  # rounding
 
-    def quadratic(self, vector: Any) -> Any:
+    def quadratic(self, vector: Array) -> Any:
         """Return ``v^T K_m v`` for every kernel of a square stack, see `DenseStack.quadratic`."""
         product = self.apply(vector)
         return (product * (vector[..., 0] if vector.ndim == 3 else vector)).sum(axis=1)
@@ -223,11 +223,11 @@ class LowRankStack(NamedTuple):
         """Return ``v^T K_m v`` for several vectors (q, n_train) that are mostly zero, (q, n_kernels)."""
         return quadratics_one_by_one(self, vectors)
 
-    def combine_gated(self, row_gates: Any, train_gates: Any) -> Any:
+    def combine_gated(self, row_gates: Array, train_gates: Array) -> Any:
         """Return ``sum_m (g_m g'_m^T) o K_m`` of shape (n_rows, n_train), see `DenseStack.combine_gated`."""
         return gated_sum(self, row_gates, train_gates)
 
-    def frobenius(self, other: Any = None) -> Any:
+    def frobenius(self, other: Array | None = None) -> Any:
         """Return Frobenius products of the kernels, see `DenseStack.frobenius`."""
         return frobenius_products(self, other)
 
@@ -236,17 +236,17 @@ class LowRankStack(NamedTuple):
         parts = [(left * right).sum(axis=1) for _, left, right in self._pieces()]
         return namespace(self.dense).concatenate([*parts, self._rest.diagonal()])[self.order]
 
-    def columns(self, index: Any) -> Any:
+    def columns(self, index: Index) -> Any:
         """Return the columns of all kernels at the training points `index`, (n_kernels, n_rows, n_columns)."""
         parts = [left.mT @ right[:, :, index] for _, left, right in self._pieces()]
         return namespace(self.dense).concatenate([*parts, self._rest.columns(index)])[self.order]
 
-    def rows(self, index: Any) -> LowRankStack:
+    def rows(self, index: Index) -> LowRankStack:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
         left = tuple(_in_order(z[:, :, index]) for z in self.left or self.factors)
         return self._replace(dense=_in_order(self.dense[:, index]), left=left)
 
-    def select(self, index: Any) -> LowRankStack:
+    def select(self, index: Index) -> LowRankStack:
         """Return the stack of the kernels at `index` (integers or a boolean mask)."""
         chosen = np.arange(self.n_kernels)[np.atleast_1d(np.asarray(index))]
         places = np.asarray(self.order)[chosen]  # kept in sorted order, then put into that of `index`
@@ -287,17 +287,17 @@ class LowRankStack(NamedTuple):
         return (self if kernels is None else self.select(kernels)).rows(rows).columns(columns)
 
 
-def _in_order(array: Any) -> Any:
+def _in_order(array: Array) -> Any:
     """Undo the order of memory that indices leave behind on NumPy."""
     return np.ascontiguousarray(array) if is_numpy(array) else array
 
 
-def _tall(factors: Any) -> Any:
+def _tall(factors: Array) -> Any:
     """Put the lines of all factors of a group (n_group, rank, n) below each other."""
     return factors.reshape(factors.shape[0] * factors.shape[1], factors.shape[2])
 
 
-def _inner(factor: Any, vectors: Any) -> Any:
+def _inner(factor: Array, vectors: Array) -> Any:
     """``Z_m^T v_m`` by the transposed Z (n_group, rank, n) and v (n_group or 1, n), (n_group, rank)."""
     if is_numpy(factor):
         return np.vecdot(factor, vectors[:, None])
@@ -306,7 +306,7 @@ def _inner(factor: Any, vectors: Any) -> Any:
     )  # half as fast as a product on a CPU, which XLA compiles for 0.2 s
 
 
-def _outer(inner: Any, factor: Any) -> Any:
+def _outer(inner: Array, factor: Array) -> Any:
     """``Z_m c_m`` by c (n_group, rank) and the transposed Z (n_group, rank, n), (n_group, n)."""
     if is_numpy(factor):
         return np.einsum("mr,mrn->mn", inner, factor)

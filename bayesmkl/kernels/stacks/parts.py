@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._numerics.arrays import Array, Index
 from bayesmkl.kernels.stacks.base import KernelRows
 
 __all__ = ["RowParts"]
@@ -47,7 +48,7 @@ class RowParts(NamedTuple):
         """Which query points have what each kernel compares: all of them."""
         return None
 
-    def apply(self, vector: np.ndarray) -> np.ndarray:
+    def apply(self, vector: Array) -> np.ndarray:
         """Multiply every kernel from the right, see `DenseStack.apply`."""
         tail = vector.shape[1:] if vector.ndim == 2 else ()
         out = np.empty((self.n_kernels, self.n_rows, *tail))
@@ -55,14 +56,14 @@ class RowParts(NamedTuple):
             out[:, index] = stack.apply(vector)
         return out
 
-    def combine(self, weights: np.ndarray) -> np.ndarray:
+    def combine(self, weights: Array) -> np.ndarray:
         """Return weighted sums of the kernels, see `DenseStack.combine`."""
         out = np.empty((*weights.shape[:-1], self.n_rows, self.n_train))
         for index, stack in self.parts:
             out[..., index, :] = stack.combine(weights)
         return out
 
-    def rows(self, index: Any) -> RowParts:
+    def rows(self, index: Index) -> RowParts:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
         wanted = np.arange(self.n_rows)[index]
         parts = []
@@ -71,7 +72,7 @@ class RowParts(NamedTuple):
             parts.append((places, stack.rows(np.searchsorted(own, wanted[places]))))
         return RowParts(tuple(parts))
 
-    def select(self, index: Any) -> RowParts:
+    def select(self, index: Index) -> RowParts:
         """Return the stack of the kernels at `index` (integers or a boolean mask)."""
         return RowParts(tuple((own, stack.select(index)) for own, stack in self.parts))
 

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.devices import ROWS, double_precision, resolve_devices, row_mesh, to_numpy
 from bayesmkl._utils.memory import format_bytes, require_memory
 from bayesmkl.kernels.stacks.base import KernelStack, Spread, apply_and_mix
@@ -81,7 +82,7 @@ class ShardedStack:
         """Bytes that the arrays take on all devices together."""
         return sum(leaf.nbytes for leaf in jax.tree.leaves(self.local))
 
-    def apply(self, vector: Any) -> Any:
+    def apply(self, vector: Array) -> Any:
         """Multiply every kernel from the right; no device needs anything of another.
 
         Parameters
@@ -94,7 +95,7 @@ class ShardedStack:
         """
         return _run(_apply, self, vector)
 
-    def adjoint(self, rows: Any) -> Any:
+    def adjoint(self, rows: Array) -> Any:
         """Return ``sum_m K_m^T rows_m``, a sum over devices.
 
         Parameters
@@ -111,7 +112,7 @@ class ShardedStack:
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train), a sum over devices."""
         return _run(_gram, self)
 
-    def apply_and_adjoin(self, vector: Any, mixing: Any, offset: Any) -> tuple[Any, Any]:
+    def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[Any, Any]:
         """Return ``apply(vector)`` and ``mixing @ apply(vector) + offset``, see `KernelStack.apply_and_adjoin`."""
         return apply_and_mix(self, vector, mixing, offset)
 
@@ -207,7 +208,7 @@ def _place(evaluate: Any, rows: slice, shape: tuple[int, int, int], device: jax.
 
 
 @partial(jax.jit, donate_argnums=0)
-def _write(shard: Any, block: Any, start: Any) -> Any:
+def _write(shard: Array, block: Array, start: Array) -> Any:
     """Overwrite rows of `shard` in place."""
     return jax.lax.dynamic_update_slice_in_dim(shard, block, start, axis=1)
 
@@ -244,12 +245,12 @@ def _compiled(contraction: Any, stack: ShardedStack, *arrays: Any) -> Any:
     return contraction(stack, *arrays)
 
 
-def _apply(stack: ShardedStack, vector: Any) -> Any:
+def _apply(stack: ShardedStack, vector: Array) -> Any:
     product = _on_shards(stack, lambda local, v: local.apply(v), [PartitionSpec()], PartitionSpec(None, ROWS))
     return product(stack.local, vector)[:, : stack.n_rows]
 
 
-def _adjoint(stack: ShardedStack, rows: Any) -> Any:
+def _adjoint(stack: ShardedStack, rows: Array) -> Any:
     padding = [(0, 0), (0, stack.local.n_rows - stack.n_rows), *[(0, 0)] * (rows.ndim - 2)]
     total = _on_shards(
         stack,
@@ -278,7 +279,7 @@ def _on_shards(stack: ShardedStack, function: Any, specs: list[Any], out: Any) -
 
 
 @jax.jit
-def _moments(stack: ShardedStack, vectors: Any) -> tuple[Any, Any]:
+def _moments(stack: ShardedStack, vectors: Array) -> tuple[Any, Any]:
     products = _apply(stack, vectors)
     return products.mean(axis=1), products.var(axis=1)
 

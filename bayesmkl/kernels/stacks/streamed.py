@@ -21,6 +21,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 from threadpoolctl import ThreadpoolController
 
+from bayesmkl._numerics.arrays import Array, Index
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.kernels.bank import KernelBank
@@ -104,7 +105,7 @@ class StreamedStack:
         fitting = min(self.block_bytes // (8 * self.tiles.n_features), -(-self.n_rows // BLOCKS))
         return self._tile_rows * max(1, -(-fitting // self._tile_rows))
 
-    def apply(self, vector: Any) -> np.ndarray:
+    def apply(self, vector: Array) -> np.ndarray:
         """Multiply every kernel from the right.
 
         Parameters
@@ -127,7 +128,7 @@ class StreamedStack:
             pass
         return product
 
-    def adjoint(self, rows: Any) -> np.ndarray:
+    def adjoint(self, rows: Array) -> np.ndarray:
         """Return ``sum_m K_m^T rows_m``.
 
         Parameters
@@ -156,9 +157,7 @@ class StreamedStack:
             total += part
         return total.T
 
-    def apply_and_adjoin(
-        self, vector: np.ndarray, mixing: np.ndarray, offset: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def apply_and_adjoin(self, vector: Array, mixing: Array, offset: Array) -> tuple[np.ndarray, Any]:
         """Multiply by every kernel, and by its transpose what follows from the products, in one evaluation.
 
         What follows, ``mixing @ apply(vector) + offset``, is known for some rows as soon as their kernels are. More
@@ -220,7 +219,7 @@ class StreamedStack:
                 total = self._add_products(_Block(first, X), room, total)
         return np.triu(total) + np.triu(total, 1).T
 
-    def combine(self, weights: Any) -> np.ndarray:
+    def combine(self, weights: Array) -> np.ndarray:
         """Return weighted sums of the kernels.
 
         Parameters
@@ -269,11 +268,11 @@ class StreamedStack:
             done += size
         return Spread(mean, moment / self.n_rows)
 
-    def rows(self, index: Any) -> StreamedStack:
+    def rows(self, index: Index) -> StreamedStack:
         """Return the stack of the query points at `index` (a slice, integers or a boolean mask)."""
         return StreamedStack(self.tiles, self.X[index], self.block_bytes, self.threads)
 
-    def select(self, index: Any) -> StreamedStack:
+    def select(self, index: Index) -> StreamedStack:
         """Return the stack of the kernels at `index` (integers or a boolean mask)."""
         chosen = self.tiles.wanted[np.atleast_1d(np.asarray(index))]
         return StreamedStack(KernelTiles(self.tiles.bank, chosen), self.X, self.block_bytes, self.threads)
@@ -384,7 +383,9 @@ class _Block(NamedTuple):
             yield self.first + start, self.X[start : start + size]
 
 
-def _merge(mean: Any, moment: Any, n: int, n_new: int, new_mean: Any, new_moment: Any) -> None:
+def _merge(
+    mean: np.ndarray, moment: np.ndarray, n: int, n_new: int, new_mean: np.ndarray, new_moment: np.ndarray
+) -> None:
     """Add moments about the mean of further rows to those of `n` rows, in place (Chan et al. 1983)."""
     difference, share = new_mean - mean, n_new / (n + n_new)
     mean += share * difference

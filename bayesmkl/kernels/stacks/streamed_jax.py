@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
+from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.devices import ROWS, double_precision, resolve_devices, row_mesh
 from bayesmkl.kernels._jax_formulas import Formula, Geometry, evaluate, formula_of, normalized
 from bayesmkl.kernels.bank import KernelBank
@@ -104,7 +105,7 @@ class KernelBlocks:
     def apply(self, vector: Any) -> Any:
         """Do what `DenseStack.apply` does for one vector (n_train,) or a batch (n_train, q)."""
 
-        def of_block(rows: Any) -> Any:
+        def of_block(rows: Array) -> Any:
             return jnp.concatenate([part.apply(vector) for part in _parts(self.groups, rows)])[self.order]
 
         product = jnp.moveaxis(jax.lax.map(of_block, self.rows), 0, 1)
@@ -114,14 +115,14 @@ class KernelBlocks:
         """Do what `DenseStack.adjoint` does for rows (n_kernels, n_rows) or (n_kernels, n_rows, q)."""
         cut = rows.reshape(self.n_kernels, *self.rows.shape[:2], *rows.shape[2:])
 
-        def add(total: Any, block: Any) -> Any:
+        def add(total: Array, block: Any) -> Any:
             x, own = block
             return total + sum(self._adjoints(x, own[jnp.argsort(self.order)])), None
 
         start = jnp.zeros((self.n_train, *rows.shape[2:]), dtype=rows.dtype)
         return jax.lax.scan(add, start, (self.rows, jnp.moveaxis(cut, 1, 0)))[0]
 
-    def _adjoints(self, x: Any, rows: Any) -> Iterator[Any]:
+    def _adjoints(self, x: Array, rows: Array) -> Iterator[Any]:
         first = 0
         for part in _parts(self.groups, x):
             yield part.adjoint(rows[first : first + part.n_kernels])
@@ -130,7 +131,7 @@ class KernelBlocks:
     def gram(self) -> Any:
         """Return ``sum_m K_m^T K_m`` of shape (n_train, n_train)."""
 
-        def add(total: Any, block: Any) -> Any:
+        def add(total: Array, block: Any) -> Any:
             x, counted = block
             parts = (DenseStack(part.kernels * counted[:, None]) for part in _parts(self.groups, x))
             return total + sum(part.gram() for part in parts), None
@@ -235,7 +236,7 @@ def _evaluator(bank: KernelBank, X: Any) -> Callable[[slice], Any]:
     groups, order = _groups(bank)
 
     @jax.jit
-    def values(x: Any) -> Any:
+    def values(x: Array) -> Any:
         kernels = jnp.concatenate([part.kernels for part in _parts(tree, x)])[order]
         return kernels, jnp.isfinite(kernels).all(axis=(1, 2))
 
