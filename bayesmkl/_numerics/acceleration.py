@@ -173,7 +173,7 @@ def measure(vector: Array, like: Array, coordinates: Sequence[Any]) -> Any:
     )
 
 
-def _parts(vector: Array, like: Any, coordinates: Sequence[Any]) -> list[Any]:
+def _parts(vector: Array, like: Array, coordinates: Sequence[Any]) -> list[Any]:
     """Cut a mixing vector into the parts of the fields."""
     sizes = [coordinate.size(field) for field, coordinate in zip(like, coordinates, strict=True)]
     return [vector[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]

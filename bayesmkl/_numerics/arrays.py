@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
 if TYPE_CHECKING:
     import jax
+    import numpy as np
 
-__all__ = ["Array", "Index", "is_numpy", "namespace", "special_functions"]
+__all__ = ["Array", "is_numpy", "namespace", "special_functions"]
 
 Array: TypeAlias = "np.ndarray | jax.Array"
-Index: TypeAlias = int | slice | np.ndarray | Sequence[int]  # of one axis
 
 
-def namespace(array: Any) -> Any:
+def namespace(array: Array) -> Any:
     """Return the array namespace (``numpy`` or ``jax.numpy``) that `array` belongs to."""
     return array.__array_namespace__()
 
 
-def is_numpy(array: Any) -> bool:
+def is_numpy(array: Array) -> bool:
     """Say whether `array` is a NumPy array (anything else here is a JAX array or tracer)."""
     return namespace(array).__name__ == "numpy"
 

@@ -15,7 +15,7 @@ TILE = 64
 ABOVE = np.triu(np.ones((TILE, TILE), dtype=bool), 1)  # the diagonal, in a tile on it
 
 
-def plus_diagonal(matrix: Any, diagonal: Any, factor: Any = 1.0) -> Any:
+def plus_diagonal(matrix: Array, diagonal: Array, factor: Any = 1.0) -> Any:
     """Return ``factor * matrix + diag(diagonal)``, square and new; `diagonal` may be one number.
 
     Examples
@@ -113,7 +113,7 @@ def _mirrored(matrix: np.ndarray) -> np.ndarray:
     return matrix
 
 
-def _spd_inverse_jax(matrix: Any) -> tuple[Any, Any]:
+def _spd_inverse_jax(matrix: Array) -> tuple[Any, Any]:
     import jax
 
     if jax.default_backend() != "cpu":
@@ -123,7 +123,7 @@ def _spd_inverse_jax(matrix: Any) -> tuple[Any, Any]:
     return one(matrix) if matrix.ndim == 2 else jax.lax.map(one, matrix)
 
 
-def _invert_on_jax(matrix: Any) -> tuple[Any, Any]:
+def _invert_on_jax(matrix: Array) -> tuple[Any, Any]:
     from jax.scipy.linalg import cho_solve
 
     xp = namespace(matrix)

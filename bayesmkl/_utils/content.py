@@ -79,7 +79,7 @@ class ContentHasher:
         self.packages: dict[str, str] = {}
         self.arrays: dict[int, tuple[np.ndarray, bytes]] = {}  # by id, while this hasher lives
 
-    def __call__(self, value: Any, what: str = "value") -> str:
+    def __call__(self, value: object, what: str = "value") -> str:
         """Return the hash of a value.
 
         Raises
@@ -95,7 +95,7 @@ class ContentHasher:
         return walk.sink.hexdigest()
 
 
-def hash_or_none(value: Any) -> str | None:
+def hash_or_none(value: object) -> str | None:
     """Hash by content; None for what has none."""
     try:
         return ContentHasher()(value)
@@ -120,7 +120,7 @@ class _Walk:
         self.sink.update(b"%s %d " % (tag.encode(), len(content)))
         self.sink.update(content)
 
-    def inside(self, where: str, value: Any, names: frozenset[str] = NO_NAMES) -> None:
+    def inside(self, where: str, value: object, names: frozenset[str] = NO_NAMES) -> None:
         self.path.append(where)
         self.value(value, names)
         self.path.pop()
@@ -150,7 +150,7 @@ class _Walk:
         elif self._is_new(id(value), value):
             self._composite(value, kind)
 
-    def _is_new(self, key: Any, value: Any) -> bool:
+    def _is_new(self, key: object, value: object) -> bool:
         """Say whether something is met for the first time; later it counts by its place."""
         if key in self.met:
             self.put("met", b"%d" % self.met[key])
@@ -206,7 +206,7 @@ class _Walk:
             self.put("name", name.encode("utf-8", "surrogatepass"))
             self.inside(where.format(name), values[name])
 
-    def _parts(self, tag: str, value: Any, names: tuple[str, ...]) -> None:
+    def _parts(self, tag: str, value: object, names: tuple[str, ...]) -> None:
         self._named(tag, {name: getattr(value, name) for name in names})
 
     def _set(self, tag: str, values: Iterable[Any]) -> None:
@@ -361,7 +361,7 @@ class _Walk:
 
     # ----------------------------------------------------------------------------------------------- other objects
 
-    def _object(self, value: Any, kind: type) -> None:
+    def _object(self, value: object, kind: type) -> None:
         """Take in what pickling would keep of an object."""
         try:
             reduce = copyreg.dispatch_table.get(kind)
@@ -382,7 +382,7 @@ class _Walk:
         self._items("items", items or ())
         self._items("pairs", pairs or ())
 
-    def _wrapped(self, value: Any, kind: type, error: Exception | None = None) -> None:
+    def _wrapped(self, value: object, kind: type, error: Exception | None = None) -> None:
         """Take in the function inside what has no content itself."""
         if not hasattr(value, "__wrapped__"):
             raise NoContentError(
@@ -390,7 +390,7 @@ class _Walk:
             ) from error
         self._parts(f"wrapper {kind.__name__}", value, ("__wrapped__",))
 
-    def _state(self, state: Any, without: str | None) -> None:
+    def _state(self, state: object, without: str | None) -> None:
         """Take in attributes by name: by themselves, or beside those in slots."""
         for part in state if type(state) is tuple and len(state) == 2 else (state,):
             if type(part) is dict and all(type(name) is str for name in part):
@@ -398,7 +398,7 @@ class _Walk:
             else:
                 self.value(part)
 
-    def _global(self, value: Any, name: str, kind: type) -> None:
+    def _global(self, value: object, name: str, kind: type) -> None:
         """Take in what pickling would find by its name in a module."""
         module = getattr(value, "__module__", None) or ""
         found: Any = sys.modules.get(module)

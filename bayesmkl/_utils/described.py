@@ -34,7 +34,7 @@ def read_json(path: Path) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def check_layout(found: Any, known: int, what: str, written_by: Any = None) -> int:
+def check_layout(found: object, known: int, what: str, written_by: object = None) -> int:
     """Return the version of a layout; raise if it is none, or newer than what this package reads.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any
@@ -31,7 +31,7 @@ def double_precision() -> Iterator[None]:
         yield
 
 
-def resolve_devices(devices: Any) -> tuple[jax.Device, ...]:
+def resolve_devices(devices: str | int | Sequence[jax.Device] | None) -> tuple[jax.Device, ...]:
     """Return the JAX devices that the `devices` argument of an estimator stands for.
 
     Parameters
@@ -102,12 +102,12 @@ def to_devices(problem: Any) -> Any:
     return rest._replace(stack=problem.stack)
 
 
-def to_numpy(tree: Any) -> Any:
+def to_numpy(tree: object) -> Any:
     """Copy JAX arrays into NumPy arrays, from all devices of all hosts; all processes have to call it."""
     return jax.tree.map(_fetch, tree)
 
 
-def _fetch(array: Any) -> np.ndarray:
+def _fetch(array: jax.Array) -> np.ndarray:
     if not isinstance(array, jax.Array) or array.is_fully_addressable or array.is_fully_replicated:
         return np.asarray(array)
     from jax.experimental.multihost_utils import process_allgather

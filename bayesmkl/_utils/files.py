@@ -109,7 +109,7 @@ def _remove_abandoned(target: Path) -> None:
                 left.unlink()
 
 
-def as_path(name: str, value: Any) -> Path:
+def as_path(name: str, value: object) -> Path:
     """Return a path that was given as text or as a path.
 
     Examples

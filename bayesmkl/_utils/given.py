@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -25,7 +24,7 @@ NOT_NUMBERS = {"U": "text", "S": "bytes", "M": "dates", "m": "time differences",
 EVALUATE = ("toPandas", "collect", "compute", "execute")
 
 
-def as_array(name: str, values: Any) -> np.ndarray:
+def as_array(name: str, values: object) -> np.ndarray:
     """Return `values` as an array of at least one dimension, of any type.
 
     Examples
@@ -63,7 +62,7 @@ def as_array(name: str, values: Any) -> np.ndarray:
     return array
 
 
-def refuse_unevaluated(name: str, values: Any) -> None:
+def refuse_unevaluated(name: str, values: object) -> None:
     """Refuse queries that stand for a table, classes of tables, and Arrow's batches.
 
     Examples
@@ -87,7 +86,7 @@ def refuse_unevaluated(name: str, values: Any) -> None:
         )
 
 
-def check_numbers(name: str, values: Any) -> np.ndarray:
+def check_numbers(name: str, values: object) -> np.ndarray:
     """Return `values` as an array, of objects where they were objects, if it holds real numbers, NaN or None.
 
     Examples
@@ -115,7 +114,7 @@ def check_numbers(name: str, values: Any) -> np.ndarray:
     return array
 
 
-def finite_numbers(name: str, values: Any) -> np.ndarray:
+def finite_numbers(name: str, values: object) -> np.ndarray:
     """Return `values` as an array of float64 if it holds finite real numbers.
 
     Examples
@@ -170,5 +169,5 @@ def naming(name: str) -> Iterator[None]:
         raise type(error)(f"`{name}`: {error}") from error
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return value is None or isinstance(value, Real | Decimal | np.bool_)

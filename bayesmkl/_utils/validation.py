@@ -34,7 +34,7 @@ LONGEST = 120  # characters of a value in a message
 TOO_MANY = 2**63  # of anything
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return what a message shows of a value: all of it, or the beginning of a long one.
 
     Examples
@@ -46,7 +46,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
 
 
-def check_number(name: str, value: Any, low: float = -math.inf, inclusive: bool = False) -> float:
+def check_number(name: str, value: object, low: float = -math.inf, inclusive: bool = False) -> float:
     """Return `value` as a float if it is a finite real number above `low` (or at it, if `inclusive`).
 
     Examples
@@ -65,7 +65,7 @@ def check_number(name: str, value: Any, low: float = -math.inf, inclusive: bool 
     return number
 
 
-def float_of(value: Any) -> float:
+def float_of(value: object) -> float:
     """Return a real number as a float, NaN for anything else, infinity for what is too large.
 
     Examples
@@ -81,7 +81,7 @@ def float_of(value: Any) -> float:
         return math.inf
 
 
-def check_scale(name: str, value: Any, zero: bool = False) -> float:
+def check_scale(name: str, value: object, zero: bool = False) -> float:
     """Return `value` as a float if it is a positive number (or zero, if that is allowed) that can be squared.
 
     Examples
@@ -100,7 +100,7 @@ def check_scale(name: str, value: Any, zero: bool = False) -> float:
     return number
 
 
-def check_integer(name: str, value: Any, low: int) -> int:
+def check_integer(name: str, value: object, low: int) -> int:
     """Return `value` as an int if it is a whole number of at least `low`.
 
     Examples
@@ -117,7 +117,7 @@ def check_integer(name: str, value: Any, low: int) -> int:
     return int(value)
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
     """Return `value` if it is one of `choices`.
 
     Examples
@@ -132,7 +132,7 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     return value
 
 
-def check_flag(name: str, value: Any) -> bool:
+def check_flag(name: str, value: object) -> bool:
     """Return `value` as a bool if it is one, NumPy's included: "no" and 0 are not.
 
     Examples
@@ -147,7 +147,7 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def check_label(name: str, value: Any) -> None:
+def check_label(name: str, value: object) -> None:
     """Refuse what cannot be the label of one sample, such as a list of labels; None is for no label.
 
     Examples
@@ -161,7 +161,7 @@ def check_label(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must be a single label or None; got {shown(value)}.")
 
 
-def check_seed(name: str, value: Any) -> None:
+def check_seed(name: str, value: object) -> None:
     """Refuse what does not seed a generator of random numbers: whole numbers do, generators, and None.
 
     Examples
@@ -192,7 +192,7 @@ def generator_of(name: str, value: Any) -> np.random.Generator:
     return np.random.default_rng(value)
 
 
-def check_axes(name: str, value: Any) -> None:
+def check_axes(name: str, value: object) -> None:
     """Refuse what is neither None nor Axes of Matplotlib; of any backend, which is not imported here.
 
     Examples
@@ -208,7 +208,7 @@ def check_axes(name: str, value: Any) -> None:
         )
 
 
-def check_collection(name: str, value: Any) -> None:
+def check_collection(name: str, value: object) -> None:
     """Refuse what is neither None nor a PlotCollection of arviz-plots.
 
     Examples
@@ -222,7 +222,7 @@ def check_collection(name: str, value: Any) -> None:
         raise ValueError(f"`{name}` must be None or a PlotCollection of arviz-plots; got {shown(value)}.")
 
 
-def check_folds(name: str, value: Any) -> None:
+def check_folds(name: str, value: object) -> None:
     """Refuse what is no number of folds, no splitter of scikit-learn and no list of (training, validation) positions.
 
     Examples
@@ -287,7 +287,7 @@ def check_jobs(name: str, value: Any) -> None:
         )
 
 
-def check_verbose(name: str, value: Any) -> None:
+def check_verbose(name: str, value: object) -> None:
     """Refuse what is neither True or False nor a whole number of at least 0.
 
     Examples

@@ -8,13 +8,14 @@ decided by the thread that issues it.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 __all__ = ["holding_back", "recording_warnings", "warn_user"]
 
@@ -120,7 +121,12 @@ def _taking(taker: _Taker) -> Iterator[None]:
 
 
 def _dispatch(
-    message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
+    message: Any,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
 ) -> None:
     """Offer a warning to this thread's blocks, from the inner to the outer ones, and else do what was done before."""
     warning = warnings.WarningMessage(message, category, filename, lineno, file, line)
@@ -151,10 +157,10 @@ def _action(warning: warnings.WarningMessage, filters: Any) -> str:
     return warnings.defaultaction  # type: ignore[attr-defined]
 
 
-def _matches(pattern: Any, text: str) -> bool:
+def _matches(pattern: re.Pattern[str] | None, text: str) -> bool:
     """Whether a pattern of a filter matches: None does always, a str (of Python's own filters) where it is equal."""
     return pattern is None or (pattern == text if isinstance(pattern, str) else bool(pattern.match(text)))
 
 
-def _file_of(module: Any) -> Any:
+def _file_of(module: object) -> Any:
     return getattr(module, "__dict__", {}).get("__file__")

@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
 from bayesmkl.bemkl.inference.options import VB
@@ -85,7 +86,7 @@ def refuse_incomparable(models: list[Any]) -> None:
     _refuse_scale_free(models, values)
 
 
-def refuse_other_sizes(first: Any, other: Any) -> None:
+def refuse_other_sizes(first: BaseEstimator, other: BaseEstimator) -> None:
     """Raise where two fits under a scale-free prior on the kernel weights have different numbers of them."""
     sizes = [np.size(model.kernel_weights_) for model in (first, other)]
     if sizes[0] != sizes[1] and _is_scale_free(first, "kernel_prior"):
@@ -126,7 +127,7 @@ def _refuse_scale_free(models: list[Any], values: dict[str, list[Any]]) -> None:
         )
 
 
-def _is_scale_free(model: Any, name: str) -> bool:
+def _is_scale_free(model: BaseEstimator, name: str) -> bool:
     try:
         return model._prior(name).concentration < LEAST_CONCENTRATION
     except (TypeError, ValueError):  # no such prior: the fit will say so

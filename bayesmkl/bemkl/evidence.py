@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.model_selection import ParameterGrid
 from sklearn.pipeline import Pipeline
 from sklearn.utils.parallel import Parallel, delayed
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_grid, check_jobs, check_verbose, shown
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.comparable import refuse_incomparable, refuse_other_sizes
@@ -105,10 +106,10 @@ class _Fitted(NamedTuple):
 
 
 def select_by_elbo(
-    estimator: Any,
+    estimator: BaseEstimator,
     param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-    X: Any,
-    y: Any,
+    X: Samples,
+    y: Targets,
     *,
     n_jobs: int | None = None,
     verbose: int = 0,
@@ -228,15 +229,17 @@ def select_by_elbo(
 # ---------------------------------------------------------------------------------------------------------- fits
 
 
-def _grids(param_grid: Any) -> Sequence[Mapping[str, Any]]:
+def _grids(
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+) -> Sequence[Mapping[str, Any]]:
     return [param_grid] if isinstance(param_grid, Mapping) else param_grid
 
 
-def _last_step(model: Any) -> Any:
+def _last_step(model: BaseEstimator) -> Any:
     return _last_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
 
 
-def _fit(model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> _Fitted:
+def _fit(model: BaseEstimator, X: Samples, y: Targets, fit_params: dict[str, Any]) -> _Fitted:
     """Fit one candidate; what goes wrong in it is recorded."""
     started = time.perf_counter()
     failed = {"elbo": np.nan, "converged": False, "n_iter": np.nan, "n_kernels": np.nan}

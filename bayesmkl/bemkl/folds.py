@@ -11,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.utils import indexable
 from sklearn.utils.metaestimators import _safe_split
 
 from bayesmkl._estimator import step_progress
 from bayesmkl._utils.memory import available_memory
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_folds, check_grid, shown
 from bayesmkl.bemkl.estimators.base import FitTask
 from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
@@ -91,7 +92,7 @@ class _Member(NamedTuple):
 
 def cross_fit(
     estimator: BEMKLClassifier | BEMKLRegressor,
-    X: Any,
+    X: Samples,
     y: Any,
     cv: Any = 5,
     param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
@@ -192,7 +193,7 @@ def cross_fit(
 # -------------------------------------------------------------------------------------------------------- checks
 
 
-def _check(estimator: Any, settings: list[dict[str, Any]]) -> None:
+def _check(estimator: BaseEstimator, settings: list[dict[str, Any]]) -> None:
     if not isinstance(estimator, (BEMKLClassifier, BEMKLRegressor)):
         raise ValueError(
             f"`estimator` must be a BEMKLClassifier or BEMKLRegressor; got {type(estimator).__name__}. For others, "
@@ -216,7 +217,7 @@ def _check(estimator: Any, settings: list[dict[str, Any]]) -> None:
             raise ValueError(f"`param_grid`: {error}") from error
 
 
-def _check_names(estimator: Any, settings: list[dict[str, Any]]) -> None:
+def _check_names(estimator: BaseEstimator, settings: list[dict[str, Any]]) -> None:
     allowed = [name for name in PRIORS if name in estimator.get_params(deep=False)]
     for name in dict.fromkeys(name for setting in settings for name in setting):
         if name not in allowed:
@@ -230,7 +231,11 @@ def _check_names(estimator: Any, settings: list[dict[str, Any]]) -> None:
 
 
 def _members(
-    estimator: Any, X: Any, y: Any, split: tuple[np.ndarray, np.ndarray], settings: list[dict[str, Any]]
+    estimator: BaseEstimator,
+    X: Samples,
+    y: Targets,
+    split: tuple[np.ndarray, np.ndarray],
+    settings: list[dict[str, Any]],
 ) -> Iterator[_Member]:
     """Prepare the estimators of one fold; its kernels and their gram matrix are computed once."""
     X_train, y_train = _safe_split(estimator, X, y, split[0])
@@ -248,7 +253,7 @@ def _members(
         yield _Member(CrossFit(model, setting, *split), task, runs)
 
 
-def _whole_stack(estimator: Any, X: Any, fold: Any) -> DenseStack | None:
+def _whole_stack(estimator: BaseEstimator, X: Any, fold: Any) -> DenseStack | None:
     """Return the kernels between all samples, if a fold's are such that they may be part of them."""
     in_one_array = fold.storage == "dense" and fold.mesh is None
     if not in_one_array or fold.present is not None or fold.n_rows != fold.n_train:

@@ -8,6 +8,7 @@ squared differences here, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -68,7 +69,7 @@ class Geometry:
         """Return the same points measured from origins of shape (n_views, n_columns)."""
         return Geometry(self.x - origin[:, None], self.z - origin[:, None])
 
-    def _over_columns(self, function: Any) -> Any:
+    def _over_columns(self, function: Callable[..., Any]) -> Any:
         def add(j: Any, total: Any) -> Any:
             return total + function(self.x[:, :, None, j] - self.z[:, None, :, j])
 
@@ -106,7 +107,9 @@ DISTANCES = {
 }
 
 
-def evaluate(formula: Formula, geometry: Geometry, parameter: Any, origin: Any = None) -> tuple[Any, Any]:
+def evaluate(
+    formula: Formula, geometry: Geometry, parameter: Array, origin: Array | None = None
+) -> tuple[Any, Any]:
     """Return kernels (n_views, n_each, n_rows, n_train) and self-similarities of rows (n_views, n_each, n_rows).
 
     Parameters

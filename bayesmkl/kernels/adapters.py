@@ -50,7 +50,7 @@ def paper_kernels() -> list[Kernel]:
     return [*(Gaussian(width=2.0**k) for k in range(-3, 7)), *(Polynomial(degree=q) for q in (1, 2, 3))]
 
 
-def as_kernels(kernels: Any) -> list[Kernel]:
+def as_kernels(kernels: object) -> list[Kernel]:
     """Turn the `kernels` argument of a bank into fresh, unfitted kernel objects.
 
     Parameters
@@ -92,7 +92,7 @@ def as_kernels(kernels: Any) -> list[Kernel]:
     return resolved
 
 
-def _as_kernel(spec: Any, position: int) -> Kernel:
+def _as_kernel(spec: object, position: int) -> Kernel:
     if isinstance(spec, str):
         if spec not in PAIRWISE_NAMES:
             raise ValueError(

@@ -16,7 +16,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.normalize import Center
 from bayesmkl.kernels.quality.inspector import LOST, KernelQualityWarning
@@ -40,7 +42,7 @@ __all__ = [
 CHUNK_BYTES = 2**26
 
 
-def kernel_polarization(kernels: Any, target: Any) -> Any:
+def kernel_polarization(kernels: ArrayLike | DenseStack, target: Targets) -> Any:
     r"""Return the polarization of one kernel, or of every kernel of a stack.
 
     .. math:: P(K) = \frac{1}{N^2} \sum_{ij} y_i y_j K_{ij}
@@ -80,7 +82,7 @@ def kernel_polarization(kernels: Any, target: Any) -> Any:
     return float(values[0]) if single else values
 
 
-def kernel_alignment(kernels: Any, target: Any, center: bool = False) -> Any:
+def kernel_alignment(kernels: ArrayLike | DenseStack, target: Targets, center: bool = False) -> Any:
     r"""Return the alignment of one kernel, or of every kernel of a stack, with a target.
 
     .. math:: A(K, T) = \frac{\langle K, T \rangle_F}{\|K\|_F \, \|T\|_F}, \qquad T = yy^\top \text{ or a kernel}
@@ -141,7 +143,7 @@ def kernel_alignment(kernels: Any, target: Any, center: bool = False) -> Any:
     return float(values[0]) if single else values
 
 
-def centered_alignment(kernels: Any, target: Any) -> Any:
+def centered_alignment(kernels: ArrayLike | DenseStack, target: Targets) -> Any:
     r"""Return the centered alignment of one kernel, or of every kernel of a stack, with a target.
 
     .. math:: A(HKH, HTH), \qquad H = I - 11^\top/N, \quad T = yy^\top \text{ or a kernel}
@@ -188,7 +190,7 @@ def centered_alignment(kernels: Any, target: Any) -> Any:
     return kernel_alignment(kernels, target, center=True)
 
 
-def empirical_optimal_kernel(kernels: Any, y: Any) -> np.ndarray:
+def empirical_optimal_kernel(kernels: ArrayLike | DenseStack, y: Targets) -> np.ndarray:
     r"""Return the entrywise best of several kernels, given the labels.
 
     .. math:: [K_{opti}]_{ij} = \begin{cases} \max_m [K_m]_{ij} & y_i = y_j \\ \min_m [K_m]_{ij} & y_i \ne y_j
@@ -355,7 +357,7 @@ def _ratio(products: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
 
 
-def _stack_of(kernels: Any, name: str = "kernels") -> tuple[DenseStack, bool]:
+def _stack_of(kernels: ArrayLike | DenseStack, name: str = "kernels") -> tuple[DenseStack, bool]:
     """Return a stack, kernels first, and whether it is a single kernel without a third axis."""
     array = np.asarray(kernels, dtype=np.float64)
     if array.ndim not in (2, 3) or array.shape[0] != array.shape[1] or array.size == 0:
@@ -369,7 +371,7 @@ def _stack_of(kernels: Any, name: str = "kernels") -> tuple[DenseStack, bool]:
     return DenseStack(np.ascontiguousarray(first)), array.ndim == 2
 
 
-def _numbers(name: str, values: Any, size: int) -> np.ndarray:
+def _numbers(name: str, values: ArrayLike, size: int) -> np.ndarray:
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "biuf" or not np.isfinite(array).all():
         raise ValueError(

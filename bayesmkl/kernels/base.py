@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
-from bayesmkl._numerics.arrays import Index
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.typing import Index, Samples, Targets
 from bayesmkl._utils.validation import float_of
 from bayesmkl.kernels.geometry import PairwiseGeometry
 
@@ -40,7 +40,7 @@ class Kernel(BaseEstimator):
     def check_parameters(self) -> None:
         """Raise for constructor arguments out of range."""
 
-    def fit(self, X: Any, y: Any = None) -> Kernel:
+    def fit(self, X: Samples | None, y: Targets | None = None) -> Kernel:
         """Check the parameters and learn training statistics, where the kernel has any.
 
         Parameters
@@ -168,6 +168,6 @@ def check_range(name: str, rows: np.ndarray) -> None:
         )
 
 
-def is_positive(value: Any) -> bool:
+def is_positive(value: object) -> bool:
     """Say whether `value` is a number above zero that can be squared."""
     return SMALLEST <= float_of(value) <= LARGEST

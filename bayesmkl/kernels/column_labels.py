@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bayesmkl._utils.typing import Samples
+
 __all__ = [
     "are_default",
     "column_labels",
@@ -80,7 +82,7 @@ def are_default(labels: Sequence[Label]) -> bool:
     return list(labels) == list(range(len(labels)))
 
 
-def refuse_other_columns(X: Any, trained: Sequence[Label] | None, name: str = "X") -> None:
+def refuse_other_columns(X: Samples | None, trained: Sequence[Label] | None, name: str = "X") -> None:
     """Refuse a frame whose columns are not those of training, in their order.
 
     Parameters
@@ -120,7 +122,7 @@ def refuse_other_columns(X: Any, trained: Sequence[Label] | None, name: str = "X
     )
 
 
-def refuse_shuffled_rows(X: Any) -> None:
+def refuse_shuffled_rows(X: Samples) -> None:
     """Refuse a square frame of kernels whose rows are the samples of its columns in another order.
 
     Parameters

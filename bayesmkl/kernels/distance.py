@@ -12,6 +12,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.given import check_numbers, naming
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.base import Kernel, is_positive
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
@@ -78,7 +79,9 @@ class FromDistance(Kernel):
     array([[1.    , 0.6065, 0.2231]])
     """
 
-    def __init__(self, distance: Any = "euclidean", scale: str | float = "train-mean") -> None:
+    def __init__(
+        self, distance: str | Callable[..., float] = "euclidean", scale: str | float = "train-mean"
+    ) -> None:
         self.distance = distance
         self.scale = scale
 
@@ -140,7 +143,7 @@ class FromDistance(Kernel):
             with naming("distance"):
                 _check_distances(matrix)
 
-    def fit(self, X: Any, y: Any = None) -> FromDistance:
+    def fit(self, X: Samples | None, y: Targets | None = None) -> FromDistance:
         """Learn the scale from pairs of different training samples.
 
         Parameters
@@ -253,7 +256,7 @@ def callable_name(function: Callable[..., Any]) -> str:
 def _numbers_of(distance: Callable[[Any, Any], Any]) -> Callable[[Any, Any], float]:
     """Return a distance that refuses to give anything but a number."""
 
-    def number(x: Any, z: Any) -> float:
+    def number(x: np.ndarray, z: np.ndarray) -> float:
         value = distance(x, z)
         if not (isinstance(value, Real) or (isinstance(value, np.ndarray) and value.size == 1)):
             raise ValueError(f"`distance` of FromDistance must return a number; got {shown(value)}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 
@@ -358,7 +357,7 @@ class Tanimoto(Kernel):
         np.divide(geometry.inner_products, union, out=out, where=union > 0)
 
 
-def _check_scale(owner: str, width: Any, gamma: Any) -> None:
+def _check_scale(owner: str, width: float | None, gamma: float | None) -> None:
     if width is not None and gamma is not None:
         raise ValueError(
             f"{owner} takes `width` or `gamma`, not both; got width={width!r} and gamma={gamma!r}."

@@ -10,6 +10,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array
 
@@ -92,7 +93,7 @@ def choose_landmarks(
     return np.ascontiguousarray(draw(X, used, int(landmarks), rng))
 
 
-def _given(landmarks: Any, n_features: int) -> np.ndarray:
+def _given(landmarks: int | ArrayLike | None, n_features: int) -> np.ndarray:
     try:
         check_numbers("landmarks", landmarks)
         points = check_array(landmarks, dtype=np.float64, order="C", copy=True, input_name="landmarks")

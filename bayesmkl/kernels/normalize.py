@@ -11,12 +11,12 @@ sample before they are evaluated (`Kernel.about`): the centered kernel is the sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import Index
+from bayesmkl._utils.typing import Index
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.geometry import mean_row
 
@@ -166,7 +166,7 @@ Normalizer = Spherical | Trace | Center
 NORMALIZATIONS: dict[str, type[Normalizer]] = {"spherical": Spherical, "trace": Trace, "center": Center}
 
 
-def check_normalize(normalize: Any) -> tuple[str, ...]:
+def check_normalize(normalize: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the `normalize` argument of a bank as a tuple of names, in the order they are applied.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmkl._utils.typing import Samples
 from bayesmkl.kernels.bank import KernelBank
 
 __all__ = ["check_rows", "fit_bank_to_rows", "is_row_source"]
@@ -16,7 +17,7 @@ FEW_ROWS = 1000  # read where the landmarks are given
 BLOCK_ENTRIES = 2**20
 
 
-def is_row_source(X: Any) -> bool:
+def is_row_source(X: Samples) -> bool:
     """Say whether `X` is a table that is read in blocks, as `bayesmkl.datasets.open_rows` opens it."""
     return getattr(type(X), "is_row_source", False) is True
 

@@ -25,7 +25,9 @@ class View(NamedTuple):
     columns: np.ndarray  # their positions, (n_columns,)
 
 
-def resolve_views(views: Any, n_features: int, labels: Sequence[Any] | None) -> list[View]:
+def resolve_views(
+    views: str | Mapping[str, Any], n_features: int, labels: Sequence[Any] | None
+) -> list[View]:
     """Turn the `views` argument of a bank into named groups of column positions.
 
     Parameters
@@ -80,7 +82,7 @@ def resolve_views(views: Any, n_features: int, labels: Sequence[Any] | None) -> 
 
 
 def views_without(
-    views: Any, left_out: np.ndarray, n_features: int, labels: Sequence[Any] | None
+    views: str | Mapping[str, Any], left_out: np.ndarray, n_features: int, labels: Sequence[Any] | None
 ) -> Mapping[Any, Any] | list[View]:
     """Leave columns out of the views that do not name theirs.
 

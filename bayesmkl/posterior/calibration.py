@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binomtest, norm
+from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 from bayesmkl.posterior.reliability import reliability
@@ -35,7 +37,9 @@ class Predictions(NamedTuple):
     trusted: bool  # whether the predictions are what the model would have said without these samples
 
 
-def held_out_predictions(fitted: FittedBEMKL, model: Any, X: Any, y: Any) -> Predictions:
+def held_out_predictions(
+    fitted: FittedBEMKL, model: BaseEstimator, X: Samples | None, y: Targets
+) -> Predictions:
     """Predict samples that the model was not fitted to.
 
     Parameters
@@ -66,7 +70,7 @@ def held_out_predictions(fitted: FittedBEMKL, model: Any, X: Any, y: Any) -> Pre
     return Predictions(source, y, log_score, None, ndtr(standard), True)
 
 
-def _held_out_classes(estimator: Any, source: str, p: np.ndarray, y: np.ndarray) -> Predictions:
+def _held_out_classes(estimator: BaseEstimator, source: str, p: np.ndarray, y: np.ndarray) -> Predictions:
     tiny = np.finfo(float).tiny
     if estimator.is_multilabel_:
         _check_lengths(p, y)

@@ -6,7 +6,9 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
+from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_collection, check_integer
@@ -29,12 +31,12 @@ BY_CHAIN = {"color": ["chain"], "linestyle": ["chain"], "overlay": ["chain"]}
 
 @own_settings
 def plot_trace(
-    model: Any,
+    model: BaseEstimator,
     kind: str = "shares",
     max_kernels: int = 8,
     *,
-    label: Any = None,
-    kernels: Any = None,
+    label: object = None,
+    kernels: ArrayLike | None = None,
     plot_collection: PlotCollection | None = None,
 ) -> PlotCollection:
     """Show the draws of every chain, as densities and one after the other.
@@ -110,13 +112,13 @@ def plot_trace(
 
 @own_settings
 def plot_rank(
-    model: Any,
+    model: BaseEstimator,
     kind: str = "shares",
     max_kernels: int = 8,
     ci_prob: float = 0.94,
     *,
-    label: Any = None,
-    kernels: Any = None,
+    label: object = None,
+    kernels: ArrayLike | None = None,
     plot_collection: PlotCollection | None = None,
 ) -> PlotCollection:
     """Show whether the ranks of every chain's draws, among the draws of all chains, are uniform.
@@ -230,7 +232,9 @@ class _Chains(NamedTuple):
         return self.tree.isel(draw=slice(None, None, max(self.step, -(-n_draws // MOST_RANKED))))
 
 
-def _chains(model: Any, kind: str, max_kernels: int, label: Any, kernels: Any) -> _Chains:
+def _chains(
+    model: BaseEstimator, kind: str, max_kernels: int, label: object, kernels: ArrayLike | None
+) -> _Chains:
     """Select the draws of the most important kernels, of those that move at all."""
     from arviz_base import from_dict
     from arviz_stats.base import array_stats
@@ -282,7 +286,7 @@ def _correct_ranks(collection: PlotCollection, draws: Any) -> None:
         own[0].axes.autoscale_view()
 
 
-def _tree(model: Any, kernels: Any) -> DataTree:
+def _tree(model: BaseEstimator, kernels: ArrayLike | None) -> DataTree:
     from xarray import DataTree
 
     given = isinstance(model, DataTree)
@@ -295,7 +299,7 @@ def _tree(model: Any, kernels: Any) -> DataTree:
     return model if given else to_datatree(model, kernels=kernels)
 
 
-def _one_class(tree: DataTree, variable: str, label: Any) -> tuple[Any, Any, str]:
+def _one_class(tree: DataTree, variable: str, label: object) -> tuple[Any, Any, str]:
     """Select the posterior and the divergent transitions of one class, where there are several."""
     from arviz_stats.base import array_stats
 

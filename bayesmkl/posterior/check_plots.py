@@ -6,8 +6,11 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.typing import Seed
 from bayesmkl._utils.validation import check_collection, check_integer, generator_of
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
@@ -30,11 +33,11 @@ N_SHOWN = 50  # replicated data sets
 
 @own_settings
 def plot_posterior_predictive(
-    model: Any,
+    model: BaseEstimator,
     ci_prob: float = 0.94,
     n_draws: int = 500,
     *,
-    kernels: Any = None,
+    kernels: ArrayLike | None = None,
     random_state: int | np.random.Generator | None = 0,
     plot_collection: PlotCollection | None = None,
 ) -> PlotCollection:
@@ -115,10 +118,10 @@ def plot_posterior_predictive(
 
 @own_settings
 def plot_pareto_k(
-    model: Any,
+    model: BaseEstimator,
     n_draws: int = 1000,
     *,
-    kernels: Any = None,
+    kernels: ArrayLike | None = None,
     random_state: int | np.random.Generator | None = 0,
     plot_collection: PlotCollection | None = None,
 ) -> PlotCollection:
@@ -196,7 +199,9 @@ def plot_pareto_k(
     return without_pyplot(collection, finding)
 
 
-def _pareto_k(model: Any, n_draws: int, kernels: Any, random_state: Any) -> tuple[Any, float]:
+def _pareto_k(
+    model: BaseEstimator, n_draws: int, kernels: ArrayLike | None, random_state: Seed | None
+) -> tuple[Any, float]:
     """Return k-hat of every sample and how large it may be."""
     from xarray import DataArray
 

@@ -8,6 +8,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_integer, generator_of, shown
@@ -29,7 +30,7 @@ def compare_loo(
     models: Mapping[str, Any],
     method: str = "stacking",
     *,
-    kernels: Any = None,
+    kernels: Mapping[str, ArrayLike] | None = None,
     n_draws: int = 1000,
     random_state: int | None = None,
 ) -> pd.DataFrame:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_axes, check_choice, check_integer, generator_of
@@ -33,9 +35,9 @@ def plot_posteriors(
     ci_prob: float = 0.94,
     ax: Axes | None = None,
     *,
-    label: Any = None,
+    label: object = None,
     n_draws: int = 1000,
-    kernels: Any = None,
+    kernels: ArrayLike | None = None,
     random_state: int | np.random.Generator | None = 0,
 ) -> Axes:
     """Show the posteriors of the same kernels under several inferences or priors.
@@ -147,7 +149,7 @@ def _label_values(ax: Axes, value: str, ci_prob: float, table: pd.DataFrame) -> 
         ax.set_xlabel(f"kernel weight\n{interval}")
 
 
-def _same_kernels(models: Any) -> dict[str, FittedBEMKL]:
+def _same_kernels(models: Mapping[str, BaseEstimator]) -> dict[str, FittedBEMKL]:
     """Look into the models; raise unless they are two or more, of the same kernels and classes."""
     if not isinstance(models, Mapping) or not 2 <= len(models) <= len(COLORS):
         count = f"{len(models)} of them" if isinstance(models, Mapping) else f"a {type(models).__name__}"
@@ -172,7 +174,7 @@ def _classes(fitted: dict[str, FittedBEMKL]) -> list[str]:
     return next(iter(fitted.values())).class_names or []
 
 
-def _class_index(fitted: dict[str, FittedBEMKL], label: Any) -> int | None:
+def _class_index(fitted: dict[str, FittedBEMKL], label: object) -> int | None:
     classes = _classes(fitted)
     if not classes:
         if label is not None:
@@ -205,7 +207,12 @@ class _Marginals(NamedTuple):
 
 
 def _draws(
-    fitted: FittedBEMKL, k: int | None, value: str, n_draws: int, kernels: Any, rng: np.random.Generator
+    fitted: FittedBEMKL,
+    k: int | None,
+    value: str,
+    n_draws: int,
+    kernels: ArrayLike | None,
+    rng: np.random.Generator,
 ) -> pd.DataFrame:
     flat = fitted.draws(n_draws, rng)[k or 0].flat()
     kept = evenly(len(flat.kernel_weights), n_draws)
@@ -214,7 +221,9 @@ def _draws(
     return pd.DataFrame(shown, columns=fitted.kernel_names)
 
 
-def _table(fitted: FittedBEMKL, k: int | None, value: str, ci_prob: float, kernels: Any) -> pd.DataFrame:
+def _table(
+    fitted: FittedBEMKL, k: int | None, value: str, ci_prob: float, kernels: ArrayLike | None
+) -> pd.DataFrame:
     table = kernel_table(fitted.estimator, ci_prob, kernels=kernels)
     if k is not None and fitted.class_labels is not None:
         table = table[table[fitted.output_kind] == fitted.class_labels[k]]

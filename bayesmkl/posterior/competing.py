@@ -11,8 +11,6 @@ class. The integrands are smooth and vanish at both ends, for which the trapezoi
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.special import log_ndtr
 
@@ -24,7 +22,7 @@ STEP = 0.45  # at most; integrands are normal densities of a standard deviation 
 BLOCK_SIZE = 2**22  # numbers in a temporary array over all nodes
 
 
-def log_class_probabilities(scores: np.ndarray, margin: Any) -> np.ndarray:
+def log_class_probabilities(scores: np.ndarray, margin: np.ndarray) -> np.ndarray:
     """Log probability of every class to exceed all others by the margin.
 
     Parameters

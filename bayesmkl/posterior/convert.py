@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
@@ -46,13 +49,13 @@ DIMS: dict[str, dict[str, list[str]]] = {
 
 @own_settings
 def to_datatree(
-    model: Any,
+    model: BaseEstimator,
     n_draws: int | None = None,
     random_state: int | np.random.Generator | None = None,
     *,
-    kernels: Any = None,
+    kernels: ArrayLike | None = None,
     pointwise: bool | None = None,
-    sample_names: Any = None,
+    sample_names: Sequence[Any] | None = None,
 ) -> DataTree:
     r"""Convert the posterior of a fitted BEMKL model to a DataTree, for ArviZ and xarray.
 
@@ -189,7 +192,11 @@ def _dims(fitted: FittedBEMKL, group: str, own: list[str]) -> list[str]:
 
 
 def _drawn_groups(
-    fitted: FittedBEMKL, n_draws: int | None, rng: np.random.Generator, kernels: Any, pointwise: bool
+    fitted: FittedBEMKL,
+    n_draws: int | None,
+    rng: np.random.Generator,
+    kernels: ArrayLike | None,
+    pointwise: bool,
 ) -> dict[str, dict[str, np.ndarray]]:
     """Return all that has chains and draws, by group and variable; several outputs are the third axis."""
     draws, statistics = fitted.draws(n_draws, rng), fitted.statistics(n_draws)
@@ -262,7 +269,7 @@ def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
     return constants | own
 
 
-def _coords(fitted: FittedBEMKL, sample_names: Any) -> dict[str, Any]:
+def _coords(fitted: FittedBEMKL, sample_names: Sequence[Any] | None) -> dict[str, Any]:
     n_samples = fitted.n_samples
     names = np.arange(n_samples) if sample_names is None else np.asarray(sample_names)
     if names.shape != (n_samples,):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl.posterior.calibration import calibration_section, held_out_predictions, left_out_predictions
 from bayesmkl.posterior.evaluated import evaluate_model
@@ -86,11 +88,11 @@ class Diagnosis(dict):
 
 @own_settings
 def diagnose(
-    model: Any,
-    X_test: Any = None,
-    y_test: Any = None,
+    model: BaseEstimator,
+    X_test: Samples | None = None,
+    y_test: Targets | None = None,
     *,
-    kernels: Any = None,
+    kernels: ArrayLike | None = None,
     n_draws: int = 1000,
     ci_prob: float = 0.94,
     random_state: int | np.random.Generator | None = None,
@@ -218,7 +220,7 @@ def _about(fitted: FittedBEMKL) -> list[str]:
     ]
 
 
-def _check_test(X_test: Any, y_test: Any) -> None:
+def _check_test(X_test: Samples | None, y_test: Targets | None) -> None:
     if (X_test is None) != (y_test is None):
         given, missing = ("X_test", "y_test") if y_test is None else ("y_test", "X_test")
         raise ValueError(

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl.bemkl.models.absent_views import AbsentViews
 from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
@@ -199,7 +200,7 @@ def _problems_of_outputs(problem: Any, is_regression: bool) -> list[Any]:
 
 
 def evaluate_model(
-    fitted: FittedBEMKL, n_draws: int | None, rng: np.random.Generator, kernels: Any = None
+    fitted: FittedBEMKL, n_draws: int | None, rng: np.random.Generator, kernels: ArrayLike | None = None
 ) -> tuple[list[Evaluated], list[np.ndarray] | None]:
     """Evaluate draws of all models of an estimator, and their log importance ratios if they need a correction.
 

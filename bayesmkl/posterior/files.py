@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.described import check_layout
 from bayesmkl._utils.files import as_path, written_beside
@@ -23,7 +25,7 @@ FORMAT, VERSION = "bayesmkl-posterior", 2
 
 @own_settings
 def save_posterior(
-    model: Any,
+    model: BaseEstimator,
     path: str | os.PathLike[str],
     n_draws: int | None = None,
     random_state: int | np.random.Generator | None = None,
@@ -149,7 +151,7 @@ def _refuse_links(path: Any) -> None:
 
     with h5py.File(path, "r") as file:
 
-        def fault(name: str, link: Any) -> str | None:
+        def fault(name: str, link: Path) -> str | None:
             if isinstance(link, h5py.ExternalLink):
                 return f"{name!r} is a link to another file, which is not followed"
             item = None if isinstance(link, h5py.SoftLink) else file[name]

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.given import check_numbers
+from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_number
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
+from bayesmkl.bemkl.models.all_models import SingleState
 from bayesmkl.bemkl.models.multinomial import MultinomialState
 from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
@@ -159,7 +163,7 @@ class FittedBEMKL(NamedTuple):
             for own in per_model
         ]
 
-    def training_stack(self, kernels: Any = None) -> DenseStack:
+    def training_stack(self, kernels: ArrayLike | None = None) -> DenseStack:
         """Return the training kernels, evaluated anew, or those that the user gives back.
 
         Parameters
@@ -197,18 +201,18 @@ class FittedBEMKL(NamedTuple):
             raise ValueError("`kernels` must be finite; got NaN or infinity. Pass the stack that `fit` got.")
         return self.estimator._row_stack(kernels)
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Samples | None) -> Any:
         """Pass new samples through the steps before the estimator."""
         for step in self.transformers:
             X = step.transform(X)
         return X
 
-    def scores(self, X: Any) -> ScoreDraws | None:
+    def scores(self, X: Samples | None) -> ScoreDraws | None:
         """Predict the score of new samples in regression where there are draws of it; else None."""
         (score, *_), _ = self.estimator._scores(self.estimator._row_stack(self.transform(X)))
         return score if isinstance(score, ScoreDraws) else None
 
-    def problems(self, kernels: Any = None) -> list[Any]:
+    def problems(self, kernels: ArrayLike | None = None) -> list[Any]:
         """Return what each model was fitted to; `kernels` as in `training_stack`."""
         return self._problems_over(self.training_stack(kernels))
 
@@ -220,7 +224,7 @@ class FittedBEMKL(NamedTuple):
         return [_completed(*pair) for pair in zip(self.estimator._problems(stack), self.states, strict=True)]
 
 
-def _completed(problem: Any, state: Any) -> Any:
+def _completed(problem: Any, state: SingleState) -> Any:
     """Put into a problem what its posterior tells of the model: signs of weights, and what follows of absent views.
 
     Where samples lack views, the posterior belongs to kernels that are measured from a center.
@@ -248,7 +252,7 @@ def evenly(n_total: int, n_kept: int | None) -> np.ndarray:
     return np.arange(n_kept) * n_total // n_kept
 
 
-def fitted_bemkl(model: Any, multitask: bool = False) -> FittedBEMKL:
+def fitted_bemkl(model: BaseEstimator, multitask: bool = False) -> FittedBEMKL:
     """Find the fitted BEMKL estimator in `model`.
 
     Parameters
@@ -299,7 +303,7 @@ def fitted_bemkl(model: Any, multitask: bool = False) -> FittedBEMKL:
     )
 
 
-def _states(estimator: Any) -> tuple[Any, ...]:
+def _states(estimator: BaseEstimator) -> tuple[Any, ...]:
     """Return the posterior of every set of kernel weights; tasks have one each, within that of all."""
     if isinstance(estimator, MULTITASK):
         return (None,) * len(estimator.tasks_)
@@ -307,13 +311,13 @@ def _states(estimator: Any) -> tuple[Any, ...]:
     return posterior if type(posterior) is tuple else (posterior,)  # a single posterior is a NamedTuple
 
 
-def _output_names(estimator: Any) -> list[str] | None:
+def _output_names(estimator: BaseEstimator) -> list[str] | None:
     """Name classes and labels by their labels, targets by their numbers; a single output has no name."""
     labels = _output_labels(estimator)
     return None if labels is None else [str(label) for label in labels]
 
 
-def _output_labels(estimator: Any) -> np.ndarray | None:
+def _output_labels(estimator: BaseEstimator) -> np.ndarray | None:
     if isinstance(estimator, MULTITASK):
         return np.asarray(estimator.tasks_)
     if estimator.target_.ndim == 1:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_axes, check_choice, check_flag, check_integer
@@ -24,14 +26,14 @@ INCHES_PER_CHARACTER = 0.085
 
 @own_settings
 def plot_kernel_weights(
-    model: Any,
+    model: BaseEstimator,
     kind: str = "shares",
     ci_prob: float = 0.94,
     max_kernels: int = 20,
     ax: Axes | None = None,
     *,
     by_view: bool = False,
-    kernels: Any = None,
+    kernels: ArrayLike | None = None,
 ) -> Axes:
     """Show the most important kernels with their intervals.
 
@@ -166,7 +168,7 @@ def _draw_intervals(ax: Axes, rows: np.ndarray, group: pd.DataFrame, value: str,
 
 
 @own_settings
-def plot_elbo(model: Any, ax: Axes | None = None) -> Axes:
+def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     """Show how far the evidence lower bound was from its best value, after every sweep or block of steps.
 
     Parameters

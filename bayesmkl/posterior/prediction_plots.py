@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import check_axes
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, new_axes, tidy
 from bayesmkl.posterior.fitted import check_probability
@@ -22,10 +24,10 @@ __all__ = ["plot_predictions", "plot_reliability"]
 
 @own_settings
 def plot_reliability(
-    y_true: Any,
-    y_prob: Any,
+    y_true: Targets,
+    y_prob: Targets,
     n_bins: int = 10,
-    labels: Any = None,
+    labels: ArrayLike | None = None,
     ci_prob: float = 0.94,
     ax: Axes | None = None,
 ) -> Axes:
@@ -112,7 +114,9 @@ def plot_reliability(
 
 
 @own_settings
-def plot_predictions(y_true: Any, mean: Any, std: Any, ci_prob: float = 0.94, ax: Axes | None = None) -> Axes:
+def plot_predictions(
+    y_true: Targets, mean: Targets, std: Targets, ci_prob: float = 0.94, ax: Axes | None = None
+) -> Axes:
     """Show predicted against observed targets of a regression, with predictive intervals.
 
     Parameters

@@ -6,6 +6,8 @@ import copy
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.settings import own_settings
@@ -21,10 +23,10 @@ __all__ = ["refine_posterior"]
 
 @own_settings
 def refine_posterior(
-    model: Any,
+    model: BaseEstimator,
     n_draws: int = 250,
     *,
-    kernels: Any = None,
+    kernels: ArrayLike | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> Any:
     """Replace a variational posterior by draws of a short Gibbs run that starts from it.

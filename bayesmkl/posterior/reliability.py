@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import binomtest
 
 from bayesmkl._utils.given import as_array, check_numbers
 from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import check_integer, shown
 from bayesmkl.posterior.fitted import check_probability
 
@@ -59,7 +61,11 @@ class Reliability(NamedTuple):
 
 @own_settings
 def reliability(
-    y_true: Any, y_prob: Any, n_bins: int = 10, labels: Any = None, ci_prob: float = 0.94
+    y_true: Targets | None,
+    y_prob: Targets | None,
+    n_bins: int = 10,
+    labels: ArrayLike | None = None,
+    ci_prob: float = 0.94,
 ) -> Reliability:
     """Compare predicted probabilities with the frequencies of what they predict.
 
@@ -124,7 +130,9 @@ def reliability(
     return Reliability(total / n_events, hits / n_events, lower, upper, n_events, edges, counts)
 
 
-def _events(y_true: np.ndarray, y_prob: np.ndarray, labels: Any) -> tuple[np.ndarray, np.ndarray]:
+def _events(
+    y_true: np.ndarray, y_prob: np.ndarray, labels: ArrayLike | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Reduce any classification to one event per sample, or per label of it, and its predicted probability."""
     if y_true.ndim == 2 and y_true.shape == y_prob.shape:
         y_true, y_prob = y_true.ravel(), y_prob.ravel()

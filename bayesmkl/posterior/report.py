@@ -66,7 +66,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[Any]], first_width: int
     return [joined(header), *map(joined, texts)]
 
 
-def _text(cell: Any) -> str:
+def _text(cell: object) -> str:
     if isinstance(cell, float):
         return "-" if cell != cell else f"{cell:.3g}" if abs(cell) < 1000 else f"{cell:.0f}"
     return str(cell)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
@@ -16,7 +15,7 @@ __all__ = ["named_draws", "sample_posterior"]
 
 @own_settings
 def sample_posterior(
-    model: Any, n_draws: int | None = None, random_state: int | np.random.Generator | None = None
+    model: BaseEstimator, n_draws: int | None = None, random_state: int | np.random.Generator | None = None
 ) -> dict[str, np.ndarray]:
     """Draw parameters from the posterior of a fitted BEMKL model.
 

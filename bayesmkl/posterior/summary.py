@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtri_exp
 from scipy.stats import beta, norm
+from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.quadrant import quadrant_quantiles
 from bayesmkl._utils.settings import own_settings
@@ -31,7 +33,9 @@ QUANTILES = "quantiles of the draws"
 
 
 @own_settings
-def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> pd.DataFrame:
+def kernel_table(
+    model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike | None = None
+) -> pd.DataFrame:
     """List the kernels of a fitted BEMKL model, the most important first.
 
     Parameters
@@ -114,7 +118,7 @@ def kernel_table(model: Any, ci_prob: float = 0.94, *, kernels: Any = None) -> p
 
 @own_settings
 def view_table(
-    model: Any,
+    model: BaseEstimator,
     ci_prob: float = 0.94,
     n_draws: int | None = None,
     random_state: int | np.random.Generator | None = None,

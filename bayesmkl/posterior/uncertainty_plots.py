@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.stats import entropy
+from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.given import as_array, check_numbers, finite_numbers
 from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_axes, check_choice, check_integer
 from bayesmkl.posterior.axes import COLORS, MARKERS, SHADES, legend_below, new_axes
 from bayesmkl.posterior.fitted import fitted_bemkl
@@ -33,9 +35,9 @@ class _Plane(NamedTuple):
 
 @own_settings
 def plot_uncertainty(
-    model: Any,
-    X: Any,
-    y: Any = None,
+    model: object,
+    X: Samples,
+    y: Targets | None = None,
     measure: str | None = None,
     n_grid: int = 60,
     ax: Axes | None = None,
@@ -121,7 +123,7 @@ def plot_uncertainty(
     return ax
 
 
-def _estimator_of_two(model: Any) -> Any:
+def _estimator_of_two(model: BaseEstimator) -> Any:
     """Return the fitted estimator in `model`; raise unless `model` takes two features."""
     fitted = fitted_bemkl(model)
     if fitted.kernel_views is None:
@@ -136,11 +138,11 @@ def _estimator_of_two(model: Any) -> Any:
     return fitted.estimator
 
 
-def _is_regression(estimator: Any) -> bool:
+def _is_regression(estimator: BaseEstimator) -> bool:
     return not hasattr(estimator, "classes_")
 
 
-def _measure(estimator: Any, measure: str | None) -> str:
+def _measure(estimator: BaseEstimator, measure: str | None) -> str:
     several = not _is_regression(estimator) and len(estimator.classes_) > 2
     measure = check_choice(
         "measure", ("entropy" if several else "std") if measure is None else measure, ("std", "entropy")
@@ -152,14 +154,14 @@ def _measure(estimator: Any, measure: str | None) -> str:
     return measure
 
 
-def _measure_name(estimator: Any, measure: str) -> str:
+def _measure_name(estimator: BaseEstimator, measure: str) -> str:
     if measure == "entropy":
         return "entropy of the class in nats"
     target = "target" if _is_regression(estimator) else "score"
     return f"standard deviation of the {target}"
 
 
-def _samples(X: Any) -> np.ndarray:
+def _samples(X: Samples) -> np.ndarray:
     samples = check_numbers("X", X).astype(np.float64)
     if samples.ndim != 2 or samples.shape[1] != 2 or len(samples) == 0 or not np.isfinite(samples).all():
         raise ValueError(
@@ -168,7 +170,7 @@ def _samples(X: Any) -> np.ndarray:
     return samples
 
 
-def _targets(estimator: Any, y: Any, n_samples: int) -> np.ndarray | None:
+def _targets(estimator: BaseEstimator, y: Targets | None, n_samples: int) -> np.ndarray | None:
     """Return labels or numbers to show, or None."""
     if y is None:
         return None
@@ -192,7 +194,7 @@ def _reach(column: np.ndarray, n_grid: int) -> np.ndarray:
     return np.linspace(low - MARGIN * extent, high + MARGIN * extent, n_grid)
 
 
-def _as_fitted(model: Any, points: np.ndarray) -> Any:
+def _as_fitted(model: BaseEstimator, points: np.ndarray) -> Any:
     """Name the columns as they were at `fit`."""
     if not hasattr(model, "feature_names_in_"):
         return points
@@ -201,7 +203,7 @@ def _as_fitted(model: Any, points: np.ndarray) -> Any:
     return pd.DataFrame(points, columns=model.feature_names_in_)
 
 
-def _predict(model: Any, estimator: Any, X: Any, measure: str) -> _Plane:
+def _predict(model: Any, estimator: BaseEstimator, X: Any, measure: str) -> _Plane:
     """Predict in blocks of rows."""
     block = max(1, BLOCK_SIZE // (estimator.n_kernels_in_ * estimator.dual_coef_.shape[-1]))
     predict = _predict_target if _is_regression(estimator) else _predict_class
@@ -213,7 +215,7 @@ def _predict(model: Any, estimator: Any, X: Any, measure: str) -> _Plane:
     return _Plane(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _before_estimator(model: Any, X: Any) -> Any:
+def _before_estimator(model: BaseEstimator, X: Samples) -> Any:
     """Do to `X` what the steps before the last one of a Pipeline do."""
     model = getattr(model, "best_estimator_", model)
     if not hasattr(model, "steps"):
@@ -221,12 +223,12 @@ def _before_estimator(model: Any, X: Any) -> Any:
     return _before_estimator(model.steps[-1][1], model[:-1].transform(X) if len(model.steps) > 1 else X)
 
 
-def _predict_target(estimator: Any, X: Any, measure: str) -> _Plane:
+def _predict_target(estimator: BaseEstimator, X: Samples, measure: str) -> _Plane:
     mean, std = estimator.predict(X, return_std=True)
     return _Plane(mean, std, np.empty((len(mean), 0)))
 
 
-def _predict_class(estimator: Any, X: Any, measure: str) -> _Plane:
+def _predict_class(estimator: BaseEstimator, X: Samples, measure: str) -> _Plane:
     probability = estimator.predict_proba(X)
     binary = probability.shape[1] == 2
     value = probability[:, 1] if binary else probability.max(axis=1)
@@ -238,7 +240,9 @@ def _predict_class(estimator: Any, X: Any, measure: str) -> _Plane:
     return _Plane(value, std, probability)
 
 
-def _draw_shading(ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, estimator: Any) -> Any:
+def _draw_shading(
+    ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane, estimator: BaseEstimator
+) -> Any:
     """Fill the plane and add a color bar; return the shading."""
     from matplotlib.colors import LinearSegmentedColormap
 
@@ -255,7 +259,7 @@ def _draw_shading(ax: Axes, first: np.ndarray, second: np.ndarray, plane: _Plane
 
 
 def _draw_samples(
-    ax: Axes, samples: np.ndarray, targets: np.ndarray | None, estimator: Any, shading: Any
+    ax: Axes, samples: np.ndarray, targets: np.ndarray | None, estimator: BaseEstimator, shading: Any
 ) -> dict[str, Any]:
     """Draw the samples; return what the legend shows by its text."""
     edge: dict[str, Any] = {"s": 34.0, "edgecolors": "black", "linewidths": 0.7, "zorder": 3}

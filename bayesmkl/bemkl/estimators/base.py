@@ -25,7 +25,7 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.bemkl.estimators.rounding import TOO_MUCH, rounding_error
 from bayesmkl.bemkl.inference.agreement import ESS, RHAT
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
-from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, maximize_elbo
+from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
 from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
 from bayesmkl.bemkl.inference.options import (
     INFERENCES,
@@ -40,6 +40,7 @@ from bayesmkl.bemkl.inference.options import (
     storage_of,
 )
 from bayesmkl.bemkl.inference.runs import Fit, check_can_sample, run_gibbs, run_nuts, run_svi, variational_fit
+from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
@@ -85,7 +86,7 @@ def _check_lengths(problem: Any) -> None:
             )
 
 
-def _is_posterior(value: Any) -> bool:
+def _is_posterior(value: object) -> bool:
     return not isinstance(value, type) and not {"readout", "tasks"}.isdisjoint(getattr(value, "_fields", ()))
 
 
@@ -150,7 +151,7 @@ class BaseBEMKL(BaseMKL):
         self._check_init(self.init)
         check_integer("n_init", self.n_init, low=1)
 
-    def _check_init(self, init: Any) -> None:
+    def _check_init(self, init: object) -> None:
         """Refuse what cannot be a start: whether a posterior fits the problem is seen when there is one."""
         posteriors = init if type(init) is tuple else (init,)
         is_word = isinstance(init, str) and init in ("mean", "random")
@@ -255,7 +256,9 @@ class BaseBEMKL(BaseMKL):
                 raise KeyboardInterrupt
         return fits
 
-    def _sample(self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, label: str) -> Fit:
+    def _sample(
+        self, algorithm: Algorithm, problem: Problem, init: object, rng: np.random.Generator, label: str
+    ) -> Fit:
         """Draw from the posterior of one model."""
         inference: Any = self._inference()
         check_can_sample(problem.priors, inference.name)
@@ -273,7 +276,7 @@ class BaseBEMKL(BaseMKL):
 
     def _raise_bounds(
         self,
-        algorithm: Any,
+        algorithm: Algorithm,
         problems: list[Any],
         inits: Sequence[Any],
         options: LoopOptions,
@@ -294,7 +297,7 @@ class BaseBEMKL(BaseMKL):
 
     def _runs(
         self,
-        algorithm: Any,
+        algorithm: Algorithm,
         problems: list[Any],
         inits: Sequence[Any],
         options: LoopOptions,
@@ -324,7 +327,11 @@ class BaseBEMKL(BaseMKL):
         ]
 
     def _maximize(
-        self, algorithm: Any, runs: list[tuple[Any, Any]], options: LoopOptions, on_sweep: Any = None
+        self,
+        algorithm: Algorithm,
+        runs: list[tuple[Any, Any]],
+        options: LoopOptions,
+        on_sweep: OnSweep | None = None,
     ) -> list[LoopResult]:
         """Run the loops of pairs of a problem and a start; of several pairs in one batch."""
         if self.missing_views == "integrate":
@@ -404,7 +411,7 @@ class BaseBEMKL(BaseMKL):
             "kernel_bytes_": int(task.stack.nbytes),
         }
 
-    def _moments(self, posterior: Any, stack: DenseStack, single: bool) -> dict[str, Any]:
+    def _moments(self, posterior: State | PosteriorDraws, stack: DenseStack, single: bool) -> dict[str, Any]:
         """Posterior moments of one model, of a `single` output or several, by the names of the attributes."""
         shares: KernelShares
         if isinstance(posterior, PosteriorDraws):

@@ -12,6 +12,7 @@ odds of each class against the rest, and log probabilities of the classes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from scipy.special import logsumexp
 
 from bayesmkl.bemkl.models import binary, multiclass, multinomial
 from bayesmkl.bemkl.models.absent_views import view_moments
+from bayesmkl.bemkl.models.all_models import State
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.class_probabilities import (
     ClassScores,
@@ -76,7 +78,13 @@ class ClassModel(Protocol):
     ) -> list[Any]:
         """Return what is fitted, one problem per model."""
 
-    def scores(self, stack: DenseStack, posteriors: Any, settings: ClassSettings, rule: str) -> Any:
+    def scores(
+        self,
+        stack: DenseStack,
+        posteriors: Sequence[State | PosteriorDraws],
+        settings: ClassSettings,
+        rule: str,
+    ) -> Any:
         """Return the scores of the rows of `stack`."""
 
     def moments(self, scores: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -108,7 +116,13 @@ class OneVersusAll:
         priors = binary.BinaryPriors(*settings[:3])
         return [binary.BinaryProblem(stack, gram, y, priors, *settings.likelihood) for y in targets]
 
-    def scores(self, stack: DenseStack, posteriors: Any, settings: ClassSettings, rule: str) -> list[Score]:
+    def scores(
+        self,
+        stack: DenseStack,
+        posteriors: Sequence[State | PosteriorDraws],
+        settings: ClassSettings,
+        rule: str,
+    ) -> list[Score]:
         """Return a score for every output of every posterior, of factors or of draws."""
         return [score for posterior in posteriors for score in _scores(stack, posterior, settings, rule)]
 
@@ -155,7 +169,9 @@ class CompetingClasses:
         priors = multinomial.MultinomialPriors(*settings[:3])
         return [multinomial.MultinomialProblem(stack, gram, targets, priors, *settings.likelihood)]
 
-    def scores(self, stack: DenseStack, posteriors: Any, settings: ClassSettings, rule: str) -> ClassScores:
+    def scores(
+        self, stack: DenseStack, posteriors: Sequence[Any], settings: ClassSettings, rule: str
+    ) -> ClassScores:
         """Return the joint distribution of the scores of all classes."""
         (posterior,) = posteriors
         variance = settings.intermediate_scale**2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import ClassTargets, class_targets
+from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.class_models import (
@@ -19,8 +21,11 @@ from bayesmkl.bemkl.estimators.class_models import (
     SharedWeights,
     class_model_of,
 )
-from bayesmkl.bemkl.inference.loop import LoopOptions
+from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
+from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.inference.runs import Fit
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
 from bayesmkl.bemkl.reading.predict import log_probabilities
@@ -218,23 +223,23 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self,
         kernels: Any = None,
         *,
-        kernel_prior: Any = "nonsparse",
-        sample_prior: Any = "nonsparse",
-        bias_prior: Any = "nonsparse",
+        kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "nonsparse",
+        sample_prior: str | Gamma = "nonsparse",
+        bias_prior: str | Gamma = "nonsparse",
         margin: float = 1.0,
         intermediate_scale: float = 1.0,
         multiclass: str = "shared",
         nonnegative: bool = False,
-        unlabeled_label: Any = None,
+        unlabeled_label: Label | None = None,
         missing_views: str = "error",
         predictive: str = "full",
-        inference: Any = "vb",
-        init: Any = "mean",
+        inference: str | Inference = "vb",
+        init: object = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
-        storage: Any = "auto",
-        kernel_names: Any = None,
+        storage: str | Storage = "auto",
+        kernel_names: Sequence[str] | None = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -264,7 +269,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         tags.classifier_tags.multi_label = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> BEMKLClassifier:
+    def fit(self, X: Samples, y: Targets) -> BEMKLClassifier:
         """Fit the posterior.
 
         Parameters
@@ -299,7 +304,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self._conclude(task, self._infer(task))
         return self
 
-    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         """Validate parameters, then data; return the training kernels and the labels."""
         self._check_parameters()  # first: a mistake in them costs no time
         return self._fit_stack(X, y, multi_output=True)
@@ -383,7 +388,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return class_model_of(self.posterior_).problems(stack, self._gram(stack), targets, self._settings())
 
     def _start(
-        self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, options: LoopOptions
+        self, algorithm: Algorithm, problem: Any, init: object, rng: np.random.Generator, options: LoopOptions
     ) -> Any:
         """Start semi-supervised learning at the posterior of the labeled samples, everything else as ever."""
         if not (isinstance(init, str) and (problem.y == 0.0).any()):
@@ -398,14 +403,14 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         """How far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
         return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
 
-    def _scores(self, X: Any) -> tuple[ClassModel, Any]:
+    def _scores(self, X: Samples | None) -> tuple[ClassModel, Any]:
         """Return the way from classes to models, and what it says of the rows of `X`."""
         stack, model = self._row_stack(X), class_model_of(self.posterior_)
         posteriors = self.posterior_ if type(self.posterior_) is tuple else (self.posterior_,)
         rule = check_choice("predictive", self.predictive, ("full", "paper"))
         return model, model.scores(stack, posteriors, self._settings(), rule)
 
-    def predict_latent(self, X: Any, return_std: bool = False) -> Any:
+    def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the latent score `f` of new samples.
 
         Parameters
@@ -437,7 +442,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         mean, std = (_squeeze(moment) for moment in model.moments(scores))
         return (mean, std) if return_std else mean
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Samples) -> np.ndarray:
         """Log odds of each class against the rest, or of each label, given a score beyond the margin.
 
         Parameters
@@ -464,7 +469,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         model, scores = self._scores(X)
         return _squeeze(model.log_odds(scores, self._margin()))
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Samples) -> np.ndarray:
         """Predict class probabilities.
 
         Parameters
@@ -497,7 +502,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             return np.exp(log_probabilities(scores[0], self._margin()))
         return np.exp(model.log_class_probabilities(scores, self._margin()))
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Samples) -> np.ndarray:
         """Predict the most probable class, or the labels that are more probable than not.
 
         Parameters

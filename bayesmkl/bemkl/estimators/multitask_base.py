@@ -6,13 +6,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import Holding
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.task_table import TaskTable, codes_of
-from bayesmkl.bemkl.inference.loop import LoopOptions, LoopResult, maximize_elbo
+from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
 from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models import multitask
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
@@ -137,7 +139,7 @@ class BaseMultitask(BaseBEMKL):
 
     # -------------------------------------------------------------------------------------------- inference
 
-    def _fit_tasks(self, X: Any, table: TaskTable, targets: list[np.ndarray]) -> None:
+    def _fit_tasks(self, X: Samples | None, table: TaskTable, targets: list[np.ndarray]) -> None:
         """Learn all tasks, from targets as the model sees them, and set the fitted attributes."""
         stack, _ = self._fit_stack(X, np.zeros(len(table.present)))
         self.tasks_, self.task_samples_, self._is_single = table.names, tuple(table.samples), table.is_single
@@ -162,13 +164,17 @@ class BaseMultitask(BaseBEMKL):
         return FitTask(problems, stack, whole, True, self._algorithm_alone, inits, labels)
 
     def _maximize(
-        self, algorithm: Any, runs: list[tuple[Any, Any]], options: LoopOptions, on_sweep: Any = None
+        self,
+        algorithm: Algorithm,
+        runs: list[tuple[Any, Any]],
+        options: LoopOptions,
+        on_sweep: OnSweep | None = None,
     ) -> list[LoopResult]:
         """Run the loops one after the other: tasks differ in size."""
         return [maximize_elbo(algorithm, *run, options, on_sweep) for run in runs]
 
     def _start(
-        self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, options: LoopOptions
+        self, algorithm: Algorithm, problem: Any, init: object, rng: np.random.Generator, options: LoopOptions
     ) -> Any:
         """Carry that the loop starts from; of all tasks, or of one as in the models of one task."""
         if not isinstance(problem, MultitaskProblem):
@@ -229,7 +235,9 @@ class BaseMultitask(BaseBEMKL):
 
     # ------------------------------------------------------------------------------------------ predictions
 
-    def _scores(self, X: Any, tasks: Any) -> list[tuple[int, np.ndarray, TaskFactors, ScoreMoments]]:
+    def _scores(
+        self, X: Samples | None, tasks: ArrayLike | None
+    ) -> list[tuple[int, np.ndarray, TaskFactors, ScoreMoments]]:
         """Score rows in the tasks asked for: the task, its rows, its posterior and their scores."""
         rule, stack = check_choice("predictive", self.predictive, PREDICTIVE), self._row_stack(X)
         every = np.arange(stack.n_rows)
@@ -248,8 +256,8 @@ class BaseMultitask(BaseBEMKL):
 
     def _by_row(
         self,
-        X: Any,
-        tasks: Any,
+        X: Samples | None,
+        tasks: ArrayLike | None,
         value_of: Callable[[int, TaskFactors, ScoreMoments], np.ndarray],
     ) -> Any:
         """Evaluate `value_of` on the rows of every task.
@@ -270,8 +278,8 @@ class BaseMultitask(BaseBEMKL):
 
     def _by_column(
         self,
-        X: Any,
-        tasks: Any,
+        X: Samples | None,
+        tasks: ArrayLike | None,
         value_of: Callable[[int, TaskFactors, ScoreMoments], np.ndarray],
     ) -> np.ndarray:
         """Evaluate as `_by_row` does, the tasks in columns."""
@@ -283,7 +291,13 @@ class BaseMultitask(BaseBEMKL):
     # --------------------------------------------------------------------------------------------- scoring
 
     def _mean_score(
-        self, X: Any, y: Any, tasks: Any, table: TaskTable, metric: Callable[..., float], weight: Any = None
+        self,
+        X: Samples | None,
+        y: Targets | None,
+        tasks: ArrayLike | None,
+        table: TaskTable,
+        metric: Callable[..., float],
+        weight: ArrayLike | None = None,
     ) -> float:
         """Average `metric` over the tasks that `table`, made of `y`, has at least two values of."""
         check_is_fitted(self, "tasks_")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
+from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_scale
-from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask
+from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask, TaskFactors
 from bayesmkl.bemkl.estimators.task_table import label_table, task_labels
+from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors
-from bayesmkl.bemkl.reading.predict import binary_log_odds, log_probabilities
+from bayesmkl.bemkl.reading.predict import ScoreMoments, binary_log_odds, log_probabilities
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BEMKLMultitaskClassifier"]
@@ -166,21 +172,21 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         kernels: Any = None,
         *,
         relation: str = "learned",
-        task_prior: Any = "related",
-        kernel_prior: Any = "auto",
-        sample_prior: Any = "nonsparse",
-        bias_prior: Any = "nonsparse",
+        task_prior: str | Gamma = "related",
+        kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "auto",
+        sample_prior: str | Gamma = "nonsparse",
+        bias_prior: str | Gamma = "nonsparse",
         margin: float = 1.0,
         intermediate_scale: float = 1.0,
-        missing_label: Any = None,
+        missing_label: Label | None = None,
         predictive: str = "full",
-        inference: Any = "vb",
-        init: Any = "mean",
+        inference: str | Inference = "vb",
+        init: object = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
-        storage: Any = "auto",
-        kernel_names: Any = None,
+        storage: str | Storage = "auto",
+        kernel_names: Sequence[str] | None = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -211,7 +217,9 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(self, X: Any, y: Any, tasks: Any = None) -> BEMKLMultitaskClassifier:
+    def fit(
+        self, X: Samples | None, y: Targets | None, tasks: ArrayLike | None = None
+    ) -> BEMKLMultitaskClassifier:
         """Fit the posterior of all tasks.
 
         Parameters
@@ -276,10 +284,12 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         """How far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
         return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
 
-    def _intermediate_variance(self, own: Any) -> float:
+    def _intermediate_variance(self, own: TaskFactors) -> float:
         return check_scale("intermediate_scale", self.intermediate_scale) ** 2
 
-    def predict_latent(self, X: Any, tasks: Any = None, return_std: bool = False) -> Any:
+    def predict_latent(
+        self, X: Samples | None, tasks: ArrayLike | None = None, return_std: bool = False
+    ) -> Any:
         """Predict the latent scores `f`.
 
         Parameters
@@ -314,7 +324,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         )
         return (both[..., 0], both[..., 1]) if return_std else both[..., 0]
 
-    def decision_function(self, X: Any, tasks: Any = None) -> np.ndarray:
+    def decision_function(self, X: Samples | None, tasks: ArrayLike | None = None) -> np.ndarray:
         """Log odds of the second class of each task, given a score beyond the margin.
 
         Parameters
@@ -342,7 +352,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         """
         return self._by_column(X, tasks, lambda t, one, score: binary_log_odds(score, self._limits()[0]))
 
-    def predict_proba(self, X: Any, tasks: Any = None) -> Any:
+    def predict_proba(self, X: Samples | None, tasks: ArrayLike | None = None) -> Any:
         """Predict class probabilities.
 
         Parameters
@@ -373,7 +383,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
             X, tasks, lambda t, one, score: np.exp(log_probabilities(score, self._limits()[0]))
         )
 
-    def predict(self, X: Any, tasks: Any = None) -> np.ndarray:
+    def predict(self, X: Samples | None, tasks: ArrayLike | None = None) -> np.ndarray:
         """Predict the more probable class.
 
         Parameters
@@ -400,13 +410,19 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
 
-        def labels(t: int, one: Any, score: Any) -> np.ndarray:
+        def labels(t: int, one: TaskFactors, score: ScoreMoments) -> np.ndarray:
             classes = self.classes_ if self._is_single else self.classes_[t]
             return classes[(binary_log_odds(score, self._limits()[0]) > 0.0).astype(int)]
 
         return self._by_column(X, tasks, labels)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, tasks: Any = None) -> float:
+    def score(
+        self,
+        X: Samples | None,
+        y: Targets | None,
+        sample_weight: ArrayLike | None = None,
+        tasks: ArrayLike | None = None,
+    ) -> float:
         """Return the accuracy, averaged over tasks.
 
         Parameters

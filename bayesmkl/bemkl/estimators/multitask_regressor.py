@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
-from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask, TaskFactors
 from bayesmkl.bemkl.estimators.task_table import target_table, task_targets
+from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import regression
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.multitask import MultitaskPriors, TargetTask
+from bayesmkl.bemkl.reading.predict import ScoreMoments
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BEMKLMultitaskRegressor"]
@@ -174,21 +180,21 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         kernels: Any = None,
         *,
         relation: str = "learned",
-        task_prior: Any = "related",
-        kernel_prior: Any = "auto",
-        sample_prior: Any = "nonsparse",
-        bias_prior: Any = "nonsparse",
-        intermediate_prior: Any = "unit",
-        noise_prior: Any = "nonsparse",
+        task_prior: str | Gamma = "related",
+        kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "auto",
+        sample_prior: str | Gamma = "nonsparse",
+        bias_prior: str | Gamma = "nonsparse",
+        intermediate_prior: str | Gamma = "unit",
+        noise_prior: str | Gamma = "nonsparse",
         normalize_y: bool = True,
         predictive: str = "full",
-        inference: Any = "vb",
-        init: Any = "mean",
+        inference: str | Inference = "vb",
+        init: object = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
-        storage: Any = "auto",
-        kernel_names: Any = None,
+        storage: str | Storage = "auto",
+        kernel_names: Sequence[str] | None = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -215,7 +221,9 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     _FLAGS = ("normalize_y",)
     _algorithm_alone = regression
 
-    def fit(self, X: Any, y: Any, tasks: Any = None) -> BEMKLMultitaskRegressor:
+    def fit(
+        self, X: Samples | None, y: Targets | None, tasks: ArrayLike | None = None
+    ) -> BEMKLMultitaskRegressor:
         """Fit the posterior of all tasks.
 
         Parameters
@@ -292,7 +300,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     def _intermediate_variance(own: Any) -> float:
         return float(own.intermediate_precision.mean_reciprocal)
 
-    def predict(self, X: Any, tasks: Any = None, return_std: bool = False) -> Any:
+    def predict(self, X: Samples | None, tasks: ArrayLike | None = None, return_std: bool = False) -> Any:
         """Predict the targets.
 
         Parameters
@@ -323,7 +331,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
 
-        def moments(t: int, one: Any, score: Any) -> np.ndarray:
+        def moments(t: int, one: TaskFactors, score: ScoreMoments) -> np.ndarray:
             noise = one.own.noise_precision
             own = noise.mean_reciprocal if self.predictive == "full" else 1.0 / noise.mean
             mean, std = self.y_mean_[t] + self.y_scale_[t] * score.mean, np.sqrt(float(own) + score.variance)
@@ -332,7 +340,13 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         both = self._by_column(X, tasks, moments)
         return (both[..., 0], both[..., 1]) if return_std else both[..., 0]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, tasks: Any = None) -> float:
+    def score(
+        self,
+        X: Samples | None,
+        y: Targets | None,
+        sample_weight: ArrayLike | None = None,
+        tasks: ArrayLike | None = None,
+    ) -> float:
         """Return the coefficient of determination, averaged over tasks.
 
         Parameters

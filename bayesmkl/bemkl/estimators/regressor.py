@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import multioutput, regression
 from bayesmkl.bemkl.models.absent_views import view_moments
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.predict import (
@@ -153,22 +158,22 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self,
         kernels: Any = None,
         *,
-        kernel_prior: Any = "nonsparse",
-        sample_prior: Any = "nonsparse",
-        bias_prior: Any = "nonsparse",
-        intermediate_prior: Any = "nonsparse",
-        noise_prior: Any = "nonsparse",
+        kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "nonsparse",
+        sample_prior: str | Gamma = "nonsparse",
+        bias_prior: str | Gamma = "nonsparse",
+        intermediate_prior: str | Gamma = "nonsparse",
+        noise_prior: str | Gamma = "nonsparse",
         normalize_y: bool = True,
         nonnegative: bool = False,
         missing_views: str = "error",
         predictive: str = "full",
-        inference: Any = "vb",
-        init: Any = "mean",
+        inference: str | Inference = "vb",
+        init: object = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
-        storage: Any = "auto",
-        kernel_names: Any = None,
+        storage: str | Storage = "auto",
+        kernel_names: Sequence[str] | None = None,
         random_state: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -197,7 +202,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         tags.target_tags.multi_output = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> BEMKLRegressor:
+    def fit(self, X: Samples, y: Targets) -> BEMKLRegressor:
         """Fit the posterior.
 
         Parameters
@@ -231,7 +236,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self._conclude(task, self._infer(task))
         return self
 
-    def _prepare(self, X: Any, y: Any) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         """Validate parameters, then data; return the training kernels and the targets."""
         self._check_parameters()  # first: a mistake in them costs no time
         return self._fit_stack(X, y, y_numeric=True, multi_output=True)
@@ -262,7 +267,9 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         """Return what the model of the last fit was fitted to."""
         return [self._problem(stack, self._gram(stack), self.target_, self._priors())]
 
-    def _problem(self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, priors: Any) -> Any:
+    def _problem(
+        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, priors: regression.RegressionPriors
+    ) -> Any:
         """Return the problem of one target, (n_samples,), or of several, (n_outputs, n_samples).
 
         Missing views are integrated over by the algorithm for several targets, which is given one.
@@ -277,7 +284,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         """Return what is added to the starting intermediate outputs: N(0, 1), or its mean."""
         return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    def predict(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the target.
 
         Parameters

@@ -10,10 +10,12 @@ from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, column_or_1d
 
 from bayesmkl._estimator.targets import UNITS, is_missing, plain_labels
 from bayesmkl._utils.given import as_array, check_magnitude, check_numbers, naming
+from bayesmkl._utils.typing import Targets
 
 __all__ = ["TaskTable", "codes_of", "label_table", "target_table", "task_labels", "task_targets"]
 
@@ -42,7 +44,7 @@ class TaskTable(NamedTuple):
         return [np.flatnonzero(column) for column in self.present.T]
 
 
-def target_table(y: Any, tasks: Any = None) -> TaskTable:
+def target_table(y: Targets | None, tasks: ArrayLike | None = None) -> TaskTable:
     """Arrange real targets; NaN marks a task that a sample lacks.
 
     Parameters
@@ -70,7 +72,7 @@ def target_table(y: Any, tasks: Any = None) -> TaskTable:
     return _table(y, values, np.isfinite(values), tasks)
 
 
-def label_table(y: Any, tasks: Any = None, missing_label: Any = None) -> TaskTable:
+def label_table(y: Targets | None, tasks: ArrayLike | None = None, missing_label: Any = None) -> TaskTable:
     """Arrange class labels; None, NaN and `missing_label` mark a task that a sample lacks.
 
     Parameters
@@ -106,7 +108,7 @@ def label_table(y: Any, tasks: Any = None, missing_label: Any = None) -> TaskTab
     return _table(y, values, present, tasks)
 
 
-def _refuse_none(y: Any) -> None:
+def _refuse_none(y: Targets | None) -> None:
     if y is None:
         raise ValueError(
             "`y` must hold the targets of all tasks. This estimator requires y to be passed, but the target y is "
@@ -114,7 +116,7 @@ def _refuse_none(y: Any) -> None:
         )
 
 
-def _table(y: Any, values: np.ndarray, present: np.ndarray, tasks: Any) -> TaskTable:
+def _table(y: Targets | None, values: np.ndarray, present: np.ndarray, tasks: ArrayLike | None) -> TaskTable:
     if tasks is None:
         if values.ndim == 1:
             return TaskTable(np.array([0]), values[:, None], present[:, None], is_single=True)
@@ -136,7 +138,7 @@ def _table(y: Any, values: np.ndarray, present: np.ndarray, tasks: Any) -> TaskT
     return TaskTable(names, np.broadcast_to(values[:, None], member.shape), member)
 
 
-def _task_names(tasks: Any) -> np.ndarray:
+def _task_names(tasks: ArrayLike) -> np.ndarray:
     with naming("tasks"):
         names = column_or_1d(as_array("tasks", tasks if hasattr(tasks, "dtype") else _as_objects(tasks)))
     if is_missing(names).any():
@@ -150,12 +152,12 @@ def _task_names(tasks: Any) -> np.ndarray:
     return np.array(names.tolist())
 
 
-def _as_objects(tasks: Any) -> Any:
+def _as_objects(tasks: ArrayLike) -> Any:
     """Keep what names are: NumPy turns 1 and "a" into two strings."""
     return np.asarray(tasks, dtype=object) if isinstance(tasks, list | tuple) else tasks
 
 
-def codes_of(tasks: Any, names: np.ndarray, n_rows: int) -> np.ndarray:
+def codes_of(tasks: ArrayLike, names: np.ndarray, n_rows: int) -> np.ndarray:
     """Return the positions of `tasks` among the `names` of fitted tasks.
 
     Examples

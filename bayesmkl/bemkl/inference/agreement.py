@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.shares import share_of_each
@@ -29,7 +30,7 @@ class Agreement(NamedTuple):
         return self.ess >= ESS
 
 
-def check_agreement(problem: Any, draws: PosteriorDraws, stats: dict[str, np.ndarray]) -> Agreement:
+def check_agreement(problem: Problem, draws: PosteriorDraws, stats: dict[str, np.ndarray]) -> Agreement:
     """Compare the chains by what is free of the model's symmetries.
 
     These are the kernel shares and the training scores in units of their noise, m/s: raw weights are known up to

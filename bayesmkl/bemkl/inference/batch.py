@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.inference.loop import (
     Algorithm,
     Ascent,
@@ -92,7 +93,13 @@ def _observers(n_models: int, on_sweep: OnSweep | None) -> list[OnSweep | None]:
     return [partial(observe, k) for k in range(n_models)]
 
 
-def _in_turn(algorithm: Any, problems: Any, starts: Any, options: Any, observers: Any) -> list[LoopResult]:
+def _in_turn(
+    algorithm: Algorithm,
+    problems: Sequence[Any],
+    starts: Sequence[Any],
+    options: LoopOptions,
+    observers: Sequence[OnSweep | None],
+) -> list[LoopResult]:
     return [
         maximize_elbo(algorithm, problem, start, options, observer)
         for problem, start, observer in zip(problems, starts, observers, strict=True)
@@ -127,7 +134,13 @@ def _batches(problems: Sequence[Any]) -> list[list[int]]:
     return list(batches.values())
 
 
-def _on_jax(algorithm: Any, problems: Any, starts: Any, options: Any, observers: Any) -> list[LoopResult]:
+def _on_jax(
+    algorithm: Algorithm,
+    problems: Sequence[Any],
+    starts: Sequence[Any],
+    options: LoopOptions,
+    observers: Sequence[OnSweep | None],
+) -> list[LoopResult]:
     import jax
 
     from bayesmkl._utils.devices import double_precision
@@ -230,11 +243,13 @@ def _merge(problems: Sequence[Any]) -> tuple[list[Any], tuple[int | None, ...], 
 
 
 @lru_cache(maxsize=32)
-def _compile(sweep: Any, carry: Any, scales: Any, structure: Any, axes: tuple[int | None, ...]) -> Any:
+def _compile(
+    sweep: Callable[..., Any], carry: Any, scales: Any, structure: Any, axes: tuple[int | None, ...]
+) -> Any:
     """Return a compiled function that sweeps several models: their states, bounds, carries and scales."""
     import jax
 
-    def one(leaves: Any, start: Any) -> Any:
+    def one(leaves: tuple[Array, ...], start: tuple[Array, ...]) -> Any:
         problem = jax.tree.unflatten(structure, leaves)
         state, elbo = sweep(problem, start)
         return state, elbo, carry(problem, state), scales(state)
@@ -242,7 +257,7 @@ def _compile(sweep: Any, carry: Any, scales: Any, structure: Any, axes: tuple[in
     return jax.jit(jax.vmap(one, in_axes=(list(axes), 0)))
 
 
-def _take(states: Any, slot: Any) -> Any:
+def _take(states: Any, slot: Array) -> Any:
     """Return the state of one model."""
     import jax
 
@@ -250,7 +265,11 @@ def _take(states: Any, slot: Any) -> Any:
 
 
 def _split(
-    paddings: list[Padding | ExactShape], states: Any, bounds: Any, carry: Any, scales: Any
+    paddings: list[Padding | ExactShape],
+    states: Any,
+    bounds: Array,
+    carry: tuple[Array, ...],
+    scales: tuple[Array, ...],
 ) -> list[tuple[_Swept, float]]:
     """Return state and bound of every model, and forget the slots behind them."""
     import jax

@@ -36,6 +36,7 @@ from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.bemkl.inference.chains import Chains, run_chains
 from bayesmkl.bemkl.inference.options import Gibbs
+from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionProblem
 
@@ -55,7 +56,7 @@ class GibbsState(NamedTuple):
 
 
 def fit_gibbs(
-    problem: Any,
+    problem: Problem,
     options: Gibbs,
     rng: np.random.Generator,
     on_block: Callable[[int, str], None] | None = None,
@@ -80,7 +81,9 @@ def fit_gibbs(
         (c,) = group
         return (init(problem, rngs[c]) if starts is None else starts[c]), rngs[c]
 
-    def advance(here: Any, n: int, keep: bool) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    def advance(
+        here: tuple[GibbsState, np.random.Generator], n: int, keep: bool
+    ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         state, own_rng = here
         states = []
         for _ in range(n):
@@ -134,7 +137,7 @@ def sweep(problem: Any, state: GibbsState, rng: np.random.Generator) -> GibbsSta
 class _Likelihood:
     """``log p(y | m, e'e)`` of the collapsed model, up to a constant."""
 
-    def __init__(self, problem: Any) -> None:
+    def __init__(self, problem: Problem) -> None:
         self.y, self.margin = problem.y, getattr(problem, "margin", None)
 
     def __call__(self, mean: np.ndarray, square: float, known: float, noise: float) -> float:
@@ -238,7 +241,7 @@ def _draw_dual(
 
 
 def _rescale(
-    problem: Any,
+    problem: Problem,
     likelihood: _Likelihood,
     design: np.ndarray,
     dual: np.ndarray,
@@ -270,7 +273,7 @@ def _rescale(
     return dual * c, np.concatenate([[intercept * c], weights]), mean * c
 
 
-def _log_student(prior: Gamma, values: Any) -> float:
+def _log_student(prior: Gamma, values: np.ndarray | float) -> float:
     """Log density of variables with their precisions integrated out, summed, up to a constant."""
     return -(prior.concentration + 0.5) * float(np.log(prior.rate + 0.5 * values * values).sum())
 
@@ -300,7 +303,7 @@ def _draw_noise(
     return known, noise
 
 
-def _parameters(problem: Any, states: list[GibbsState]) -> dict[str, np.ndarray]:
+def _parameters(problem: Problem, states: list[GibbsState]) -> dict[str, np.ndarray]:
     readout = np.stack([state.readout for state in states])[None]
     parameters = {
         "dual": np.stack([state.dual for state in states])[None],

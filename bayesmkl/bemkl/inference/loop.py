@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bayesmkl._numerics import acceleration
+from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.bemkl.inference.padding import pad_problems
@@ -53,9 +54,9 @@ class Algorithm(Protocol):
     STATE: type  # of the posterior factors
 
     @staticmethod
-    def sweep(problem: Any, start: Any) -> tuple[Any, Any]: ...  # noqa: D102
+    def sweep(problem: tuple[Any, ...], start: tuple[Array, ...]) -> tuple[Any, Any]: ...  # noqa: D102
     @staticmethod
-    def carry(problem: Any, state: Any) -> Any: ...  # noqa: D102
+    def carry(problem: tuple[Any, ...], state: Any) -> Any: ...  # noqa: D102
     @staticmethod
     def scales(state: Any) -> Any: ...  # noqa: D102
 
@@ -105,7 +106,11 @@ OnSweep = Callable[[int, float], None]
 
 
 def maximize_elbo(
-    algorithm: Algorithm, problem: Any, start: Any, options: LoopOptions, on_sweep: OnSweep | None = None
+    algorithm: Algorithm,
+    problem: tuple[Any, ...],
+    start: tuple[Array, ...],
+    options: LoopOptions,
+    on_sweep: OnSweep | None = None,
 ) -> LoopResult:
     """Run `algorithm` on `problem` from the carry `start`.
 
@@ -135,7 +140,11 @@ def maximize_elbo(
 
 
 def _maximize_on_jax(
-    algorithm: Algorithm, problem: Any, start: Any, options: LoopOptions, on_sweep: OnSweep | None
+    algorithm: Algorithm,
+    problem: tuple[Any, ...],
+    start: tuple[Array, ...],
+    options: LoopOptions,
+    on_sweep: OnSweep | None,
 ) -> LoopResult:
     import jax
 
@@ -163,12 +172,14 @@ def _maximize_on_jax(
                 return end.value
 
 
-def largest_dimension(start: Any) -> int:
+def largest_dimension(start: tuple[Array, ...]) -> int:
     """Rows of the largest matrix that a sweep from `start` factorizes."""
     return max(max(np.shape(field), default=1) for field in start)
 
 
-def ascend(start: Any, views: Views, options: LoopOptions, on_sweep: OnSweep | None = None) -> Ascent:
+def ascend(
+    start: tuple[Array, ...], views: Views, options: LoopOptions, on_sweep: OnSweep | None = None
+) -> Ascent:
     """Run the loop, but leave the sweeps to whoever advances it.
 
     Parameters
@@ -227,7 +238,9 @@ def ascend(start: Any, views: Views, options: LoopOptions, on_sweep: OnSweep | N
     return LoopResult(views.final(state), np.array(trace), len(trace), n_rejected, outcome)
 
 
-def _attempt(sweep: Any, problem: Any, start: Any) -> tuple[Any, float]:
+def _attempt(
+    sweep: Callable[..., Any], problem: tuple[Any, ...], start: tuple[Array, ...]
+) -> tuple[Any, float]:
     """One sweep; a failed factorization counts as a bound of NaN, as it does on JAX."""
     try:
         with np.errstate(all="ignore"):
@@ -245,5 +258,5 @@ def _failure(elbo: float, before: float) -> Outcome | None:
     return None
 
 
-def _flat(carry: Any) -> np.ndarray:
+def _flat(carry: tuple[Array, ...]) -> np.ndarray:
     return np.concatenate([field.reshape(-1) for field in carry])

@@ -42,6 +42,7 @@ from bayesmkl.bemkl.models.absent_views import (
     completion,
     view_patterns,
 )
+from bayesmkl.bemkl.models.all_models import OutputsProblem, OutputsState
 from bayesmkl.bemkl.models.moments import probe
 from bayesmkl.bemkl.models.multioutput import MultioutputState
 from bayesmkl.bemkl.models.outputs import project
@@ -61,7 +62,7 @@ LEAST_VARIANCE = 1e-8  # at the start, of a view whose outputs are all equal
 
 def fit_with_missing_views(
     algorithm: Algorithm,
-    problem: Any,
+    problem: OutputsProblem,
     begin: Callable[[Any], Any],
     options: LoopOptions,
     on_sweep: Callable[[int, float], None] | None = None,
@@ -125,7 +126,11 @@ def _with_moments(result: LoopResult, problem: Any, moments: ViewMoments) -> tup
 
 
 def absent_views(
-    problem: Any, moments: ViewMoments, readout: np.ndarray, readout_cov: np.ndarray, noise_precision: Any
+    problem: OutputsProblem,
+    moments: ViewMoments,
+    readout: np.ndarray,
+    readout_cov: np.ndarray,
+    noise_precision: np.ndarray | None,
 ) -> AbsentViews:
     """Find what follows from the moments of views and of the weights about the training samples.
 
@@ -176,7 +181,7 @@ def start_moments(stack: KernelStack, center: np.ndarray, probed: np.ndarray) ->
     return ViewMoments(center, np.zeros_like(mean), cov)
 
 
-def posterior_moments(problem: Any, state: Any, moments: ViewMoments) -> ViewMoments:
+def posterior_moments(problem: Any, state: OutputsState, moments: ViewMoments) -> ViewMoments:
     """Moments of the intermediate outputs over the population, by EM steps from `moments`."""
     present, values = _present(problem.stack), project(problem.stack, state.dual.mean)
     mean = values.mean(axis=2) if present.all() else moments.mean

@@ -26,7 +26,9 @@ from numpyro.infer import Trace_ELBO
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.inference.numpyro_model import literal_model, numpyro_session
+from bayesmkl.bemkl.models.all_models import SingleProblem, SingleState
 from bayesmkl.bemkl.models.binary import BinaryProblem, BinaryState
+from bayesmkl.bemkl.models.moments import Gamma, Gaussian
 from bayesmkl.bemkl.models.regression import RegressionProblem, RegressionState
 
 __all__ = ["ElboEstimate", "closed_form_guide", "elbo_particles", "estimate_elbo"]
@@ -168,7 +170,7 @@ def estimate_elbo(
 
 
 @partial(jax.jit, compiler_options=COMPILER)
-def _elbo_block(problem: Any, state: Any, keys: Array) -> Any:
+def _elbo_block(problem: SingleProblem, state: SingleState, keys: Array) -> Any:
     """Bounds of single particles, one per key."""
     guide = closed_form_guide(state)
 
@@ -178,11 +180,11 @@ def _elbo_block(problem: Any, state: Any, keys: Array) -> Any:
     return jax.vmap(particle)(keys)
 
 
-def _sample_precision(name: str, factor: Any) -> None:
+def _sample_precision(name: str, factor: Gamma) -> None:
     numpyro.sample(name, dist.Gamma(factor.concentration, factor.rate).to_event(jnp.ndim(factor.rate)))
 
 
-def _normal(factor: Any) -> dist.Distribution:
+def _normal(factor: Gaussian) -> dist.Distribution:
     return dist.MultivariateNormal(factor.mean, scale_tril=_cholesky(factor.cov))
 
 

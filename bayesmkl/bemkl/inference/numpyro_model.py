@@ -46,6 +46,7 @@ from numpyro.distributions import constraints
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
 from bayesmkl._utils.devices import double_precision
+from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.models.binary import BinaryProblem
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
@@ -173,7 +174,7 @@ def collapsed_model(problem: Any) -> None:
         numpyro.sample("y", law, obs=problem.y)
 
 
-def is_regression(problem: Any) -> bool:
+def is_regression(problem: Problem) -> bool:
     """Whether a problem has targets with noise, rather than labels."""
     return hasattr(problem.priors, "noise")
 

@@ -212,7 +212,7 @@ Inference = VB | NUTS | Gibbs | SVI
 INFERENCES: dict[str, type[Inference]] = {kind.name: kind for kind in (VB, NUTS, Gibbs, SVI)}
 
 
-def inference_of(value: Any, allowed: Sequence[str] = tuple(INFERENCES)) -> Inference:
+def inference_of(value: object, allowed: Sequence[str] = tuple(INFERENCES)) -> Inference:
     """Return the options that a name or an options object stands for, of an inference that is `allowed`.
 
     Raises
@@ -314,7 +314,7 @@ def backend_of(storage: Storage) -> str:
     return "numpy" if jax.default_backend() == "cpu" else "jax"
 
 
-def storage_of(value: Any, allowed: Sequence[str] = STORAGES) -> Storage:
+def storage_of(value: object, allowed: Sequence[str] = STORAGES) -> Storage:
     """Return the storage that the name of a kind or a `Storage` stands for, of a kind that is `allowed`.
 
     Raises

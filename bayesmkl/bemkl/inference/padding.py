@@ -29,11 +29,12 @@ import math
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, namespace
+from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.models.moments import (
     LOG_2PI,
     Gamma,
@@ -46,6 +47,9 @@ from bayesmkl.bemkl.models.moments import (
 from bayesmkl.bemkl.models.outputs import update_intermediates
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.fold import HeldArray, held_array
+
+if TYPE_CHECKING:
+    from bayesmkl.bemkl.inference.loop import Algorithm
 
 __all__ = [
     "ExactShape",
@@ -123,7 +127,7 @@ class PaddedOutputs(NamedTuple):
         """Sum over samples of the covariances."""
         return self.n_samples * self.cov
 
-    def squared_distance(self, projection: Any) -> Any:
+    def squared_distance(self, projection: Array) -> Any:
         """``E (g_mi - projection_mi)²``, summed over kernels and the samples that count."""
         residual = self.mean - projection
         spread = self.n_samples * namespace(self.cov).trace(self.cov, axis1=-2, axis2=-1)
@@ -134,7 +138,7 @@ class PaddedOutputs(NamedTuple):
 def _padded_sweep(sweep: Callable[..., tuple[Any, Any]]) -> Callable[[PaddedProblem, Any], tuple[Any, Any]]:
     """Return the sweep of padded problems, always the same one: what was compiled for it is found by it."""
 
-    def sweep_padded(padded: PaddedProblem, start: Any) -> tuple[Any, Any]:
+    def sweep_padded(padded: PaddedProblem, start: tuple[Array, ...]) -> tuple[Any, Any]:
         problem, counted = padded
         update = update_intermediate if problem.y.ndim == 1 else update_intermediates
 
@@ -183,7 +187,7 @@ class Padding(NamedTuple):
     n_outputs: int
     sample_prior: Gamma
 
-    def wrap(self, algorithm: Any) -> Any:
+    def wrap(self, algorithm: Algorithm) -> Any:
         """Return the algorithm for padded problems."""
         return SimpleNamespace(
             sweep=_padded_sweep(algorithm.sweep),
@@ -249,15 +253,15 @@ class Padding(NamedTuple):
 class ExactShape:
     """What a problem has that cannot be padded, in the place of a `Padding`."""
 
-    def wrap(self, algorithm: Any) -> Any:
+    def wrap(self, algorithm: Algorithm) -> Any:
         """Return the algorithm."""
         return algorithm
 
-    def start(self, carry: Any) -> Any:
+    def start(self, carry: tuple[Array, ...]) -> Any:
         """Return the carry."""
         return carry
 
-    def carry(self, carry: Any) -> Any:
+    def carry(self, carry: tuple[Array, ...]) -> Any:
         """Return the carry."""
         return carry
 
@@ -300,7 +304,7 @@ def pad_problems(problems: Sequence[Any]) -> tuple[list[Any], list[Padding | Exa
     return padded, list(paddings)
 
 
-def size_class(problem: Any) -> Any:
+def size_class(problem: Problem) -> Any:
     """Return what problems have in common that can be padded to one size; of others, their shapes."""
     held = _held(problem)
     if held is None:
@@ -319,7 +323,7 @@ def _shapes(value: Any) -> Any:
     return tuple(map(_shapes, value)) if isinstance(value, tuple) else np.shape(value)
 
 
-def _held(problem: Any) -> HeldArray | None:
+def _held(problem: Problem) -> HeldArray | None:
     """Return the kernels of a problem; None for those that cannot be padded."""
     stack = getattr(problem, "stack", None)  # a problem of several tasks has one for each
     if stack is None or stack.present is not None or getattr(problem, "absent", None) is not None:
@@ -327,15 +331,15 @@ def _held(problem: Any) -> HeldArray | None:
     return held_array(stack)
 
 
-def _padding(problem: Any, held: HeldArray, n_rows: int, n_basis: int) -> Padding:
+def _padding(problem: Problem, held: HeldArray, n_rows: int, n_basis: int) -> Padding:
     n_outputs, n_padded = problem.y.size // problem.y.shape[-1], n_basis - problem.stack.n_train
     return Padding(held.rows, held.train, n_rows, n_basis, n_padded, n_outputs, problem.priors.sample)
 
 
-def _pad(problem: Any, held: HeldArray, padding: Padding, known: dict[Any, Any]) -> PaddedProblem:
+def _pad(problem: Problem, held: HeldArray, padding: Padding, known: dict[Any, Any]) -> PaddedProblem:
     rows, basis, n_rows, n_basis = padding[:4]
 
-    def once(source: Any, make: Any) -> Any:
+    def once(source: Any, make: Callable[..., Any]) -> Any:
         if id(source) not in known:
             known[id(source)] = make()
         return known[id(source)]
@@ -350,12 +354,12 @@ def _pad(problem: Any, held: HeldArray, padding: Padding, known: dict[Any, Any])
     return PaddedProblem(larger, counted)
 
 
-def _taken(values: np.ndarray, places: Any) -> np.ndarray:
+def _taken(values: np.ndarray, places: slice | np.ndarray) -> np.ndarray:
     """Take the entries at `places` of the last axis, if there are any entries."""
     return values[..., places] if values.size else values
 
 
-def _spread(values: Array, places: Any, size: int, fill: float = 0.0) -> np.ndarray:
+def _spread(values: Array, places: slice | np.ndarray, size: int, fill: float = 0.0) -> np.ndarray:
     """Put the entries of the last axis at `places` among `size`."""
     values = np.asarray(values)
     spread = np.full((*values.shape[:-1], size), fill, dtype=values.dtype)

@@ -13,6 +13,7 @@ from bayesmkl.bemkl.inference.chains import Chains
 from bayesmkl.bemkl.inference.gibbs import GibbsState, fit_gibbs
 from bayesmkl.bemkl.inference.loop import LoopResult
 from bayesmkl.bemkl.inference.options import NUTS, SVI, Gibbs
+from bayesmkl.bemkl.models.all_models import Problem, SingleState
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions
@@ -59,7 +60,7 @@ def variational_fit(result: LoopResult) -> Fit:
     return Fit(result.state, result.outcome, result.n_iter, result.elbo_history, result.last_change)
 
 
-def run_nuts(problem: Any, options: NUTS, rng: np.random.Generator, report: Report = None) -> Fit:
+def run_nuts(problem: Problem, options: NUTS, rng: np.random.Generator, report: Report = None) -> Fit:
     """Sample by NUTS on the collapsed NumPyro model."""
     from bayesmkl.bemkl.inference.sampling import fit_nuts
 
@@ -67,7 +68,7 @@ def run_nuts(problem: Any, options: NUTS, rng: np.random.Generator, report: Repo
 
 
 def run_gibbs(
-    problem: Any,
+    problem: Problem,
     options: Gibbs,
     rng: np.random.Generator,
     report: Report = None,
@@ -77,7 +78,9 @@ def run_gibbs(
     return _from_chains(problem, fit_gibbs(problem, options, rng, report, starts), rng)
 
 
-def run_svi(problem: Any, options: SVI, rng: np.random.Generator, start: Any, report: Report = None) -> Fit:
+def run_svi(
+    problem: Problem, options: SVI, rng: np.random.Generator, start: SingleState, report: Report = None
+) -> Fit:
     """Fit a normal distribution to the collapsed NumPyro model, starting at the closed-form posterior `start`."""
     from bayesmkl.bemkl.inference.sampling import fit_svi
 
@@ -103,7 +106,7 @@ def run_svi(problem: Any, options: SVI, rng: np.random.Generator, start: Any, re
     )
 
 
-def gibbs_start(state: Any, problem: Any, rng: np.random.Generator) -> GibbsState:
+def gibbs_start(state: SingleState, problem: Any, rng: np.random.Generator) -> GibbsState:
     """Draw where a chain starts from a variational posterior."""
     dual, readout = state.dual.draw(1, rng)[0], state.readout.draw(1, rng)[0]
     if isinstance(state, RegressionState):
@@ -113,7 +116,7 @@ def gibbs_start(state: Any, problem: Any, rng: np.random.Generator) -> GibbsStat
     return GibbsState(dual, readout, known, noise)
 
 
-def _from_chains(problem: Any, chains: Chains, rng: np.random.Generator) -> Fit:
+def _from_chains(problem: Problem, chains: Chains, rng: np.random.Generator) -> Fit:
     draws = draw_precisions(align_signs(PosteriorDraws(**chains.parameters)), problem.priors, rng)
     agreement = check_agreement(problem, draws, chains.stats)
     outcome = judge(agreement, chains.interrupted)

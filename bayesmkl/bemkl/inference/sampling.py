@@ -36,6 +36,7 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.inference.chains import Chains, run_chains
 from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, is_regression, numpyro_session
 from bayesmkl.bemkl.inference.options import NUTS as NUTSOptions
+from bayesmkl.bemkl.models.all_models import Problem, SingleProblem
 from bayesmkl.bemkl.models.kernel_priors import SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 
@@ -72,7 +73,7 @@ class CubicTransform(dist.transforms.ParameterFreeTransform):
     def _inverse(self, y: Array) -> Any:
         return 2.0 * jnp.sqrt(2.0) * jnp.sinh(jnp.arcsinh(1.5 * y / jnp.sqrt(2.0)) / 3.0)
 
-    def log_abs_det_jacobian(self, x: Array, y: Any, intermediates: Any = None) -> Any:
+    def log_abs_det_jacobian(self, x: Array, y: Array | None, intermediates: Array | None = None) -> Any:
         """Return the log derivative by w."""
         return jnp.log1p(0.5 * x**2)
 
@@ -80,20 +81,20 @@ class CubicTransform(dist.transforms.ParameterFreeTransform):
 class _Softened(Reparam):
     """Sample w, at the site `<name>_softened`, in the place of x = w + w³/6."""
 
-    def __call__(self, name: str, fn: Any, obs: Any) -> tuple[None, Any]:
+    def __call__(self, name: str, fn: dist.Distribution, obs: Array) -> tuple[None, Any]:
         cubic = CubicTransform()
         w = numpyro.sample(f"{name}_softened", dist.TransformedDistribution(fn, cubic.inv))
         return None, cubic(w)
 
 
-def softened_model(problem: Any) -> None:
+def softened_model(problem: SingleProblem) -> None:
     """`collapsed_model` with its Student t variables softened; they stay deterministic sites under their names."""
     names = ["dual", "intercept"] + ["kernel_weights"] * isinstance(problem.priors.kernel, Gamma)
     handlers.reparam(collapsed_model, config={name: _Softened() for name in names})(problem)
 
 
 def fit_nuts(
-    problem: Any, options: NUTSOptions, seed: int, on_block: Callable[[int, str], None] | None = None
+    problem: Problem, options: NUTSOptions, seed: int, on_block: Callable[[int, str], None] | None = None
 ) -> Chains:
     """Draw from the posterior by NUTS.
 
@@ -152,7 +153,7 @@ def _programs(target_accept: float, n_warmup: int, switches: bool, vectorized: b
         kernel = DiscreteHMCGibbs(kernel, modified=True)
 
     @functools.partial(jax.jit, static_argnums=2)
-    def scan(state: Any, problem: Any, n: int) -> Any:
+    def scan(state: Any, problem: SingleProblem, n: int) -> Any:
         def step(state: Any, _: None) -> Any:
             state = kernel.sample(state, (problem,), {})
             hmc = getattr(state, "hmc_state", state)
@@ -161,14 +162,14 @@ def _programs(target_accept: float, n_warmup: int, switches: bool, vectorized: b
         return jax.lax.scan(step, state, None, length=n)
 
     @jax.jit
-    def constrain(z: Array, problem: Any) -> dict[str, Any]:
+    def constrain(z: Array, problem: SingleProblem) -> dict[str, Any]:
         values = jax.vmap(jax.vmap(kernel.postprocess_fn((problem,), {})))(z)
         return {name: values[name] for name in _sites(problem)}
 
     return _Programs(kernel, scan, constrain)
 
 
-def _sites(problem: Any) -> list[str]:
+def _sites(problem: Problem) -> list[str]:
     names = ["dual", "intercept", "kernel_weights"]
     if is_regression(problem):
         names += ["intermediate_precision", "noise_precision"]
@@ -185,7 +186,7 @@ class SVIResult(NamedTuple):
 
 
 def fit_svi(
-    problem: Any,
+    problem: Problem,
     n_steps: int,
     n_draws: int,
     seed: int,
@@ -226,7 +227,7 @@ def fit_svi(
         state = svi.init(fit_key, problem)
 
         @functools.partial(jax.jit, static_argnums=2)
-        def scan(state: Any, problem: Any, n: int) -> Any:
+        def scan(state: Any, problem: SingleProblem, n: int) -> Any:
             return jax.lax.scan(lambda s, _: svi.update(s, problem), state, None, length=n)
 
         trace: list[float] = []
@@ -254,10 +255,12 @@ def _starting_at(start: dict[str, np.ndarray] | None) -> Any:
     return init_to_value(values=values | {name: jnp.asarray(value) for name, value in start.items()})
 
 
-def _guide_draws(problem: Any, guide: Any, params: Any, key: Any, n_draws: int) -> tuple[dict, np.ndarray]:
+def _guide_draws(
+    problem: Problem, guide: Any, params: dict[str, Any], key: Any, n_draws: int
+) -> tuple[dict, np.ndarray]:
     """Draw from the guide and return the variables themselves with their log density."""
 
-    def draw(key: Any) -> Any:
+    def draw(key: Array | None) -> Any:
         seeded = handlers.seed(handlers.substitute(guide, data=params), key)
         sites = handlers.trace(seeded).get_trace(problem).values()
         samples = [site for site in sites if site["type"] == "sample"]

@@ -173,7 +173,7 @@ def completion(present: np.ndarray, cov: np.ndarray) -> Completion:
     return Completion(slope, spread)
 
 
-def apply_by_pattern(matrices: Any, vectors: Array, pattern: Any) -> Any:
+def apply_by_pattern(matrices: np.ndarray, vectors: Array, pattern: np.ndarray) -> Any:
     """Multiply the vector of every sample by the matrix of its pattern, (n_outputs, n_samples, p).
 
     Parameters

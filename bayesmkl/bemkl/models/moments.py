@@ -365,7 +365,7 @@ def _probe_distance(intermediate: Any) -> int:
     return int(-(-intermediate.shape[-1] // n_probed))
 
 
-def readout_cov_scale(readout: Any) -> Any:
+def readout_cov_scale(readout: Gaussian) -> Any:
     """Reciprocal scale of log standard deviations and correlations: 1 for all that are measured."""
     xp = namespace(readout.mean)
     flat = xp.ones((CovarianceCoordinate.size(readout.cov),), dtype=readout.mean.dtype)
@@ -385,7 +385,7 @@ class PrecisionMoments(NamedTuple):
 UNIT_PRECISION = PrecisionMoments(1.0, 0.0)
 
 
-def known_precision(like: Any, value: Array | float) -> PrecisionMoments:
+def known_precision(like: Array, value: Array | float) -> PrecisionMoments:
     """Moments of a precision that is known, in the namespace of `like`."""
     xp = namespace(like)
     return PrecisionMoments(value, xp.log(xp.asarray(value, dtype=like.dtype)))

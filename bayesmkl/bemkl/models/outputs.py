@@ -19,7 +19,13 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.linalg import spd_inverse
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, complete
-from bayesmkl.bemkl.models.moments import Gaussian, IntermediateOutputs, expected_residual
+from bayesmkl.bemkl.models.moments import (
+    Gamma,
+    Gaussian,
+    IntermediateOutputs,
+    PrecisionMoments,
+    expected_residual,
+)
 from bayesmkl.kernels.stacks.base import Kernels, KernelStack
 
 __all__ = [
@@ -207,7 +213,7 @@ def score_errors(scores: Array, intermediate: Intermediates, readout: Gaussian) 
     return (weight * residual * residual).sum(axis=1) + from_readout + from_intermediate
 
 
-def score_bound(misfit: Any, intermediate: Intermediates, precision: Any) -> Any:
+def score_bound(misfit: Array, intermediate: Intermediates, precision: PrecisionMoments | Gamma) -> Any:
     """``E[log p(f | b, e, G)]``, summed, where `misfit` is that of `score_errors`."""
     bound = expected_residual(misfit, intermediate.n_samples, precision)
     if not isinstance(intermediate, CompletedOutputs):

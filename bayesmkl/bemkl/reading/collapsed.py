@@ -26,7 +26,8 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr, xlogy
 
 from bayesmkl._numerics.arrays import Array
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet
+from bayesmkl.bemkl.models.all_models import SingleProblem
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
 from bayesmkl.bemkl.models.regression import RegressionProblem
@@ -97,7 +98,10 @@ def log_beyond(mean: np.ndarray, margin: Array) -> np.ndarray:
 
 
 def log_likelihood(
-    problem: Any, draws: PosteriorDraws, means: np.ndarray | None = None, scales: np.ndarray | None = None
+    problem: SingleProblem,
+    draws: PosteriorDraws,
+    means: np.ndarray | None = None,
+    scales: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return ``log p(y_i | a, b, e)`` of the training samples, shape (n_draws, n_samples).
 
@@ -138,7 +142,7 @@ def log_student(prior: Gamma, values: np.ndarray) -> np.ndarray:
     return normalizer - (c + 0.5) * np.log(r + 0.5 * np.square(values))
 
 
-def log_prior(problem: Any, draws: PosteriorDraws) -> np.ndarray:
+def log_prior(problem: SingleProblem, draws: PosteriorDraws) -> np.ndarray:
     """Return the log prior density of (a, b, e), and of (υ, ε) in regression, shape (n_draws,).
 
     Under a spike-and-slab prior the density of e is that of its switches and of the weights that are on.
@@ -171,7 +175,7 @@ def _summed(values: np.ndarray) -> np.ndarray:
     return values.reshape(len(values), -1).sum(axis=1)
 
 
-def log_weights_prior(prior: Any, draws: PosteriorDraws) -> np.ndarray:
+def log_weights_prior(prior: Gamma | Dirichlet | SpikeSlab, draws: PosteriorDraws) -> np.ndarray:
     """Return the log prior density of e, shape (n_draws,)."""
     weights = draws.kernel_weights
     if isinstance(prior, Gamma):
@@ -205,7 +209,7 @@ def log_variational(state: Any, draws: PosteriorDraws) -> np.ndarray:
     return total
 
 
-def log_readout(readout: Any, values: np.ndarray) -> np.ndarray:
+def log_readout(readout: Gaussian | NonnegativeReadout, values: np.ndarray) -> np.ndarray:
     """Return the log density of (b, e) under q, for values of shape (n_draws, n_outputs + n_kernels)."""
     if not isinstance(readout, NonnegativeReadout):
         return _log_normal(readout, values)
@@ -216,7 +220,7 @@ def log_readout(readout: Any, values: np.ndarray) -> np.ndarray:
     return log_b + log_weights(readout, values[:, n_outputs:])
 
 
-def log_weights(readout: Any, weights: np.ndarray) -> np.ndarray:
+def log_weights(readout: Gaussian | NonnegativeReadout, weights: np.ndarray) -> np.ndarray:
     """Return the log density of e under q, its marginal in q(b, e), for weights of shape (n_draws, n_kernels)."""
     if not isinstance(readout, NonnegativeReadout):
         n_kernels = weights.shape[1]
@@ -233,7 +237,9 @@ def log_weights(readout: Any, weights: np.ndarray) -> np.ndarray:
     return exponent(weights, ((weights @ precision) * weights).sum(axis=1)) - log_z
 
 
-def weights_quadratic(readout: Any, n_kernels: int) -> tuple[np.ndarray, np.ndarray]:
+def weights_quadratic(
+    readout: Gaussian | NonnegativeReadout, n_kernels: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Return h and P of the density of e under q, which is proportional to ``exp(h' e - e' P e / 2)``."""
     if not isinstance(readout, NonnegativeReadout):
         precision = np.linalg.inv(readout.cov[-n_kernels:, -n_kernels:])

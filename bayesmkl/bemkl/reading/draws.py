@@ -7,6 +7,7 @@ points to a positive sum. The rule does not depend on the order of kernels, draw
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,7 +71,7 @@ class PosteriorDraws(NamedTuple):
         """Return the draws of all chains in a row: every array starts with the one axis n_chains * n_draws."""
         return self.map(lambda values: values.reshape(-1, *values.shape[2:]))
 
-    def map(self, function: Any) -> PosteriorDraws:
+    def map(self, function: Callable[..., Any]) -> PosteriorDraws:
         """Apply `function` to every array."""
         arrays: Any = (None if values is None else function(values) for values in self)
         return PosteriorDraws(*arrays)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -32,7 +31,7 @@ def check_kernel_stack(
     kernels: np.ndarray,
     names: Sequence[str],
     *,
-    known_psd: Any = None,
+    known_psd: np.ndarray | None = None,
     definiteness: bool = True,
     present: np.ndarray | None = None,
     self_similarity: np.ndarray | None = None,
@@ -98,7 +97,7 @@ def check_kernel_stack(
     inspector.report()
 
 
-def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: Any = None) -> None:
+def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: np.ndarray | None = None) -> None:
     """Refuse kernels that machines with a certificate cannot be trained on: not finite, too large, or asymmetric.
 
     Parameters

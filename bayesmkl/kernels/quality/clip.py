@@ -9,7 +9,7 @@ as it was.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
@@ -31,7 +31,7 @@ class Clipping(NamedTuple):
     kernels: np.ndarray
     projections: np.ndarray
 
-    def apply(self, kernels: np.ndarray, positions: Any = None) -> np.ndarray:
+    def apply(self, kernels: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
         """Return a copy of rows of kernels, (n_kernels, n_rows, n_train), with those that need it clipped.
 
         `positions` (integers) says which kernels of the stack these are; all of them by default.

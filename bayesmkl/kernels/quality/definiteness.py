@@ -41,7 +41,7 @@ def indefinite_kernels(kernels: Any, known_psd: Any = None, tolerance: float = I
     return [m for m in range(len(kernels)) if not known[m] and not is_semidefinite(kernels[m], tolerance)]
 
 
-def describe_indefinite(kernels: Any, names: Sequence[str], found: Sequence[int]) -> str:
+def describe_indefinite(kernels: np.ndarray, names: Sequence[str], found: Sequence[int]) -> str:
     """Name indefinite kernels with the range of their eigenvalues."""
     items = [f"{names[m]} ({spectrum(kernels[m])})" for m in found[:SHOWN]]
     return join(items + [names[m] for m in found[SHOWN:]])

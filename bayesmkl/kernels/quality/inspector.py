@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -96,10 +96,10 @@ class KernelInspector:
         self,
         names: Sequence[str],
         *,
-        known_psd: Any = None,
+        known_psd: np.ndarray | None = None,
         definiteness: bool = True,
-        self_similarity: Any = None,
-        lost: Any = None,
+        self_similarity: np.ndarray | None = None,
+        lost: np.ndarray | None = None,
     ) -> None:
         self._names = list(names)
         self._known = (

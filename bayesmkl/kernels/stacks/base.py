@@ -21,7 +21,8 @@ from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import Array, Index
+from bayesmkl._numerics.arrays import Array
+from bayesmkl._utils.typing import Index
 
 __all__ = ["KernelColumns", "KernelRows", "KernelStack", "Kernels", "Spread", "StoredStack", "SymmetricStack"]
 

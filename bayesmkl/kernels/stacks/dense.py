@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from bayesmkl._numerics.arrays import Array, Index, is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._utils.typing import Index
 from bayesmkl.kernels.stacks.base import (
+    KernelRows,
     Spread,
     StoredStack,
     apply_and_mix,
@@ -119,7 +121,7 @@ class DenseStack(NamedTuple):
             return _add_gated(self.kernels, row_gates, train_gates)
         return _combine_gated_on_jax(self.kernels, row_gates, train_gates)
 
-    def apply(self, vector: Any) -> Any:
+    def apply(self, vector: Array) -> Any:
         """Multiply every kernel from the right.
 
         Parameters
@@ -251,7 +253,7 @@ class DenseStack(NamedTuple):
         return self.kernels[chosen, rows[:, None], columns]
 
 
-def in_c_order(stack: Any) -> Any:
+def in_c_order(stack: KernelRows) -> Any:
     """Return the stack with its array in C order, which the rows at integers or a mask are not."""
     return DenseStack(np.ascontiguousarray(stack.kernels)) if isinstance(stack, DenseStack) else stack
 
@@ -300,11 +302,11 @@ def _quadratic_on(kernels: np.ndarray, vector: np.ndarray, support: np.ndarray) 
     return values
 
 
-def _combine_gated_on_jax(kernels: Any, row_gates: Any, train_gates: Any) -> Any:
+def _combine_gated_on_jax(kernels: Array, row_gates: Array, train_gates: Array) -> Any:
     """Add one gated kernel after the other; XLA's fused sum over all of them reads memory at a sixth of the rate."""
     import jax
 
-    def add(m: Any, combined: Any) -> Any:
+    def add(m: Array, combined: Any) -> Any:
         return combined + row_gates[m][:, None] * kernels[m] * train_gates[m]
 
     return jax.lax.fori_loop(0, kernels.shape[0], add, namespace(kernels).zeros_like(kernels[0]))

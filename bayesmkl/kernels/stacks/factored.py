@@ -8,8 +8,6 @@ least bit, such as those outside the range of the training samples, are evaluate
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import solve_triangular
 
@@ -31,7 +29,7 @@ LARGE = (
 )  # bytes of kernels without factors from which on they are evaluated when they are needed, not held
 
 
-def has_factored_rows(bank: KernelBank, short: Any) -> bool:
+def has_factored_rows(bank: KernelBank, short: np.ndarray) -> bool:
     """Say whether kernels of new rows can be had through the factors of the training kernels.
 
     A centered kernel needs the mean of all of its row, and a sample that lacks views a mask.

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import Array, Index, is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._utils.typing import Index
 from bayesmkl.kernels.stacks.base import (
     Spread,
     StoredStack,
@@ -103,7 +104,7 @@ class Float32Stack(NamedTuple):
             total[..., rows, :] += block.combine(weights[..., kernels])
         return total
 
-    def apply(self, vector: Any) -> Any:
+    def apply(self, vector: Array) -> Any:
         """Multiply every kernel from the right, see `DenseStack.apply`."""
         if not is_numpy(self.kernels):
             return _apply_on_jax(self.kernels, vector)
@@ -233,21 +234,21 @@ def store_float32(kernels: Iterable[np.ndarray], n_kernels: int) -> Float32Stack
 # ------------------------------------------------------------- JAX: sums convert as they read, products by kernel
 
 
-def _double(array: Any) -> Any:
+def _double(array: Array) -> Any:
     return array.astype("float64")
 
 
 def _combine_on_jax(kernels: Array, weights: Array) -> Any:
     import jax
 
-    def add(m: Any, total: Array) -> Any:
+    def add(m: Array, total: Array) -> Any:
         return total + weights[..., m, None, None] * _double(kernels[m])
 
     shape = (*weights.shape[:-1], *kernels.shape[1:])
     return jax.lax.fori_loop(0, kernels.shape[0], add, namespace(weights).zeros(shape, dtype="float64"))
 
 
-def _apply_on_jax(kernels: Array, vector: Any) -> Any:
+def _apply_on_jax(kernels: Array, vector: Array) -> Any:
     import jax
 
     if vector.ndim == 2:

@@ -72,7 +72,7 @@ class FoldStack(NamedTuple):
         """Every sample has what every kernel compares."""
         return
 
-    def apply(self, vector: Any) -> np.ndarray:
+    def apply(self, vector: Array) -> np.ndarray:
         """Multiply every kernel from the right by one vector (n_train,) or a batch (n_train, q)."""
         spread = np.zeros((self.whole.n_train, *vector.shape[1:]))
         spread[self.samples] = vector

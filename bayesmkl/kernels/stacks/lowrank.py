@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpstrf
 
-from bayesmkl._numerics.arrays import Array, Index, is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._utils.memory import require_memory
+from bayesmkl._utils.typing import Index
 from bayesmkl._utils.validation import check_number
 from bayesmkl.kernels.stacks.base import (
     Spread,
@@ -141,7 +142,7 @@ class LowRankStack(NamedTuple):
             total = total + _tall(weights[where, None, None] * left).T @ _tall(right)
         return total
 
-    def apply(self, vector: Any) -> Any:
+    def apply(self, vector: Array) -> Any:
         """Multiply every kernel from the right, see `DenseStack.apply`."""
         members = self._members
         own = vector[members] if vector.ndim == 3 else None
@@ -162,7 +163,7 @@ class LowRankStack(NamedTuple):
         """Return the rows at `index` of ``apply(vector)``."""
         return self.rows(index).apply(vector)
 
-    def _products(self, vector: Any, own: Any) -> Iterator[tuple[slice, Any]]:
+    def _products(self, vector: Array, own: Array | None) -> Iterator[tuple[slice, Any]]:
         """Multiply the factored kernels in sorted order by `vector`, or each by its `own`."""
         for where, left, right in self._pieces():
             if vector.ndim == 2:

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl._numerics.arrays import Array, Index
+from bayesmkl._numerics.arrays import Array
+from bayesmkl._utils.typing import Index
 from bayesmkl.kernels.stacks.base import KernelRows
 
 __all__ = ["RowParts"]

@@ -126,7 +126,7 @@ class ShardedStack:
         return Spread(*(np.concatenate(moment, axis=1) for moment in zip(*parts, strict=True)))
 
 
-def shard(stack: DenseStack, devices: Any = "all") -> ShardedStack:
+def shard(stack: DenseStack, devices: str | int | Sequence[jax.Device] | None = "all") -> ShardedStack:
     """Split the rows of kernels in memory over devices.
 
     Parameters
@@ -145,7 +145,9 @@ def shard(stack: DenseStack, devices: Any = "all") -> ShardedStack:
 
 
 def shard_rows(
-    evaluate: Callable[[slice], np.ndarray], shape: Sequence[int], devices: Any = "all"
+    evaluate: Callable[[slice], np.ndarray],
+    shape: Sequence[int],
+    devices: str | int | Sequence[jax.Device] | None = "all",
 ) -> ShardedStack:
     """Evaluate kernels block by block and place them, shard by shard, on devices.
 
@@ -192,7 +194,9 @@ def shard_rows(
     return ShardedStack(DenseStack(kernels), mesh, n_rows)
 
 
-def _place(evaluate: Any, rows: slice, shape: tuple[int, int, int], device: jax.Device) -> jax.Array:
+def _place(
+    evaluate: Callable[..., Any], rows: slice, shape: tuple[int, int, int], device: jax.Device
+) -> jax.Array:
     """Evaluate the kernels of some rows on one device, in zeros of `shape`."""
     step = max(1, BLOCK_ENTRIES // (shape[0] * shape[2]))
     if step >= shape[1]:
@@ -232,7 +236,7 @@ def _require_room(mesh: Mesh, n_bytes: int) -> None:
 # ------------------------------------------------------------------------------------------------- contractions
 
 
-def _run(contraction: Any, stack: ShardedStack, *arrays: Any) -> Any:
+def _run(contraction: Callable[..., Any], stack: ShardedStack, *arrays: Any) -> Any:
     """Apply a contraction to arrays that are being traced; compile it for others, and return NumPy arrays."""
     if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((stack, arrays))):
         return contraction(stack, *arrays)
@@ -241,7 +245,7 @@ def _run(contraction: Any, stack: ShardedStack, *arrays: Any) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _compiled(contraction: Any, stack: ShardedStack, *arrays: Any) -> Any:
+def _compiled(contraction: Callable[..., Any], stack: ShardedStack, *arrays: Any) -> Any:
     return contraction(stack, *arrays)
 
 
@@ -266,7 +270,7 @@ def _gram(stack: ShardedStack) -> Any:
     return total(stack.local)
 
 
-def _on_shards(stack: ShardedStack, function: Any, specs: list[Any], out: Any) -> Any:
+def _on_shards(stack: ShardedStack, function: Callable[..., Any], specs: list[Any], out: Any) -> Any:
     """Map `function` over devices: of the local stack, and of arrays that are split as `specs` say."""
     local = stack.local
     split = (

@@ -21,8 +21,9 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 from threadpoolctl import ThreadpoolController
 
-from bayesmkl._numerics.arrays import Array, Index
+from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.memory import require_memory
+from bayesmkl._utils.typing import Index, RowBlocks
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack, Spread
@@ -65,7 +66,7 @@ class StreamedStack:
     storage = "streamed"
     mesh = None
 
-    def __init__(self, tiles: KernelTiles, X: Any, block_bytes: int, threads: int) -> None:
+    def __init__(self, tiles: KernelTiles, X: np.ndarray | RowBlocks, block_bytes: int, threads: int) -> None:
         self.tiles, self.X = tiles, X
         self.block_bytes, self.threads = block_bytes, threads
         self._tile_rows = min(max(LEAST_ROWS, TILE // self.n_train), max(1, self.n_rows))
@@ -393,7 +394,7 @@ def _merge(
 
 
 def streamed_stack(
-    bank: KernelBank, X: Any, block_bytes: int = BLOCK_BYTES, threads: int | None = None
+    bank: KernelBank, X: np.ndarray | RowBlocks, block_bytes: int = BLOCK_BYTES, threads: int | None = None
 ) -> StreamedStack:
     """Return the kernels of a fitted bank between rows and its basis points, to be evaluated when needed.
 

@@ -6,7 +6,7 @@ Together with `sharded` every device evaluates the kernels of its own rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -102,7 +102,7 @@ class KernelBlocks:
         shared = PartitionSpec()
         return KernelBlocks(PartitionSpec(axis), PartitionSpec(axis), shared, shared)
 
-    def apply(self, vector: Any) -> Any:
+    def apply(self, vector: Array) -> Any:
         """Do what `DenseStack.apply` does for one vector (n_train,) or a batch (n_train, q)."""
 
         def of_block(rows: Array) -> Any:
@@ -111,7 +111,7 @@ class KernelBlocks:
         product = jnp.moveaxis(jax.lax.map(of_block, self.rows), 0, 1)
         return product.reshape(self.n_kernels, self.n_rows, *vector.shape[1:])
 
-    def adjoint(self, rows: Any) -> Any:
+    def adjoint(self, rows: Array) -> Any:
         """Do what `DenseStack.adjoint` does for rows (n_kernels, n_rows) or (n_kernels, n_rows, q)."""
         cut = rows.reshape(self.n_kernels, *self.rows.shape[:2], *rows.shape[2:])
 
@@ -151,7 +151,9 @@ def _parts(groups: tuple[Group, ...], x: Any) -> Iterator[DenseStack]:
             yield DenseStack(kernels.reshape(-1, *kernels.shape[2:]))
 
 
-def stream(bank: KernelBank, X: np.ndarray, devices: Any = None) -> ShardedStack:
+def stream(
+    bank: KernelBank, X: np.ndarray, devices: str | int | Sequence[jax.Device] | None = None
+) -> ShardedStack:
     """Let devices evaluate the kernels of rows whenever they are needed.
 
     Parameters
@@ -199,7 +201,9 @@ def stream(bank: KernelBank, X: np.ndarray, devices: Any = None) -> ShardedStack
     return stack
 
 
-def shard_bank(bank: KernelBank, X: np.ndarray, devices: Any = "all") -> ShardedStack:
+def shard_bank(
+    bank: KernelBank, X: np.ndarray, devices: str | int | Sequence[jax.Device] | None = "all"
+) -> ShardedStack:
     """Hold the kernels of rows on devices, among which the rows are split.
 
     An accelerator evaluates them itself, if it has a formula for all of them; otherwise NumPy does.

@@ -1,0 +1,22 @@
+"""Types for the problems and posteriors of several models."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from bayesmkl.bemkl.models.binary import BinaryProblem, BinaryState
+from bayesmkl.bemkl.models.multiclass import MulticlassProblem, MulticlassState
+from bayesmkl.bemkl.models.multinomial import MultinomialProblem, MultinomialState
+from bayesmkl.bemkl.models.multioutput import MultioutputProblem, MultioutputState
+from bayesmkl.bemkl.models.regression import RegressionProblem, RegressionState
+
+__all__ = ["OutputsProblem", "OutputsState", "Problem", "SingleProblem", "SingleState", "State"]
+
+# of one output
+SingleProblem: TypeAlias = BinaryProblem | RegressionProblem
+SingleState: TypeAlias = BinaryState | RegressionState
+# of several outputs that share their kernel weights
+OutputsProblem: TypeAlias = MulticlassProblem | MultinomialProblem | MultioutputProblem
+OutputsState: TypeAlias = MulticlassState | MultinomialState | MultioutputState
+Problem: TypeAlias = SingleProblem | OutputsProblem
+State: TypeAlias = SingleState | OutputsState
