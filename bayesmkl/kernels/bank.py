@@ -189,7 +189,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         return self.X_train_ if self.landmarks_ is None else self.landmarks_
 
     @all_or_nothing
-    def fit(self, X: Samples | None, y: Targets | None = None) -> KernelBank:
+    def fit(self, X: Samples, y: Targets | None = None) -> KernelBank:
         """Learn columns, kernel scales and normalizations from training data, without holding a training kernel.
 
         "spherical" and "trace" need self-similarities alone; "center" passes over all rows, block by block. (A
@@ -220,7 +220,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         return self
 
     @all_or_nothing
-    def fit_transform(self, X: Samples | None, y: Targets | None = None, **fit_params: Any) -> np.ndarray:
+    def fit_transform(self, X: Samples, y: Targets | None = None, **fit_params: Any) -> np.ndarray:
         """Fit and return the training kernels, evaluating each of them once.
 
         Parameters
@@ -255,7 +255,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
             return np.moveaxis(self._learn(X, keep=True), 0, -1)
         return np.moveaxis(cache.training(self, X, lambda: self._learn(X, keep=True)), 0, -1)
 
-    def transform(self, X: Samples | None) -> np.ndarray:
+    def transform(self, X: Samples) -> np.ndarray:
         """Compare the rows of `X` with the training samples, or with the landmarks.
 
         Parameters
@@ -404,7 +404,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
             diagonals[m, pairs.columns] = diagonal
         return diagonals
 
-    def row_stack(self, X: Samples | None) -> np.ndarray:
+    def row_stack(self, X: Samples) -> np.ndarray:
         """Return the kernels between the rows of `X` and the basis points with kernels first.
 
         Parameters
@@ -453,7 +453,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         cache = current_cache()
         return None if cache is None else cache.rows(self, X, share, lambda: self.evaluate(X))
 
-    def _validate(self, X: Samples | None, **options: Any) -> np.ndarray:
+    def _validate(self, X: Samples, **options: Any) -> np.ndarray:
         finite = "allow-nan" if self.missing_views == "keep" else True
         check_samples(X)
         with naming("X"):
@@ -472,7 +472,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         self.column_labels_ = table.labels
         return np.array(table.values, order="C")
 
-    def check_columns(self, X: Samples | None) -> None:
+    def check_columns(self, X: Samples) -> None:
         """Refuse a frame with other columns than `fit` saw, or in another order, whatever their labels are.
 
         Parameters
@@ -487,7 +487,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         """
         refuse_other_columns(X, self.column_labels_)
 
-    def _learn(self, X: Samples | None, keep: bool) -> np.ndarray:
+    def _learn(self, X: Samples, keep: bool) -> np.ndarray:
         normalize = check_normalize(self.normalize)
         check_choice("missing_views", self.missing_views, ("error", "keep"))
         check_choice("landmark_selection", self.landmark_selection, SELECTIONS)

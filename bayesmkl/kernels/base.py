@@ -40,7 +40,7 @@ class Kernel(BaseEstimator):
     def check_parameters(self) -> None:
         """Raise for constructor arguments out of range."""
 
-    def fit(self, X: Samples | None, y: Targets | None = None) -> Kernel:
+    def fit(self, X: Samples, y: Targets | None = None) -> Kernel:
         """Check the parameters and learn training statistics, where the kernel has any.
 
         Parameters

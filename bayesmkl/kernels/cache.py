@@ -84,7 +84,7 @@ class KernelCache:
         self._lock = threading.RLock()  # for the books, not while kernels are computed
         self._keys: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # of fitted banks
 
-    def training(self, bank: Any, X: Samples | None, learn: Callable[[], np.ndarray]) -> np.ndarray:
+    def training(self, bank: Any, X: Samples, learn: Callable[[], np.ndarray]) -> np.ndarray:
         """Return the training kernels of a bank; a bank whose kernels are found becomes fitted as by `learn`."""
         key = hash_or_none((type(bank), bank.get_params(deep=False), X))
         if key is None:

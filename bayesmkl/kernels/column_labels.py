@@ -82,7 +82,7 @@ def are_default(labels: Sequence[Label]) -> bool:
     return list(labels) == list(range(len(labels)))
 
 
-def refuse_other_columns(X: Samples | None, trained: Sequence[Label] | None, name: str = "X") -> None:
+def refuse_other_columns(X: Samples, trained: Sequence[Label] | None, name: str = "X") -> None:
     """Refuse a frame whose columns are not those of training, in their order.
 
     Parameters

@@ -143,7 +143,7 @@ class FromDistance(Kernel):
             with naming("distance"):
                 _check_distances(matrix)
 
-    def fit(self, X: Samples | None, y: Targets | None = None) -> FromDistance:
+    def fit(self, X: Samples, y: Targets | None = None) -> FromDistance:
         """Learn the scale from pairs of different training samples.
 
         Parameters

@@ -9,7 +9,7 @@ from scipy.special import ndtr
 from scipy.stats import binomtest, norm
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.typing import Targets
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 from bayesmkl.posterior.reliability import reliability
@@ -37,9 +37,7 @@ class Predictions(NamedTuple):
     trusted: bool  # whether the predictions are what the model would have said without these samples
 
 
-def held_out_predictions(
-    fitted: FittedBEMKL, model: BaseEstimator, X: Samples | None, y: Targets
-) -> Predictions:
+def held_out_predictions(fitted: FittedBEMKL, model: BaseEstimator, X: Any, y: Targets) -> Predictions:
     """Predict samples that the model was not fitted to.
 
     Parameters

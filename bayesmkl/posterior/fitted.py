@@ -15,7 +15,7 @@ from bayesmkl._utils.validation import check_number
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
-from bayesmkl.bemkl.models.all_models import SingleState
+from bayesmkl.bemkl.models.all_models import State
 from bayesmkl.bemkl.models.multinomial import MultinomialState
 from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
@@ -201,13 +201,13 @@ class FittedBEMKL(NamedTuple):
             raise ValueError("`kernels` must be finite; got NaN or infinity. Pass the stack that `fit` got.")
         return self.estimator._row_stack(kernels)
 
-    def transform(self, X: Samples | None) -> Any:
+    def transform(self, X: Samples) -> Any:
         """Pass new samples through the steps before the estimator."""
         for step in self.transformers:
             X = step.transform(X)
         return X
 
-    def scores(self, X: Samples | None) -> ScoreDraws | None:
+    def scores(self, X: Samples) -> ScoreDraws | None:
         """Predict the score of new samples in regression where there are draws of it; else None."""
         (score, *_), _ = self.estimator._scores(self.estimator._row_stack(self.transform(X)))
         return score if isinstance(score, ScoreDraws) else None
@@ -224,7 +224,7 @@ class FittedBEMKL(NamedTuple):
         return [_completed(*pair) for pair in zip(self.estimator._problems(stack), self.states, strict=True)]
 
 
-def _completed(problem: Any, state: SingleState) -> Any:
+def _completed(problem: Any, state: State | PosteriorDraws) -> Any:
     """Put into a problem what its posterior tells of the model: signs of weights, and what follows of absent views.
 
     Where samples lack views, the posterior belongs to kernels that are measured from a center.

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.models.all_models import SingleState
+from bayesmkl.bemkl.models.all_models import State
 from bayesmkl.bemkl.reading.collapsed import log_gamma, log_weights, log_weights_prior, weights_quadratic
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.marginal import Sites, Target, first_sites, log_marginal, target_of
@@ -122,7 +122,7 @@ def tail_of(log_ratios: np.ndarray) -> dict[str, float]:
     }
 
 
-def _why_no_marginal(model: Evaluated, state: SingleState, n_models: int) -> str | None:
+def _why_no_marginal(model: Evaluated, state: State, n_models: int) -> str | None:
     problem, n_train = model.problem, model.problem.stack.n_train
     if state is None:
         return "the marginals of this posterior have no known density"

@@ -25,7 +25,7 @@ __all__ = ["plot_predictions", "plot_reliability"]
 @own_settings
 def plot_reliability(
     y_true: Targets,
-    y_prob: Targets,
+    y_prob: ArrayLike,
     n_bins: int = 10,
     labels: ArrayLike | None = None,
     ci_prob: float = 0.94,
@@ -115,7 +115,7 @@ def plot_reliability(
 
 @own_settings
 def plot_predictions(
-    y_true: Targets, mean: Targets, std: Targets, ci_prob: float = 0.94, ax: Axes | None = None
+    y_true: Targets, mean: ArrayLike, std: ArrayLike, ci_prob: float = 0.94, ax: Axes | None = None
 ) -> Axes:
     """Show predicted against observed targets of a regression, with predictive intervals.
 

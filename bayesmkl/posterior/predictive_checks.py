@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.bemkl.models.binary import BinaryPriors
+from bayesmkl.bemkl.models.all_models import Priors
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet
 from bayesmkl.bemkl.models.moments import Gamma
-from bayesmkl.bemkl.models.regression import RegressionPriors
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.posterior.evaluated import Evaluated
@@ -68,7 +67,7 @@ def check_section(
     return Section("checks", "Predictive checks", single, lines, verdict, _advice(verdict, far))
 
 
-def why_no_prior_draws(priors: BinaryPriors | RegressionPriors) -> str | None:
+def why_no_prior_draws(priors: Priors) -> str | None:
     """Return why nothing can be drawn from these priors, or None if it can."""
     for name, prior in priors._asdict().items():
         if isinstance(prior, Gamma) and prior.concentration < LEAST_CONCENTRATION:

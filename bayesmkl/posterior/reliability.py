@@ -61,8 +61,8 @@ class Reliability(NamedTuple):
 
 @own_settings
 def reliability(
-    y_true: Targets | None,
-    y_prob: Targets | None,
+    y_true: Targets,
+    y_prob: ArrayLike,
     n_bins: int = 10,
     labels: ArrayLike | None = None,
     ci_prob: float = 0.94,

@@ -24,11 +24,13 @@ from bayesmkl.bemkl.estimators.class_models import (
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.inference.runs import Fit
+from bayesmkl.bemkl.models.all_models import State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
 from bayesmkl.bemkl.reading.predict import log_probabilities
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BEMKLClassifier"]
@@ -221,7 +223,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "nonsparse",
         sample_prior: str | Gamma = "nonsparse",
@@ -234,7 +236,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         missing_views: str = "error",
         predictive: str = "full",
         inference: str | Inference = "vb",
-        init: object = "mean",
+        init: str | State | tuple[State, ...] = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
@@ -403,7 +405,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         """How far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
         return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
 
-    def _scores(self, X: Samples | None) -> tuple[ClassModel, Any]:
+    def _scores(self, X: Samples) -> tuple[ClassModel, Any]:
         """Return the way from classes to models, and what it says of the rows of `X`."""
         stack, model = self._row_stack(X), class_model_of(self.posterior_)
         posteriors = self.posterior_ if type(self.posterior_) is tuple else (self.posterior_,)

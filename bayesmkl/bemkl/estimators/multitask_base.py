@@ -139,7 +139,7 @@ class BaseMultitask(BaseBEMKL):
 
     # -------------------------------------------------------------------------------------------- inference
 
-    def _fit_tasks(self, X: Samples | None, table: TaskTable, targets: list[np.ndarray]) -> None:
+    def _fit_tasks(self, X: Samples, table: TaskTable, targets: list[np.ndarray]) -> None:
         """Learn all tasks, from targets as the model sees them, and set the fitted attributes."""
         stack, _ = self._fit_stack(X, np.zeros(len(table.present)))
         self.tasks_, self.task_samples_, self._is_single = table.names, tuple(table.samples), table.is_single
@@ -236,7 +236,7 @@ class BaseMultitask(BaseBEMKL):
     # ------------------------------------------------------------------------------------------ predictions
 
     def _scores(
-        self, X: Samples | None, tasks: ArrayLike | None
+        self, X: Samples, tasks: ArrayLike | None
     ) -> list[tuple[int, np.ndarray, TaskFactors, ScoreMoments]]:
         """Score rows in the tasks asked for: the task, its rows, its posterior and their scores."""
         rule, stack = check_choice("predictive", self.predictive, PREDICTIVE), self._row_stack(X)
@@ -256,7 +256,7 @@ class BaseMultitask(BaseBEMKL):
 
     def _by_row(
         self,
-        X: Samples | None,
+        X: Samples,
         tasks: ArrayLike | None,
         value_of: Callable[[int, TaskFactors, ScoreMoments], np.ndarray],
     ) -> Any:
@@ -278,7 +278,7 @@ class BaseMultitask(BaseBEMKL):
 
     def _by_column(
         self,
-        X: Samples | None,
+        X: Samples,
         tasks: ArrayLike | None,
         value_of: Callable[[int, TaskFactors, ScoreMoments], np.ndarray],
     ) -> np.ndarray:
@@ -292,8 +292,8 @@ class BaseMultitask(BaseBEMKL):
 
     def _mean_score(
         self,
-        X: Samples | None,
-        y: Targets | None,
+        X: Samples,
+        y: Targets,
         tasks: ArrayLike | None,
         table: TaskTable,
         metric: Callable[..., float],

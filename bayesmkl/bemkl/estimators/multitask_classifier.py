@@ -16,10 +16,13 @@ from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask, TaskFactors
 from bayesmkl.bemkl.estimators.task_table import label_table, task_labels
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import binary
+from bayesmkl.bemkl.models.all_models import SingleState
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors
+from bayesmkl.bemkl.models.task_parts import MultitaskState
 from bayesmkl.bemkl.reading.predict import ScoreMoments, binary_log_odds, log_probabilities
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BEMKLMultitaskClassifier"]
@@ -169,7 +172,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         relation: str = "learned",
         task_prior: str | Gamma = "related",
@@ -181,7 +184,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         missing_label: Label | None = None,
         predictive: str = "full",
         inference: str | Inference = "vb",
-        init: object = "mean",
+        init: str | MultitaskState | tuple[SingleState, ...] = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
@@ -217,9 +220,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def fit(
-        self, X: Samples | None, y: Targets | None, tasks: ArrayLike | None = None
-    ) -> BEMKLMultitaskClassifier:
+    def fit(self, X: Samples, y: Targets, tasks: ArrayLike | None = None) -> BEMKLMultitaskClassifier:
         """Fit the posterior of all tasks.
 
         Parameters
@@ -287,9 +288,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     def _intermediate_variance(self, own: TaskFactors) -> float:
         return check_scale("intermediate_scale", self.intermediate_scale) ** 2
 
-    def predict_latent(
-        self, X: Samples | None, tasks: ArrayLike | None = None, return_std: bool = False
-    ) -> Any:
+    def predict_latent(self, X: Samples, tasks: ArrayLike | None = None, return_std: bool = False) -> Any:
         """Predict the latent scores `f`.
 
         Parameters
@@ -324,7 +323,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         )
         return (both[..., 0], both[..., 1]) if return_std else both[..., 0]
 
-    def decision_function(self, X: Samples | None, tasks: ArrayLike | None = None) -> np.ndarray:
+    def decision_function(self, X: Samples, tasks: ArrayLike | None = None) -> np.ndarray:
         """Log odds of the second class of each task, given a score beyond the margin.
 
         Parameters
@@ -352,7 +351,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         """
         return self._by_column(X, tasks, lambda t, one, score: binary_log_odds(score, self._limits()[0]))
 
-    def predict_proba(self, X: Samples | None, tasks: ArrayLike | None = None) -> Any:
+    def predict_proba(self, X: Samples, tasks: ArrayLike | None = None) -> Any:
         """Predict class probabilities.
 
         Parameters
@@ -383,7 +382,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
             X, tasks, lambda t, one, score: np.exp(log_probabilities(score, self._limits()[0]))
         )
 
-    def predict(self, X: Samples | None, tasks: ArrayLike | None = None) -> np.ndarray:
+    def predict(self, X: Samples, tasks: ArrayLike | None = None) -> np.ndarray:
         """Predict the more probable class.
 
         Parameters
@@ -418,8 +417,8 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
 
     def score(
         self,
-        X: Samples | None,
-        y: Targets | None,
+        X: Samples,
+        y: Targets,
         sample_weight: ArrayLike | None = None,
         tasks: ArrayLike | None = None,
     ) -> float:

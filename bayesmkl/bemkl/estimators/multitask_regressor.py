@@ -15,10 +15,13 @@ from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask, TaskFactors
 from bayesmkl.bemkl.estimators.task_table import target_table, task_targets
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import regression
+from bayesmkl.bemkl.models.all_models import SingleState
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.multitask import MultitaskPriors, TargetTask
+from bayesmkl.bemkl.models.task_parts import MultitaskState
 from bayesmkl.bemkl.reading.predict import ScoreMoments
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BEMKLMultitaskRegressor"]
@@ -177,7 +180,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         relation: str = "learned",
         task_prior: str | Gamma = "related",
@@ -189,7 +192,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         normalize_y: bool = True,
         predictive: str = "full",
         inference: str | Inference = "vb",
-        init: object = "mean",
+        init: str | MultitaskState | tuple[SingleState, ...] = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,
@@ -221,9 +224,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     _FLAGS = ("normalize_y",)
     _algorithm_alone = regression
 
-    def fit(
-        self, X: Samples | None, y: Targets | None, tasks: ArrayLike | None = None
-    ) -> BEMKLMultitaskRegressor:
+    def fit(self, X: Samples, y: Targets, tasks: ArrayLike | None = None) -> BEMKLMultitaskRegressor:
         """Fit the posterior of all tasks.
 
         Parameters
@@ -300,7 +301,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     def _intermediate_variance(own: Any) -> float:
         return float(own.intermediate_precision.mean_reciprocal)
 
-    def predict(self, X: Samples | None, tasks: ArrayLike | None = None, return_std: bool = False) -> Any:
+    def predict(self, X: Samples, tasks: ArrayLike | None = None, return_std: bool = False) -> Any:
         """Predict the targets.
 
         Parameters
@@ -342,8 +343,8 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
 
     def score(
         self,
-        X: Samples | None,
-        y: Targets | None,
+        X: Samples,
+        y: Targets,
         sample_weight: ArrayLike | None = None,
         tasks: ArrayLike | None = None,
     ) -> float:

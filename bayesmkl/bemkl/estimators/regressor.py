@@ -14,6 +14,7 @@ from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import multioutput, regression
 from bayesmkl.bemkl.models.absent_views import view_moments
+from bayesmkl.bemkl.models.all_models import State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
@@ -25,6 +26,7 @@ from bayesmkl.bemkl.reading.predict import (
     predict_scores,
     score_of_draws,
 )
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["BEMKLRegressor"]
@@ -156,7 +158,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
 
     def __init__(
         self,
-        kernels: Any = None,
+        kernels: KernelBank | str | None = None,
         *,
         kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "nonsparse",
         sample_prior: str | Gamma = "nonsparse",
@@ -168,7 +170,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         missing_views: str = "error",
         predictive: str = "full",
         inference: str | Inference = "vb",
-        init: object = "mean",
+        init: str | State | tuple[State, ...] = "mean",
         n_init: int = 1,
         max_iter: int = 1000,
         tol: float = 1e-6,

@@ -44,7 +44,7 @@ class TaskTable(NamedTuple):
         return [np.flatnonzero(column) for column in self.present.T]
 
 
-def target_table(y: Targets | None, tasks: ArrayLike | None = None) -> TaskTable:
+def target_table(y: Targets, tasks: ArrayLike | None = None) -> TaskTable:
     """Arrange real targets; NaN marks a task that a sample lacks.
 
     Parameters
@@ -72,7 +72,7 @@ def target_table(y: Targets | None, tasks: ArrayLike | None = None) -> TaskTable
     return _table(y, values, np.isfinite(values), tasks)
 
 
-def label_table(y: Targets | None, tasks: ArrayLike | None = None, missing_label: Any = None) -> TaskTable:
+def label_table(y: Targets, tasks: ArrayLike | None = None, missing_label: Any = None) -> TaskTable:
     """Arrange class labels; None, NaN and `missing_label` mark a task that a sample lacks.
 
     Parameters
@@ -108,7 +108,7 @@ def label_table(y: Targets | None, tasks: ArrayLike | None = None, missing_label
     return _table(y, values, present, tasks)
 
 
-def _refuse_none(y: Targets | None) -> None:
+def _refuse_none(y: Targets) -> None:
     if y is None:
         raise ValueError(
             "`y` must hold the targets of all tasks. This estimator requires y to be passed, but the target y is "
@@ -116,7 +116,7 @@ def _refuse_none(y: Targets | None) -> None:
         )
 
 
-def _table(y: Targets | None, values: np.ndarray, present: np.ndarray, tasks: ArrayLike | None) -> TaskTable:
+def _table(y: Targets, values: np.ndarray, present: np.ndarray, tasks: ArrayLike | None) -> TaskTable:
     if tasks is None:
         if values.ndim == 1:
             return TaskTable(np.array([0]), values[:, None], present[:, None], is_single=True)

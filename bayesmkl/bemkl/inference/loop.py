@@ -54,9 +54,9 @@ class Algorithm(Protocol):
     STATE: type  # of the posterior factors
 
     @staticmethod
-    def sweep(problem: tuple[Any, ...], start: tuple[Array, ...]) -> tuple[Any, Any]: ...  # noqa: D102
+    def sweep(problem: Any, start: Any) -> tuple[Any, Any]: ...  # noqa: D102
     @staticmethod
-    def carry(problem: tuple[Any, ...], state: Any) -> Any: ...  # noqa: D102
+    def carry(problem: Any, state: Any) -> Any: ...  # noqa: D102
     @staticmethod
     def scales(state: Any) -> Any: ...  # noqa: D102
 

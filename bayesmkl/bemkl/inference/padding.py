@@ -45,6 +45,7 @@ from bayesmkl.bemkl.models.moments import (
     update_precision,
 )
 from bayesmkl.bemkl.models.outputs import update_intermediates
+from bayesmkl.bemkl.models.task_parts import MultitaskProblem
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.fold import HeldArray, held_array
 
@@ -304,7 +305,7 @@ def pad_problems(problems: Sequence[Any]) -> tuple[list[Any], list[Padding | Exa
     return padded, list(paddings)
 
 
-def size_class(problem: Problem) -> Any:
+def size_class(problem: Any) -> Any:
     """Return what problems have in common that can be padded to one size; of others, their shapes."""
     held = _held(problem)
     if held is None:
@@ -323,7 +324,7 @@ def _shapes(value: Any) -> Any:
     return tuple(map(_shapes, value)) if isinstance(value, tuple) else np.shape(value)
 
 
-def _held(problem: Problem) -> HeldArray | None:
+def _held(problem: Problem | MultitaskProblem) -> HeldArray | None:
     """Return the kernels of a problem; None for those that cannot be padded."""
     stack = getattr(problem, "stack", None)  # a problem of several tasks has one for each
     if stack is None or stack.present is not None or getattr(problem, "absent", None) is not None:

@@ -13,7 +13,7 @@ from bayesmkl.bemkl.inference.chains import Chains
 from bayesmkl.bemkl.inference.gibbs import GibbsState, fit_gibbs
 from bayesmkl.bemkl.inference.loop import LoopResult
 from bayesmkl.bemkl.inference.options import NUTS, SVI, Gibbs
-from bayesmkl.bemkl.models.all_models import Problem, SingleState
+from bayesmkl.bemkl.models.all_models import Priors, Problem, SingleState, State
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions
@@ -39,7 +39,7 @@ class Fit(NamedTuple):
     agreement: Agreement | None = None
 
 
-def check_can_sample(priors: Any, inference: str) -> None:
+def check_can_sample(priors: Priors, inference: str) -> None:
     """Refuse priors whose posterior has no moments to sample."""
     arguments = {"sample": "sample_prior", "intercept": "bias_prior", "kernel": "kernel_prior"}
     for name, prior in priors._asdict().items():
@@ -79,7 +79,7 @@ def run_gibbs(
 
 
 def run_svi(
-    problem: Problem, options: SVI, rng: np.random.Generator, start: SingleState, report: Report = None
+    problem: Problem, options: SVI, rng: np.random.Generator, start: State, report: Report = None
 ) -> Fit:
     """Fit a normal distribution to the collapsed NumPyro model, starting at the closed-form posterior `start`."""
     from bayesmkl.bemkl.inference.sampling import fit_svi

@@ -36,7 +36,7 @@ from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.inference.chains import Chains, run_chains
 from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, is_regression, numpyro_session
 from bayesmkl.bemkl.inference.options import NUTS as NUTSOptions
-from bayesmkl.bemkl.models.all_models import Problem, SingleProblem
+from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.models.kernel_priors import SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 
@@ -87,7 +87,7 @@ class _Softened(Reparam):
         return None, cubic(w)
 
 
-def softened_model(problem: SingleProblem) -> None:
+def softened_model(problem: Problem) -> None:
     """`collapsed_model` with its Student t variables softened; they stay deterministic sites under their names."""
     names = ["dual", "intercept"] + ["kernel_weights"] * isinstance(problem.priors.kernel, Gamma)
     handlers.reparam(collapsed_model, config={name: _Softened() for name in names})(problem)
@@ -153,7 +153,7 @@ def _programs(target_accept: float, n_warmup: int, switches: bool, vectorized: b
         kernel = DiscreteHMCGibbs(kernel, modified=True)
 
     @functools.partial(jax.jit, static_argnums=2)
-    def scan(state: Any, problem: SingleProblem, n: int) -> Any:
+    def scan(state: Any, problem: Problem, n: int) -> Any:
         def step(state: Any, _: None) -> Any:
             state = kernel.sample(state, (problem,), {})
             hmc = getattr(state, "hmc_state", state)
@@ -162,7 +162,7 @@ def _programs(target_accept: float, n_warmup: int, switches: bool, vectorized: b
         return jax.lax.scan(step, state, None, length=n)
 
     @jax.jit
-    def constrain(z: Array, problem: SingleProblem) -> dict[str, Any]:
+    def constrain(z: Array, problem: Problem) -> dict[str, Any]:
         values = jax.vmap(jax.vmap(kernel.postprocess_fn((problem,), {})))(z)
         return {name: values[name] for name in _sites(problem)}
 
@@ -227,7 +227,7 @@ def fit_svi(
         state = svi.init(fit_key, problem)
 
         @functools.partial(jax.jit, static_argnums=2)
-        def scan(state: Any, problem: SingleProblem, n: int) -> Any:
+        def scan(state: Any, problem: Problem, n: int) -> Any:
             return jax.lax.scan(lambda s, _: svi.update(s, problem), state, None, length=n)
 
         trace: list[float] = []
@@ -260,7 +260,7 @@ def _guide_draws(
 ) -> tuple[dict, np.ndarray]:
     """Draw from the guide and return the variables themselves with their log density."""
 
-    def draw(key: Array | None) -> Any:
+    def draw(key: Array) -> Any:
         seeded = handlers.seed(handlers.substitute(guide, data=params), key)
         sites = handlers.trace(seeded).get_trace(problem).values()
         samples = [site for site in sites if site["type"] == "sample"]

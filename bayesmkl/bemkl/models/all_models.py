@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from bayesmkl.bemkl.models.binary import BinaryProblem, BinaryState
-from bayesmkl.bemkl.models.multiclass import MulticlassProblem, MulticlassState
-from bayesmkl.bemkl.models.multinomial import MultinomialProblem, MultinomialState
-from bayesmkl.bemkl.models.multioutput import MultioutputProblem, MultioutputState
-from bayesmkl.bemkl.models.regression import RegressionProblem, RegressionState
+from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem, BinaryState
+from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem, MulticlassState
+from bayesmkl.bemkl.models.multinomial import MultinomialPriors, MultinomialProblem, MultinomialState
+from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem, MultioutputState
+from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem, RegressionState
 
-__all__ = ["OutputsProblem", "OutputsState", "Problem", "SingleProblem", "SingleState", "State"]
+__all__ = ["OutputsProblem", "OutputsState", "Priors", "Problem", "SingleProblem", "SingleState", "State"]
 
 # of one output
 SingleProblem: TypeAlias = BinaryProblem | RegressionProblem
@@ -20,3 +20,4 @@ OutputsProblem: TypeAlias = MulticlassProblem | MultinomialProblem | Multioutput
 OutputsState: TypeAlias = MulticlassState | MultinomialState | MultioutputState
 Problem: TypeAlias = SingleProblem | OutputsProblem
 State: TypeAlias = SingleState | OutputsState
+Priors: TypeAlias = BinaryPriors | RegressionPriors | MulticlassPriors | MultinomialPriors | MultioutputPriors

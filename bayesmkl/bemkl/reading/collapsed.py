@@ -26,7 +26,7 @@ import numpy as np
 from scipy.special import gammaln, log_ndtr, xlogy
 
 from bayesmkl._numerics.arrays import Array
-from bayesmkl.bemkl.models.all_models import SingleProblem
+from bayesmkl.bemkl.models.all_models import Problem, SingleProblem
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
@@ -142,7 +142,7 @@ def log_student(prior: Gamma, values: np.ndarray) -> np.ndarray:
     return normalizer - (c + 0.5) * np.log(r + 0.5 * np.square(values))
 
 
-def log_prior(problem: SingleProblem, draws: PosteriorDraws) -> np.ndarray:
+def log_prior(problem: Problem, draws: PosteriorDraws) -> np.ndarray:
     """Return the log prior density of (a, b, e), and of (υ, ε) in regression, shape (n_draws,).
 
     Under a spike-and-slab prior the density of e is that of its switches and of the weights that are on.

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl.bemkl.models.all_models import Priors
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian
 
 __all__ = ["PosteriorDraws", "align_signs", "draw_precisions", "variational_draws"]
@@ -96,7 +97,7 @@ def align_signs(draws: PosteriorDraws) -> PosteriorDraws:
     return draws._replace(kernel_weights=sign * draws.kernel_weights, dual=of_dual * draws.dual)
 
 
-def draw_precisions(draws: PosteriorDraws, priors: Any, rng: np.random.Generator) -> PosteriorDraws:
+def draw_precisions(draws: PosteriorDraws, priors: Priors, rng: np.random.Generator) -> PosteriorDraws:
     """Add draws of λ, γ and (under a Gamma prior) ω to draws of a, b and e.
 
     Given its variable x, a precision with the prior Gamma(c, r) is Gamma(c + 1/2, r + x²/2), independent of all else.
