@@ -165,7 +165,7 @@ def restore(vector: Array, like: Any, coordinates: Sequence[Any]) -> Any:
     return type(like)(*(coordinate.backward(part, field) for part, field, coordinate in parts))
 
 
-def measure(vector: Array, like: Array, coordinates: Sequence[Any]) -> Any:
+def measure(vector: Array, like: tuple[Array, ...], coordinates: Sequence[Any]) -> Any:
     """Return the measured coordinates of a mixing vector; `like` is a carry with the right shapes."""
     parts = zip(_parts(vector, like, coordinates), like, coordinates, strict=True)
     return namespace(vector).concatenate(
@@ -173,7 +173,7 @@ def measure(vector: Array, like: Array, coordinates: Sequence[Any]) -> Any:
     )
 
 
-def _parts(vector: Array, like: Array, coordinates: Sequence[Any]) -> list[Any]:
+def _parts(vector: Array, like: tuple[Array, ...], coordinates: Sequence[Any]) -> list[Any]:
     """Cut a mixing vector into the parts of the fields."""
     sizes = [coordinate.size(field) for field, coordinate in zip(like, coordinates, strict=True)]
     return [vector[end - size : end] for size, end in zip(sizes, accumulate(sizes), strict=True)]

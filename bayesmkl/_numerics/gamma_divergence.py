@@ -25,7 +25,7 @@ LARGE = 16.0  # from this shape on four terms of Stirling's series are exact to 
 SERIES = ((1, 1 / 12), (3, -1 / 360), (5, 1 / 1260), (7, -1 / 1680))  # powers of 1/a and their factors
 
 
-def gamma_divergence(shape: Array, rate: Array, prior_shape: Array, prior_rate: Array) -> Any:
+def gamma_divergence(shape: Array, rate: Array, prior_shape: Array | float, prior_rate: Array | float) -> Any:
     """Kullback-Leibler divergence of gamma distributions from others, in nats, shaped as `rate`.
 
     Parameters
@@ -53,14 +53,14 @@ def gamma_divergence(shape: Array, rate: Array, prior_shape: Array, prior_rate: 
     return _shape_divergence(prior_shape, shape) + from_rates
 
 
-def _log_ratio(top: Array, bottom: Array, change: Array) -> Any:
+def _log_ratio(top: Array | float, bottom: Array, change: Array) -> Any:
     """Return ``log(top / bottom)``, by their relative `change` where that is small."""
     xp = namespace(change)
     near = xp.abs(change) < 0.5
     return xp.where(near, xp.log1p(xp.where(near, change, 0.0)), xp.log(top) - xp.log(bottom))
 
 
-def _shape_divergence(a: Array, b: Array) -> Any:
+def _shape_divergence(a: Array | float, b: Array) -> Any:
     """Return ``D(a, b)``."""
     xp, special = namespace(b), special_functions(b)
     plain = special.gammaln(a) - special.gammaln(b) - (a - b) * special.digamma(b)

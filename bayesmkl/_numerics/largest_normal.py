@@ -46,7 +46,7 @@ BLOCK_SIZE = (
 )  # variables are taken in blocks so that temporaries over all nodes stay near this many numbers
 
 
-def largest_moments(loc: Array, y: Array, margin: Array) -> TruncatedMoments:
+def largest_moments(loc: Array, y: Array, margin: Array | float) -> TruncatedMoments:
     """Moments of independent ``N(loc[c], 1)`` given that the marked one exceeds every other by the margin.
 
     Parameters
@@ -113,7 +113,7 @@ def _blocks(loc: Array) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n_samples, size)]
 
 
-def _moments(loc: Array, y: Array, margin: Array) -> TruncatedMoments:
+def _moments(loc: Array, y: Array, margin: Array | float) -> TruncatedMoments:
     xp, largest = namespace(loc), y > 0.0
     top = xp.where(largest, loc, 0.0).sum(axis=0)
     offset = xp.where(largest, ALWAYS, top - loc - margin)

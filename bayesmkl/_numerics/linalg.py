@@ -15,7 +15,7 @@ TILE = 64
 ABOVE = np.triu(np.ones((TILE, TILE), dtype=bool), 1)  # the diagonal, in a tile on it
 
 
-def plus_diagonal(matrix: Array, diagonal: Array, factor: Any = 1.0) -> Any:
+def plus_diagonal(matrix: Array, diagonal: Array | float, factor: Any = 1.0) -> Any:
     """Return ``factor * matrix + diag(diagonal)``, square and new; `diagonal` may be one number.
 
     Examples

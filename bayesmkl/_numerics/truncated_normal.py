@@ -96,7 +96,7 @@ def truncated_moments(loc: Array, y: Array | float, margin: Array | float) -> Tr
     return TruncatedMoments(y * (margin + excess), variance, entropy, log_normalizer)
 
 
-def split_moments(loc: Array, margin: Array) -> TruncatedMoments:
+def split_moments(loc: Array, margin: Array | float) -> TruncatedMoments:
     """Moments of :math:`N(loc, 1)` restricted to ``abs(f) > margin``.
 
     Parameters
@@ -131,7 +131,7 @@ def split_moments(loc: Array, margin: Array) -> TruncatedMoments:
     return TruncatedMoments(xp.sign(loc) * mean, variance, entropy, near.log_normalizer - log_w)
 
 
-def _log_odds(distance: Array, margin: Array, difference: Array) -> Any:
+def _log_odds(distance: Array, margin: Array | float, difference: Array) -> Any:
     """Log odds of the near side: the `difference` of two logarithms, or what is left of it where both are huge."""
     xp = namespace(distance)
     in_tail = distance - margin < TAIL
@@ -141,7 +141,7 @@ def _log_odds(distance: Array, margin: Array, difference: Array) -> Any:
     return xp.where(in_tail, 2.0 * margin * distance + xp.log(far / near), difference)
 
 
-def label_moments(loc: Array, y: Array, margin: Array) -> TruncatedMoments:
+def label_moments(loc: Array, y: Array, margin: Array | float) -> TruncatedMoments:
     """Moments of :math:`N(loc, 1)` beyond the margin, on the side of the label or, where that is 0, on either side.
 
     Parameters

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.settings import own_settings
-from bayesmkl._utils.typing import Index, Samples, Targets
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import float_of
 from bayesmkl.kernels.geometry import PairwiseGeometry
 
@@ -142,7 +143,7 @@ class Kernel(BaseEstimator):
         return out
 
 
-def _checked_rows(name: str, rows: Index) -> np.ndarray:
+def _checked_rows(name: str, rows: ArrayLike) -> np.ndarray:
     check_numbers(name, rows)
     with naming(name):
         array = check_array(rows, dtype=np.float64, input_name=name)

@@ -31,7 +31,7 @@ BY_CHAIN = {"color": ["chain"], "linestyle": ["chain"], "overlay": ["chain"]}
 
 @own_settings
 def plot_trace(
-    model: BaseEstimator,
+    model: BaseEstimator | DataTree,
     kind: str = "shares",
     max_kernels: int = 8,
     *,
@@ -112,7 +112,7 @@ def plot_trace(
 
 @own_settings
 def plot_rank(
-    model: BaseEstimator,
+    model: BaseEstimator | DataTree,
     kind: str = "shares",
     max_kernels: int = 8,
     ci_prob: float = 0.94,
@@ -233,7 +233,7 @@ class _Chains(NamedTuple):
 
 
 def _chains(
-    model: BaseEstimator, kind: str, max_kernels: int, label: object, kernels: ArrayLike | None
+    model: BaseEstimator | DataTree, kind: str, max_kernels: int, label: object, kernels: ArrayLike | None
 ) -> _Chains:
     """Select the draws of the most important kernels, of those that move at all."""
     from arviz_base import from_dict
@@ -286,7 +286,7 @@ def _correct_ranks(collection: PlotCollection, draws: Any) -> None:
         own[0].axes.autoscale_view()
 
 
-def _tree(model: BaseEstimator, kernels: ArrayLike | None) -> DataTree:
+def _tree(model: BaseEstimator | DataTree, kernels: ArrayLike | None) -> DataTree:
     from xarray import DataTree
 
     given = isinstance(model, DataTree)

@@ -23,6 +23,7 @@ from bayesmkl.posterior.reliability import reliability
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
+    from arviz_stats import ELPDData
     from xarray import DataTree
 
 __all__ = ["plot_pareto_k", "plot_posterior_predictive"]
@@ -33,7 +34,7 @@ N_SHOWN = 50  # replicated data sets
 
 @own_settings
 def plot_posterior_predictive(
-    model: BaseEstimator,
+    model: BaseEstimator | DataTree,
     ci_prob: float = 0.94,
     n_draws: int = 500,
     *,
@@ -118,7 +119,7 @@ def plot_posterior_predictive(
 
 @own_settings
 def plot_pareto_k(
-    model: BaseEstimator,
+    model: BaseEstimator | Diagnosis | ELPDData,
     n_draws: int = 1000,
     *,
     kernels: ArrayLike | None = None,
@@ -200,7 +201,10 @@ def plot_pareto_k(
 
 
 def _pareto_k(
-    model: BaseEstimator, n_draws: int, kernels: ArrayLike | None, random_state: Seed | None
+    model: Any,
+    n_draws: int,
+    kernels: ArrayLike | None,
+    random_state: Seed | None,
 ) -> tuple[Any, float]:
     """Return k-hat of every sample and how large it may be."""
     from xarray import DataArray

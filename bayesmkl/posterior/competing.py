@@ -22,7 +22,7 @@ STEP = 0.45  # at most; integrands are normal densities of a standard deviation 
 BLOCK_SIZE = 2**22  # numbers in a temporary array over all nodes
 
 
-def log_class_probabilities(scores: np.ndarray, margin: np.ndarray) -> np.ndarray:
+def log_class_probabilities(scores: np.ndarray, margin: np.ndarray | float) -> np.ndarray:
     """Log probability of every class to exceed all others by the margin.
 
     Parameters
@@ -58,7 +58,9 @@ def _n_blocks(n_classes: int, width: np.ndarray) -> int:
     return int(np.ceil(n_classes * (width / STEP).sum() / BLOCK_SIZE))
 
 
-def _trapezoidal(scores: np.ndarray, margin: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _trapezoidal(
+    scores: np.ndarray, margin: np.ndarray | float, low: np.ndarray, high: np.ndarray
+) -> np.ndarray:
     """Integrate on a uniform grid from `low` to `high`, for scores of shape (n_classes, n)."""
     n_nodes = int(np.ceil((high - low).max() / STEP)) + 1
     step = (high - low) / (n_nodes - 1)

@@ -25,7 +25,7 @@ FORMAT, VERSION = "bayesmkl-posterior", 2
 
 @own_settings
 def save_posterior(
-    model: BaseEstimator,
+    model: BaseEstimator | DataTree,
     path: str | os.PathLike[str],
     n_draws: int | None = None,
     random_state: int | np.random.Generator | None = None,

@@ -17,10 +17,10 @@ from bayesmkl.bemkl.estimators.task_table import label_table, task_labels
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import binary
 from bayesmkl.bemkl.models.all_models import SingleState
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
+from bayesmkl.bemkl.models.binary import BinaryState
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.multitask import LabelTask, MultitaskPriors
-from bayesmkl.bemkl.models.task_parts import MultitaskState
+from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState
 from bayesmkl.bemkl.reading.predict import ScoreMoments, binary_log_odds, log_probabilities
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -176,7 +176,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         *,
         relation: str = "learned",
         task_prior: str | Gamma = "related",
-        kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "auto",
+        kernel_prior: str | Gamma = "auto",
         sample_prior: str | Gamma = "nonsparse",
         bias_prior: str | Gamma = "nonsparse",
         margin: float = 1.0,
@@ -285,7 +285,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         """How far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
         return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
 
-    def _intermediate_variance(self, own: TaskFactors) -> float:
+    def _intermediate_variance(self, own: LabelState | BinaryState) -> float:
         return check_scale("intermediate_scale", self.intermediate_scale) ** 2
 
     def predict_latent(self, X: Samples, tasks: ArrayLike | None = None, return_std: bool = False) -> Any:

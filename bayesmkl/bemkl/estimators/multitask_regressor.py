@@ -16,10 +16,10 @@ from bayesmkl.bemkl.estimators.task_table import target_table, task_targets
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import regression
 from bayesmkl.bemkl.models.all_models import SingleState
-from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.multitask import MultitaskPriors, TargetTask
-from bayesmkl.bemkl.models.task_parts import MultitaskState
+from bayesmkl.bemkl.models.regression import RegressionState
+from bayesmkl.bemkl.models.task_parts import MultitaskState, TargetState
 from bayesmkl.bemkl.reading.predict import ScoreMoments
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -184,7 +184,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         *,
         relation: str = "learned",
         task_prior: str | Gamma = "related",
-        kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "auto",
+        kernel_prior: str | Gamma = "auto",
         sample_prior: str | Gamma = "nonsparse",
         bias_prior: str | Gamma = "nonsparse",
         intermediate_prior: str | Gamma = "unit",
@@ -298,7 +298,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
 
     @staticmethod
-    def _intermediate_variance(own: Any) -> float:
+    def _intermediate_variance(own: TargetState | RegressionState) -> float:
         return float(own.intermediate_precision.mean_reciprocal)
 
     def predict(self, X: Samples, tasks: ArrayLike | None = None, return_std: bool = False) -> Any:

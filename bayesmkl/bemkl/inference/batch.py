@@ -257,7 +257,7 @@ def _compile(
     return jax.jit(jax.vmap(one, in_axes=(list(axes), 0)))
 
 
-def _take(states: Any, slot: Array) -> Any:
+def _take(states: Any, slot: Array | int) -> Any:
     """Return the state of one model."""
     import jax
 

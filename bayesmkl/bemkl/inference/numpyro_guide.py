@@ -194,7 +194,7 @@ def _cholesky(cov: Array) -> Any:
     return std[:, None] * jnp.linalg.cholesky(cov / (std[:, None] * std))
 
 
-def _cut_off_normal(factor: Any, y: Array, margin: Array) -> dist.Distribution:
+def _cut_off_normal(factor: Any, y: Array, margin: Array | float) -> dist.Distribution:
     """q(f): y f is a normal variable above the margin."""
     excess = y * factor.mean - margin
     location = y * factor.mean - (1.0 - factor.variance) / excess  # y μ

@@ -231,7 +231,7 @@ class BeyondMargin(dist.Distribution):
     arg_constraints: ClassVar = {"score": constraints.real, "margin": constraints.nonnegative}
     support = _Label()
 
-    def __init__(self, score: Array, margin: Array, *, validate_args: bool | None = None) -> None:
+    def __init__(self, score: Array, margin: Array | float, *, validate_args: bool | None = None) -> None:
         self.score, self.margin = score, margin
         super().__init__(jnp.shape(score), validate_args=validate_args)
 
@@ -275,7 +275,9 @@ class MarginalLabel(dist.Distribution):
     }
     support = _Label()
 
-    def __init__(self, loc: Array, scale: Array, margin: Array, *, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, loc: Array, scale: Array, margin: Array | float, *, validate_args: bool | None = None
+    ) -> None:
         self.loc, self.scale, self.margin = loc, scale, margin
         shape = jnp.broadcast_shapes(jnp.shape(loc), jnp.shape(scale))
         super().__init__(shape, validate_args=validate_args)

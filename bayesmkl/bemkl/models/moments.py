@@ -240,7 +240,9 @@ def update_noise_precision(prior: Gamma, error: Array, size: Array | float) -> G
     return Gamma(prior.concentration + 0.5 * size, prior.rate + 0.5 * error)
 
 
-def update_dual(gram: Array, pull: Array, sample_precision: Array, intermediate_precision: Array) -> Gaussian:
+def update_dual(
+    gram: Array, pull: Array, sample_precision: Array, intermediate_precision: Array | float
+) -> Gaussian:
     """q(a), equation (3).
 
     Parameters
@@ -264,8 +266,8 @@ def update_intermediate(
     latent: Array,
     readout: Array,
     readout_cov: Array,
-    intermediate_precision: Array,
-    latent_precision: Array,
+    intermediate_precision: Array | float,
+    latent_precision: Array | float,
 ) -> tuple[Any, IntermediateOutputs]:
     """q(G), §4.1, display after (3).
 
@@ -319,7 +321,9 @@ def readout_precision(intercept: Gamma, kernel: Gamma) -> Any:
     return xp.concatenate([xp.reshape(intercept.mean, (-1,)), kernel.mean])
 
 
-def update_readout(design: Array, target: Array, prior_precision: Array, latent_precision: Array) -> Gaussian:
+def update_readout(
+    design: Array, target: Array, prior_precision: Array, latent_precision: Array | float
+) -> Gaussian:
     """q(b, e), equation (4).
 
     Parameters

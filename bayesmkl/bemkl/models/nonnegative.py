@@ -145,7 +145,7 @@ def nonnegative(algorithm: Any) -> Any:
 
 
 def update_readout(
-    before: Any, design: Array, target: Array, prior_precision: Array, latent_precision: Array
+    before: Any, design: Array, target: Array, prior_precision: Array, latent_precision: Array | float
 ) -> NonnegativeReadout:
     """q(b | e) and q(e): the exact optimum for one and two kernels, else weight after weight.
 
@@ -195,7 +195,7 @@ def _cut_off_mean(z: float) -> float:
 def _ascend_on_jax(precision: Array, pull: Array, mean: Array, scale: Array) -> Any:
     import jax
 
-    def update(m: int, values: tuple[Any, Any]) -> tuple[Any, Any]:
+    def update(m: Array, values: tuple[Any, Any]) -> tuple[Any, Any]:
         mean, location = values
         here = mean[m] + scale[m] ** 2 * (pull[m] - precision[m] @ mean)
         beyond = truncated_moments(here / scale[m], 1.0, 0.0).mean

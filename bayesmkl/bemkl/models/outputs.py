@@ -87,7 +87,7 @@ def adjoin(stack: KernelStack, intermediate: Array) -> Any:
 
 
 def update_duals(
-    gram: Array, pull: Array, sample_precision: Array, intermediate_precision: Array
+    gram: Array, pull: Array, sample_precision: Array, intermediate_precision: Array | float
 ) -> Gaussian:
     """q(a_c) of every output, equation (3).
 
@@ -115,8 +115,8 @@ def update_intermediates(
     latent: Array,
     readout: Array,
     readout_cov: Array,
-    intermediate_precision: Array,
-    latent_precision: Array,
+    intermediate_precision: Array | float,
+    latent_precision: Array | float,
     absent: AbsentViews | None = None,
 ) -> tuple[Any, Intermediates]:
     """q(G_c) of every output, §4.1; with the same precisions everywhere they share one covariance.

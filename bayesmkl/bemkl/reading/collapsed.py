@@ -92,7 +92,7 @@ def log_label(mean: np.ndarray, scale: np.ndarray, margin: float) -> np.ndarray:
     return log_beyond(mean / scale[..., None], margin / scale[..., None])
 
 
-def log_beyond(mean: np.ndarray, margin: Array) -> np.ndarray:
+def log_beyond(mean: np.ndarray, margin: Array | float) -> np.ndarray:
     """Return the same where mean and margin are in units of the standard deviation."""
     return log_ndtr(np.stack([-mean - margin, mean - margin], axis=-1))
 

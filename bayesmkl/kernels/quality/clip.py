@@ -31,7 +31,7 @@ class Clipping(NamedTuple):
     kernels: np.ndarray
     projections: np.ndarray
 
-    def apply(self, kernels: np.ndarray, positions: np.ndarray | None = None) -> np.ndarray:
+    def apply(self, kernels: np.ndarray, positions: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """Return a copy of rows of kernels, (n_kernels, n_rows, n_train), with those that need it clipped.
 
         `positions` (integers) says which kernels of the stack these are; all of them by default.

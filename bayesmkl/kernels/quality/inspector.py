@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.warnings import warn_user
@@ -98,8 +99,8 @@ class KernelInspector:
         *,
         known_psd: np.ndarray | None = None,
         definiteness: bool = True,
-        self_similarity: np.ndarray | None = None,
-        lost: np.ndarray | None = None,
+        self_similarity: ArrayLike | None = None,
+        lost: ArrayLike | None = None,
     ) -> None:
         self._names = list(names)
         self._known = (
