@@ -1,4 +1,4 @@
-"""Bayesian multiple kernel learning: which views of your samples matter, how surely, and what to predict."""
+"""Bayesian multiple kernel learning: which views of your samples matter, with what certainty, and what to predict."""
 
 from __future__ import annotations
 

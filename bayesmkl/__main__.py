@@ -1,4 +1,4 @@
-"""Run the command line as ``python -m bayesmkl``."""
+"""Entry point of ``python -m bayesmkl``."""
 
 from __future__ import annotations
 

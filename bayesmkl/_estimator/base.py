@@ -77,7 +77,7 @@ class BaseMKL(BaseEstimator):
     _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Let a fit that fails leave the model of the fit before, and what users call depend on no global setting."""
+        """Make fits transactional and public methods independent of global settings, in every subclass."""
         if "fit" in cls.__dict__:
             cls.fit = all_or_nothing(cls.__dict__["fit"])
         methods_with_own_settings(cls)
@@ -96,7 +96,7 @@ class BaseMKL(BaseEstimator):
         return self.kernel_bank_ is not None and self.kernel_bank_.landmarks_ is not None
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that are wrong whatever the data, before any work; subclasses add their own.
+        """Raise for parameters that are wrong whatever the data, before any work; subclasses add their own.
 
         All are checked, those too that other parameters make irrelevant: a mistake in them is still one.
         """
@@ -117,7 +117,7 @@ class BaseMKL(BaseEstimator):
             )
 
     def _rng(self) -> np.random.Generator:
-        """Return what draws for an estimator with a `random_state`; None is a fixed seed."""
+        """Return the random generator of an estimator with a `random_state`; None is a fixed seed."""
         return generator_of("random_state", 0 if self.random_state is None else self.random_state)
 
     def _is_precomputed(self) -> bool:
@@ -138,7 +138,7 @@ class BaseMKL(BaseEstimator):
         return stack, y
 
     def _storage(self) -> Holding:
-        """Return how training kernels shall be held: in one dense array, if a subclass does not know more."""
+        """Return the storage of training kernels: one dense array unless a subclass overrides it."""
         return Holding()
 
     def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
@@ -151,7 +151,7 @@ class BaseMKL(BaseEstimator):
         return CheckedTable(values, getattr(self, "feature_names_in_", None), column_labels(X)), y
 
     def _check_data(self, X: Samples, y: Targets, check: dict[str, Any]) -> np.ndarray:
-        """Refuse by name what is no table of numbers, and no target for each of its rows; return the target."""
+        """Check that `X` is a table of numbers with one target per row; return the target."""
         return check_targets(
             y,
             check_samples(X),
@@ -190,7 +190,7 @@ class BaseMKL(BaseEstimator):
                 setattr(self, name, getattr(bank, name))
 
     def _stack_of_training(self, kernels: np.ndarray) -> DenseStack:
-        """Learn from training kernels (n_kernels, n_train, n_train) who has what, and return their stack."""
+        """Find missing views in training kernels (n_kernels, n_train, n_train), and return their stack."""
         if not self._takes_missing_views:
             return DenseStack(kernels)
         self.present_ = None
@@ -203,7 +203,7 @@ class BaseMKL(BaseEstimator):
         return stack
 
     def _finite_or_nan(self) -> dict[str, Any]:
-        """Return what lets NaN pass scikit-learn's validation; nothing where it shall not."""
+        """Return the arguments that let NaN pass scikit-learn's validation; none where it is not allowed."""
         policy = check_choice("missing_views", self.missing_views, MISSING_VIEWS)
         return {"ensure_all_finite": "allow-nan"} if policy == "integrate" else {}
 

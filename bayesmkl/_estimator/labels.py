@@ -86,7 +86,7 @@ def split_labels(y: Targets, unlabeled_label: Label | None) -> LabelSplit:
     ----------
     y : array-like of shape (n_samples,)
     unlabeled_label : label or None
-        Marks samples without a label; with None all samples have one.
+        Mark of samples without a label; with None all samples have one.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def class_targets(y: Any, unlabeled_label: Label | None = None) -> ClassTargets:
     y : array-like of shape (n_samples,) or (n_samples, n_labels)
         Classes, or a matrix of 0 and 1 that says which labels a sample has.
     unlabeled_label : label or None
-        Marks samples without a label; exactly two classes must remain.
+        Mark of samples without a label; exactly two classes must remain.
 
     Returns
     -------
@@ -167,7 +167,7 @@ def class_targets(y: Any, unlabeled_label: Label | None = None) -> ClassTargets:
 
 
 def _check_rare(y: np.ndarray) -> None:
-    """Refuse one sample of one of two classes, and warn of it among more, where the others can be learned."""
+    """Raise for one sample of one of two classes, and warn of it among more, where the others can be learned."""
     values, counts = np.unique(y, return_counts=True)
     rare = ", ".join(repr(label) for label in values[counts < 2].tolist())
     advice = "Merge the class with another, leave the sample out, or stratify the split."

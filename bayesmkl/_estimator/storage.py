@@ -27,7 +27,7 @@ REMEDY = "Compare samples with landmarks, KernelBank(landmarks=256), or use fewe
 
 
 class Holding(NamedTuple):
-    """How training kernels shall be held."""
+    """Storage of training kernels."""
 
     kind: str = "dense"  # or "auto", "compressed", "float32", "streamed"
     backend: str = "numpy"
@@ -41,7 +41,7 @@ class Holding(NamedTuple):
 def resolve_storage(
     storage: Holding, shape: tuple[int, int, int], is_square: bool, is_source: bool
 ) -> Holding:
-    """Decide what "auto" means, and say how large the kernels are.
+    """Resolve "auto", and return the size of the kernels.
 
     Small kernels are dense. Others are compressed, where `may_compress` and every sample is compared with every other
     one; evaluated anew, where they would take more than half of the memory that is left; and dense else.
@@ -99,13 +99,13 @@ class _Request(NamedTuple):
         return self.bank.n_kernels_, len(self.X), len(self.bank.basis_)
 
     def inspector(self) -> KernelInspector:
-        """Return what judges the kernels as they come."""
+        """Return the inspector of the kernels."""
         known_psd, similarity = self.bank.kernels_known_psd_, self.bank.landmark_similarity()
         lost = self.bank.centering_errors()
         return KernelInspector(self.names, known_psd=known_psd, self_similarity=similarity, lost=lost)
 
     def inspected(self) -> Iterator[np.ndarray]:
-        """Evaluate kernel after kernel, each judged before it is passed on."""
+        """Evaluate kernel after kernel, each checked before it is passed on."""
         inspector = self.inspector()
         yield from inspector.watch(self.bank.train_kernels())
         inspector.report()
@@ -121,7 +121,7 @@ def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holdi
     X : ndarray of shape (n_rows, n_features), or row source
         Validated training rows.
     names : sequence of str
-        What warnings call the kernels.
+        Names of the kernels in warnings.
     storage : Holding
         From `resolve_storage`.
 
@@ -134,7 +134,7 @@ def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holdi
 
 
 def _split(request: _Request) -> Any:
-    """Dense kernels whose rows are split over devices; those in one place come from the bank itself."""
+    """Return dense kernels whose rows are split over devices; those in one place come from the bank itself."""
     from bayesmkl.kernels.stacks.streamed_jax import shard_bank
 
     _inspect_sample(request)

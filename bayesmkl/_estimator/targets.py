@@ -88,7 +88,7 @@ def _numbers(y: Targets) -> np.ndarray:
 
 
 def is_missing(values: np.ndarray) -> np.ndarray:
-    """Say which entries are None, NaN, NaT or pandas' NA.
+    """Return which entries are None, NaN, NaT or pandas' NA.
 
     Examples
     --------

@@ -130,13 +130,13 @@ class CovarianceCoordinate(Coordinate):
 
 @lru_cache(maxsize=8)
 def _below_diagonal(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of the entries below the diagonal."""
+    """Return the rows and columns of the entries below the diagonal."""
     return np.tril_indices(size, -1)
 
 
 @lru_cache(maxsize=8)
 def _places(size: int) -> np.ndarray:
-    """Where each entry of a symmetric matrix stands among those below the diagonal; after them on the diagonal."""
+    """Return the place of each entry of a symmetric matrix among those below the diagonal, then on the diagonal."""
     rows, columns = _below_diagonal(size)
     places = np.full((size, size), len(rows))
     places[rows, columns] = places[columns, rows] = np.arange(len(rows))

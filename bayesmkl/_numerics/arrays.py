@@ -1,4 +1,4 @@
-"""One source for NumPy and JAX: the namespace comes from the arrays, what both lack in common from here."""
+"""Array functions for NumPy and JAX from one source: the namespace comes from the arrays."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def namespace(array: Array) -> Any:
 
 
 def is_numpy(array: Array) -> bool:
-    """Say whether `array` is a NumPy array (anything else here is a JAX array or tracer)."""
+    """Return whether `array` is a NumPy array (anything else here is a JAX array or tracer)."""
     return namespace(array).__name__ == "numpy"
 
 

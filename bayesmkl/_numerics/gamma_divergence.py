@@ -26,7 +26,7 @@ SERIES = ((1, 1 / 12), (3, -1 / 360), (5, 1 / 1260), (7, -1 / 1680))  # powers o
 
 
 def gamma_divergence(shape: Array, rate: Array, prior_shape: Array | float, prior_rate: Array | float) -> Any:
-    """Kullback-Leibler divergence of gamma distributions from others, in nats, shaped as `rate`.
+    """Return the Kullback-Leibler divergence of gamma distributions from others, in nats, shaped as `rate`.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ BLOCK_SIZE = (
 
 
 def largest_moments(loc: Array, y: Array, margin: Array | float) -> TruncatedMoments:
-    """Moments of independent ``N(loc[c], 1)`` given that the marked one exceeds every other by the margin.
+    """Return the moments of independent ``N(loc[c], 1)`` given that the marked one exceeds every other by the margin.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def largest_moments(loc: Array, y: Array, margin: Array | float) -> TruncatedMom
 
 
 def log_largest(loc: Array, scale: Array, margin: Array | float) -> Any:
-    """Log probability of every variable to exceed all others by the margin, for independent ``N(loc, scale²)``.
+    """Return log probabilities to exceed all other variables by the margin, for independent ``N(loc, scale²)``.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _log_probability(offset: Array, slope: Array) -> Any:
 
 
 def _nodes(offset: Array, slope: Array) -> tuple[Any, Any]:
-    """Nodes, (n_nodes, n_samples), for the density proportional to ``φ(u) Π_c Φ(offset_c + slope_c u)``; their scale.
+    """Return nodes, (n_nodes, n_samples), for the density ∝ ``φ(u) Π_c Φ(offset_c + slope_c u)``, and their scale.
 
     Both arguments have shape (n_variables, n_samples).
     """
@@ -155,7 +155,7 @@ def _nodes(offset: Array, slope: Array) -> tuple[Any, Any]:
 
 
 def _weigh(nodes: Array, scale: Array, log_cdf: Array) -> tuple[Any, Any]:
-    """Probabilities of the nodes under the density, and the logarithm of its normalizer."""
+    """Return the probabilities of the nodes under the density, and the logarithm of its normalizer."""
     xp = namespace(nodes)
     logs = xp.asarray(LOG_WEIGHTS)[:, None] + log_cdf.sum(axis=1) - 0.5 * (nodes**2 + LOG_2PI)
     largest = logs.max(axis=0)

@@ -52,7 +52,7 @@ class _Marginal(NamedTuple):
 
 
 def quadrant_moments(linear: Array, precision: Array) -> QuadrantMoments:
-    """Mean, covariance and entropy of two normal variables, given that both are positive.
+    """Return mean, covariance and entropy of two normal variables, given that both are positive.
 
     Parameters
     ----------

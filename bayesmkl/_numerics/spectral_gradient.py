@@ -22,7 +22,7 @@ SMALLEST_FRACTION = 1e-10  # of a step, below which the line search gives up
 
 
 class SPGOptions(NamedTuple):
-    """When to stop and how to search.
+    """Stopping rule and line search.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def _search(
 
 
 def _spectral_step(old: _Iterate, new: _Iterate) -> float:
-    """Barzilai and Borwein's step <s, s> / <s, g> for the next iteration."""
+    """Return Barzilai and Borwein's step <s, s> / <s, g> for the next iteration."""
     move, change = new.point - old.point, new.gradient - old.gradient
     curvature = float(move @ change)
     if curvature <= 0.0:

@@ -62,7 +62,7 @@ class TruncatedMoments(NamedTuple):
 
 
 def truncated_moments(loc: Array, y: Array | float, margin: Array | float) -> TruncatedMoments:
-    """Moments of :math:`N(loc, 1)` restricted to ``y * f > margin``.
+    """Return the moments of :math:`N(loc, 1)` restricted to ``y * f > margin``.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def truncated_moments(loc: Array, y: Array | float, margin: Array | float) -> Tr
 
 
 def split_moments(loc: Array, margin: Array | float) -> TruncatedMoments:
-    """Moments of :math:`N(loc, 1)` restricted to ``abs(f) > margin``.
+    """Return the moments of :math:`N(loc, 1)` restricted to ``abs(f) > margin``.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def split_moments(loc: Array, margin: Array | float) -> TruncatedMoments:
 
 
 def _log_odds(distance: Array, margin: Array | float, difference: Array) -> Any:
-    """Log odds of the near side: the `difference` of two logarithms, or what is left of it where both are huge."""
+    """Return the log odds of the near side: the `difference` of two logarithms, or its limit where both are huge."""
     xp = namespace(distance)
     in_tail = distance - margin < TAIL
     near, far = (
@@ -142,7 +142,7 @@ def _log_odds(distance: Array, margin: Array | float, difference: Array) -> Any:
 
 
 def label_moments(loc: Array, y: Array, margin: Array | float) -> TruncatedMoments:
-    """Moments of :math:`N(loc, 1)` beyond the margin, on the side of the label or, where that is 0, on either side.
+    """Return moments of :math:`N(loc, 1)` beyond the margin, on the side of the label, or on both sides for 0.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ def draw_positive(loc: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def log_normal_cdf(z: Array) -> Any:
-    """Logarithm of the standard normal distribution function, exact in both tails.
+    """Return the logarithm of the standard normal distribution function, exact in both tails.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def _log_cdf_body(z: Array) -> Any:
 
 
 def _body(z: Array) -> tuple[Any, Any, Any, Any]:
-    """Mean above the cut, variance, entropy and log cdf for z >= TAIL."""
+    """Return mean above the cut, variance, entropy and log cdf for z >= TAIL."""
     xp = namespace(z)
     log_cdf = _log_cdf_body(z)
     mills = xp.exp(-0.5 * z * z - 0.5 * LOG_2PI - log_cdf)

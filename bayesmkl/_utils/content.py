@@ -113,7 +113,7 @@ class _Walk:
         self.alive: list[Any] = []  # so that no id is used twice
 
     def place(self, longest: int = 30) -> str:
-        """Say where this pass is."""
+        """Describe the position of this pass."""
         return "".join(self.path[:longest]) + ("..." if len(self.path) > longest else "")
 
     def put(self, tag: str, content: bytes = b"") -> None:
@@ -126,7 +126,7 @@ class _Walk:
         self.path.pop()
 
     def value(self, value: Any, names: frozenset[str] = NO_NAMES) -> None:
-        """Take in a value; `names` are what a function that uses it looks up in modules."""
+        """Hash a value; `names` are what a function that uses it looks up in modules."""
         kind = type(value)
         if value is None or kind in (bool, int, type(Ellipsis), type(NotImplemented)):
             self.put(kind.__name__, repr(value).encode() if kind is not int else b"%x" % value)
@@ -151,7 +151,7 @@ class _Walk:
             self._composite(value, kind)
 
     def _is_new(self, key: object, value: object) -> bool:
-        """Say whether something is met for the first time; later it counts by its place."""
+        """Return whether something is met for the first time; later it counts by its place."""
         if key in self.met:
             self.put("met", b"%d" % self.met[key])
             return False
@@ -200,7 +200,7 @@ class _Walk:
             self.inside(f"[{k}]", item)
 
     def _named(self, tag: str, values: Mapping[str, Any], where: str = ".{}") -> None:
-        """Take in values by name, in the order of the names."""
+        """Hash values by name, in the order of the names."""
         self.put(f"{tag} {len(values)}")
         for name in sorted(values):
             self.put("name", name.encode("utf-8", "surrogatepass"))
@@ -220,7 +220,7 @@ class _Walk:
     # ------------------------------------------------------------------------------------------- arrays and tables
 
     def _array(self, array: np.ndarray) -> None:
-        """Take in type, shape and values."""
+        """Hash type, shape and values."""
         known = self.hasher.arrays.get(id(array))
         if known is None:
             walk = _Walk(self.hasher, self.path)
@@ -247,7 +247,7 @@ class _Walk:
             self._objects(array.ravel().tolist())
 
     def _objects(self, values: list[Any]) -> None:
-        """Take in the entries of an array of objects; those of one plain kind all at once."""
+        """Hash the entries of an array of objects; those of one plain kind all at once."""
         kinds = set(map(type, values))
         if kinds == {str}:
             self.value(repr(list(map(len, values))))
@@ -260,7 +260,7 @@ class _Walk:
             self._items("objects", values)
 
     def _table(self, table: Any, pandas: Any) -> None:
-        """Take in a table of pandas by its columns, however these lie in memory."""
+        """Hash a table of pandas by its columns, however these lie in memory."""
         self.put(f"table {type(table).__name__} {table.shape}")
         if isinstance(table, pandas.DataFrame):
             self.value(table.index)
@@ -286,14 +286,14 @@ class _Walk:
     # --------------------------------------------------------------------------------------- functions and classes
 
     def _is_installed(self, value: Any) -> bool:
-        """Take in by name what a module of an installed package has under its name."""
+        """Hash by name what a module of an installed package has under its name."""
         if not is_of_its_module(value) or not self._package(value.__module__):
             return False
         self.put("installed", f"{value.__module__}.{value.__qualname__}".encode())
         return True
 
     def _package(self, module: str) -> bool:
-        """Say whether a module belongs to an installed package, and note the version of that."""
+        """Return whether a module belongs to an installed package, and note the version of that."""
         if not installed(module):
             return False
         top = module.partition(".")[0]
@@ -344,7 +344,7 @@ class _Walk:
         self._named("defines", own_namespace(kind))
 
     def _module(self, module: ModuleType, names: frozenset[str]) -> None:
-        """Take in what is looked up in a module by one of `names`; without any, its file."""
+        """Hash what is looked up in a module by one of `names`; without any, its file."""
         self.put("module", module.__name__.encode())
         if self._package(module.__name__) or not self._is_new((id(module), names), module):
             return
@@ -362,7 +362,7 @@ class _Walk:
     # ----------------------------------------------------------------------------------------------- other objects
 
     def _object(self, value: object, kind: type) -> None:
-        """Take in what pickling would keep of an object."""
+        """Hash what pickling would keep of an object."""
         try:
             reduce = copyreg.dispatch_table.get(kind)
             kept = value.__reduce_ex__(4) if reduce is None else reduce(value)
@@ -383,7 +383,7 @@ class _Walk:
         self._items("pairs", pairs or ())
 
     def _wrapped(self, value: object, kind: type, error: Exception | None = None) -> None:
-        """Take in the function inside what has no content itself."""
+        """Hash the function inside what has no content itself."""
         if not hasattr(value, "__wrapped__"):
             raise NoContentError(
                 f"{self.place()} is a {kind.__name__}, which has no content to recognize it by"
@@ -391,7 +391,7 @@ class _Walk:
         self._parts(f"wrapper {kind.__name__}", value, ("__wrapped__",))
 
     def _state(self, state: object, without: str | None) -> None:
-        """Take in attributes by name: by themselves, or beside those in slots."""
+        """Hash attributes by name: by themselves, or beside those in slots."""
         for part in state if type(state) is tuple and len(state) == 2 else (state,):
             if type(part) is dict and all(type(name) is str for name in part):
                 self._named("state", {name: value for name, value in part.items() if name != without})
@@ -399,7 +399,7 @@ class _Walk:
                 self.value(part)
 
     def _global(self, value: object, name: str, kind: type) -> None:
-        """Take in what pickling would find by its name in a module."""
+        """Hash what pickling would find by its name in a module."""
         module = getattr(value, "__module__", None) or ""
         found: Any = sys.modules.get(module)
         for part in name.split("."):

@@ -45,7 +45,7 @@ NO_CONTENT = {
 
 
 def installed(module: str) -> bool:
-    """Say whether a module comes with Python or with an installed package, this one among them.
+    """Return whether a module comes with Python or with an installed package, this one among them.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def source_of(module: str) -> bytes | None:
 
 
 def is_of_its_module(value: Any) -> bool:
-    """Say whether a function or class is what its module has under its name: no closure, no wrapper.
+    """Return whether a function or class is what its module has under its name: no closure, no wrapper.
 
     Examples
     --------

@@ -12,7 +12,7 @@ MOST_BYTES = 2**28  # of a description
 
 
 def read_json(path: Path) -> Any:
-    """Return what a file in JSON holds; whatever is wrong with it is a ValueError or an OSError.
+    """Read a JSON file; any fault of it is a ValueError or an OSError.
 
     Examples
     --------

@@ -21,7 +21,7 @@ from bayesmkl._utils.validation import shown
 __all__ = ["READING_ARRAYS", "as_path", "is_partial", "load_array", "not_written", "written_beside"]
 
 PARTIAL = ".part"  # end of the names of files that are being written
-ABANDONED = 3600.0  # seconds after which nobody writes on: what a killed process left
+ABANDONED = 3600.0  # seconds after which a temporary file counts as left by a killed process
 NO_SPACE = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}
 SPACE = "Free some space, or choose a folder on another disk."
 # NumPy parses the header of a file as Python. Before Python 3.11.8 and 3.12.2 the parser counts its depth for all
@@ -36,7 +36,7 @@ def load_array(file: Path, mmap_mode: Any = None) -> Any:
 
 
 def is_partial(path: Path) -> bool:
-    """Say whether a file is what a killed process left of `written_beside`."""
+    """Return whether a file is what a killed process left of `written_beside`."""
     return re.fullmatch(rf"\..+\.[0-9a-f]{{8}}\{PARTIAL}", path.name) is not None
 
 
@@ -104,7 +104,7 @@ def _remove_abandoned(target: Path) -> None:
     """Remove what killed processes left of earlier attempts to write `target`."""
     now = time.time()
     for left in target.parent.glob(f".{glob.escape(target.name)}.*{PARTIAL}"):
-        with suppress(OSError):  # somebody else was faster, or it is not ours
+        with suppress(OSError):  # removed by another process, or not ours
             if is_partial(left) and now - left.stat().st_mtime > ABANDONED:
                 left.unlink()
 

@@ -1,4 +1,4 @@
-"""Folders that one process has to itself: for a run that goes on for hours, and for what is needed meanwhile."""
+"""Folders locked by one process: of long runs, and of scratch files."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def lock_if_possible(path: Path) -> Callable[[], None] | None:
 
 
 class _Unlock:
-    """Closes a descriptor, once: when it is called, or when nobody can call it any more."""
+    """Finalizer of a descriptor, which closes it once: when it is called, or when it can no longer be called."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor: int | None = descriptor
@@ -124,7 +124,7 @@ def _remove_abandoned(parent: Path) -> None:
     if fcntl is None:
         return
     for folder in parent.glob(f"{SCRATCH}*"):
-        with suppress(OSError):  # somebody else's, or gone meanwhile
+        with suppress(OSError):  # owned by another process, or removed meanwhile
             _remove_if_abandoned(folder)
 
 

@@ -63,7 +63,7 @@ def as_array(name: str, values: object) -> np.ndarray:
 
 
 def refuse_unevaluated(name: str, values: object) -> None:
-    """Refuse queries that stand for a table, classes of tables, and Arrow's batches.
+    """Raise for queries that stand for a table, classes of tables, and Arrow's batches.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def finite_numbers(name: str, values: object) -> np.ndarray:
 
 
 def check_magnitude(name: str, values: np.ndarray, remedy: str) -> None:
-    """Refuse numbers whose squares overflow, or all vanish.
+    """Raise for numbers whose squares overflow, or all vanish.
 
     Examples
     --------

@@ -84,7 +84,7 @@ def _enter(library: Any, token: object) -> None:
 
 
 def _leave(library: Any, threads: int, token: object) -> None:
-    """Restore the threads if nobody else is inside; also where the entry was interrupted."""
+    """Restore the threads if no other block is active; also where the entry was interrupted."""
     if _is_per_thread(library):
         _set_threads(library, threads)
         return
@@ -96,7 +96,7 @@ def _leave(library: Any, threads: int, token: object) -> None:
 
 
 def _is_per_thread(library: Any) -> bool:
-    """Whether every Python thread has a number of its own: OpenMP, and BLAS that was built on it."""
+    """Return whether every Python thread has a number of its own: OpenMP, and BLAS that was built on it."""
     return library.user_api == "openmp" or getattr(library, "threading_layer", None) == "openmp"
 
 

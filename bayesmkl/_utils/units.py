@@ -1,4 +1,4 @@
-"""Sizes of numbers: which can be squared, and how others are brought to the order of one, exactly."""
+"""Exact rescaling by powers of two, for numbers whose squares overflow or underflow."""
 
 from __future__ import annotations
 

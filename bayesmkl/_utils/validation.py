@@ -35,7 +35,7 @@ TOO_MANY = 2**63  # of anything
 
 
 def shown(value: object) -> str:
-    """Return what a message shows of a value: all of it, or the beginning of a long one.
+    """Format a value for messages: all of it, or the beginning of a long one.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def check_label(name: str, value: object) -> None:
-    """Refuse what cannot be the label of one sample, such as a list of labels; None is for no label.
+    """Check that a value can be the label of one sample, which a list of labels cannot; None is for no label.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def check_label(name: str, value: object) -> None:
 
 
 def check_seed(name: str, value: object) -> None:
-    """Refuse what does not seed a generator of random numbers: whole numbers do, generators, and None.
+    """Check that a value seeds a random generator: a whole number, a generator, or None.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def generator_of(name: str, value: Any) -> np.random.Generator:
 
 
 def check_axes(name: str, value: object) -> None:
-    """Refuse what is neither None nor Axes of Matplotlib; of any backend, which is not imported here.
+    """Check that a value is None or Axes of Matplotlib, which is not imported here.
 
     Examples
     --------
@@ -209,7 +209,7 @@ def check_axes(name: str, value: object) -> None:
 
 
 def check_collection(name: str, value: object) -> None:
-    """Refuse what is neither None nor a PlotCollection of arviz-plots.
+    """Check that a value is None or a PlotCollection of arviz-plots.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def check_collection(name: str, value: object) -> None:
 
 
 def check_folds(name: str, value: object) -> None:
-    """Refuse what is no number of folds, no splitter of scikit-learn and no list of (training, validation) positions.
+    """Check that a value is a number of folds, a splitter, or a list of (training, validation) positions.
 
     Examples
     --------
@@ -246,7 +246,7 @@ def check_folds(name: str, value: object) -> None:
 
 
 def check_grid(name: str, value: Any) -> None:
-    """Refuse what is no mapping of parameters to lists of values, and no list of such mappings.
+    """Check that a value is a mapping of parameters to lists of values, or a list of such mappings.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def check_grid(name: str, value: Any) -> None:
 
 
 def check_jobs(name: str, value: Any) -> None:
-    """Refuse what is no number of processes as joblib has it: None, or a whole number but zero.
+    """Check that a value is a number of processes for joblib: None, or a whole number but zero.
 
     Examples
     --------
@@ -288,7 +288,7 @@ def check_jobs(name: str, value: Any) -> None:
 
 
 def check_verbose(name: str, value: object) -> None:
-    """Refuse what is neither True or False nor a whole number of at least 0.
+    """Check that a value is a bool or a whole number of at least 0.
 
     Examples
     --------

@@ -39,13 +39,13 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 class _Before(NamedTuple):
-    """What holds outside the blocks."""
+    """Settings outside the blocks."""
 
     catcher: Any  # restores it
     filters: list[Any]
 
 
-# What takes the warnings of this thread: called with one, it says whether it took it.
+# A handler of the warnings of this thread: returns whether it took the warning that it is called with.
 _Taker = Callable[[warnings.WarningMessage], bool]
 _TAKERS: ContextVar[tuple[_Taker, ...]] = ContextVar("bayesmkl_warnings", default=())
 _LOCK = threading.Lock()
@@ -144,7 +144,7 @@ def _dispatch(
 
 
 def _action(warning: warnings.WarningMessage, filters: Any) -> str:
-    """Return what filters say of a warning; its module is known by its file only."""
+    """Return the action of the filters for a warning; its module is known by its file only."""
     modules = [name for name, module in list(sys.modules.items()) if _file_of(module) == warning.filename]
     for action, text, category, module, line in filters:
         if (
@@ -158,7 +158,7 @@ def _action(warning: warnings.WarningMessage, filters: Any) -> str:
 
 
 def _matches(pattern: re.Pattern[str] | None, text: str) -> bool:
-    """Whether a pattern of a filter matches: None does always, a str (of Python's own filters) where it is equal."""
+    """Return whether a pattern of a filter matches: None always, a str (of Python's filters) if it is equal."""
     return pattern is None or (pattern == text if isinstance(pattern, str) else bool(pattern.match(text)))
 
 

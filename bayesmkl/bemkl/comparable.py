@@ -10,7 +10,7 @@ can be compared:
 * `unlabeled_label`: the bound is highest where all unlabeled samples lie on one side (`semisupervised`).
 * `relation` and `task_prior` of multitask models: a tie between tasks takes away freedom that the factorization pays
   for, so that the bound rises even where tasks have nothing in common.
-* `inference`: only the closed form has this bound.
+* `inference`: only VB has this bound.
 * Precisions under Gamma(c, r) with a concentration c below 1/2. The bound contains ``c log r - log Γ(c)`` for each of
   them, about log c if c is small: -23 nats at c = 1e-10, without end as c falls. The evidence itself stays where it
   is, because such a prior has nearly all of its mass at weights too large to be told from each other, which q does

@@ -36,7 +36,7 @@ RESULTS = ["elbo", "difference", "converged", "n_iter", "n_kernels", "seconds", 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class EvidenceSearch:
-    """What `select_by_elbo` found; printing it shows the table.
+    """Result of `select_by_elbo`; printing it shows the table.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class _Candidate(NamedTuple):
 
 
 class _Fitted(NamedTuple):
-    """What one fit gave; `model` is None, and the numbers are NaN, where it failed."""
+    """Result of one fit; `model` is None, and the numbers are NaN, where it failed."""
 
     model: Any
     row: dict[str, Any]
@@ -240,7 +240,7 @@ def _last_step(model: BaseEstimator) -> Any:
 
 
 def _fit(model: BaseEstimator, X: Samples, y: Targets, fit_params: dict[str, Any]) -> _Fitted:
-    """Fit one candidate; what goes wrong in it is recorded."""
+    """Fit one candidate; record an exception as its error."""
     started = time.perf_counter()
     failed = {"elbo": np.nan, "converged": False, "n_iter": np.nan, "n_kernels": np.nan}
     try:

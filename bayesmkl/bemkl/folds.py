@@ -254,7 +254,7 @@ def _members(
 
 
 def _whole_stack(estimator: BaseEstimator, X: Any, fold: Any) -> DenseStack | None:
-    """Return the kernels between all samples, if a fold's are such that they may be part of them."""
+    """Return the kernels between all samples, if those of a fold can be parts of them."""
     in_one_array = fold.storage == "dense" and fold.mesh is None
     if not in_one_array or fold.present is not None or fold.n_rows != fold.n_train:
         return None
@@ -270,7 +270,7 @@ def _whole_stack(estimator: BaseEstimator, X: Any, fold: Any) -> DenseStack | No
 
 
 def _in_place(member: _Member, stack: FoldStack) -> _Member:
-    """Let a member use its part of the kernels of all samples, and forget its own copy."""
+    """Replace the kernels of a member by a part of those of all samples."""
     problems = {id(problem): problem._replace(stack=stack) for problem in member.task.problems}
     task = member.task._replace(problems=list(problems.values()), stack=stack)
     runs = [(problems[id(problem)], start) for problem, start in member.runs]
@@ -278,13 +278,13 @@ def _in_place(member: _Member, stack: FoldStack) -> _Member:
 
 
 def _bytes(members: list[_Member]) -> int:
-    """Bytes of the kernels that belong to some of the members only."""
+    """Return the memory in bytes of the kernels that belong to some of the members only."""
     stacks = {id(member.task.stack): member.task.stack for member in members if not member.in_place}
     return sum(stack.nbytes for stack in stacks.values())
 
 
 def _room(options: LoopOptions) -> float:
-    """Bytes of kernels that are worth keeping for fits that advance together."""
+    """Return the bytes of kernels that are worth keeping for fits that advance together."""
     if options.backend != "jax":
         return 0.0
     import jax
@@ -298,7 +298,7 @@ def _room(options: LoopOptions) -> float:
 
 
 def _fit(members: list[_Member], options: LoopOptions) -> list[CrossFit]:
-    """Run the loops of all members together, and set what they find."""
+    """Run the loops of all members together, and set their fitted attributes."""
     algorithms = dict.fromkeys(member.task.algorithm for member in members)  # two: a fold may lack classes
     for algorithm in algorithms:
         group = [member for member in members if member.task.algorithm is algorithm]

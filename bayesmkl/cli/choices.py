@@ -8,7 +8,7 @@ __all__ = ["Inference", "KernelPrior", "KernelsOn", "MissingViews", "Multiclass"
 
 
 class Task(enum.StrEnum):
-    """What kind of target there is."""
+    """Kind of target."""
 
     AUTO = "auto"
     CLASSIFICATION = "classification"
@@ -31,7 +31,7 @@ class KernelPrior(enum.StrEnum):
 
 
 class Multiclass(enum.StrEnum):
-    """How more than two classes are told apart."""
+    """Decomposition of more than two classes."""
 
     SHARED = "shared"
     ONE_VERSUS_ALL = "one-versus-all"
@@ -39,14 +39,14 @@ class Multiclass(enum.StrEnum):
 
 
 class MissingViews(enum.StrEnum):
-    """What becomes of empty cells."""
+    """Treatment of empty cells."""
 
     ERROR = "error"
     INTEGRATE = "integrate"
 
 
 class Inference(enum.StrEnum):
-    """How the posterior is found."""
+    """Inference method."""
 
     VB = "vb"
     NUTS = "nuts"

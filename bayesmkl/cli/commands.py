@@ -215,7 +215,7 @@ def _about_fit(bemkl: BaseEstimator, seconds: float) -> dict[str, Any]:
 
 
 def _ending(bemkl: BaseEstimator, about: dict[str, Any]) -> str:
-    """Say in one line how the inference ended."""
+    """Report in one line how the inference ended."""
     outcome, numbers = "; ".join(about["outcome"]), " + ".join(map(str, about["n_iter"]))
     seconds = f"{about['fit_seconds']:.1f} s"
     if about["elbo"] is None:
@@ -227,7 +227,7 @@ def _ending(bemkl: BaseEstimator, about: dict[str, Any]) -> str:
 
 
 def _announce(n_train: int, n_features: int, options: FitOptions) -> None:
-    """Say how large the fit is, and refuse one that cannot fit into memory."""
+    """Report the size of the fit, and raise if it cannot fit into memory."""
     n_views = {"all": 1, "each": n_features, "all+each": 1 + n_features}[options.kernels_on]
     n_kernels = n_views * len(paper_kernels())
     n_bytes = 8 * n_kernels * n_train**2

@@ -74,7 +74,7 @@ def run_compare(config_file: Path, out: Path, n_jobs: int | None = None) -> bool
 
 
 class Lines:
-    """Progress where nobody looks at a terminal: a line per finished data set, and one now and then.
+    """Progress without a terminal: a line per finished data set, and one at intervals.
 
     Parameters
     ----------

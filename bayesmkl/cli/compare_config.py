@@ -56,7 +56,7 @@ SPLITTERS = {
 
 
 class Config(NamedTuple):
-    """What a configuration file asks for."""
+    """Contents of a configuration file."""
 
     study: Study
     n_jobs: int | None  # decides how long it takes, not what comes out
@@ -167,7 +167,7 @@ def _data_of_file(section: Section, quantity: bool) -> DataRef:
 
 
 def _check_columns(section: Section, table: pd.DataFrame, others: list[str]) -> None:
-    """Refuse tables without anything to learn from, or with text in it."""
+    """Raise for tables without anything to learn from, or with text in it."""
     features = table.drop(columns=others)
     if features.shape[1] == 0:
         raise section.wrong("drop", "leaves no column to learn from.")
@@ -197,7 +197,7 @@ def _beside(section: Section, key: str) -> Path:
 def _check_views(
     config: Section, datasets: list[str], load: Callable[[str], Data], models: dict[str, ModelSpec]
 ) -> None:
-    """Refuse views, and gates, of columns that a data set does not have."""
+    """Raise for views, and gates, of columns that a data set does not have."""
     for model, spec in models.items():
         estimator = spec.estimator[-1] if isinstance(spec.estimator, Pipeline) else spec.estimator
         bank, gates = getattr(estimator, "kernels", None), getattr(estimator, "gate_columns", None)
@@ -229,7 +229,7 @@ def _resolve_gates(bank: KernelBank, gate_columns: Sequence[str | int] | None, X
 def _check_task(
     section: Section, ref: DataRef, load: Callable[[], Data], models: dict[str, ModelSpec]
 ) -> None:
-    """Refuse classifiers of what is a quantity, and regressors of what are classes."""
+    """Raise for classifiers of what is a quantity, and regressors of what are classes."""
     if ref.load is fetched:
         kind = "classes" if look_up(ref.options["name"]).n_classes else "a quantity"
     else:
@@ -260,7 +260,7 @@ def _splitter(study: Section, key: str, seed: int) -> Any:
 
 
 def _check_groups(config: Section, study: Section) -> None:
-    """Refuse splits that would tear groups apart, and splits by groups that are not there."""
+    """Raise for splits that would tear groups apart, and splits by groups that are not there."""
     if not isinstance(study.values.get("cv"), dict):
         return  # a number of folds keeps groups together
     kind = study.values["cv"].get("kind")

@@ -188,7 +188,7 @@ def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
 
 @cache
 def _objects() -> dict[str, Callable[..., Any]]:
-    """Return what tables with a `type` describe: kernels, priors, options and gatings."""
+    """Return by name the classes that tables with a `type` may describe: kernels, priors, options and gatings."""
     return {
         **{
             name: cls

@@ -46,7 +46,7 @@ class Section:
     Parameters
     ----------
     values : dict
-        What the table holds.
+        Contents of the table.
     path : str
         Where it stands, such as "models.BEMKL.grid"; "" for the whole file.
     file : Path
@@ -71,7 +71,7 @@ class Section:
 
     @contextmanager
     def blamed(self, key: str | None = None) -> Iterator[None]:
-        """Say in errors from elsewhere which key they are about."""
+        """Name the key in errors from elsewhere."""
         try:
             yield
         except (ValueError, TypeError, OSError) as error:

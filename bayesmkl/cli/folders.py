@@ -26,7 +26,7 @@ MODEL = "model.skops"
 # ends of the names of the folder that is written, of the one that it replaces, and of one that is being removed
 NEW, OLD, GONE = ".part", ".old", ".gone"
 PATIENCE = 1000  # milliseconds
-TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # somebody else's folder is where one should go
+TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # another process has made a folder there
 
 
 def check_free(path: Path, force: bool) -> None:
@@ -70,16 +70,16 @@ def folder_beside(path: Path, force: bool) -> Iterator[Path]:
     with ExitStack() as locks, ExitStack() as last:
         last.callback(_clear, target, begun, beside, old)
         begun.mkdir()
-        unlock = _hold(begun, locks)  # says that somebody is at work
+        unlock = _hold(begun, locks)  # marks a run in progress
         begun.rename(beside)  # now others see it
         try:
             yield beside
-            check_free(path, force)  # somebody else may have been faster
-            with suppress(FileNotFoundError):  # there is none, or somebody else was faster again
+            check_free(path, force)  # another process may have written it meanwhile
+            with suppress(FileNotFoundError):  # there is none, or another process has removed it
                 target.rename(old)
                 _hold(old, locks)  # it is still ours once `beside` has gone to its place
             _move(beside, target)
-            unlock()  # whoever replaces it next may have it
+            unlock()  # the next run may replace it
         except OSError as error:
             if error.errno not in NO_SPACE:
                 raise
@@ -103,7 +103,7 @@ def _clear(target: Path, begun: Path, beside: Path, old: Path) -> None:
         try:
             old.rename(target)
         except OSError as error:
-            if error.errno not in TAKEN:  # nobody else was faster: `old` is all there is
+            if error.errno not in TAKEN:  # no other process has written it: only `old` is left
                 raise
     shutil.rmtree(begun, ignore_errors=True)
     for folder in (beside, old):
@@ -137,9 +137,9 @@ def _tidy(target: Path) -> None:
         if re.fullmatch(rf"[0-9a-f]{{8}}({NEW}|{OLD}|{GONE})", left.name[len(target.name) + 2 :]) is None:
             continue
         new = left.with_suffix(NEW)
-        with suppress(OSError):  # there are no locks, somebody else was faster, or it is not ours
+        with suppress(OSError):  # no locks, removed by another process, or not ours
             unlock = lock(new if new.exists() else left)
-            if unlock is None:  # somebody is at work
+            if unlock is None:  # a run is in progress
                 continue
             if left.suffix == OLD and not target.exists():
                 left.rename(target)

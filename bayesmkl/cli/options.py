@@ -38,7 +38,7 @@ class FitOptions(NamedTuple):
 
     @property
     def sampling(self) -> str | None:
-        """The option that asks for draws instead of the closed form, or after it."""
+        """The option that asks for draws instead of VB, or after it."""
         if self.inference != "vb":
             return f"--inference {self.inference}"
         return "--refine" if self.refine else None
@@ -82,7 +82,7 @@ def check_options(options: FitOptions) -> None:
 
 
 def may_be_empty(config: dict[str, Any]) -> bool:
-    """Say whether the model of a run takes empty cells."""
+    """Return whether the model of a run takes empty cells."""
     return config.get("missing_views") == "integrate"
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 __all__ = ["METRICS", "console", "notes_of_warnings", "print_metrics", "print_shares", "say"]
 
-PIPED_WIDTH = 110  # columns where nobody looks at a terminal
+PIPED_WIDTH = 110  # columns without a terminal
 METRICS = {
     "accuracy": "share of correct labels",
     "log_loss": "nats per sample; lower is better",
@@ -29,7 +29,7 @@ METRICS = {
 
 
 def console(stderr: bool = False) -> Console:
-    """Return where to print: stdout, or stderr for what is no result."""
+    """Return the stream to print to: stdout for results, else stderr."""
     stream = sys.stderr if stderr else sys.stdout
     return Console(file=stream, width=None if stream.isatty() else PIPED_WIDTH, highlight=False)
 

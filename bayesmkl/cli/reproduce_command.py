@@ -31,7 +31,7 @@ from bayesmkl.reproduction.tables import Setting
 __all__ = ["run_list", "run_reproduce"]
 
 REPORT, TABLES = "report.html", "tables.md"
-PIPED_WIDTH = 200  # columns where nobody looks at a terminal: rows say much
+PIPED_WIDTH = 200  # columns without a terminal: rows say much
 SECONDS_BETWEEN_LINES = 10.0
 MOST_FAULTS = 8  # shown in a message
 
@@ -103,7 +103,7 @@ def _write(result: Reproduction, folder: Path) -> None:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[dict[str, Any], int, int], None]]:
-    """Show a bar with the time that is left on a terminal, else a line now and then."""
+    """Show a bar with the time that is left on a terminal, else a line at intervals."""
     start = last = time.monotonic()
     n_earlier: int | None = None  # cells of a run that was stopped
 

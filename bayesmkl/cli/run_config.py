@@ -24,7 +24,7 @@ TASKS = ("classification", "regression")
 
 
 def is_run_config(path: Path) -> bool:
-    """Say whether a file is the configuration of a run, of any layout."""
+    """Return whether a file is the configuration of a run, of any layout."""
     try:
         config = read_json(path)
     except (OSError, ValueError):

@@ -31,14 +31,14 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasat
 def stops_raise() -> Iterator[None]:
     """Raise where a signal would end the process at once, so that what is temporary is removed before.
 
-    Signals that somebody else handles, or ignores as ``nohup`` does, stay as they are.
+    Signals with handlers of others, or ignored as by ``nohup``, stay as they are.
     """
     in_main_thread = threading.current_thread() is threading.main_thread()
     taken = [s for s in SIGNALS if in_main_thread and signal.getsignal(s) == signal.SIG_DFL]
 
     def stop(number: int, _frame: FrameType | None) -> None:
         for one in taken:
-            signal.signal(one, signal.SIG_IGN)  # the work of ending is not interrupted once more
+            signal.signal(one, signal.SIG_IGN)  # no second interrupt while the command ends
         raise Terminated(number)
 
     for one in taken:

@@ -1,4 +1,4 @@
-"""Build the Bunch that every loader returns."""
+"""Construction of the Bunch that every loader returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels that serve some samples and mislead others, and which ones is known."""
+"""Kernels that are informative for some samples and misleading for others, with known answers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def make_corrupted(
     n_samples : int, default=200
         Number of samples.
     corruption : {"features", "kernels", "similarities"}, default="features"
-        What is wrong with a corrupted pair.
+        Kind of corruption of a pair.
     fraction : float, default=0.2
         Probability of a pair to be corrupted, from 0 to 1.
     separations : sequence of float, default=(1.0, 1.0, 0.7, 0.7, 0.5, 0.5, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""One function for every data set by name: from scikit-learn, a local folder, OpenML or a file."""
+"""Data sets by name: from scikit-learn, a local folder, OpenML or a file."""
 
 from __future__ import annotations
 

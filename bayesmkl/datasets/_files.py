@@ -1,4 +1,4 @@
-"""Read the files that the UCI Machine Learning Repository publishes and OpenML does not."""
+"""Readers of files that the UCI Machine Learning Repository publishes and OpenML does not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def read_file(entry: Entry, path: str | PathLike) -> Raw:
 
 
 def where_to_get(entry: Entry) -> str:
-    """Say which file of which page to download."""
+    """Describe the file and the page to download it from."""
     return (
         f'Download "{entry.uci_page}" from the UCI Machine Learning Repository and call '
         f'fetch("{entry.name}", path=...) with the path of that file.'

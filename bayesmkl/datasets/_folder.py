@@ -1,4 +1,4 @@
-"""Read data sets from a local folder of .npz files (environment variable ``BAYESMKL_DATA``)."""
+"""Data sets from a local folder of .npz files (environment variable ``BAYESMKL_DATA``)."""
 
 from __future__ import annotations
 

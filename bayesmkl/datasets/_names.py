@@ -1,4 +1,4 @@
-"""From a name to its row of the table; names that papers use for several sets are refused."""
+"""Resolution of data set names; names that papers use for several sets are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Download data sets from OpenML and bring them to the form of the table.
+"""Download of data sets from OpenML, in the form of the table.
 
 OpenML lists attributes under its own names and codes classes in its own way; each recipe below says what is
 done about it. The caller then compares shape and class counts with the table, so that a changed copy cannot

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RowSource", "open_rows"]
 
-BLOCK_ROWS = 2**14  # rows that are read at once where nobody says how many
+BLOCK_ROWS = 2**14  # rows that are read at once by default
 TEXT = (".csv", ".tsv", ".txt", ".gz", ".json", ".jsonl")
 
 
@@ -189,7 +189,7 @@ class RowSource(ABC):
         Parameters
         ----------
         size : int, default=16384
-            Most rows of a block.
+            Maximum number of rows of a block.
 
         Yields
         ------

@@ -191,7 +191,7 @@ def make_waveform(
 
 
 def check_n_samples(n_samples: int) -> None:
-    """Refuse a sample size that is not a positive integer."""
+    """Raise for a sample size that is not a positive integer."""
     is_count = isinstance(n_samples, int | np.integer) and not isinstance(n_samples, bool)
     if not is_count or not 1 <= n_samples < TOO_MANY:
         raise ValueError(

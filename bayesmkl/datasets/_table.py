@@ -1,4 +1,4 @@
-"""The one table of data set names: true sizes, classes, where a set comes from and what papers print.
+"""Table of data sets: names, true sizes, classes, sources and the sizes that papers print.
 
 Every size below is the size of the data themselves. Published tables differ from it in small ways (an id
 column kept, an attribute dropped, a typing error); the column ``paper_sizes`` says how, so that no reader has
@@ -13,7 +13,7 @@ __all__ = ["TABLE", "Entry"]
 
 
 class Entry(NamedTuple):
-    """What is known about one data set."""
+    """Facts about one data set."""
 
     name: str
     title: str
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 
     @property
     def source(self) -> str:
-        """Where the set comes from when no local folder holds it."""
+        """Source of the set when no local folder holds it."""
         if self.bundled:
             return "scikit-learn"
         if self.openml:

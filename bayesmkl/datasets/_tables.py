@@ -37,7 +37,7 @@ LONGEST_REASON = 300  # characters of what a reader says
 
 
 def table_suffix(path: Path) -> str:
-    """Return which kind of table the name of `path` stands for."""
+    """Return the kind of table by the suffix of `path`."""
     for suffix in SUFFIXES:
         if path.name.lower().endswith(suffix):
             return suffix
@@ -155,7 +155,7 @@ def as_labels(column: pa.ChunkedArray, classes: Sequence[Any] | None = None) -> 
 
 
 def _are_written_alike(texts: Sequence[str]) -> bool:
-    """Say whether whole numbers are all written as 1 is, or all as 1.0 is."""
+    """Return whether whole numbers are all written as 1 is, or all as 1.0 is."""
     whole = all(re.fullmatch("0|-?[1-9][0-9]*", text) for text in texts)
     return whole or all(text == repr(float(text)) for text in texts)
 
@@ -183,7 +183,7 @@ def unnamed_columns(names: Iterable[str]) -> list[str]:
 
 
 def column_hint(column: str, table: pd.DataFrame) -> str:
-    """Say which columns of the table could be meant by a name that is none of them."""
+    """Suggest columns of the table for a name that is none of them."""
     close = get_close_matches(column, table.columns, n=3)
     return f"did you mean {named(close)}?" if close else f"its columns are {named(list(table.columns))}."
 

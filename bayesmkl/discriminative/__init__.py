@@ -1,4 +1,4 @@
-"""Discriminative multiple kernel learning: kernel weights found together with a machine on the combined kernel."""
+"""Discriminative multiple kernel learning: kernel weights found together with an SVM on the combined kernel."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Gating(Protocol):
         n_kernels : int
             Number of kernels.
         rng : numpy.random.Generator
-            What draws.
+            Random generator.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class Gating(Protocol):
         Parameters
         ----------
         parameters : ndarray of shape (n_parameters,)
-            What `init` draws and learning changes.
+            Parameters of the gates.
         features : ndarray of shape (n_rows, n_features)
             Gating features of the rows.
 
@@ -99,7 +99,7 @@ class Gating(Protocol):
         Parameters
         ----------
         parameters : ndarray of shape (n_parameters,)
-            Where the slopes were taken.
+            Parameters at which the gradient was evaluated.
         features : ndarray of shape (n_rows, n_features)
             Gating features of the rows.
         slopes : ndarray of shape (n_kernels, n_rows)

@@ -1,4 +1,4 @@
-r"""One machine on one combined kernel: what every inner problem takes and gives.
+r"""Inner problem on one combined kernel: arguments, solution and dual loss.
 
 All inner problems are in standard form, over a function :math:`f = Kv + b` of the training samples:
 

@@ -1,4 +1,4 @@
-"""What is said of a discriminative method in its entry in the registry, `methods`."""
+"""Entry of a discriminative method in the registry, `methods`."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ class Method(NamedTuple):
     traits : frozenset of str
         Of `TRAITS`.
     identities : tuple of Form
-        Forms that are the usual machine on the kernel where there is only one.
+        Forms that are the usual SVM on the kernel where there is only one.
     losses : mapping of str to str
-        Loss of that machine by estimator, where it is not "hinge" for classifiers and "tube" for regressors: "squared
+        Loss of that SVM by estimator, where it is not "hinge" for classifiers and "tube" for regressors: "squared
         hinge" or "ridge".
     forms : tuple of Form
         Forms whose properties and symmetries are tested, at least one per estimator.
@@ -103,5 +103,5 @@ class Method(NamedTuple):
         return f"estimators.{self.algorithm.rpartition('.')[2]}"
 
     def loss(self, estimator: str) -> str:
-        """Return the loss of the machine that an estimator is on one kernel."""
+        """Return the loss of the SVM that an estimator is on one kernel."""
         return self.losses.get(estimator, "tube" if estimator.endswith("Regressor") else "hinge")

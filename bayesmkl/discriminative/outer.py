@@ -61,7 +61,7 @@ class WeightedFit(NamedTuple):
 
 
 class MKLResult(NamedTuple):
-    """What an algorithm learned for the tasks that share its kernel weights.
+    """Result of an algorithm for the tasks that share its kernel weights.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def fit_at(
 def gather(
     stack: StoredStack, kernel_weights: np.ndarray, solutions: tuple[InnerSolution, ...]
 ) -> WeightedFit:
-    """Sum up what the machines of all tasks say about `kernel_weights`."""
+    """Sum objectives and gradients of the SVMs of all tasks at `kernel_weights`."""
     quadratics = np.sum([stack.quadratic(solution.signed_dual) for solution in solutions], axis=0)
     return WeightedFit(kernel_weights, sum(s.objective for s in solutions), quadratics, solutions)
 
@@ -184,7 +184,7 @@ def result_of(
     n_solves: int,
     duality_gap: float = np.nan,
 ) -> MKLResult:
-    """Collect what an algorithm returns from its last fit."""
+    """Assemble the result of an algorithm from its last fit."""
     return MKLResult(
         kernel_weights=fit.kernel_weights,
         signed_dual=np.stack([solution.signed_dual for solution in fit.solutions]),

@@ -1,4 +1,4 @@
-"""Compare models in one call: the same splits for all, tuning inside the training part, kernels computed once."""
+"""Comparison of models in one call: common splits, tuning inside the training part, kernels computed once."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def compare_models(
     inner_cv : int or splitter, default=5
         For models with a grid.
     inner_scoring : str, default=None
-        What grids choose by; None is the estimator's own score.
+        Metric by which grids choose; None is the estimator's own score.
     groups : array-like of shape (n_samples,), default=None
         Samples of a group are never on both sides of a split; with `X` and `y`.
     n_jobs : int, default=None
@@ -88,11 +88,11 @@ def compare_models(
     random_state : int, default=0
         Decides the splits and all random states of models that are open.
     unavailable : {"raise", "nan"}, default="raise"
-        What becomes of a named metric that some model cannot give, such as a log loss without probabilities.
+        Treatment of a named metric that some model cannot give, such as a log loss without probabilities.
     verbose : int, default=0
         1 shows progress and the time that is left, on a terminal.
     folder : path-like, default=None
-        Where to keep finished cells. An interrupted comparison continues when it is called again.
+        Folder of finished cells. An interrupted comparison continues when it is called again.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def compare_models(
 
     Examples
     --------
-    Two ways to combine the kernels of single features, and a grid of machines on one kernel of all of them:
+    Two ways to combine the kernels of single features, and a grid of SVMs on one kernel of all of them:
 
     >>> from sklearn.svm import SVC
     >>> from bayesmkl.datasets import load_wdbc

@@ -263,7 +263,7 @@ class Comparison:
         Parameters
         ----------
         kind : {"scores", "ranks", "critical_difference", "pairwise", "time"}, default="scores"
-            What to show; one function of ``bayesmkl.evaluation.plots`` each.
+            Plot to draw; one function of ``bayesmkl.evaluation.plots`` each.
         metric : str, default=None
             One of `metrics`; None is the first.
         **options
@@ -319,7 +319,7 @@ class Comparison:
         return write_report(self, path, title, metrics)
 
     def _as_tested(self, metric: str | None) -> dict[str, Any]:
-        """Return what tests must know of the splits and of the metric."""
+        """Return the facts about splits and metric that tests need."""
         return {
             "test_train_ratio": {name: self.test_train_ratio(name) for name in self.datasets},
             "greater_is_better": self.about["metrics"][self._metric(metric)],
@@ -359,7 +359,7 @@ class Comparison:
         Parameters
         ----------
         folder : path-like
-            What `save` wrote, or the `folder` of :func:`compare_models`.
+            Folder that `save` wrote, or the `folder` of :func:`compare_models`.
 
         Returns
         -------

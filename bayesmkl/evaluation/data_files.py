@@ -40,7 +40,7 @@ def read_values(folder: Path) -> dict[str, Any]:
 
 
 class _Writer:
-    """Numbers the files of a folder."""
+    """Counter of the files of a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.n_files = folder, 0
@@ -50,7 +50,7 @@ class _Writer:
         return self.folder / f"{self.n_files}.{ending}"
 
     def put(self, where: str, value: object) -> Any:
-        """Return what JSON says of a value, with its numbers in files."""
+        """Return the JSON form of a value, with its numbers in files."""
         if type(value) in PLAIN:
             return value
         if isinstance(value, np.generic) and not value.dtype.hasobject:

@@ -27,7 +27,7 @@ Splits = dict[str, list[tuple[np.ndarray, np.ndarray]]]  # by data set: rows to 
 
 
 class Identity(NamedTuple):
-    """What tells a study from others, for ``about.json``.
+    """Identity of a study, for ``about.json``.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Identity(NamedTuple):
 
 
 def environment() -> dict[str, str]:
-    """Return versions of what computes, and the system."""
+    """Return the versions of numerical libraries, and the system."""
     return {
         "bayesmkl": __version__,
         "python": platform.python_version(),
@@ -90,7 +90,7 @@ def identify(
 
 
 def _model(hashed: ContentHasher, name: str, spec: ModelSpec) -> dict[str, str]:
-    """Hash a model as it will be fitted, and each of its parameters, for whoever asks which of them differ."""
+    """Hash a model as it will be fitted, and each of its parameters, to find which of them differ."""
     estimator, parameters = spec.estimator, {}
     with suppress(Exception):  # its own code; the cells will say what is wrong with it
         estimator = clone(estimator)
@@ -134,7 +134,7 @@ def with_packages(known: dict[str, str], packages: dict[str, str]) -> dict[str, 
 
 
 def _difference(earlier: object, now: list[dict[str, Any]]) -> str:
-    """Say which parts of a study differ."""
+    """Return the names of parts of a study that differ."""
     if not isinstance(earlier, list) or len(earlier) != len(now):
         return "of other studies"
     pairs = list(zip(earlier, now, strict=True))
@@ -148,7 +148,7 @@ def _difference(earlier: object, now: list[dict[str, Any]]) -> str:
 
 
 def _places(old: object, new: object) -> str:
-    """Say where in a part of a study: names of models with parameters, of data sets, of metrics."""
+    """Describe differences within a part of a study: names of models with parameters, of data sets, of metrics."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return ""
     shown = []

@@ -31,7 +31,7 @@ DEAD = "WorkerDied"  # in place of the name of an exception
 
 
 class Part(NamedTuple):
-    """What a model is fitted to and tested on."""
+    """Training and test data of a model."""
 
     X: Any
     y: np.ndarray
@@ -139,17 +139,17 @@ def _journal(folder: str | None) -> Journal | None:
 
 
 def row_of_dead(job: Job, model: str, reason: str) -> dict[str, Any]:
-    """Return the row of a cell whose process died of it."""
+    """Return the row of a cell whose process died."""
     return new_row(job, model, job.data()) | {"error": f"{DEAD}: {reason}", "note": ""}
 
 
 def is_dead(row: dict[str, Any]) -> bool:
-    """Say whether a row is that of a cell whose process died of it."""
+    """Return whether a row is that of a cell whose process died."""
     return str(row.get("error", "")).startswith(DEAD)
 
 
 def new_row(job: Job, model: str, data: Data) -> dict[str, Any]:
-    """Return what is known of a cell before it is computed."""
+    """Return the facts about a cell before it is computed."""
     return {
         "dataset": job.dataset,
         "model": model,
@@ -174,7 +174,7 @@ def run_cell(job: Job, model: str, data: Data) -> dict[str, Any]:
 
 
 def _told(error: BaseException) -> str:
-    """Say in text what a model raised; of tracebacks that a search puts into its message, the last line."""
+    """Format the exception of a model; of tracebacks that a search puts into its message, the last line."""
     name, text = type(error).__name__, str(error).replace("\0", "\\0")  # no table in text holds NUL
     before, _, traceback = text.partition("Traceback (most recent call last)")
     if not traceback:
@@ -235,7 +235,7 @@ def _part(model: BaseEstimator, data: Data, train: np.ndarray, test: np.ndarray,
 
 
 def _unlabeled_label(model: BaseEstimator) -> Any:
-    """Return what marks samples without a label."""
+    """Return the mark of samples without a label."""
     params = model.get_params()
     found = [v for n, v in params.items() if n.split("__")[-1] == "unlabeled_label" and v is not None]
     if not found:
@@ -247,7 +247,7 @@ def _unlabeled_label(model: BaseEstimator) -> Any:
 
 
 def _note(caught: list[warnings.WarningMessage]) -> str:
-    """Return what a user should know of the warnings, each once."""
+    """Join the messages of user warnings, each once."""
     texts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     note = " | ".join(" ".join(text.split()) for text in texts)
     return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 3]}..."

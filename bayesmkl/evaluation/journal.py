@@ -105,7 +105,7 @@ class Journal:
             path.unlink(missing_ok=True)
 
     def was_begun(self, dataset: str, model: str, split: int) -> bool:
-        """Say whether a cell was begun by a process that has died of it, or with it."""
+        """Return whether a cell was begun by a process that has died of it, or with it."""
         path = self._path(dataset, model, split)
         return path.with_suffix(BEGUN).exists() and _row_in(path) is None
 
@@ -126,7 +126,7 @@ class Journal:
             beside.write_text(text + "\n", encoding="utf-8")
 
     def read_about(self) -> dict[str, Any]:
-        """Return what is known about the run.
+        """Return the description of the run.
 
         Raises
         ------
@@ -182,7 +182,7 @@ def _row_in(path: Path) -> dict[str, Any] | None:
 
 
 def _is_row(row: dict[str, Any]) -> bool:
-    """Say whether everything in the row of a cell is of its kind."""
+    """Return whether everything in the row of a cell is of its kind."""
     if not all(type(row.get(name)) is str for name in ("dataset", "model")):
         return False
     if not all(type(row.get(name)) is int for name in COUNTS):

@@ -146,7 +146,7 @@ def equal_error_rate(y_true: ArrayLike, y_score: ArrayLike, labels: ArrayLike | 
 
 
 def area_under_curve(y_true: ArrayLike, y_score: ArrayLike, labels: ArrayLike | None = None) -> float:
-    """Area under the receiver operating curve; arguments and errors as of :func:`equal_error_rate`."""
+    """Return the area under the receiver operating curve; arguments and errors as of :func:`equal_error_rate`."""
     return _mean_over_events(roc_auc_score, y_true, y_score, labels)
 
 
@@ -219,7 +219,7 @@ def _column(name: str, values: np.ndarray) -> np.ndarray:
 
 
 def _require(model: BaseEstimator, *names: str) -> None:
-    """Refuse a model without the methods or attributes that are needed, before it works."""
+    """Raise for a model without the methods or attributes that are needed, before it works."""
     missing = [name for name in names if not hasattr(model, name)]
     if isinstance(model, type) or missing:
         what = (
@@ -231,14 +231,14 @@ def _require(model: BaseEstimator, *names: str) -> None:
 
 
 def brier(y: np.ndarray, probabilities: np.ndarray, classes: np.ndarray) -> float:
-    """Mean squared error of probabilities: of the second of two classes, summed over classes with more."""
+    """Return the mean squared error of probabilities: of the second of two classes, summed over classes with more."""
     if len(classes) == 2:
         return float(brier_score_loss(y == classes[1], probabilities[:, 1]))
     return float(brier_score_loss(y, probabilities, labels=classes))
 
 
 def negative_log_density(y: np.ndarray, mean: np.ndarray, std: np.ndarray) -> float:
-    """Mean negative log density of normal distributions, in nats."""
+    """Return the mean negative log density of normal distributions, in nats."""
     return float(-norm.logpdf(y, mean, std).mean())
 
 

@@ -37,7 +37,7 @@ N_DRAWS = 1000  # in each chain, for leaving training samples out
 
 
 class Metric(NamedTuple):
-    """A number that says how good predictions are."""
+    """Metric of predictions."""
 
     name: str
     needs: str  # what a model must give, one of `NEEDS`
@@ -77,12 +77,12 @@ def _accuracy(predictions: Predictions, y: np.ndarray) -> float:
 
 
 def _balanced_accuracy(predictions: Predictions, y: np.ndarray) -> float:
-    """Mean recall of the classes that occur in `y`."""
+    """Return the mean recall of the classes that occur in `y`."""
     return recall_score(y, predictions.labels(), labels=np.unique(y), average="macro", zero_division=0.0)
 
 
 def _f1(predictions: Predictions, y: np.ndarray) -> float:
-    """F1 of the second of two classes; with more, the mean over classes that occur or are predicted."""
+    """Return the F1 score of the second of two classes, or the mean over classes that occur or are predicted."""
     classes = np.union1d(predictions.classes, y)
     if len(classes) > 2:
         return f1_score(y, predictions.labels(), average="macro", zero_division=0.0)
@@ -90,18 +90,18 @@ def _f1(predictions: Predictions, y: np.ndarray) -> float:
 
 
 def _mcc(predictions: Predictions, y: np.ndarray) -> float:
-    """Matthews correlation; zero where it is undefined, all labels being the same."""
+    """Return the Matthews correlation; zero where it is undefined, all labels being the same."""
     labels = predictions.labels()
     return matthews_corrcoef(y, labels) if len(np.union1d(y, labels)) > 1 else 0.0
 
 
 def _auc(predictions: Predictions, y: np.ndarray) -> float:
-    """Area under the ROC curve; NaN if all test samples are of one class."""
+    """Return the area under the ROC curve; NaN if all test samples are of one class."""
     return area_under_curve(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
 
 
 def _eer(predictions: Predictions, y: np.ndarray) -> float:
-    """Equal error rate; NaN if all test samples are of one class."""
+    """Return the equal error rate; NaN if all test samples are of one class."""
     return equal_error_rate(y, predictions.scores(), predictions.classes) if len(np.unique(y)) > 1 else np.nan
 
 
@@ -160,14 +160,14 @@ def _coverage_gap(predictions: Predictions, y: np.ndarray) -> float:
 
 
 def _elbo(predictions: Predictions, y: np.ndarray) -> float:
-    """Evidence lower bound of the training labels, or of the target in its own units."""
+    """Return the evidence lower bound of the training labels, or of the target in its own units."""
     final = final_estimator(predictions.model)
     log_scale = np.log(getattr(final, "y_scale_", 1.0))
     return final.elbo_ / final.target_.shape[-1] - np.sum(log_scale)
 
 
 def _elpd_loo(predictions: Predictions, y: np.ndarray) -> float:
-    """PSIS-LOO; warns where too many samples matter too much for it."""
+    """Return PSIS-LOO; warns where too many samples matter too much for it."""
     fitted, kernels = fitted_bemkl(predictions.model), None
     if fitted.estimator.kernel_bank_ is None and predictions.X_train is not None:
         kernels = fitted.transform(predictions.X_train)

@@ -31,7 +31,7 @@ class Predictions:
     X : array-like
         Rows to predict, as `model` takes them.
     X_train : array-like, default=None
-        What `model` was fitted to; only leaving out training samples of a model of precomputed kernels needs it.
+        Training data of `model`; only leaving out training samples of a model of precomputed kernels needs it.
     random_state : int, default=0
         Seed of draws from the posterior.
 
@@ -57,7 +57,7 @@ class Predictions:
         return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
     def scores(self) -> np.ndarray:
-        """Return how much classes are preferred, (n_rows,) for two of them (the second), else (n_rows, n_classes).
+        """Return scores of the classes, (n_rows,) for two of them (the second), else (n_rows, n_classes).
 
         It is the decision function, or probabilities of models that have none.
         """
@@ -87,7 +87,7 @@ class Predictions:
             getattr(self, needs)()
 
     def ask(self, question: str) -> Any:
-        """Return what a method of the model returns for the rows; "moments" are means and deviations."""
+        """Call a method of the model on the rows; "moments" are means and deviations."""
         if question == "predict" and "moments" in self._answers:
             return self._answers["moments"][0]
         if question not in self._answers:
@@ -108,7 +108,7 @@ class Predictions:
 
 
 class _Recorded:
-    """Looks like a model to scikit-learn's scorers, without predicting anew for each of them."""
+    """Model interface for scikit-learn's scorers, with stored predictions."""
 
     def __init__(self, predictions: Predictions) -> None:
         self._predictions = predictions
@@ -126,7 +126,7 @@ class _Recorded:
 
 
 def final_estimator(model: BaseEstimator) -> Any:
-    """Return what predicts in a Pipeline or a search: the fitted winner, or what is searched for before that."""
+    """Return the final estimator of a Pipeline or a search: the best one, or before the fit the one searched for."""
     while True:
         if getattr(model, "steps", None):
             model = model.steps[-1][1]
@@ -141,7 +141,7 @@ def _is_search(model: BaseEstimator) -> bool:
 
 
 def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
-    """Return what metrics can be computed from a model, fitted or not.
+    """Return the metrics that can be computed from a model, fitted or not.
 
     Parameters
     ----------
@@ -172,6 +172,6 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
 
 
 def _ranks_classes(model: BaseEstimator, n_classes: int) -> bool:
-    """Whether the decision function has one column per class, or a single one for two classes."""
+    """Return whether the decision function has one column per class, or a single one for two classes."""
     pairs = getattr(final_estimator(model), "decision_function_shape", "ovr") == "ovo"
     return hasattr(model, "decision_function") and not (pairs and n_classes > 2)

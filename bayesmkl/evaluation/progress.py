@@ -12,7 +12,7 @@ __all__ = ["cell_progress"]
 
 @contextmanager
 def cell_progress(show: bool) -> Iterator[Callable[[dict[str, Any], int, int], None] | None]:
-    """Yield a callback ``(row, cells done, all cells)`` that draws a bar on stderr; None where nobody looks."""
+    """Yield a callback ``(row, cells done, all cells)`` that draws a bar on stderr; None if there is no terminal."""
     if not (show and sys.stderr.isatty()):
         yield None
         return

@@ -1,4 +1,4 @@
-"""Run a study: what is left to do, in which groups, by whom, and what came out."""
+"""Execution of a study: open cells, groups of jobs, workers, and results."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OnCell = Callable[[dict[str, Any], int, int], None]  # a finished row, how many 
 
 
 class Plan(NamedTuple):
-    """What a study means once its data have been seen."""
+    """A study with its data loaded."""
 
     study: Study
     metrics: dict[str, Metric]

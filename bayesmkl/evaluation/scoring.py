@@ -39,7 +39,7 @@ def resolve_scoring(
     y : array-like of shape (n_samples,), default=None
         Labels or targets, which have to suit the models and the metrics.
     unavailable : {"raise", "nan"}, default="raise"
-        What to do about a metric that some model cannot give: an error, or NaN as its score.
+        Treatment of a metric that some model cannot give: an error, or NaN as its score.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def resolve_scoring(
 
 
 def task_of(models: Mapping[str, Any]) -> str:
-    """Return what all models are for, "classification" or "regression"; raise if they differ, or are neither."""
+    """Return the task of all models, "classification" or "regression"; raise if they differ, or are neither."""
     tasks = {}
     for name, model in models.items():
         if not (is_classifier(model) or is_regressor(model)):
@@ -108,7 +108,7 @@ def task_of(models: Mapping[str, Any]) -> str:
 
 
 def _check_target(task: str, y: Targets | None) -> int:
-    """Refuse targets of another kind; return the number of classes, 2 where it is not known."""
+    """Raise for targets of another kind; return the number of classes, 2 where it is not known."""
     if y is None:
         return 2
     with holding_back(UserWarning):  # scikit-learn 1.7 warns of numbers that could be classes

@@ -92,7 +92,7 @@ class DataRef:
         return ref
 
     def describe(self) -> dict[str, Any]:
-        """Return where the data come from, as text and numbers."""
+        """Return the source of the data, as text and numbers."""
         if self.load is in_memory:
             return {"content": self.content}
         plain = (str, int, float, bool, type(None))
@@ -246,7 +246,7 @@ class ModelSpec:
         return GridSearchCV(model, self.param_grid, cv=inner_cv, scoring=inner_scoring)
 
     def describe(self) -> str:
-        """Say what decides the model, for people: long arrays are shortened, and functions have a name at most."""
+        """Describe what determines the model, as text: long arrays are shortened, functions named at most."""
         parts = [text_of(self.estimator)]
         if self.param_grid is not None:
             parts.append(f"grid {text_of(self.param_grid)}")
@@ -254,7 +254,7 @@ class ModelSpec:
 
 
 class Study(NamedTuple):
-    """Data sets x models x splits, and how they are scored."""
+    """Data sets x models x splits, and their metrics."""
 
     datasets: Mapping[str, DataRef]
     models: Mapping[str, ModelSpec]
@@ -266,7 +266,7 @@ class Study(NamedTuple):
     unavailable: str = "raise"  # metrics that a model cannot give: "raise" or "nan"
 
     def describe(self) -> dict[str, Any]:
-        """Say what decides the results, for people: different studies can read the same."""
+        """Describe what determines the results, as text: different studies can read the same."""
         return {
             "datasets": list(self.datasets),
             "models": {name: spec.describe() for name, spec in self.models.items()},
@@ -289,8 +289,8 @@ def text_of(value: Any) -> str:
     Examples
     --------
     >>> from sklearn.svm import SVC
-    >>> text_of({"machine": SVC(C=2.0), "widths": [1, 2]})
-    "{'machine': SVC(C=2.0), 'widths': [1, 2]}"
+    >>> text_of({"svm": SVC(C=2.0), "widths": [1, 2]})
+    "{'svm': SVC(C=2.0), 'widths': [1, 2]}"
     """
     if isinstance(value, BaseEstimator) and not isinstance(value, type):
         defaults = inspect.signature(type(value)).parameters

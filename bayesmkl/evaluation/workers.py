@@ -39,7 +39,7 @@ LIKELY = "Too little memory, or a crash in compiled code."
 
 
 def works_alone(n_jobs: int | None) -> bool:
-    """Say whether this process computes everything itself."""
+    """Return whether this process computes everything itself."""
     return joblib.effective_n_jobs(n_jobs) == 1
 
 
@@ -188,7 +188,7 @@ def _submitted(
 
 
 def _arrived(arriving: Any) -> list[Any]:
-    """Return what a cluster has finished meanwhile, after a short wait if that is nothing."""
+    """Return the jobs that a cluster has finished, after a short wait if there are none."""
     found = arriving.next_batch(block=False)
     if not found:
         time.sleep(PAUSE)
@@ -211,7 +211,7 @@ def _begun(job: Job) -> list[str]:
 
 
 def _without(jobs: list[Job], done: set[tuple[str, str, int]]) -> list[Job]:
-    """Return what is left of jobs."""
+    """Return the unfinished part of jobs."""
     left = [
         job.only([model for model in job.models if (job.dataset, model, job.split) not in done])
         for job in jobs

@@ -26,14 +26,14 @@ __all__ = ["Formula", "Geometry", "evaluate", "formula_of", "normalized"]
 
 
 class Formula(NamedTuple):
-    """Which function a kernel is: kernels with the same one are evaluated together."""
+    """Formula of a kernel: kernels with the same one are evaluated together."""
 
     name: str
     degree: int = 1  # of a polynomial
 
 
 class Geometry:
-    """What kernels over the same views have in common; see `bayesmkl.kernels.geometry`.
+    """Quantities shared by kernels over the same views; see `bayesmkl.kernels.geometry`.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ def _as_kernel(spec: object, position: int) -> Kernel:
 
 
 def _check_signature(function: Callable[..., Any], position: int) -> None:
-    """Refuse a function that cannot be called with two tables; some of compiled modules do not tell."""
+    """Raise for a function that cannot be called with two tables; some of compiled modules do not tell."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -135,7 +135,7 @@ class ForeignKernel(Kernel):
 
     @property
     def known_psd(self) -> bool:
-        """Nothing is known about foreign code."""
+        """False: nothing is known about foreign code."""
         return False
 
     def values(self, X: np.ndarray, Z: np.ndarray) -> Any:

@@ -41,7 +41,7 @@ from bayesmkl.kernels.views import View, check_samples, resolve_views
 
 __all__ = ["CheckedTable", "KernelBank"]
 
-SURELY_THERE = 2**26  # bytes for which nobody looks how much memory is left
+SURELY_THERE = 2**26  # bytes that are allocated without a check of available memory
 REMEDY = (
     "Compare samples with landmarks, KernelBank(landmarks=256), or use fewer samples or kernels. BEMKL estimators "
     'can hold kernels in less memory: storage="compressed", "float32" or "streamed".'
@@ -84,7 +84,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
 
         A sequence is applied in order, usually ``("center", "spherical")``.
     missing_views : "error" or "keep", default="error"
-        What NaN means. "error": it is refused. "keep": all columns of a view are NaN in samples that lack the view,
+        Meaning of NaN. "error": raise an error. "keep": all columns of a view are NaN in samples that lack the view,
         and rows and columns of such samples are NaN in the kernels on that view. A view that shares those columns
         is absent as well; where other views have NaN in some but not all of their columns, that is an error.
     landmarks : int or array-like of shape (n_landmarks, n_features), default=None
@@ -92,7 +92,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         proportion to the number of samples: how many of them, or the points themselves. None: the training samples.
         :class:`~bayesmkl.bemkl.BEMKLClassifier` and other BEMKL estimators take them, discriminative ones do not.
     landmark_selection : {"kmeans", "random"}, default="kmeans"
-        Where a number of landmarks comes from. "kmeans": centers of clusters of the training samples. "random":
+        Selection of a number of landmarks. "kmeans": centers of clusters of the training samples. "random":
         training samples, all different, for kernels that mean nothing between samples.
     random_state : int, default=None
         Seed of the choice of landmarks; None is a fixed seed.
@@ -118,7 +118,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
     X_train_ : ndarray of shape (n_train, n_features_in_)
         The training data. The stack itself is not kept.
     basis_ : ndarray of shape (n_basis, n_features_in_)
-        What rows are compared with: `landmarks_`, or `X_train_` itself where there are none.
+        Points that rows are compared with: `landmarks_`, or `X_train_` itself where there are none.
     landmarks_ : ndarray of shape (n_landmarks, n_features_in_) or None
         The landmarks in use.
     n_features_in_ : int
@@ -185,7 +185,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
 
     @property
     def basis_(self) -> np.ndarray:
-        """What rows are compared with, one row each."""
+        """Training points or landmarks that rows are compared with, one row each."""
         return self.X_train_ if self.landmarks_ is None else self.landmarks_
 
     @all_or_nothing
@@ -473,7 +473,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         return np.array(table.values, order="C")
 
     def check_columns(self, X: Samples) -> None:
-        """Refuse a frame with other columns than `fit` saw, or in another order, whatever their labels are.
+        """Raise for a frame with other columns than `fit` saw, or in another order, whatever their labels are.
 
         Parameters
         ----------
@@ -534,7 +534,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         return choose_landmarks(X_train, self.landmarks, self.landmark_selection, self.random_state, columns)
 
     def _check_distances(self, functions: list[FromDistance]) -> None:
-        """Refuse landmarks that have no distance to the samples."""
+        """Raise for landmarks that have no distance to the samples."""
         if any(function.is_precomputed for function in functions):
             raise ValueError(
                 '`landmarks` must be None with FromDistance("precomputed"), whose columns are distances to all '
@@ -637,7 +637,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
         pairs.put(values, out)
 
     def _present(self, X: np.ndarray) -> np.ndarray:
-        """Say which rows have which views, (n_views, n_rows)."""
+        """Return the mask of present views, (n_views, n_rows)."""
         if self.missing_views == "error":
             return np.ones((len(self.views_), len(X)), dtype=bool)
         return present_views(X, self.views_)
@@ -721,7 +721,7 @@ def _check_finite(values: np.ndarray) -> None:
 
 @contextmanager
 def _naming(name: str) -> Iterator[None]:
-    """Say in errors about values which kernel they are about."""
+    """Name the kernel in errors about values."""
     try:
         yield
     except ValueError as error:

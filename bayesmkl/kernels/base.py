@@ -35,7 +35,7 @@ class Kernel(BaseEstimator):
 
     @property
     def known_psd(self) -> bool:
-        """Whether mathematics guarantees a positive semidefinite matrix, so that nobody needs to test it."""
+        """Whether mathematics guarantees a positive semidefinite matrix, so that no test is needed."""
         return True
 
     def check_parameters(self) -> None:
@@ -152,7 +152,7 @@ def _checked_rows(name: str, rows: ArrayLike) -> np.ndarray:
 
 
 def check_range(name: str, rows: np.ndarray) -> None:
-    """Refuse features whose squares overflow, or vanish in all samples; NaN is not looked at.
+    """Raise for features whose squares overflow, or vanish in all samples; NaN is not looked at.
 
     Examples
     --------
@@ -170,5 +170,5 @@ def check_range(name: str, rows: np.ndarray) -> None:
 
 
 def is_positive(value: object) -> bool:
-    """Say whether `value` is a number above zero that can be squared."""
+    """Return whether `value` is a number above zero that can be squared."""
     return SMALLEST <= float_of(value) <= LARGEST

@@ -22,7 +22,7 @@ DEFAULT_BYTES = 2**30
 
 
 class Tally(NamedTuple):
-    """What a cache has done so far."""
+    """Counts of hits and evaluations of a cache."""
 
     n_evaluated: int = 0  # stacks of kernels that were computed
     n_reused: int = 0  # requests that found their stack
@@ -31,7 +31,7 @@ class Tally(NamedTuple):
     reused_bytes: int = 0  # of the stacks that were found
 
     def since(self, earlier: Tally) -> Tally:
-        """Return what came after an earlier tally."""
+        """Return the difference from an earlier tally."""
         return Tally(
             self.n_evaluated - earlier.n_evaluated,
             self.n_reused - earlier.n_reused,
@@ -62,7 +62,7 @@ class KernelCache:
     Attributes
     ----------
     tally : Tally
-        What was computed and what was found.
+        Counts of computed and of reused stacks.
 
     Examples
     --------

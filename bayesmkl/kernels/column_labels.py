@@ -52,7 +52,7 @@ def _plain(label: Any) -> Label:
 
 
 def have_same_columns(given: Sequence[Label] | None, trained: Sequence[Label] | None) -> bool:
-    """Say whether columns are those of training, as far as both have labels.
+    """Return whether columns are those of training, as far as both have labels.
 
     The labels 0, 1, ... of a frame that was given none count as no labels beside text.
 
@@ -72,7 +72,7 @@ def have_same_columns(given: Sequence[Label] | None, trained: Sequence[Label] | 
 
 
 def are_default(labels: Sequence[Label]) -> bool:
-    """Say whether labels are 0, 1, ..., as pandas gives them to columns without any.
+    """Return whether labels are 0, 1, ..., as pandas gives them to columns without any.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def are_default(labels: Sequence[Label]) -> bool:
 
 
 def refuse_other_columns(X: Samples, trained: Sequence[Label] | None, name: str = "X") -> None:
-    """Refuse a frame whose columns are not those of training, in their order.
+    """Raise for a frame whose columns are not those of training, in their order.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def refuse_other_columns(X: Samples, trained: Sequence[Label] | None, name: str 
     trained : sequence of labels or None
         Those that `column_labels` returned when fitting.
     name : str, default="X"
-        Of the argument, for messages.
+        Name of the argument, for messages.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def refuse_other_columns(X: Samples, trained: Sequence[Label] | None, name: str 
 
 
 def refuse_shuffled_rows(X: Samples) -> None:
-    """Refuse a square frame of kernels whose rows are the samples of its columns in another order.
+    """Raise for a square frame of kernels whose rows are the samples of its columns in another order.
 
     Parameters
     ----------

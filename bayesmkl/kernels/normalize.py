@@ -202,7 +202,7 @@ def check_normalize(normalize: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 class Moved(NamedTuple):
-    """What a kernel was before its origin moved."""
+    """New origin of a kernel, and self-similarities before the move."""
 
     origin: np.ndarray  # where it moved to, (n_columns,)
     diagonal: np.ndarray  # self-similarities before, (n_train,)
@@ -214,7 +214,7 @@ def move_origin(names: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> tu
     Parameters
     ----------
     names : tuple of str
-        What `check_normalize` returns.
+        Result of `check_normalize`.
     kernel : Kernel
         Fitted.
     train : ndarray of shape (n_train, n_columns)
@@ -258,7 +258,7 @@ def fit_normalizers(
     Parameters
     ----------
     names : tuple of str
-        What `check_normalize` returns.
+        Result of `check_normalize`.
     kernel : ndarray of shape (n_train, n_train)
         The training kernel; overwritten by the normalized one.
     diagonal : ndarray of shape (n_train,)
@@ -297,7 +297,7 @@ def fit_normalizers_by_rows(
     Parameters
     ----------
     names : tuple of str
-        What `check_normalize` returns.
+        Result of `check_normalize`.
     rows : callable
         Takes positions of training samples (integers or a slice) and returns a new array with their rows of the
         training kernel, shape (n_rows, n_train). "spherical" asks for rows without self-similarity, "trace" for

@@ -1,4 +1,4 @@
-"""Samples that lack some views: who has what, told by NaN in features or in kernels.
+"""Missing views of samples, marked by NaN in features or in kernels.
 
 A view is there or not. In a table of features all columns of an absent view are NaN; in a kernel the row and the
 column of a sample that lacks its view are NaN. Algorithms get zeros in their place and a mask of what is present.
@@ -19,7 +19,7 @@ __all__ = ["PresentPairs", "centered", "check_some_view", "positions", "present_
 
 
 def present_views(X: np.ndarray, views: Sequence[View]) -> np.ndarray:
-    """Say which rows have which views.
+    """Return the mask of present views.
 
     Parameters
     ----------
@@ -100,14 +100,14 @@ def _count(n: int, noun: str) -> str:
 
 
 class PresentPairs(NamedTuple):
-    """Query and training points that have a view, and where they are among all."""
+    """Query and training points that have a view, and their positions among all."""
 
     geometry: PairwiseGeometry
     rows: Any  # positions, or a slice of all
     columns: Any
 
     def room_in(self, kernel: np.ndarray) -> np.ndarray:
-        """Return where to write their values: `kernel` (n_rows, n_train) itself if nobody lacks the view."""
+        """Return the array for their values: `kernel` (n_rows, n_train) itself if no sample lacks the view."""
         is_whole = isinstance(self.rows, slice) and isinstance(self.columns, slice)
         return kernel if is_whole else np.empty(self.geometry.shape)
 
@@ -140,7 +140,7 @@ def stack_with_absent(
     kernels : ndarray of shape (n_kernels, n_rows, n_train)
         The row of an absent query point is NaN, and so is the column of an absent training point.
     names : sequence of str of length n_kernels
-        What messages call the kernels.
+        Names of the kernels in messages.
     train_present : ndarray of bool of shape (n_kernels, n_train), optional
         Training points that have what each kernel compares. None: the kernels are those of training, and tell.
     in_place : bool, default=False
@@ -189,7 +189,7 @@ def stack_with_absent(
 
 
 def _misplaced(name: str, missing: np.ndarray, absent: np.ndarray, in_columns: np.ndarray) -> str:
-    """Say where NaN is although both samples are there, or is not although one of them is absent."""
+    """Describe an entry where NaN contradicts the presence of its samples: NaN between present ones, or no NaN."""
     unexpected = np.argwhere(missing & ~absent[:, None] & ~in_columns)
     if len(unexpected):
         row, column = unexpected[0]

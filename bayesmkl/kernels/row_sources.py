@@ -18,7 +18,7 @@ BLOCK_ENTRIES = 2**20
 
 
 def is_row_source(X: Samples) -> bool:
-    """Say whether `X` is a table that is read in blocks, as `bayesmkl.datasets.open_rows` opens it."""
+    """Return whether `X` is a table that is read in blocks, as `bayesmkl.datasets.open_rows` opens it."""
     return getattr(type(X), "is_row_source", False) is True
 
 

@@ -122,7 +122,7 @@ def positions_of(name: str, wanted: Any, n_features: int, labels: Sequence[Any] 
     Parameters
     ----------
     name : str
-        Of the argument, for messages.
+        Name of the argument, for messages.
     wanted : str, int, slice or sequence of str, int or bool
         The columns.
     n_features : int
@@ -203,7 +203,7 @@ def _position(name: str, item: Any, n_features: int, labels: Sequence[Any] | Non
 
 
 def check_samples(X: Any, name: str = "X") -> int:
-    """Refuse what is no table of real numbers, and return how many rows it has.
+    """Check that a value is a table of real numbers, and return its number of rows.
 
     Shapes, NaN and infinity are left to scikit-learn.
 
@@ -212,7 +212,7 @@ def check_samples(X: Any, name: str = "X") -> int:
     X : object
         An array, lists of lists, a pandas or polars DataFrame.
     name : str
-        Of the argument, for messages.
+        Name of the argument, for messages.
 
     Raises
     ------
@@ -249,7 +249,7 @@ def refuse_text_columns(X: Any, name: str = "X") -> None:
     X : object
         Anything but a DataFrame passes.
     name : str
-        Of the argument, for messages.
+        Name of the argument, for messages.
 
     Raises
     ------

@@ -36,7 +36,7 @@ GRAPH_FREE = 2**20  # bytes that a graph may always have
 
 
 class Contents(NamedTuple):
-    """What a file holds."""
+    """Contents of a model file."""
 
     schema: dict[str, Any]  # the description of the model
     n_bytes: int  # of what is built from it, about
@@ -143,7 +143,7 @@ def _files_of(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _check_array(name: str, content: bytes) -> None:
-    """Refuse an array in NumPy's format that holds objects, or is not as large as it says."""
+    """Raise for an array in NumPy's format that holds objects, or is not as large as it says."""
     stream = io.BytesIO(content)
     version = np.lib.format.read_magic(stream)
     readers: dict[Any, Callable[..., Any]] = {
@@ -162,7 +162,7 @@ def _check_array(name: str, content: bytes) -> None:
 
 
 def _check_graph(name: str, content: bytes) -> int:
-    """Refuse a sparse matrix whose arrays do not unpack to what they say; return their bytes."""
+    """Raise for a sparse matrix whose arrays do not unpack to what they say; return their bytes."""
     limit, total = GRAPH_GROWTH * len(content) + GRAPH_FREE, 0
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for entry in archive.infolist():
@@ -214,7 +214,7 @@ def _loss_of_scikit_learn(name: str) -> bool:
 
 
 def _function(name: str) -> bool:
-    """Whether a name is that of a known function, or one of those of which skops knows the ufuncs."""
+    """Return whether a name is that of a known function, or one of those of which skops knows the ufuncs."""
     return name in FUNCTIONS or (name.startswith(("numpy.", "scipy.special.")) and name not in PARTS)
 
 

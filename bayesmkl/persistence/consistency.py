@@ -96,7 +96,7 @@ def _faults_of_model(model: BaseEstimator) -> Iterator[str]:
 
 
 def _is_usable(part: object) -> bool:
-    """Say whether an array of a posterior holds finite numbers; what is no array may be anything."""
+    """Return whether an array of a posterior holds finite numbers; what is no array may be anything."""
     if not isinstance(part, np.ndarray) or part.dtype.kind == "O":
         return True
     return part.dtype.kind in "fiub" and bool(np.isfinite(part).all())

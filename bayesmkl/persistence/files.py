@@ -1,4 +1,4 @@
-"""Write and read model files."""
+"""Writing and reading of model files."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def save_model(
 
 
 def _packed(model: BaseEstimator) -> bytes:
-    """Return what a file holds for a model."""
+    """Return the contents of a file for a model."""
     from bayesmkl import __version__
 
     outcomes = {id(outcome): SavedOutcome.of(outcome) for outcome in Outcome}

@@ -46,7 +46,7 @@ def migrate(model: BaseEstimator, version: int) -> None:
 
 
 def _from_1(part: object) -> None:
-    """Before there were landmarks and forms of training kernels: all samples are compared, in one dense array."""
+    """Migrate from layout 1, without landmarks or storage of training kernels: all samples, in one dense array."""
     if isinstance(part, KernelBank):
         _add(part, landmarks=None, landmark_selection="kmeans", random_state=None)
         if hasattr(part, "normalizers_"):
@@ -59,7 +59,7 @@ def _from_1(part: object) -> None:
 
 
 def _from_2(part: object) -> None:
-    """Before columns had labels other than names, and before the threshold of LD-MKL's paper had a name.
+    """Migrate from layout 2, without labels of columns other than names and a named threshold of LD-MKL's paper.
 
     Nothing is known of such labels. `Center` says by default that it moved no origin.
     """
@@ -76,7 +76,7 @@ def _from_2(part: object) -> None:
 
 
 def _from_3(part: object) -> None:
-    """Before gates could have columns, and inferences and forms of kernels options of their own.
+    """Migrate from layout 3, without columns of gates and without options objects of inferences and storage.
 
     Gates see all columns, or features beside precomputed kernels; the options were parameters of the estimator.
     """

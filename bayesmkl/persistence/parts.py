@@ -24,7 +24,7 @@ def every_part(value: object) -> Iterator[Any]:
 
 
 def faults(model: BaseEstimator, name: str) -> Iterator[tuple[str, str]]:
-    """Find what a file could name but nobody find again: (where it is, what it is and what to do)."""
+    """Find objects that a file could name but not restore: (where it is, what it is and what to do)."""
     for place, part in _walk(model, name):
         if (fault := _fault(part)) is not None:
             yield place, fault

@@ -30,7 +30,7 @@ SHADES = ("#FFFFFF", "#5B8DB8")  # of a plane, low to high: black lines and all 
 
 
 def new_axes(width: float, height: float, height_ratios: tuple[float, ...] = (1.0,)) -> Any:
-    """Return axes above each other on a new figure, its size in inches; pyplot never hears of it."""
+    """Return axes above each other on a new figure, its size in inches; not registered with pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -24,16 +24,16 @@ BAD_ECE = 0.1
 
 
 class Predictions(NamedTuple):
-    """Predictions of some samples and what came true.
+    """Predictions of some samples and the observed outcomes.
 
     With several labels or targets `y` and `pit` have a column for each, and so have the probabilities: of having it.
     """
 
     source: str  # what the samples are, for people
     y: np.ndarray  # (n_samples,) or (n_samples, n_outputs)
-    log_score: np.ndarray  # log probability or log density of what came true, (n_samples,)
+    log_score: np.ndarray  # log probability or log density of the observed outcomes, (n_samples,)
     probabilities: np.ndarray | None  # (n_samples, n_classes)
-    pit: np.ndarray | None  # P(target below what came true), regression
+    pit: np.ndarray | None  # P(target below the observed one), regression
     trusted: bool  # whether the predictions are what the model would have said without these samples
 
 
@@ -44,7 +44,7 @@ def held_out_predictions(fitted: FittedBEMKL, model: BaseEstimator, X: Any, y: T
     ----------
     fitted : FittedBEMKL
     model : estimator
-        What the user fitted.
+        The fitted estimator.
     X, y
         As `model` takes them.
     """
@@ -100,7 +100,7 @@ def left_out_predictions(fitted: FittedBEMKL, loo: LeaveOneOut) -> Predictions:
 
 
 def calibration_section(found: Predictions, classes: np.ndarray | None, ci_prob: float) -> Section:
-    """Score predictions and compare what they say with what came true.
+    """Score predictions against observed outcomes: proper scores and calibration.
 
     Parameters
     ----------

@@ -50,14 +50,14 @@ def plot_trace(
         Shares of the score, which the model identifies; or raw weights, whose common scale may wander although
         predictions have long converged.
     max_kernels : int, default=8
-        How many kernels to show, the most important first.
+        Number of kernels to show, the most important first.
     label : object, default=None
         Where classes or labels have kernel weights of their own (one-versus-all), the one whose model to show; None
         is the one whose chains agree least.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, needed for a model that was fitted to precomputed ones.
     plot_collection : arviz_plots.PlotCollection, default=None
-        Where to draw; None makes a figure.
+        Plots to draw on; None makes a figure.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def plot_rank(
     kind : {"shares", "weights"}, default="shares"
         Shares of the score, which the model identifies; or raw weights.
     max_kernels : int, default=8
-        How many kernels to show, the most important first.
+        Number of kernels to show, the most important first.
     ci_prob : float, default=0.94
         Chains that agree stay within the shaded bounds with this probability (ArviZ before 1.2), or are left without
         a mark with this probability (since).
@@ -141,7 +141,7 @@ def plot_rank(
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, needed for a model that was fitted to precomputed ones.
     plot_collection : arviz_plots.PlotCollection, default=None
-        Where to draw; None makes a figure.
+        Plots to draw on; None makes a figure.
 
     Returns
     -------
@@ -218,7 +218,7 @@ def plot_rank(
 
 
 class _Chains(NamedTuple):
-    """Draws of the kernels to show, and what they say."""
+    """Draws of the kernels to show, and their diagnostics."""
 
     tree: DataTree  # these draws are the only variable of its group "posterior"
     variable: str
@@ -325,5 +325,5 @@ def _one_class(tree: DataTree, variable: str, label: object) -> tuple[Any, Any, 
 
 
 def _look(width: float, height: float) -> dict[str, Any]:
-    """Size in inches and colors of a new figure."""
+    """Return size in inches and colors of a new figure."""
     return {"figure_kwargs": {"figsize": (width, height), "layout": "constrained"}, "color": list(COLORS)}

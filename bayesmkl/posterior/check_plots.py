@@ -59,7 +59,7 @@ def plot_posterior_predictive(
     random_state : int, numpy.random.Generator or None, default=0
         Seed or source of the draws. Not used for a DataTree.
     plot_collection : arviz_plots.PlotCollection, default=None
-        Where to draw; None makes a figure.
+        Plots to draw on; None makes a figure.
 
     Returns
     -------
@@ -140,7 +140,7 @@ def plot_pareto_k(
     random_state : int, numpy.random.Generator or None, default=0
         Seed or source of draws from a variational posterior.
     plot_collection : arviz_plots.PlotCollection, default=None
-        Where to draw, for any `model`; None makes a figure.
+        Axes to draw on, for any `model`; None makes a figure.
 
     Returns
     -------
@@ -331,7 +331,7 @@ def _by_output(tree: DataTree) -> tuple[list[str], list[np.ndarray], list[np.nda
 
 
 def _size(plot_collection: Any, width: float, height: float) -> dict[str, Any]:
-    """Size in inches of a new figure."""
+    """Return the size in inches of a new figure."""
     return (
         {}
         if plot_collection is not None

@@ -55,7 +55,7 @@ def plot_posteriors(
     ci_prob : float, default=0.94
         Probability content of the intervals, see :func:`kernel_table`.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
     label : object, default=None
         Where classes or labels have kernel weights of their own (one-versus-all), the one whose models to show; None
         is the first.
@@ -232,7 +232,7 @@ def _table(
 
 
 class _Look(NamedTuple):
-    """How one model is drawn."""
+    """Style of one model in a plot."""
 
     color: str
     linestyle: Any

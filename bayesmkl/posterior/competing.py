@@ -23,7 +23,7 @@ BLOCK_SIZE = 2**22  # numbers in a temporary array over all nodes
 
 
 def log_class_probabilities(scores: np.ndarray, margin: np.ndarray | float) -> np.ndarray:
-    """Log probability of every class to exceed all others by the margin.
+    """Return the log probability of every class to exceed all others by the margin.
 
     Parameters
     ----------

@@ -254,7 +254,7 @@ def _observed(fitted: FittedBEMKL) -> np.ndarray:
 
 
 def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
-    """Return what the model was given."""
+    """Return the constant data of the model."""
     estimator = fitted.estimator
     constants: dict[str, Any] = {}
     if fitted.kernel_views is not None:

@@ -34,7 +34,7 @@ DESCRIPTIONS = {
 
 
 class Diagnosis(dict):
-    """What :func:`diagnose` found: section -> name -> number, array or text; printed, it is a report.
+    """Result of :func:`diagnose`: section -> name -> number, array or text; printed, it is a report.
 
     Sections are ``sampling`` ("nuts", "gibbs") or ``importance`` ("vb", "svi"), ``loo``, ``sensitivity``, ``checks``
     and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped") and an ``advice``. With more

@@ -1,4 +1,4 @@
-"""A posterior at its training samples: scores, shares and densities of every draw."""
+"""Evaluation of posterior draws at the training samples: scores, shares and densities."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Evaluated:
     Parameters
     ----------
     problem : BinaryProblem, RegressionProblem, MulticlassProblem, MultioutputProblem or MultinomialProblem
-        What the model was fitted to.
+        Training data of the model.
     draws : PosteriorDraws
         Chains; with an axis of outputs where the targets of `problem` have one.
 
@@ -65,7 +65,7 @@ class Evaluated:
 
     @property
     def labeled(self) -> np.ndarray:
-        """Which samples have a target, (n_samples,) of bool: all but unlabeled ones, whose label is zero."""
+        """Mask of samples with a target, (n_samples,) of bool: all but unlabeled ones, whose label is zero."""
         if self.is_regression:
             return np.ones(self.problem.y.shape[-1], dtype=bool)
         return np.all(np.atleast_2d(self.problem.y) != 0.0, axis=0)
@@ -157,7 +157,7 @@ class Evaluated:
 
 
 class _Pattern(NamedTuple):
-    """Samples that lack the same views, and what their score is made of."""
+    """Samples that lack the same views, and the terms of their score."""
 
     rows: np.ndarray  # bool, (n_samples,)
     slope: np.ndarray  # (n_kernels, n_kernels), from the present intermediate outputs to the means of all

@@ -146,7 +146,7 @@ def load_posterior(path: str | os.PathLike[str]) -> DataTree:
 
 
 def _refuse_links(path: Any) -> None:
-    """Refuse a file whose numbers are in other files, which HDF5 would follow."""
+    """Raise for a file whose numbers are in other files, which HDF5 would follow."""
     import h5py
 
     with h5py.File(path, "r") as file:

@@ -45,7 +45,7 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def inference(self) -> str:
-        """How the posterior was found: "vb", "nuts", "gibbs" or "svi"."""
+        """Inference that found the posterior: "vb", "nuts", "gibbs" or "svi"."""
         return self.estimator._inference().name if self.is_drawn else "vb"
 
     @property
@@ -65,7 +65,7 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def class_labels(self) -> np.ndarray | None:
-        """What `class_names` are the names of: classes, labels or tasks as they are; None of a single model."""
+        """Kind of `class_names`: classes, labels or tasks as they are; None of a single model."""
         return _output_labels(self.estimator) if len(self.states) > 1 else None
 
     @property
@@ -75,7 +75,7 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def output_kind(self) -> str:
-        """What the outputs are: "class", "label", "output" or "task"."""
+        """Kind of the outputs: "class", "label", "output" or "task"."""
         if isinstance(self.estimator, MULTITASK):
             return "task"
         if not self.is_classifier:
@@ -94,7 +94,7 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def labeled(self) -> np.ndarray:
-        """Which training samples have a target, (n_samples,) of bool: all but those marked as unlabeled."""
+        """Mask of training samples with a target, (n_samples,) of bool: all but those marked as unlabeled."""
         unlabeled = self.is_classifier and self.estimator.target_.ndim == 1
         return (self.estimator.target_ != 0.0) if unlabeled else np.ones(self.n_samples, dtype=bool)
 
@@ -132,7 +132,7 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def endings(self) -> list[str]:
-        """How the inference ended, in words; once where several models ended alike."""
+        """Outcome of the inference as text; once if several models have the same."""
         outcomes = self.estimator.outcome_ if len(self.states) > 1 else [self.estimator.outcome_]
         return list(dict.fromkeys(outcome.value for outcome in outcomes))
 
@@ -155,7 +155,7 @@ class FittedBEMKL(NamedTuple):
         ]
 
     def statistics(self, n_draws: int | None) -> list[dict[str, np.ndarray]]:
-        """Return what the sampler says of each draw of `draws`, by name; one dictionary per model."""
+        """Return the sampler statistics of each draw of `draws`, by name; one dictionary per model."""
         stats = getattr(self.estimator, "sample_stats_", {})
         per_model = list(stats) if isinstance(stats, tuple) else [stats] * len(self.states)
         return [
@@ -169,7 +169,7 @@ class FittedBEMKL(NamedTuple):
         Parameters
         ----------
         kernels : array-like of shape (n_samples, n_samples, n_kernels), optional
-            What the model was fitted to, if that was precomputed kernels.
+            Training kernels of the model, if they were precomputed.
 
         Raises
         ------
@@ -213,7 +213,7 @@ class FittedBEMKL(NamedTuple):
         return score if isinstance(score, ScoreDraws) else None
 
     def problems(self, kernels: ArrayLike | None = None) -> list[Any]:
-        """Return what each model was fitted to; `kernels` as in `training_stack`."""
+        """Return the problem of each model; `kernels` as in `training_stack`."""
         return self._problems_over(self.training_stack(kernels))
 
     def problems_without_kernels(self) -> list[Any]:

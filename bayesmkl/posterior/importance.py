@@ -144,7 +144,7 @@ def _n_draws(n_train: int, n_models: int, n_evaluations: int) -> int:
 
 
 class _Marginal(NamedTuple):
-    """What the ratios of the kernel weights need: q(e), and in regression draws of υ and ε.
+    """Marginals that the ratios of the kernel weights need: q(e), and in regression draws of υ and ε.
 
     Given e the outputs are independent: their marginal likelihoods are multiplied.
     """
@@ -214,7 +214,7 @@ def _marginal_tails(
 
 
 def _noise_ratios(model: Evaluated, state: Any, precisions: np.ndarray) -> np.ndarray:
-    """Log prior over variational density of (υ, ε), over (n_draws, n_outputs, 2) of them."""
+    """Return the log prior over variational density of (υ, ε), over (n_draws, n_outputs, 2) of them."""
     priors = model.problem.priors
     laws = (
         (priors.intermediate, state.intermediate_precision),
@@ -229,7 +229,7 @@ def _noise_ratios(model: Evaluated, state: Any, precisions: np.ndarray) -> np.nd
 def _direction_ratios(
     here: _Marginal, weights: np.ndarray, mean_precisions: np.ndarray, rng: np.random.Generator
 ) -> np.ndarray:
-    """Log ratios of directions: densities of e integrated along each ray, by the trapezoidal rule in log radius."""
+    """Return log ratios of directions: densities of e integrated along rays, by the trapezoidal rule."""
     n_kernels = weights.shape[1]
     directions = weights / np.linalg.norm(weights, axis=1, keepdims=True)
     center = here.mean / np.linalg.norm(here.mean)
@@ -254,7 +254,7 @@ def _direction_ratios(
 
 
 def _log_ray(here: _Marginal, direction: np.ndarray) -> float:
-    """Log of the integral of q(e) along a ray, up to a constant common to all rays."""
+    """Return the log of the integral of q(e) along a ray, up to a constant common to all rays."""
     linear, precision = weights_quadratic(here.readout, len(direction))
     curvature, pull = direction @ precision @ direction, direction @ linear
     furthest = max(pull / curvature, 0.0) + 10.0 / np.sqrt(curvature)
@@ -269,7 +269,7 @@ def _verdict(own: dict[str, Any]) -> str:
 
 
 def _is_noise(own: dict[str, Any]) -> bool:
-    """Whether the ratios of the kernel weights vary hardly more than repeated estimates of one of them."""
+    """Return whether the ratios of the kernel weights vary hardly more than repeated estimates of one of them."""
     return own["weights"]["sd"] < 1.5 * own["noise"]["sd"]
 
 

@@ -59,7 +59,7 @@ class LeaveOneOut(NamedTuple):
 
     @property
     def n_bad(self) -> int:
-        """How many samples have too large a k-hat."""
+        """Number of samples with too large a k-hat."""
         return int((self.pareto_k > self.good_k).sum())
 
     def values(self) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def _advice(verdict: str, found: LeaveOneOut, as_it_is: LeaveOneOut | None, can_
 
 
 def _relative_efficiency(model: Evaluated) -> float:
-    """Effective draws per draw of the log likelihoods of all samples, on average."""
+    """Return the effective draws per draw of the log likelihoods of all samples, on average."""
     if model.draws.n_chains == 1:
         return 1.0
     from arviz_stats.base import array_stats
@@ -198,7 +198,7 @@ def _relative_efficiency(model: Evaluated) -> float:
 
 
 def _log_mean(models: list[Evaluated], weights: list[np.ndarray]) -> np.ndarray:
-    """Log of the weighted mean likelihood of every sample, summed over the models, (n_samples,)."""
+    """Return the log of the weighted mean likelihood of every sample, summed over the models, (n_samples,)."""
     each = [
         np.logaddexp.reduce(own + model.log_likelihood.T, axis=1)
         for model, own in zip(models, weights, strict=True)
@@ -231,13 +231,13 @@ def _of_true_class(log_p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _log_sides(output: Evaluated, weights: np.ndarray) -> np.ndarray:
-    """Log probabilities of the labels -1 and +1 of one output given that there is a label, (n_samples, 2)."""
+    """Return log probabilities of the labels -1 and +1 of one output given that there is a label, (n_samples, 2)."""
     sides = np.logaddexp.reduce(weights[..., None] + output.log_sides.transpose(1, 0, 2), axis=1)
     return sides - np.logaddexp(sides[:, 0], sides[:, 1])[:, None]
 
 
 def _log_any_label(model: Evaluated, weights: np.ndarray) -> np.ndarray:
-    """Log probability that all scores of a sample are beyond the margin, on either side, (n_samples,)."""
+    """Return the log probability that all scores of a sample are beyond the margin, on either side, (n_samples,)."""
     each = [np.logaddexp(output.log_sides[..., 0], output.log_sides[..., 1]) for output in model.outputs]
     return np.logaddexp.reduce(weights + np.sum(each, axis=0).T, axis=1)
 

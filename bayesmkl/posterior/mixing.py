@@ -102,7 +102,7 @@ def _quantities(model: Evaluated) -> dict[str, np.ndarray]:
 
 
 def _trajectories(stats: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Return what NUTS says of its trajectories; nothing for Gibbs."""
+    """Return the statistics of the trajectories of NUTS; nothing for Gibbs."""
     from arviz_stats.base import array_stats
 
     found: dict[str, Any] = {}

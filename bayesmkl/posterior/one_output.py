@@ -14,7 +14,7 @@ __all__ = ["OneOutput", "one_output"]
 
 
 class OneOutput:
-    """What a fitted estimator predicts of one label, then classes are 0 and 1, or of one target."""
+    """Predictions of a fitted estimator for one label, with classes 0 and 1, or for one target."""
 
     def __init__(self, estimator: BaseEstimator, number: int) -> None:
         self.estimator, self.number = estimator, number

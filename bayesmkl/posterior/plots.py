@@ -50,7 +50,7 @@ def plot_kernel_weights(
     max_kernels : int, default=20
         How many kernels to show.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
     by_view : bool, default=False
         Put the kernels of each view together, under a heading with the name of the view and the sum of the shares of
         all its kernels. Views are sorted by that sum.
@@ -177,7 +177,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
         A BEMKLClassifier or BEMKLRegressor fitted by "vb" or "svi", or a Pipeline or search that ends in one. Or a
         multitask model.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
 
     Notes
     -----
-    The closed form ("vb") never lowers the bound: its best value is the last. Stochastic gradients ("svi") only
+    VB never lowers the bound: its best value is the last. Stochastic gradients ("svi") only
     estimate it, by the mean of each block of steps, and their line ends in noise.
 
     Examples
@@ -239,7 +239,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
 
 
 def _steps(fitted: FittedBEMKL, k: int) -> np.ndarray:
-    """Sweeps, or steps of the optimizer, that were done at each entry of the history of model number `k`."""
+    """Return the number of sweeps, or optimizer steps, at each entry of the history of model number `k`."""
     sweeps = np.arange(1, 1 + len(fitted.histories[k]))
     if not fitted.is_drawn:
         return sweeps
@@ -249,14 +249,14 @@ def _steps(fitted: FittedBEMKL, k: int) -> np.ndarray:
 
 
 def _width(names: list[str], groups: dict[str, pd.DataFrame]) -> float:
-    """Inches for four of intervals and all texts beside them."""
+    """Return the width in inches for four of intervals and all texts beside them."""
     longest_name = min(max(map(len, names)), LONGEST_NAME)
     longest_group = min(max(map(len, groups)), LONGEST_GROUP) + 8 if len(groups) > 1 else 0
     return 4.2 + INCHES_PER_CHARACTER * (longest_name + longest_group)
 
 
 def _shown(table: pd.DataFrame, max_kernels: int) -> tuple[pd.DataFrame, dict[str, pd.DataFrame], str]:
-    """Rows to show, most important kernel first, and the groups that share a color and a shape."""
+    """Return the rows to show, most important kernel first, and the groups that share a color and a shape."""
     model_column = _model_column(table)
     if model_column is not None:
         order = (

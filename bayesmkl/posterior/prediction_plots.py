@@ -1,4 +1,4 @@
-"""Plots of predictions against what came true."""
+"""Plots of predictions against observed outcomes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def plot_reliability(
     ci_prob: float = 0.94,
     ax: Axes | None = None,
 ) -> Axes:
-    """Show whether predicted probabilities come true as often as they say.
+    """Plot the observed frequency of events against their predicted probability (reliability diagram).
 
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
-        What came true, as in :func:`reliability`.
+        Observed outcomes, as in :func:`reliability`.
     y_prob : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probability of the positive class, or of every class.
     n_bins : int, default=10
@@ -46,7 +46,7 @@ def plot_reliability(
     ci_prob : float, default=0.94
         Probability content of the Wilson interval of each frequency.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure. The histogram of the predictions hangs below it as an inset.
+        Axes to draw on; None makes a figure. The histogram of the predictions hangs below it as an inset.
 
     Returns
     -------
@@ -122,13 +122,13 @@ def plot_predictions(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        What was observed.
+        Observed outcomes.
     mean, std : array-like of shape (n_samples,)
         Predictive means and standard deviations, ``model.predict(X, return_std=True)``.
     ci_prob : float, default=0.94
         Probability content of the predictive intervals.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
 
     Returns
     -------

@@ -214,7 +214,7 @@ TARGET_STATISTICS = {
 
 
 def _tail_probability(drawn: np.ndarray, observed: float) -> float:
-    """Probability of a value at least as far out as the observed one, on its side; NaN without one."""
+    """Return the probability of a value at least as far out as the observed one, on its side; NaN without one."""
     if np.isnan(observed):
         return float("nan")
     ties = 0.5 * (drawn == observed).mean()

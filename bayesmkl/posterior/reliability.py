@@ -20,14 +20,14 @@ SUM_TO_ONE = 1e-3  # what single precision and rounding to four digits leave
 
 
 class Reliability(NamedTuple):
-    """Predictions and what came true, bin by bin; bins without predictions are left out.
+    """Predicted and observed frequencies, bin by bin; bins without predictions are left out.
 
     Parameters
     ----------
     probability : ndarray of shape (n_filled_bins,)
         Mean prediction in each bin.
     frequency : ndarray of shape (n_filled_bins,)
-        Share of its events that came true.
+        Observed frequency of its events.
     lower, upper : ndarray of shape (n_filled_bins,)
         Ends of the Wilson interval of that share.
     n_events : ndarray of shape (n_filled_bins,)
@@ -46,7 +46,7 @@ class Reliability(NamedTuple):
     """
 
     probability: np.ndarray  # mean prediction in the bin
-    frequency: np.ndarray  # share of its events that came true
+    frequency: np.ndarray  # observed frequency of its events
     lower: np.ndarray  # Wilson interval of that share
     upper: np.ndarray
     n_events: np.ndarray
@@ -72,7 +72,7 @@ def reliability(
     Parameters
     ----------
     y_true : array-like of shape (n_samples,) or (n_samples, n_labels)
-        What came true: 0/1, -1/+1 or False/True with a one-dimensional `y_prob`, any labels with a table. With
+        Observed outcomes: 0/1, -1/+1 or False/True with a one-dimensional `y_prob`, any labels with a table. With
         several labels per sample, a table of 0/1 of the shape of `y_prob`: every label of every sample is an event.
     y_prob : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probability of the positive class, or of every class. A table with two columns counts as the

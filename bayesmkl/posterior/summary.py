@@ -285,7 +285,7 @@ def _quantile(law: CutOffNormals | CutOffPair, probability: float) -> np.ndarray
 
 
 def share_interval(mean: np.ndarray, std: np.ndarray, tail: float) -> tuple[np.ndarray, np.ndarray]:
-    """Quantiles `tail` and ``1 - tail`` of the Beta distributions with given means and standard deviations.
+    """Return quantiles `tail` and ``1 - tail`` of the Beta distributions with given means and standard deviations.
 
     Shares without spread (a single kernel) are their own quantiles.
     """

@@ -61,7 +61,7 @@ def plot_uncertainty(
     n_grid : int, default=60
         Points of the plane along each feature.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
     label : int, default=None
         With several labels or targets, the number of the one to show; `y` may then have all of them as columns.
 
@@ -188,7 +188,7 @@ def _targets(estimator: BaseEstimator, y: Targets | None, n_samples: int) -> np.
 
 
 def _reach(column: np.ndarray, n_grid: int) -> np.ndarray:
-    """Points from below the smallest to above the largest value of a feature."""
+    """Return points from below the smallest to above the largest value of a feature."""
     low, high = column.min(), column.max()
     extent = high - low if high > low else 1.0
     return np.linspace(low - MARGIN * extent, high + MARGIN * extent, n_grid)

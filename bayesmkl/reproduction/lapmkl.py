@@ -170,7 +170,7 @@ def _prices(gammas: tuple[tuple[float, float], ...]) -> list[dict[str, Any]]:
 
 
 def lapmkl(bank: KernelBank, **options: Any) -> LapMKLClassifier:
-    """Return the paper's machine on a graph of ten neighbors."""
+    """Return the paper's SVM on a graph of ten neighbors."""
     return LapMKLClassifier(bank, unlabeled_label=UNLABELED, n_neighbors=10, **options)
 
 

@@ -130,7 +130,7 @@ DEPARTURES = {
 
 
 def by_mwu(factor: float, ending: str = "", variant: str = "") -> dict[str, Method]:
-    """Return the localized methods with machines that multiplicative weights train, epsilon times a factor."""
+    """Return the localized methods with SVMs that multiplicative weights train, epsilon times a factor."""
     found = {}
     for name in LOCALIZED:
         estimator = clone(AS_PUBLISHED[name].estimator).set_params(svm="mwu", mwu_epsilon=factor * EPSILON)
@@ -142,7 +142,7 @@ def by_mwu(factor: float, ending: str = "", variant: str = "") -> dict[str, Meth
 
 
 class Contents(NamedTuple):
-    """What a table has: published numbers by set and column, and what is measured beside them."""
+    """Published numbers of a table by set and column, and the measured ones beside them."""
 
     published: Mapping[str, Row]
     columns: tuple[str, ...]

@@ -67,7 +67,7 @@ def one_against_rest(name: str, position: int = -1) -> Data:
 
 
 def digits_stand_in(n_samples: int) -> Data:
-    """Synthetic features, in every view of such a scale that a Gaussian kernel of width 1 sees something."""
+    """Return synthetic features, in every view of such a scale that a Gaussian kernel of width 1 sees something."""
     X, y, *_ = synthetic_features(n_samples, sum(VIEWS.values()))
     for columns in view_columns().values():
         X[:, columns] /= np.sqrt(2.0 * len(columns))
@@ -116,13 +116,13 @@ def gaussians(widths: tuple[float, ...] = WIDTHS) -> list[Gaussian]:
 def methods_on(
     bank: KernelBank, best: ModelSpec, prices: tuple[float, ...], ending: str = ""
 ) -> dict[str, ModelSpec]:
-    """Return the nine methods of the paper, whose price is chosen inside the training part if there are several.
+    """Return the nine methods of the paper, whose `C` is chosen inside the training part if there are several.
 
     Parameters
     ----------
     bank : KernelBank
     best : ModelSpec
-        SVM(best): a machine that chooses one of the kernels.
+        SVM(best): an SVM whose kernel is chosen among them.
     prices : tuple of float
         Values of C.
     ending : str
@@ -182,21 +182,21 @@ def _prices(setting: Setting) -> tuple[float, ...]:
 
 
 def digits_studies(setting: Setting) -> list[Study]:
-    """All methods on ten problems (a fast run: one), with both conventions of the width."""
+    """Return all methods on ten problems (a fast run: one), with both conventions of the width."""
     sets, prices = DIGITS[:1] if setting.fast else DIGITS, _prices(setting)
     models = _on_views(prices) | _on_views(prices[:1] if setting.fast else prices, f", {HALF}", half=True)
     return [_study(sets, models, setting)]
 
 
 def uci_studies(setting: Setting) -> list[Study]:
-    """All methods on nineteen problems (a fast run: one), C chosen inside; and once more with C = 1 for all."""
+    """Return all methods on nineteen problems (a fast run: one), once with C chosen inside, once with C = 1."""
     every = 7 if setting.fast else 1
     models = _on_widths(_prices(setting), every=every) | _on_widths((1.0,), f", {ONE_C}", every)
     return [_study(FAST_UCI if setting.fast else UCI, models, setting)]
 
 
 def alignment_studies(setting: Setting) -> list[Study]:
-    """Each kernel alone, C chosen inside: the digits by their views, breast cancer by the widths."""
+    """Return each kernel alone, C chosen inside: the digits by their views, breast cancer by the widths."""
     prices, machine = _prices(setting), UniformMKLClassifier
     columns = view_columns()
     by_view = {
@@ -216,7 +216,7 @@ def alignment_studies(setting: Setting) -> list[Study]:
 
 
 def alignment_tables(comparison: Comparison, setting: Setting) -> list[Any]:
-    """Set alignments of all kernels beside the errors of their machines."""
+    """Set alignments of all kernels beside the errors of their SVMs."""
     widths = KernelBank(gaussians(), normalize=None)
     views = KernelBank(Gaussian(gamma=1.0), views=view_columns(), normalize=None)
     parts = {

@@ -92,7 +92,7 @@ QUANTITIES = ("cross-validation error", "support vectors", "active kernels")
 
 
 def digits_tables(comparison: Comparison, setting: Setting) -> list[Printed]:
-    """Table II: numbers pooled over problems and folds."""
+    """Return table II: numbers pooled over problems and folds."""
     rows = [
         _pooled(comparison, name, ending, what, published)
         for ending in _endings(comparison)
@@ -103,7 +103,7 @@ def digits_tables(comparison: Comparison, setting: Setting) -> list[Printed]:
 
 
 def record_tables(comparison: Comparison, setting: Setting) -> list[Printed]:
-    """Table III: wins, ties and losses of three methods against each other one; table IV's sizes of the same runs."""
+    """Return table III: wins, ties and losses of three methods against every other, with sizes of table IV."""
     rows = []
     for ending in _endings(comparison):
         records = _records(_wins(comparison, ending), ["model", "opponent"])
@@ -120,7 +120,7 @@ def record_tables(comparison: Comparison, setting: Setting) -> list[Printed]:
 
 
 def total_tables(comparison: Comparison, setting: Setting) -> list[Printed]:
-    """Table IV: sums of wins, ties and losses over the eight others, support vectors and active kernels."""
+    """Return table IV: sums of wins, ties and losses over the eight others, support vectors and active kernels."""
     totals, rankings = [], []
     for ending in _endings(comparison):
         found = win_totals(_wins(comparison, ending))
@@ -155,7 +155,7 @@ def total_tables(comparison: Comparison, setting: Setting) -> list[Printed]:
 
 
 def error_tables(comparison: Comparison, setting: Setting) -> list[Printed]:
-    """Figure 2: the error of every method on every problem."""
+    """Return figure 2: the error of every method on every problem."""
     rows = []
     for ending in _endings(comparison):
         means = 100.0 * _errors(comparison, ending).groupby(level="dataset", sort=False).mean()
@@ -167,7 +167,7 @@ def error_tables(comparison: Comparison, setting: Setting) -> list[Printed]:
 def alignment_tables(
     comparison: Comparison, parts: Mapping[str, tuple[Mapping[str, DataRef], KernelBank, list[str]]]
 ) -> list[Printed]:
-    """Figure 1: 1 - alignment of every kernel beside the error of its machine, means over problems.
+    """Return figure 1: 1 - alignment of every kernel beside the error of its SVM, means over problems.
 
     Parameters
     ----------
@@ -206,7 +206,7 @@ def alignment_tables(
 
 
 def _endings(comparison: Comparison) -> list[str]:
-    """Return what stands behind the names of the methods in each variant, "" for the paper's protocol."""
+    """Return the suffix of the methods' names in each variant, "" for the paper's protocol."""
     return [name.removeprefix(METHODS[0]) for name in comparison.models if name.startswith(METHODS[0])]
 
 

@@ -1,9 +1,9 @@
 r"""Tables 1 and 2 of the PrimalMKL paper (Hao, Yuan, Yang & Chen 2012, section 5.2).
 
 What the paper leaves open, and what is done here: its Gaussian kernels are :math:`\exp(-d^2/s^2)`, and for PrimalMKL
-:math:`\exp(-d^2/(2s^2))` as well; prices are :math:`C = 1/\lambda`; SMO-MKL, which is not defined for p = 1, has
-p = 1.1, and 2 as well; GMKL learns the product of one Gaussian kernel of width 1 per feature, as the software of its
-authors does, and their sum as well.
+:math:`\exp(-d^2/(2s^2))` as well; regularization parameters are :math:`C = 1/\lambda`; SMO-MKL, which is not defined
+for p = 1, has p = 1.1, and 2 as well; GMKL learns the product of one Gaussian kernel of width 1 per feature, as the
+software of its authors does, and their sum as well.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def raw_and_unit_trace(
 
 
 def trace_studies(setting: Setting) -> list[Study]:
-    """One study per set, as their splits differ; a fast run has two sets."""
+    """Return one study per set, as their splits differ; a fast run has two sets."""
     studies = []
     for paper_set, (n_train, n_test) in list(SETS_1.items())[: 2 if setting.fast else None]:
         n_train, n_test = (30, 30) if setting.fast else (n_train, n_test)
@@ -204,7 +204,7 @@ def trace_studies(setting: Setting) -> list[Study]:
 
 
 def solver_studies(setting: Setting) -> list[Study]:
-    """All methods on six sets; a fast run has one."""
+    """Return all methods on six sets; a fast run has one."""
     found = references(SETS_2[3:4] if setting.fast else SETS_2, setting)
     return [_study(found, four_solvers(FAST_REGS if setting.fast else REGS), (30, 0.7, 0.3), setting)]
 

@@ -109,7 +109,7 @@ def values_of(comparison: Comparison, label: str, model: str, column: str) -> np
 
 
 def check_printed(printed: Iterable[Printed]) -> list[str]:
-    """Return what is wrong with tables to print: empty cells of ours, rows without :data:`tables.PROVENANCE`."""
+    """Return the faults of tables to print: empty cells of ours, rows without :data:`tables.PROVENANCE`."""
     faults = []
     for table in printed:
         absent = [column for column in (*PROVENANCE, *table.ours) if column not in table.frame.columns]

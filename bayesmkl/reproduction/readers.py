@@ -1,4 +1,4 @@
-"""Read the kernels, distances or features that users bring: one layout of a folder for all sets.
+"""Readers of kernels, distances or features that users bring: one layout of a folder for all sets.
 
 ====================================================  ================================================================
 File                                                  Content

@@ -1,4 +1,4 @@
-"""Run a table of one of the papers: its studies, one folder for all of them, and what to print."""
+"""Runs of a published table: its studies, one folder for all of them, and rows to print."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def reproduce(
     setting : Setting, default=None
         Full or fast, folder of the user's data, number of splits; None is a full run.
     folder : Path, default=None
-        Where to keep results: ``results.csv`` and ``about.json``, as :func:`compare_models` writes them. A run that
+        Folder of the results: ``results.csv`` and ``about.json``, as :func:`compare_models` writes them. A run that
         was interrupted there continues, of a finished one nothing is computed again, and one of another table,
         setting or version is refused.
     progress : callable, default=None
@@ -105,7 +105,7 @@ def find_table(name: str) -> PaperTable:
 
 
 def print_tables(table: PaperTable, comparison: Comparison, setting: Setting) -> list[Printed]:
-    """Return what is printed of a comparison: the table's own form, or published beside ours."""
+    """Return the printed form of a comparison: the table's own form, or published beside ours."""
     if table.tables is not None:
         return table.tables(comparison, setting)
     return [published_beside_ours(table.entries, comparison, table.title)]

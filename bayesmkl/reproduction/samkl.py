@@ -95,13 +95,13 @@ PROTEIN = PaperSet(
 
 
 def tuned(estimators: Mapping[str, Any], setting: Setting) -> dict[str, ModelSpec]:
-    """Return models whose price is chosen by cross-validation."""
+    """Return models whose `C` is chosen by cross-validation."""
     prices = list(FAST_PRICES if setting.fast else PRICES)
     return {name: ModelSpec(estimator, {"C": prices}) for name, estimator in estimators.items()}
 
 
 def studies_1(setting: Setting) -> list[Study]:
-    """Ten tasks of two folds each; LMKL has stacks that end with the features of its gates."""
+    """Return ten tasks of two folds each; LMKL has stacks that end with the features of its gates."""
     found = references([PROTEIN], setting)
     if not found:
         return []
@@ -175,7 +175,7 @@ INNER_SCORING = {"f1": "f1_macro", "mcc": "matthews_corrcoef"}
 
 
 def studies_2(setting: Setting) -> list[Study]:
-    """Protein sets in random halves, with prices by cross-validation; images in the given splits, C = 1e4."""
+    """Return protein sets in random halves, with `C` by cross-validation; images in the given splits, C = 1e4."""
     found = []
     for label, reference in wanted_fast(LOCATIONS, FAST_SETS_2, setting).items():
         metric, _ = SUBCELLULAR[set_name(label)]

@@ -125,7 +125,7 @@ def halves_of_classes(folder: str) -> Data:
 
 
 def unit_trace_stand_in(n_samples: int, n_kernels: int, n_classes: int, n_splits: int | None = None) -> Data:
-    """Synthetic kernels of unit trace."""
+    """Return synthetic kernels of unit trace."""
     data = synthetic_kernels(n_samples, n_kernels, n_classes, n_splits=n_splits)
     return data._replace(X=divided_by_trace(data.X))
 
@@ -158,7 +158,7 @@ def protein_features(folder: str) -> np.ndarray:
 
 
 def protein_stand_in() -> Data:
-    """Synthetic kernels of as many folds as the largest number that the paper has, with a split into halves."""
+    """Return synthetic kernels of as many folds as the paper has at most, with a split into halves."""
     n_samples = STAND_IN_PER_CLASS * STAND_IN_CLASSES
     return synthetic_kernels(n_samples, STAND_IN_KERNELS, STAND_IN_CLASSES, n_splits=1)
 

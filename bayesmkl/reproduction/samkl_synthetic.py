@@ -46,7 +46,7 @@ SETS = tuple(_condition(name) for name in CONDITIONS)
 
 
 def studies_synthetic(setting: Setting) -> list[Study]:
-    """Random training samples of one pool per condition; all parameters by the same cross-validation."""
+    """Return random training samples of one pool per condition; all parameters by the same cross-validation."""
     plain = wanted_fast(SETS, FAST_CONDITIONS, setting)
     featured = {
         label: DataRef(reference.load, **reference.options, features=True)

@@ -58,7 +58,7 @@ class MissingData(ValueError):
 
 
 class Setting(NamedTuple):
-    """How a table is to be run.
+    """Settings of a run of a table.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ class PaperSet(NamedTuple):
     fast_rows: int = 60
 
     def label(self, setting: Setting) -> str:
-        """Return what the set is called in the results."""
+        """Return the name of the set in the results."""
         if not setting.fast:
             return self.name
         return self.name + (CUT if self._is_bundled() else STAND_IN)
@@ -225,7 +225,7 @@ class PaperSet(NamedTuple):
         return self.label(setting), reference
 
     def origin(self, setting: Setting) -> str:
-        """Say where the data of a full run come from."""
+        """Describe the source of the data of a full run."""
         if isinstance(self.source, UserData):
             return f"{setting.data or '--data'}/{self.source.name}"
         return f'fetch("{self.source.name}")'
@@ -336,7 +336,7 @@ class PaperTable(NamedTuple):
         return tuple(s.source for s in self.sets if isinstance(s.source, UserData))
 
     def missing(self, setting: Setting) -> list[str]:
-        """Say for each set without data what is missing and how to bring it."""
+        """Describe for each set without data what is missing and how to provide it."""
         messages = []
         for paper_set in wanted(self.sets, setting):
             try:

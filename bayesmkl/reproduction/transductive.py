@@ -110,7 +110,7 @@ class GLKSTransducer(ClassifierMixin, BaseEstimator):
     distances : callable, default=None
         Function of the samples that returns their distances; Euclidean by default.
     unlabeled_label : label
-        Marks samples without a label.
+        Mark of samples without a label.
     """
 
     def __init__(

@@ -64,7 +64,7 @@ TOO_MUCH_ROUNDING = (
 
 
 class FitTask(NamedTuple):
-    """What a fit has to find, between the validation of the data and the fitted attributes."""
+    """Problems of a fit, between the validation of the data and the fitted attributes."""
 
     problems: list[Any]  # one per model
     stack: Any  # training kernels
@@ -76,7 +76,7 @@ class FitTask(NamedTuple):
 
 
 def _check_lengths(problem: Any) -> None:
-    """Refuse a prior on the kernel weights with entries for another number of kernels."""
+    """Raise for a prior on the kernel weights with entries for another number of kernels."""
     prior = problem.priors.kernel
     for field, entry in prior._asdict().items() if isinstance(prior, Dirichlet | SpikeSlab) else ():
         if np.ndim(entry) and len(entry) != problem.stack.n_kernels:
@@ -152,7 +152,7 @@ class BaseBEMKL(BaseMKL):
         check_integer("n_init", self.n_init, low=1)
 
     def _check_init(self, init: object) -> None:
-        """Refuse what cannot be a start: whether a posterior fits the problem is seen when there is one."""
+        """Check `init`; whether a posterior fits the problem is checked when there is one."""
         posteriors = init if type(init) is tuple else (init,)
         is_word = isinstance(init, str) and init in ("mean", "random")
         if not is_word and not (posteriors and all(map(_is_posterior, posteriors))):
@@ -163,7 +163,7 @@ class BaseBEMKL(BaseMKL):
         return inference_of(self.inference, self._INFERENCES)
 
     def _inits(self, n_models: int, what: str = "model") -> list[Any]:
-        """Return where each of several models starts."""
+        """Return the start of each of several models."""
         if not isinstance(self.init, tuple) or hasattr(self.init, "_fields"):
             return [self.init] * n_models
         if len(self.init) != n_models:
@@ -186,7 +186,7 @@ class BaseBEMKL(BaseMKL):
         return options
 
     def _stopping_rule(self) -> LoopOptions:
-        """Check what the closed form of all estimators has."""
+        """Check the options of VB that all estimators share."""
         check_choice("predictive", self.predictive, ("full", "paper"))
         inference = self._inference()
         return LoopOptions(
@@ -197,7 +197,7 @@ class BaseBEMKL(BaseMKL):
         )
 
     def _stored(self) -> Storage:
-        """Return how kernels are held and where the fit runs, checked by itself."""
+        """Return the validated storage, with backend and devices."""
         return storage_of(self.storage, self._STORAGES)
 
     def _storage(self) -> Holding:
@@ -223,7 +223,7 @@ class BaseBEMKL(BaseMKL):
         )
 
     def _check_inference(self, feature: str, allowed: Sequence[str], remedy: str) -> None:
-        """Refuse inferences that do not have a feature."""
+        """Raise for inferences that do not have a feature."""
         if self._inference().name not in allowed:
             *others, last = (f'"{name}"' for name in allowed)
             raise ValueError(
@@ -344,7 +344,7 @@ class BaseBEMKL(BaseMKL):
     def _start(
         self, algorithm: Any, problem: Any, init: Any, rng: np.random.Generator, options: LoopOptions
     ) -> Any:
-        """Carry that the loop starts from: deterministic, random, or a posterior given by the user."""
+        """Return the carry that the loop starts from: deterministic, random, or a posterior given by the user."""
         n_kernels, n_samples = problem.stack.n_kernels, problem.y.shape[-1]
         if isinstance(init, str) and init in ("mean", "random"):
             return algorithm.init(problem, self._initial_noise(n_samples, rng if init == "random" else None))
@@ -412,7 +412,7 @@ class BaseBEMKL(BaseMKL):
         }
 
     def _moments(self, posterior: State | PosteriorDraws, stack: DenseStack, single: bool) -> dict[str, Any]:
-        """Posterior moments of one model, of a `single` output or several, by the names of the attributes."""
+        """Return posterior moments of one model, of a `single` output or several, by the names of the attributes."""
         shares: KernelShares
         if isinstance(posterior, PosteriorDraws):
             flat = posterior.flat()
@@ -447,7 +447,7 @@ class BaseBEMKL(BaseMKL):
             warn_user(f"{type(self).__name__} {message}", ConvergenceWarning)
 
     def _sampling_message(self, fits: list[Fit]) -> str | None:
-        """Say what the worst run needs, or return None."""
+        """Return advice for the worst run, or None."""
         options: Any = self._inference()
         outcomes = [fit.outcome for fit in fits]
         if Outcome.INTERRUPTED in outcomes:

@@ -52,7 +52,7 @@ Score = ScoreMoments | ScoreDraws
 
 
 class ClassSettings(NamedTuple):
-    """What the models of all classes have in common."""
+    """Settings that the models of all classes share."""
 
     sample_prior: Gamma
     bias_prior: Gamma
@@ -68,7 +68,7 @@ class ClassSettings(NamedTuple):
 
 
 class ClassModel(Protocol):
-    """What a classifier needs of a way from classes to models."""
+    """Interface between classes and models of a classifier."""
 
     def algorithm(self, settings: ClassSettings) -> Any:
         """Return the module whose updates find the posterior."""
@@ -76,7 +76,7 @@ class ClassModel(Protocol):
     def problems(
         self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
-        """Return what is fitted, one problem per model."""
+        """Return the problems to fit, one per model."""
 
     def scores(
         self,
@@ -104,7 +104,7 @@ class OneVersusAll:
     """
 
     def algorithm(self, settings: ClassSettings) -> Any:
-        """Return `binary`, or what also knows missing views."""
+        """Return `binary`, or its variant for missing views."""
         return multiclass if settings.missing_views else binary
 
     def problems(
@@ -215,7 +215,7 @@ def _scores(stack: DenseStack, posterior: Any, settings: ClassSettings, rule: st
 
 
 def class_model_of(posterior: Any) -> ClassModel:
-    """Return the way that led to a posterior, or to a tuple of them."""
+    """Return the class model of a posterior, or of a tuple of them."""
     if isinstance(posterior, multinomial.MultinomialState):
         return CompetingClasses()
     has_outputs = isinstance(posterior, PosteriorDraws) and posterior.has_outputs

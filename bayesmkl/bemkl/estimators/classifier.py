@@ -79,37 +79,37 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         the classes compete (multinomial probit). The last two words also say whether the labels of a label matrix
         share kernel weights. "shared" has no Gibbs sampler, "multinomial" none at all.
     nonnegative : bool, default=False
-        Restrict the kernel weights to :math:`e \ge 0`. Closed form only.
+        Restrict the kernel weights to :math:`e \ge 0`. VB only.
     unlabeled_label : label, default=None
-        Marks samples without a label in `y`, of which exactly two classes must have one. They take part in the fit:
+        Mark of samples without a label in `y`; exactly two classes must remain. They take part in the fit:
         their scores avoid the margin, so that the boundary lies where samples are rare. With None, every value of
-        `y` is a class. Closed form only.
+        `y` is a class. VB only.
     missing_views : {"error", "integrate"}, default="error"
         Whether samples may lack views: NaN in all columns of a view, or in the rows and columns of precomputed
-        kernels. "integrate" averages over what the kernels of a missing view may say. Closed form only.
+        kernels. "integrate" integrates the kernels of a missing view out. VB only.
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate
-        outputs out, as printed in §4.3. Of the closed form only: draws need no rule.
+        outputs out, as printed in §4.3. VB only: draws need no rule.
     inference : {"vb", "nuts", "gibbs", "svi"}, VB, NUTS, Gibbs or SVI, default="vb"
-        How the posterior is found; a name is the object with its defaults, as in ``inference=NUTS(n_draws=500)``.
+        Inference of the posterior; a name is the object with its defaults, as in ``inference=NUTS(n_draws=500)``.
         "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "nuts": Hamiltonian
         Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked Gibbs sampling, exact in the limit
         as well, slower to forget where it was. "svi": a normal distribution fitted to the collapsed model by
         stochastic gradients, starting from "vb"; do not read shares from it.
     init : {"mean", "random"} or posterior, default="mean"
-        Where the updates start: at the mean of the paper's random start (so that results do not depend on the
-        order of samples or kernels), at a random start, or at a `posterior_` of the same samples and kernels.
+        Start of the updates: the mean of the paper's random start (so that results do not depend on the
+        order of samples or kernels), a random start, or a `posterior_` of the same samples and kernels.
     n_init : int, default=1
         Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept. The
         bound can have several local maxima.
     max_iter : int, default=1000
-        Most sweeps over all factors.
+        Maximum number of sweeps over all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this in three sweeps. With 0, all `max_iter`
         sweeps are done; ``inference=VB(accelerate=False), tol=0,
         max_iter=200`` is the paper's loop.
     storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
-        How training kernels are held in a closed-form fit, and with a `Storage` also the backend and the devices of
+        Storage of training kernels in a closed-form fit, and with a `Storage` also the backend and the devices of
         its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
         landmarks that would need more than half of the memory that is left.
     kernel_names : sequence of str, default=None
@@ -127,7 +127,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         fitted per class, and the attributes marked * get a leading axis of length n_classes (or are tuples of that
         length). The attributes marked ** have this axis of classes however they are fitted.
     kernel_shares_, kernel_shares_std_ : ndarray of shape (n_kernels,) *
-        Posterior mean and standard deviation of each kernel's part of the score, see `shares`: the numbers to
+        Posterior mean and standard deviation of each kernel's share of the score, see `shares`: the numbers to
         read first. Means sum to one.
     kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,) *
         Posterior mean and standard deviation of `e`: known up to a common sign with `dual_coef_`.
@@ -144,7 +144,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     n_iter_ : int *
         Sweeps, draws of each chain, or optimizer steps.
     outcome_ : Outcome *
-        How the inference ended.
+        Stopping reason of the inference.
     converged_ : bool
         Whether `tol` was reached, or the chains agree, everywhere.
     transduction_ : ndarray of shape (n_samples,)
@@ -161,11 +161,11 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     target_ : ndarray of shape (n_samples,) **
         Training labels as the model sees them, -1 and +1, and 0 for unlabeled samples.
     storage_ : str
-        How training kernels were held: "dense", "compressed", "float32" or "streamed".
+        Storage of the training kernels: "dense", "compressed", "float32" or "streamed".
     kernel_bytes_ : int
-        Bytes that they took.
+        Their size in bytes.
     present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
-        Which training samples have the view of each kernel, with ``missing_views="integrate"``; else None.
+        Mask of training samples that have the view of each kernel, with ``missing_views="integrate"``; else None.
     training_factors_ : object or None
         The factors of "compressed" kernels of a bank, where predictions go through them.
     kernel_names_ : ndarray of shape (n_kernels,)
@@ -353,7 +353,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return check_scale("margin", self.margin, zero=True)
 
     def _class_model(self, labels: ClassTargets) -> ClassModel:
-        """Choose how the classes become models, and refuse what does not go together."""
+        """Choose the class model, and raise for options that do not go together."""
         several = len(labels.targets) > 1
         model: ClassModel = CLASS_MODELS[self.multiclass]() if several else OneVersusAll()
         if labels.is_multilabel and isinstance(model, CompetingClasses):
@@ -385,14 +385,14 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return model
 
     def _problems(self, stack: DenseStack) -> list[Any]:
-        """Return what the models of the last fit were fitted to."""
+        """Return the problems of the last fit."""
         targets = np.atleast_2d(self.target_)
         return class_model_of(self.posterior_).problems(stack, self._gram(stack), targets, self._settings())
 
     def _start(
         self, algorithm: Algorithm, problem: Any, init: object, rng: np.random.Generator, options: LoopOptions
     ) -> Any:
-        """Start semi-supervised learning at the posterior of the labeled samples, everything else as ever."""
+        """Start semi-supervised learning at the posterior of the labeled samples, other models as usual."""
         if not (isinstance(init, str) and (problem.y == 0.0).any()):
             return super()._start(algorithm, problem, init, rng, options)
         labeled = labeled_part(problem)
@@ -402,11 +402,11 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
     @staticmethod
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
-        """How far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
+        """Return how far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
         return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
 
     def _scores(self, X: Samples) -> tuple[ClassModel, Any]:
-        """Return the way from classes to models, and what it says of the rows of `X`."""
+        """Return the class model, and its scores of the rows of `X`."""
         stack, model = self._row_stack(X), class_model_of(self.posterior_)
         posteriors = self.posterior_ if type(self.posterior_) is tuple else (self.posterior_,)
         rule = check_choice("predictive", self.predictive, ("full", "paper"))
@@ -445,7 +445,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return (mean, std) if return_std else mean
 
     def decision_function(self, X: Samples) -> np.ndarray:
-        """Log odds of each class against the rest, or of each label, given a score beyond the margin.
+        """Return the log odds of each class against the rest, or of each label, given a score beyond the margin.
 
         Parameters
         ----------

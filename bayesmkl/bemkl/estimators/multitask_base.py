@@ -176,7 +176,7 @@ class BaseMultitask(BaseBEMKL):
     def _start(
         self, algorithm: Algorithm, problem: Any, init: object, rng: np.random.Generator, options: LoopOptions
     ) -> Any:
-        """Carry that the loop starts from; of all tasks, or of one as in the models of one task."""
+        """Return the carry that the loop starts from; of all tasks, or of one as in the models of one task."""
         if not isinstance(problem, MultitaskProblem):
             return super()._start(algorithm, problem, init, rng, options)
         if isinstance(init, str) and init in ("mean", "random"):
@@ -320,6 +320,6 @@ class BaseMultitask(BaseBEMKL):
 
 
 def _common_type(values: list[np.ndarray]) -> np.dtype:
-    """Type that holds the results of all tasks; labels of different kinds stay what they are, as objects."""
+    """Return the type that holds the results of all tasks; object for labels of different kinds."""
     kinds = {value.dtype.kind for value in values}
     return np.result_type(*values) if len(kinds) == 1 or kinds <= set("iuf") else np.dtype(object)

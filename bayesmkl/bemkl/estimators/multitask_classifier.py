@@ -61,17 +61,17 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     intermediate_scale : float, default=1.0
         :math:`\sigma_g`, standard deviation of the intermediate outputs, the same in every task.
     missing_label : label or None, default=None
-        What marks, in a `y` with a column per task, that a sample lacks the task. NaN and None do so always.
+        Mark, in a `y` with a column per task, that a sample lacks the task. NaN and None do so always.
     predictive : {"full", "paper"}, default="full"
         Whether predictions carry the variance of the intermediate outputs.
     inference : "vb" or VB, default="vb"
         The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain sweeps.
     init : {"mean", "random"} or posterior, default="mean"
-        Where the updates start; a posterior is a `posterior_` of the same kernels, tasks and samples.
+        Start of the updates; a posterior is a `posterior_` of the same kernels, tasks and samples.
     n_init : int, default=1
         Starts of the updates, the first at `init` and the others random; the highest ELBO is kept.
     max_iter : int, default=1000
-        Most sweeps over all factors.
+        Maximum number of sweeps over all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
     storage : {"auto", "dense"} or Storage, default="auto"
@@ -104,7 +104,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         Typical distance of a task's weight from the common one, :math:`\mathrm E[\tau]^{-1/2}`; 0 if tasks share
         their weights, not set if they are separate.
     task_influence_ : ndarray of shape (n_tasks,)
-        How much the common weights owe to each task; one minus their sum is the influence of the prior. Not set if
+        Influence of each task on the common weights; one minus their sum is the influence of the prior. Not set if
         tasks are separate.
     intercept_ : ndarray of shape (n_tasks,)
         Posterior mean of every task's intercept.
@@ -121,7 +121,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
     n_iter_ : int, or ndarray of shape (n_tasks,) if tasks are separate
         Sweeps.
     outcome_ : Outcome, or tuple of them if tasks are separate
-        How the loop ended.
+        Stopping reason of the loop.
     converged_ : bool
         Whether `tol` was reached, everywhere.
     posterior_ : MultitaskState, or tuple of BinaryState if tasks are separate
@@ -282,7 +282,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
 
     @staticmethod
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
-        """How far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
+        """Return how far scores start beyond the margin: |N(0, 1)|, or its mean everywhere."""
         return np.full(n_samples, HALF_NORMAL_MEAN) if rng is None else np.abs(rng.standard_normal(n_samples))
 
     def _intermediate_variance(self, own: LabelState | BinaryState) -> float:
@@ -324,7 +324,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         return (both[..., 0], both[..., 1]) if return_std else both[..., 0]
 
     def decision_function(self, X: Samples, tasks: ArrayLike | None = None) -> np.ndarray:
-        """Log odds of the second class of each task, given a score beyond the margin.
+        """Return the log odds of the second class of each task, given a score beyond the margin.
 
         Parameters
         ----------

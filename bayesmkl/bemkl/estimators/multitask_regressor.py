@@ -54,7 +54,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     task_prior : {"close", "related", "careful"} or Gamma, default="related"
         With ``relation="learned"``, prior on the precision :math:`\tau` of the tasks' weights around the common ones:
         "close" is Gamma(concentration=1, rate=0.3), "related" is Gamma(1, 1), "careful" is Gamma(1, 10). A small rate
-        ties tasks closely, which helps if they are alike and harms if not; under "careful" they hardly lean on each
+        ties tasks closely, which helps if they are alike and harms if not; under "careful" they hardly influence each
         other.
     kernel_prior : {"auto", "nonsparse", "sparse"} or Gamma, default="auto"
         Prior on the precision of each common kernel weight, or of each task's weights if they are separate. "auto" is
@@ -77,11 +77,11 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     inference : "vb" or VB, default="vb"
         The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain sweeps.
     init : {"mean", "random"} or posterior, default="mean"
-        Where the updates start; a posterior is a `posterior_` of the same kernels, tasks and samples.
+        Start of the updates; a posterior is a `posterior_` of the same kernels, tasks and samples.
     n_init : int, default=1
         Starts of the updates, the first at `init` and the others random; the highest ELBO is kept.
     max_iter : int, default=1000
-        Most sweeps over all factors.
+        Maximum number of sweeps over all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
     storage : {"auto", "dense"} or Storage, default="auto"
@@ -112,7 +112,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         Typical distance of a task's weight from the common one, :math:`\mathrm E[\tau]^{-1/2}`; 0 if tasks share
         their weights, not set if they are separate.
     task_influence_ : ndarray of shape (n_tasks,)
-        How much the common weights owe to each task; one minus their sum is the influence of the prior. Not set if
+        Influence of each task on the common weights; one minus their sum is the influence of the prior. Not set if
         tasks are separate.
     intercept_ : ndarray of shape (n_tasks,)
         Posterior mean of every task's intercept.
@@ -131,7 +131,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     n_iter_ : int, or ndarray of shape (n_tasks,) if tasks are separate
         Sweeps.
     outcome_ : Outcome, or tuple of them if tasks are separate
-        How the loop ended.
+        Stopping reason of the loop.
     converged_ : bool
         Whether `tol` was reached, everywhere.
     posterior_ : MultitaskState, or tuple of RegressionState if tasks are separate
@@ -294,7 +294,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
 
     @staticmethod
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
-        """Return what is added to the starting intermediate outputs: N(0, 1), or its mean."""
+        """Return the noise added to the starting intermediate outputs: N(0, 1), or its mean."""
         return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
 
     @staticmethod

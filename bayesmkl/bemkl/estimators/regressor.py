@@ -52,24 +52,24 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         Standardize the target first, so that priors mean the same whatever its units. Predictions are in the
         original units; weights, `posterior_` and `elbo_` are those of the standardized target.
     nonnegative : bool, default=False
-        Restrict the kernel weights to :math:`e \ge 0`. Closed form only.
+        Restrict the kernel weights to :math:`e \ge 0`. VB only.
     missing_views : {"error", "integrate"}, default="error"
-        Whether samples may lack views, as in `BEMKLClassifier`. Closed form only.
+        Whether samples may lack views, as in `BEMKLClassifier`. VB only.
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into the predictive standard deviation; "paper" leaves the variance of
-        the intermediate outputs out, and its intervals are too narrow. Of the closed form only.
+        the intermediate outputs out, and its intervals are too narrow. VB only.
     inference : {"vb", "nuts", "gibbs", "svi"}, VB, NUTS, Gibbs or SVI, default="vb"
         How the posterior is found, as in `BEMKLClassifier`.
     init : {"mean", "random"} or posterior, default="mean"
-        Where the closed-form updates start.
+        Start of the closed-form updates.
     n_init : int, default=1
         Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept.
     max_iter : int, default=1000
-        Most sweeps over all factors.
+        Maximum number of sweeps over all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
     storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
-        How training kernels are held in a closed-form fit, and with a `Storage` also the backend and the devices of
+        Storage of training kernels in a closed-form fit, and with a `Storage` also the backend and the devices of
         its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
         landmarks that would need more than half of the memory that is left.
     kernel_names : sequence of str, default=None
@@ -101,7 +101,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     n_iter_ : int
         Sweeps, draws of each chain, or optimizer steps.
     outcome_ : Outcome
-        How the inference ended.
+        Stopping reason of the inference.
     converged_ : bool
         Whether `tol` was reached, or the chains agree.
     posterior_ : RegressionState, MultioutputState or PosteriorDraws
@@ -112,11 +112,11 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     target_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
         The standardized training target.
     storage_ : str
-        How training kernels were held: "dense", "compressed", "float32" or "streamed".
+        Storage of the training kernels: "dense", "compressed", "float32" or "streamed".
     kernel_bytes_ : int
-        Bytes that they took.
+        Their size in bytes.
     present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
-        Which training samples have the view of each kernel, with ``missing_views="integrate"``; else None.
+        Mask of training samples that have the view of each kernel, with ``missing_views="integrate"``; else None.
     training_factors_ : object or None
         The factors of "compressed" kernels of a bank, where predictions go through them.
     kernel_names_ : ndarray of shape (n_kernels,)
@@ -266,7 +266,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         return regression.RegressionPriors(sample, bias, self._kernel_prior(), intermediate, noise)
 
     def _problems(self, stack: DenseStack) -> list[Any]:
-        """Return what the model of the last fit was fitted to."""
+        """Return the problem of the last fit."""
         return [self._problem(stack, self._gram(stack), self.target_, self._priors())]
 
     def _problem(
@@ -283,7 +283,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
 
     @staticmethod
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
-        """Return what is added to the starting intermediate outputs: N(0, 1), or its mean."""
+        """Return the noise added to the starting intermediate outputs: N(0, 1), or its mean."""
         return np.zeros(n_samples) if rng is None else rng.standard_normal(n_samples)
 
     def predict(self, X: Samples, return_std: bool = False) -> Any:
@@ -346,7 +346,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
 
 
 def _location_and_scale(y: np.ndarray, normalize: bool) -> tuple[Any, Any]:
-    """Mean and standard deviation of every target: 0 and 1 where it is not standardized, 1 where it is constant."""
+    """Return mean and standard deviation of every target: 0 and 1 if not standardized, deviation 1 if constant."""
     scale = y.std(axis=0) if normalize else np.ones(y.shape[1:])
     mean, scale = y.mean(axis=0) if normalize else np.zeros(y.shape[1:]), np.where(scale > 0.0, scale, 1.0)
     return (float(mean), float(scale)) if y.ndim == 1 else (mean, scale)

@@ -153,7 +153,7 @@ def _task_names(tasks: ArrayLike) -> np.ndarray:
 
 
 def _as_objects(tasks: ArrayLike) -> Any:
-    """Keep what names are: NumPy turns 1 and "a" into two strings."""
+    """Keep names as objects: NumPy turns 1 and "a" into two strings."""
     return np.asarray(tasks, dtype=object) if isinstance(tasks, list | tuple) else tasks
 
 

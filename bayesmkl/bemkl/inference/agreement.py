@@ -31,7 +31,7 @@ class Agreement(NamedTuple):
 
 
 def check_agreement(problem: Problem, draws: PosteriorDraws, stats: dict[str, np.ndarray]) -> Agreement:
-    """Compare the chains by what is free of the model's symmetries.
+    """Compare the chains by quantities that the model's symmetries leave unchanged.
 
     These are the kernel shares and the training scores in units of their noise, m/s: raw weights are known up to
     sign and, weakly, scale only.
@@ -52,7 +52,7 @@ def check_agreement(problem: Problem, draws: PosteriorDraws, stats: dict[str, np
 
 
 def judge(agreement: Agreement, interrupted: bool) -> Outcome:
-    """Return how the run ended, the worst first."""
+    """Return the outcomes of the run, the worst first."""
     if interrupted:
         return Outcome.INTERRUPTED
     if agreement.divergent > DIVERGENT:

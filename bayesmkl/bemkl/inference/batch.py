@@ -80,7 +80,7 @@ def maximize_elbo_batch(
 
 
 def _observers(n_models: int, on_sweep: OnSweep | None) -> list[OnSweep | None]:
-    """Return for every model what its loop reports to."""
+    """Return the progress callback of every model."""
     if on_sweep is None:
         return [None] * n_models
     latest: dict[int, tuple[int, float]] = {}  # sweeps and bound of the models that have begun
@@ -120,7 +120,7 @@ class _Swept(NamedTuple):
 
 
 def _batches(problems: Sequence[Any]) -> list[list[int]]:
-    """Return which problems are swept together, by their positions."""
+    """Return groups of problems to sweep together, by their positions."""
     import jax
 
     on_cpu = jax.default_backend() == "cpu"
@@ -207,7 +207,7 @@ def _advance(
 
 
 def _at_once(n_models: int, size: int) -> int:
-    """How many models one call sweeps: as many in every call, if there have to be several."""
+    """Return how many models one call sweeps: as many in every call, if there have to be several."""
     import jax
 
     if jax.default_backend() != "cpu":
@@ -217,7 +217,7 @@ def _at_once(n_models: int, size: int) -> int:
 
 
 def _slots(n_models: int, most: int) -> int:
-    """How many slots a call has for `n_models`: `most`, or its eighth, its 64th ..., each to be compiled once.
+    """Return how many slots a call has for `n_models`: `most`, or its eighth, its 64th ..., each to be compiled once.
 
     Slots that are left over sweep the last model again: a CPU has few of them, and would take longer to compile a
     smaller size. Where an accelerator has many, they may cost what they would if they were needed.
@@ -228,7 +228,7 @@ def _slots(n_models: int, most: int) -> int:
 
 
 def _merge(problems: Sequence[Any]) -> tuple[list[Any], tuple[int | None, ...], Any]:
-    """Leaves of all problems as trees, with the axis of the models where they differ, and the structure."""
+    """Return leaves of all problems as trees, with the axis of the models where they differ, and the structure."""
     import jax
 
     each, structures = zip(*map(jax.tree.flatten, problems), strict=True)

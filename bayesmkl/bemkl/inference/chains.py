@@ -22,7 +22,7 @@ FEWEST = 10  # draws of an interrupted first chain that are worth keeping
 
 
 class Chains(NamedTuple):
-    """What a sampler leaves: arrays (n_chains, n_draws, ...), and whether it was interrupted."""
+    """Output of a sampler: arrays (n_chains, n_draws, ...), and whether it was interrupted."""
 
     parameters: dict[str, np.ndarray]
     stats: dict[str, np.ndarray]

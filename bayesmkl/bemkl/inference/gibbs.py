@@ -1,4 +1,4 @@
-r"""BEMKL by Gibbs sampling: the third inference (the paper calls it expensive, §4, and gives no updates).
+r"""Gibbs sampling of BEMKL (the paper calls it expensive, §4, and gives no updates).
 
 Model: the story in `moments`. Of its conditionals all are standard, but a sampler that visits every variable in turn
 hardly moves: the intermediate outputs G tie the kernel weights to their last value. This one integrates G out
@@ -47,7 +47,7 @@ METROPOLIS_STEPS = 2  # of (b, e) in regression: each costs O(P³) beside X X'
 
 
 class GibbsState(NamedTuple):
-    """What one sweep hands to the next."""
+    """State passed from one sweep to the next."""
 
     dual: np.ndarray  # a, (n_train,)
     readout: np.ndarray  # (b, e), (1 + n_kernels,)
@@ -73,7 +73,7 @@ def fit_gibbs(
     on_block : callable, optional
         See `run_chains`.
     starts : list of GibbsState, optional
-        Where each chain starts; None draws dispersed starts.
+        Start of each chain; None draws dispersed starts.
     """
     rngs = rng.spawn(options.n_chains)
 
@@ -274,7 +274,7 @@ def _rescale(
 
 
 def _log_student(prior: Gamma, values: np.ndarray | float) -> float:
-    """Log density of variables with their precisions integrated out, summed, up to a constant."""
+    """Return the log density of variables with their precisions integrated out, summed, up to a constant."""
     return -(prior.concentration + 0.5) * float(np.log(prior.rate + 0.5 * values * values).sum())
 
 

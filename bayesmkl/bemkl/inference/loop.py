@@ -1,4 +1,4 @@
-"""The one loop that raises the bound of any BEMKL model to its maximum, plain or accelerated.
+"""Coordinate ascent on the evidence lower bound of any BEMKL model, plain or accelerated.
 
 An algorithm is a module with ``sweep(problem, start) -> (state, elbo)``, ``carry(problem, state) -> start`` and, for
 the acceleration, ``COORDINATES`` and ``scales(state)``, one per field of the carry: scales of what the coordinates
@@ -45,7 +45,7 @@ PATIENCE = 3
 
 
 class Algorithm(Protocol):
-    """What the loop needs of an algorithm module.
+    """Interface of an algorithm module to the loop.
 
     The sweep of a problem with one `stack` takes its update of q(G) as `solve_intermediate`, which padding replaces.
     """
@@ -92,7 +92,7 @@ class LoopResult(NamedTuple):
 
 
 class Views(NamedTuple):
-    """What the loop reads of a state, in NumPy arrays."""
+    """The parts of a state that the loop reads, in NumPy arrays."""
 
     carry: Callable[[Any], Any]
     scales: Callable[[Any], Any]
@@ -173,14 +173,14 @@ def _maximize_on_jax(
 
 
 def largest_dimension(start: tuple[Array, ...]) -> int:
-    """Rows of the largest matrix that a sweep from `start` factorizes."""
+    """Return the rows of the largest matrix that a sweep from `start` factorizes."""
     return max(max(np.shape(field), default=1) for field in start)
 
 
 def ascend(
     start: tuple[Array, ...], views: Views, options: LoopOptions, on_sweep: OnSweep | None = None
 ) -> Ascent:
-    """Run the loop, but leave the sweeps to whoever advances it.
+    """Run the loop as a generator; its caller does the sweeps.
 
     Parameters
     ----------
@@ -241,7 +241,7 @@ def ascend(
 def _attempt(
     sweep: Callable[..., Any], problem: tuple[Any, ...], start: tuple[Array, ...]
 ) -> tuple[Any, float]:
-    """One sweep; a failed factorization counts as a bound of NaN, as it does on JAX."""
+    """Run one sweep; a failed factorization counts as a bound of NaN, as it does on JAX."""
     try:
         with np.errstate(all="ignore"):
             state, elbo = sweep(problem, start)

@@ -117,7 +117,7 @@ def fit_with_missing_views(
 
 
 def _with_moments(result: LoopResult, problem: Any, moments: ViewMoments) -> tuple[LoopResult, Any]:
-    """Put the latest moments, for predictions, to what followed from those before during the last round."""
+    """Replace the moments in the results of the last round by the latest ones, for predictions."""
     absent = problem.absent._replace(moments=moments)
     if result.state is not None:
         intermediate = result.state.intermediate._replace(absent=absent)
@@ -132,7 +132,7 @@ def absent_views(
     readout_cov: np.ndarray,
     noise_precision: np.ndarray | None,
 ) -> AbsentViews:
-    """Find what follows from the moments of views and of the weights about the training samples.
+    """Compute conditional moments of the training samples from the moments of views and weights.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def start_moments(stack: KernelStack, center: np.ndarray, probed: np.ndarray) ->
 
 
 def posterior_moments(problem: Any, state: OutputsState, moments: ViewMoments) -> ViewMoments:
-    """Moments of the intermediate outputs over the population, by EM steps from `moments`."""
+    """Return the moments of the intermediate outputs over the population, by EM steps from `moments`."""
     present, values = _present(problem.stack), project(problem.stack, state.dual.mean)
     mean = values.mean(axis=2) if present.all() else moments.mean
     if isinstance(state, MultioutputState):
@@ -218,7 +218,7 @@ def em_step(values: np.ndarray, present: np.ndarray, noise: np.ndarray, cov: np.
 
 
 def _shares(present: np.ndarray) -> np.ndarray:
-    """Weights of a mean over present samples, (n_kernels, n_samples)."""
+    """Return the weights of a mean over present samples, (n_kernels, n_samples)."""
     return present / np.maximum(present.sum(axis=1, keepdims=True), 1)
 
 
@@ -238,7 +238,7 @@ def _change(old: AbsentViews, new: AbsentViews) -> float:
 
 
 def _present(stack: Kernels) -> np.ndarray:
-    """Which sample has which view, bool array of shape (n_kernels, n_rows)."""
+    """Return the mask of present views, bool array of shape (n_kernels, n_rows)."""
     return (
         np.ones((stack.n_kernels, stack.n_rows), bool) if stack.present is None else np.asarray(stack.present)
     )

@@ -171,7 +171,7 @@ def estimate_elbo(
 
 @partial(jax.jit, compiler_options=COMPILER)
 def _elbo_block(problem: SingleProblem, state: SingleState, keys: Array) -> Any:
-    """Bounds of single particles, one per key."""
+    """Return the bounds of single particles, one per key."""
     guide = closed_form_guide(state)
 
     def particle(key: Array) -> Any:
@@ -195,7 +195,7 @@ def _cholesky(cov: Array) -> Any:
 
 
 def _cut_off_normal(factor: Any, y: Array, margin: Array | float) -> dist.Distribution:
-    """q(f): y f is a normal variable above the margin."""
+    """Return q(f): y f is a normal variable above the margin."""
     excess = y * factor.mean - margin
     location = y * factor.mean - (1.0 - factor.variance) / excess  # y μ
     above = dist.TruncatedNormal(location, 1.0, low=margin)

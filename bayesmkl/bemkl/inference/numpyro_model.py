@@ -1,4 +1,4 @@
-r"""BEMKL a second time, as NumPyro programs (Gönen 2012, §§3, 5.1): classification and regression.
+r"""BEMKL as NumPyro programs (Gönen 2012, §§3, 5.1): classification and regression.
 
 `literal_model` is the paper's generative story, one sample site per variable (normal distributions by mean and
 variance)::
@@ -175,7 +175,7 @@ def collapsed_model(problem: Any) -> None:
 
 
 def is_regression(problem: Problem) -> bool:
-    """Whether a problem has targets with noise, rather than labels."""
+    """Return whether a problem has targets with noise, rather than labels."""
     return hasattr(problem.priors, "noise")
 
 

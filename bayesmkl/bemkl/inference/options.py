@@ -49,7 +49,7 @@ class _InferenceOptions(_Options):
 
 
 def _field(name: str, of: str = "inference") -> str:
-    """Return what messages, which put names into backticks, call a field."""
+    """Return the name of a field in messages, which put it into backticks."""
     return f"{name}` of `{of}"
 
 
@@ -243,7 +243,7 @@ def inference_of(value: object, allowed: Sequence[str] = tuple(INFERENCES)) -> I
 
 @dataclass(frozen=True, repr=False)
 class Storage(_Options):
-    """How training kernels are held in a closed-form fit, and where its updates run.
+    """Storage of training kernels in a closed-form fit, with backend and devices of its updates.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-r"""Padding: problems of nearly the same size as one size, so that what JAX compiles for one of them serves them all.
+r"""Padding of problems to common sizes, so that one compilation of JAX serves problems of similar sizes.
 
 JAX compiles a sweep for every shape, in seconds; a fit may take less. So a problem is padded to a bucket, the next
 of sixteen sizes per octave: kernels get rows and columns of zeros, targets zeros. Models know nothing of it.
@@ -165,7 +165,7 @@ def _padded_carry(carry: Callable[[Any, Any], Any]) -> Callable[[PaddedProblem, 
 
 
 class Padding(NamedTuple):
-    """Where samples and weights have their places in the larger problem.
+    """Positions of samples and weights in the larger problem.
 
     Parameters
     ----------
@@ -252,7 +252,7 @@ class Padding(NamedTuple):
 
 
 class ExactShape:
-    """What a problem has that cannot be padded, in the place of a `Padding`."""
+    """Replacement of a `Padding` for a problem that cannot be padded."""
 
     def wrap(self, algorithm: Algorithm) -> Any:
         """Return the algorithm."""
@@ -306,7 +306,7 @@ def pad_problems(problems: Sequence[Any]) -> tuple[list[Any], list[Padding | Exa
 
 
 def size_class(problem: Any) -> Any:
-    """Return what problems have in common that can be padded to one size; of others, their shapes."""
+    """Return the grouping key of problems that can be padded to one size; of others, their shapes."""
     held = _held(problem)
     if held is None:
         return type(problem), _shapes(problem)
@@ -314,7 +314,7 @@ def size_class(problem: Any) -> Any:
 
 
 def stored_kernels(stack: KernelStack) -> Any:
-    """Return what stacks with the same kernels have in common: the array, or the stack itself."""
+    """Return the identity of a stack's kernels: the array, or the stack itself."""
     held = held_array(stack)
     return stack if held is None else held.array
 

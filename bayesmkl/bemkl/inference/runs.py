@@ -40,7 +40,7 @@ class Fit(NamedTuple):
 
 
 def check_can_sample(priors: Priors, inference: str) -> None:
-    """Refuse priors whose posterior has no moments to sample."""
+    """Raise for priors whose posterior has no moments to sample."""
     arguments = {"sample": "sample_prior", "intercept": "bias_prior", "kernel": "kernel_prior"}
     for name, prior in priors._asdict().items():
         if isinstance(prior, Gamma) and prior.concentration < LEAST_CONCENTRATION:
@@ -56,7 +56,7 @@ def check_can_sample(priors: Priors, inference: str) -> None:
 
 
 def variational_fit(result: LoopResult) -> Fit:
-    """Wrap what the closed-form loop found."""
+    """Wrap the result of the closed-form loop."""
     return Fit(result.state, result.outcome, result.n_iter, result.elbo_history, result.last_change)
 
 
@@ -107,7 +107,7 @@ def run_svi(
 
 
 def gibbs_start(state: SingleState, problem: Any, rng: np.random.Generator) -> GibbsState:
-    """Draw where a chain starts from a variational posterior."""
+    """Draw the start of a chain from a variational posterior."""
     dual, readout = state.dual.draw(1, rng)[0], state.readout.draw(1, rng)[0]
     if isinstance(state, RegressionState):
         known, noise = float(state.intermediate_precision.mean), float(state.noise_precision.mean)

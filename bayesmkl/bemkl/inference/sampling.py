@@ -204,13 +204,13 @@ def fit_svi(
         Draws from the result.
     seed : int
     start : dict of str to array, optional
-        Where the means start: dual, intercept and kernel_weights. None is a random start.
+        Start of the means: dual, intercept and kernel_weights. None is a random start.
     on_block : callable, optional
         Called with the steps done and the current estimate of the bound as text.
 
     Notes
     -----
-    The covariance is full up to 500 variables, diagonal plus low rank beyond. Unlike the closed form it knows of
+    The covariance is full up to 500 variables, diagonal plus low rank beyond. Unlike VB it knows of
     correlations between a and e, but a normal distribution fits only one corner of the wide posterior of the shares,
     and which one depends on the start: bounds within a nat of each other come with different shares.
     """

@@ -43,7 +43,7 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 
 class ViewMoments(NamedTuple):
-    """Moments of the intermediate outputs of all views over the population, and what kernels are measured from."""
+    """Moments of the intermediate outputs of all views over the population, and the center of the kernels."""
 
     center: Any  # subtracted from the rows of the kernels, (n_kernels, n_train)
     mean: Any  # of the outputs after that, (n_outputs, n_kernels)
@@ -55,14 +55,14 @@ class ViewMoments(NamedTuple):
 
 
 class Completion(NamedTuple):
-    """What follows about all views from the present ones of every pattern."""
+    """Conditional moments of all views given the present ones, for every pattern."""
 
     slope: Any  # A, (n_outputs, n_patterns, n_kernels, n_kernels)
     cov: Any  # C, (n_outputs, n_patterns, n_kernels, n_kernels)
 
 
 class AbsentViews(NamedTuple):
-    """Which sample lacks which view, and what follows about it."""
+    """Missing views of every sample, and their conditional moments."""
 
     pattern: Any  # (n_samples,) integers
     counts: Any  # (n_patterns,) samples of each
@@ -154,7 +154,7 @@ def view_patterns(present: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def completion(present: np.ndarray, cov: np.ndarray) -> Completion:
-    """Find what follows about absent views from present ones, for every pattern.
+    """Compute the conditional moments of absent views given present ones, for every pattern.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def complete(
     upsilon: Array,
     epsilon: Array,
 ) -> CompletedOutputs:
-    """q(g_oi) of every output and sample, and x_i.
+    """Return q(g_oi) of every output and sample, and x_i.
 
     Parameters
     ----------

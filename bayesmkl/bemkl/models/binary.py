@@ -78,7 +78,7 @@ class BinaryPriors(NamedTuple):
 
 
 class BinaryProblem(NamedTuple):
-    """Everything that is fixed during a fit."""
+    """Data and priors of a fit, constant during it."""
 
     stack: KernelStack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train), computed once (§4.1)
@@ -101,7 +101,7 @@ class BinaryState(NamedTuple):
 
 
 class BinaryCarry(NamedTuple):
-    """What one sweep reads of the one before."""
+    """State that a sweep reads from the previous one."""
 
     dual_square: Any  # E[a²], (n_train,)
     pull: Any  # sum_m K_m' E[g_m], (n_train,)
@@ -136,7 +136,7 @@ def init(problem: BinaryProblem, magnitude: Array) -> BinaryCarry:
 
 
 def carry(problem: BinaryProblem, state: BinaryState) -> BinaryCarry:
-    """Return what the next sweep needs of `state`."""
+    """Return the carry of `state` for the next sweep."""
     intermediate = state.intermediate.mean
     return BinaryCarry(
         state.dual.square,
@@ -155,7 +155,7 @@ COORDINATES = BinaryCarry(
 
 
 def scales(state: BinaryState) -> BinaryCarry:
-    """Reciprocal posterior scale of every measured coordinate."""
+    """Return the reciprocal posterior scale of every measured coordinate."""
     xp = namespace(state.latent.mean)
     return BinaryCarry(
         0.5 * xp.ones_like(state.dual.mean),
@@ -201,14 +201,14 @@ def sweep(
 
 
 def step(problem: BinaryProblem, state: BinaryState) -> tuple[BinaryState, Any]:
-    """One iteration of the paper's loop from a full state."""
+    """Run one iteration of the paper's loop from a full state."""
     return sweep(problem, carry(problem, state))
 
 
 def elbo(
     problem: BinaryProblem, state: BinaryState, projection: Array | None = None, design: Array | None = None
 ) -> Any:
-    """Evidence lower bound (2) in nats.
+    """Return the evidence lower bound (2) in nats.
 
     Parameters
     ----------

@@ -209,7 +209,7 @@ class IntermediateOutputs(NamedTuple):
 
 
 class ReadoutMoments(NamedTuple):
-    """What the updates need of q(b, e)."""
+    """Moments of q(b, e) that the updates need."""
 
     intercept: Any  # E[b]
     weights: Any  # E[e], (n_kernels,)
@@ -231,19 +231,19 @@ def readout_moments(mean: Array, cov: Array) -> ReadoutMoments:
 
 
 def update_precision(prior: Gamma, square: Array) -> Gamma:
-    """q(λ), q(γ), q(ω): the precision of zero-mean normal variables with second moments `square` (§4.1)."""
+    """Update q(λ), q(γ), q(ω): the precision of zero-mean normal variables with second moments `square` (§4.1)."""
     return Gamma(prior.concentration + 0.5, prior.rate + 0.5 * square)
 
 
 def update_noise_precision(prior: Gamma, error: Array, size: Array | float) -> Gamma:
-    """q(υ), q(ε) of regression: the precision of `size` residuals with expected squared sum `error`."""
+    """Update q(υ), q(ε) of regression: the precision of `size` residuals with expected squared sum `error`."""
     return Gamma(prior.concentration + 0.5 * size, prior.rate + 0.5 * error)
 
 
 def update_dual(
     gram: Array, pull: Array, sample_precision: Array, intermediate_precision: Array | float
 ) -> Gaussian:
-    """q(a), equation (3).
+    """Update q(a), equation (3).
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ def update_intermediate(
     intermediate_precision: Array | float,
     latent_precision: Array | float,
 ) -> tuple[Any, IntermediateOutputs]:
-    """q(G), §4.1, display after (3).
+    """Update q(G), §4.1, display after (3).
 
     A stack that evaluates its kernels whenever they are needed does so once: with the kernels of some samples at
     hand, E[G] of these is multiplied by them at once, which `carry` asks for next.
@@ -304,7 +304,7 @@ def update_intermediate(
 
 
 def readout_design(intermediate: IntermediateOutputs) -> Any:
-    """E of ``[1; G] [1; G]^T``: the matrix that equation (4) adds to the prior precisions (erratum: E[G G^T])."""
+    """Return E of ``[1; G] [1; G]^T``, which equation (4) adds to the prior precisions (erratum: E[G G^T])."""
     mean, n_samples = intermediate.mean, intermediate.n_samples
     return bordered(n_samples, mean.sum(axis=1), mean @ mean.T + n_samples * intermediate.cov)
 
@@ -324,7 +324,7 @@ def readout_precision(intercept: Gamma, kernel: Gamma) -> Any:
 def update_readout(
     design: Array, target: Array, prior_precision: Array, latent_precision: Array | float
 ) -> Gaussian:
-    """q(b, e), equation (4).
+    """Update q(b, e), equation (4).
 
     Parameters
     ----------
@@ -359,7 +359,7 @@ def probe(intermediate: Array) -> Any:
 
 
 def probe_scale(intermediate: Any) -> Any:
-    """Reciprocal scale of a probe: root precisions of its kernels, each sample counting for those it stands for."""
+    """Return the reciprocal scale of a probe: root precisions of its kernels, times root weights of samples."""
     weight = _probe_distance(intermediate.mean) ** 0.5
     return weight / namespace(intermediate.mean).sqrt(probe(intermediate.variance))
 
@@ -370,7 +370,7 @@ def _probe_distance(intermediate: Any) -> int:
 
 
 def readout_cov_scale(readout: Gaussian) -> Any:
-    """Reciprocal scale of log standard deviations and correlations: 1 for all that are measured."""
+    """Return the reciprocal scale of log standard deviations and correlations: 1 for all that are measured."""
     xp = namespace(readout.mean)
     flat = xp.ones((CovarianceCoordinate.size(readout.cov),), dtype=readout.mean.dtype)
     return xp.ones_like(CovarianceCoordinate.measure(flat, readout.cov))
@@ -390,7 +390,7 @@ UNIT_PRECISION = PrecisionMoments(1.0, 0.0)
 
 
 def known_precision(like: Array, value: Array | float) -> PrecisionMoments:
-    """Moments of a precision that is known, in the namespace of `like`."""
+    """Return the moments of a precision that is known, in the namespace of `like`."""
     xp = namespace(like)
     return PrecisionMoments(value, xp.log(xp.asarray(value, dtype=like.dtype)))
 
@@ -429,7 +429,7 @@ def score_error(scores: Array, intermediate: IntermediateOutputs, readout: Gauss
 def shared_bound(
     priors: Any, state: Any, error: Array, intermediate_precision: PrecisionMoments | Gamma
 ) -> Any:
-    """Terms of the ELBO for λ, a, G, γ, b, ω and e: their expected log priors plus their entropies.
+    """Return the terms of the ELBO for λ, a, G, γ, b, ω and e: their expected log priors plus their entropies.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class MulticlassPriors(NamedTuple):
 
 
 class MulticlassProblem(NamedTuple):
-    """Everything that is fixed during a fit."""
+    """Data and priors of a fit, constant during it."""
 
     stack: KernelStack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train), computed once (§4.1)
@@ -141,5 +141,5 @@ def sweep(
 
 
 def step(problem: MulticlassProblem, state: MulticlassState) -> tuple[MulticlassState, Any]:
-    """One iteration from a full state."""
+    """Run one iteration from a full state."""
     return sweep(problem, carry(problem, state))

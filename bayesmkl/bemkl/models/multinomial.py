@@ -78,7 +78,7 @@ class MultinomialPriors(NamedTuple):
 
 
 class MultinomialProblem(NamedTuple):
-    """Everything that is fixed during a fit."""
+    """Data and priors of a fit, constant during it."""
 
     stack: KernelStack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train), computed once (§4.1)
@@ -157,5 +157,5 @@ def sweep(
 
 
 def step(problem: MultinomialProblem, state: MultinomialState) -> tuple[MultinomialState, Any]:
-    """One iteration from a full state."""
+    """Run one iteration from a full state."""
     return sweep(problem, carry(problem, state))

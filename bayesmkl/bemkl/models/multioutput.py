@@ -77,7 +77,7 @@ class MultioutputPriors(NamedTuple):
 
 
 class MultioutputProblem(NamedTuple):
-    """Everything that is fixed during a fit."""
+    """Data and priors of a fit, constant during it."""
 
     stack: KernelStack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train)
@@ -100,7 +100,7 @@ class MultioutputState(NamedTuple):
 
 
 class MultioutputCarry(NamedTuple):
-    """What one sweep reads of the one before."""
+    """State that a sweep reads from the previous one."""
 
     dual_square: Any  # E[a²], (n_outputs, n_train)
     intermediate_precision: Any  # E[υ], (n_outputs,)
@@ -138,7 +138,7 @@ def init(problem: MultioutputProblem, noise: Array) -> MultioutputCarry:
 
 
 def carry(problem: MultioutputProblem, state: MultioutputState) -> MultioutputCarry:
-    """Return what the next sweep needs of `state`."""
+    """Return the carry of `state` for the next sweep."""
     intermediate = state.intermediate.mean
     return MultioutputCarry(
         state.dual.square,
@@ -164,7 +164,7 @@ COORDINATES = MultioutputCarry(
 
 
 def scales(state: MultioutputState) -> MultioutputCarry:
-    """Reciprocal posterior scale of every measured coordinate."""
+    """Return the reciprocal posterior scale of every measured coordinate."""
     xp = namespace(state.dual.mean)
     ones = xp.ones_like(state.noise_precision.rate)
     return MultioutputCarry(
@@ -233,12 +233,12 @@ def sweep(
 
 
 def step(problem: MultioutputProblem, state: MultioutputState) -> tuple[MultioutputState, Any]:
-    """One iteration from a full state."""
+    """Run one iteration from a full state."""
     return sweep(problem, carry(problem, state))
 
 
 def elbo(problem: MultioutputProblem, state: MultioutputState) -> Any:
-    """Evidence lower bound in nats, for any state."""
+    """Return the evidence lower bound in nats, for any state."""
     projection = project(problem.stack, state.dual.mean)
     error = intermediate_errors(state.intermediate, projection, problem.gram, state.dual)
     return _bound(problem, state, error, score_errors(problem.y, state.intermediate, state.readout))

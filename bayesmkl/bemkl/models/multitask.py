@@ -133,7 +133,7 @@ def _pulls(problem: MultitaskProblem, intermediates: list[Any]) -> Any:
 
 
 def carry(problem: MultitaskProblem, state: MultitaskState) -> MultitaskCarry:
-    """Return what the next sweep needs of `state`."""
+    """Return the carry of `state` for the next sweep."""
     readout, xp = state.readout, namespace(state.readout.slope)
     labels, targets = _by_kind(state)
     intermediates = [task.intermediate.mean for task in state.tasks]
@@ -172,7 +172,7 @@ COORDINATES = MultitaskCarry(
 
 
 def scales(state: MultitaskState) -> MultitaskCarry:
-    """Reciprocal posterior scale of every measured coordinate."""
+    """Return the reciprocal posterior scale of every measured coordinate."""
     readout, xp = state.readout, namespace(state.readout.slope)
     labels, targets = _by_kind(state)
     upsilon = [task.intermediate_precision.concentration**0.5 for task in targets]
@@ -196,7 +196,7 @@ def scales(state: MultitaskState) -> MultitaskCarry:
 
 
 class _Alone(NamedTuple):
-    """What a sweep finds for one task before the kernel weights."""
+    """Factors of one task that are updated before the kernel weights."""
 
     sample_precision: Gamma
     dual: Gaussian
@@ -260,7 +260,7 @@ def _update_task_precision(prior: Gamma | PrecisionMoments, distance: Array, siz
 
 
 def _evidence(tasks: Any, latents: list[tuple[Any, Any]]) -> TaskEvidence:
-    """Equation (4) of every task, from E[f] and E[ε]."""
+    """Evaluate equation (4) of every task, from E[f] and E[ε]."""
     xp = namespace(tasks[0].dual.mean)
     pairs = list(zip(tasks, latents, strict=True))
     return task_evidence(
@@ -271,7 +271,7 @@ def _evidence(tasks: Any, latents: list[tuple[Any, Any]]) -> TaskEvidence:
 
 
 def evidence_of(problem: MultitaskProblem, state: MultitaskState) -> TaskEvidence:
-    """Return what the samples of every task say of its kernel weights."""
+    """Return the likelihood terms of every task for its kernel weights."""
     latents = [
         (one.latent.mean, 1.0) if isinstance(one, LabelState) else (task.y, one.noise_precision.mean)
         for task, one in zip(problem.tasks, state.tasks, strict=True)
@@ -280,12 +280,12 @@ def evidence_of(problem: MultitaskProblem, state: MultitaskState) -> TaskEvidenc
 
 
 def step(problem: MultitaskProblem, state: MultitaskState) -> tuple[MultitaskState, Any]:
-    """One iteration from a full state."""
+    """Run one iteration from a full state."""
     return sweep(problem, carry(problem, state))
 
 
 def elbo(problem: MultitaskProblem, state: MultitaskState, projections: list[Any] | None = None) -> Any:
-    """Evidence lower bound in nats.
+    """Return the evidence lower bound in nats.
 
     Parameters
     ----------
@@ -314,7 +314,7 @@ def elbo(problem: MultitaskProblem, state: MultitaskState, projections: list[Any
 def _task_bound(
     task: LabelTask | TargetTask, priors: MultitaskPriors, state: Any, readout: Gaussian, projection: Array
 ) -> Any:
-    """Terms for λ_t, a_t, G_t, γ_t, b_t, and f_t or y_t, υ_t and ε_t; without the entropy of q(b_t)."""
+    """Return the terms for λ_t, a_t, G_t, γ_t, b_t, and f_t or y_t, υ_t and ε_t; without the entropy of q(b_t)."""
     error = intermediate_error(state.intermediate, projection, task.gram, state.dual)
     design = readout_design(state.intermediate)
     bound = (

@@ -53,7 +53,7 @@ class CutOffNormals(NamedTuple):
     scale: Any  # (n_kernels,), standard deviations before
 
     def moments(self) -> tuple[Any, Any, Any]:
-        """Mean, covariance and entropy."""
+        """Return mean, covariance and entropy."""
         xp = namespace(self.location)
         unit = truncated_moments(self.location / self.scale, xp.ones_like(self.location), 0.0)
         cov = xp.diag(self.scale * self.scale * unit.variance)
@@ -72,7 +72,7 @@ class CutOffPair(NamedTuple):
     precision: Any  # (2, 2), before
 
     def moments(self) -> tuple[Any, Any, Any]:
-        """Mean, covariance and entropy."""
+        """Return mean, covariance and entropy."""
         return tuple(quadrant_moments(self.linear, self.precision))
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -147,7 +147,7 @@ def nonnegative(algorithm: Any) -> Any:
 def update_readout(
     before: Any, design: Array, target: Array, prior_precision: Array, latent_precision: Array | float
 ) -> NonnegativeReadout:
-    """q(b | e) and q(e): the exact optimum for one and two kernels, else weight after weight.
+    """Update q(b | e) and q(e): the exact optimum for one and two kernels, else weight after weight.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def _ascend(precision: np.ndarray, pull: np.ndarray, mean: np.ndarray, scale: np
 
 
 def _cut_off_mean(z: float) -> float:
-    """Mean of N(z, 1) given that it is positive, z + φ(z)/Φ(z): `truncated_moments` for one number, much faster."""
+    """Return the mean of N(z, 1) given that it is positive, z + φ(z)/Φ(z): faster than `truncated_moments`."""
     if z > TAIL:
         return z + math.sqrt(2.0 / math.pi) / erfcx(-z / math.sqrt(2.0))
     fraction = x = -z

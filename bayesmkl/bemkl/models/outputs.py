@@ -89,7 +89,7 @@ def adjoin(stack: KernelStack, intermediate: Array) -> Any:
 def update_duals(
     gram: Array, pull: Array, sample_precision: Array, intermediate_precision: Array | float
 ) -> Gaussian:
-    """q(a_c) of every output, equation (3).
+    """Update q(a_c) of every output, equation (3).
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def update_intermediates(
     latent_precision: Array | float,
     absent: AbsentViews | None = None,
 ) -> tuple[Any, Intermediates]:
-    """q(G_c) of every output, §4.1; with the same precisions everywhere they share one covariance.
+    """Update q(G_c) of every output, §4.1; with the same precisions everywhere they share one covariance.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def update_intermediates(
     intermediate_precision, latent_precision : float or array of shape (n_outputs,)
         E[υ] and E[ε].
     absent : AbsentViews, optional
-        What samples lack.
+        Missing views of the samples.
 
     Returns
     -------

@@ -70,7 +70,7 @@ class RegressionPriors(NamedTuple):
 
 
 class RegressionProblem(NamedTuple):
-    """Everything that is fixed during a fit."""
+    """Data and priors of a fit, constant during it."""
 
     stack: KernelStack  # training kernels
     gram: Any  # sum_m K_m' K_m, (n_train, n_train)
@@ -92,7 +92,7 @@ class RegressionState(NamedTuple):
 
 
 class RegressionCarry(NamedTuple):
-    """What one sweep reads of the one before."""
+    """State that a sweep reads from the previous one."""
 
     dual_square: Any  # E[a²], (n_train,)
     intermediate_precision: Any  # E[υ]
@@ -129,7 +129,7 @@ def init(problem: RegressionProblem, noise: Array) -> RegressionCarry:
 
 
 def carry(problem: RegressionProblem, state: RegressionState) -> RegressionCarry:
-    """Return what the next sweep needs of `state`."""
+    """Return the carry of `state` for the next sweep."""
     intermediate = state.intermediate.mean
     return RegressionCarry(
         state.dual.square,
@@ -155,7 +155,7 @@ COORDINATES = RegressionCarry(
 
 
 def scales(state: RegressionState) -> RegressionCarry:
-    """Reciprocal posterior scale of every measured coordinate."""
+    """Return the reciprocal posterior scale of every measured coordinate."""
     xp = namespace(state.dual.mean)
     return RegressionCarry(
         0.5 * xp.ones_like(state.dual.mean),
@@ -222,12 +222,12 @@ def sweep(
 
 
 def step(problem: RegressionProblem, state: RegressionState) -> tuple[RegressionState, Any]:
-    """One iteration from a full state."""
+    """Run one iteration from a full state."""
     return sweep(problem, carry(problem, state))
 
 
 def elbo(problem: RegressionProblem, state: RegressionState) -> Any:
-    """Evidence lower bound in nats, for any state."""
+    """Return the evidence lower bound in nats, for any state."""
     projection = problem.stack.apply(state.dual.mean)
     error = intermediate_error(state.intermediate, projection, problem.gram, state.dual)
     design = readout_design(state.intermediate)

@@ -28,7 +28,7 @@ __all__ = ["COORDINATES", "ScoresCarry", "carry", "elbo", "scales", "start_at"]
 
 
 class ScoresCarry(NamedTuple):
-    """What one sweep reads of the one before."""
+    """State that a sweep reads from the previous one."""
 
     dual_square: Any  # E[a²], (n_outputs, n_train)
     pull: Any  # sum_m K_m' E[g_cm], (n_outputs, n_train)
@@ -65,7 +65,7 @@ def start_at(problem: Any, scores: Array) -> ScoresCarry:
 
 
 def carry(problem: Any, state: Any) -> ScoresCarry:
-    """Return what the next sweep needs of `state`."""
+    """Return the carry of `state` for the next sweep."""
     intermediate = state.intermediate.mean
     return ScoresCarry(
         state.dual.square,
@@ -78,7 +78,7 @@ def carry(problem: Any, state: Any) -> ScoresCarry:
 
 
 def scales(state: Any) -> ScoresCarry:
-    """Reciprocal posterior scale of every measured coordinate."""
+    """Return the reciprocal posterior scale of every measured coordinate."""
     xp = namespace(state.latent.mean)
     return ScoresCarry(
         0.5 * xp.ones_like(state.dual.mean),
@@ -91,7 +91,7 @@ def scales(state: Any) -> ScoresCarry:
 
 
 def elbo(problem: Any, state: Any, projection: Array | None = None) -> Any:
-    """Evidence lower bound (2) in nats.
+    """Return the evidence lower bound (2) in nats.
 
     Parameters
     ----------

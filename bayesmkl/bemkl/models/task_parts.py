@@ -67,7 +67,7 @@ class TargetTask(NamedTuple):
 
 
 class MultitaskProblem(NamedTuple):
-    """Everything that is fixed during a fit."""
+    """Data and priors of a fit, constant during it."""
 
     tasks: tuple[LabelTask | TargetTask, ...]
     priors: MultitaskPriors
@@ -104,7 +104,7 @@ class MultitaskState(NamedTuple):
 
 
 class MultitaskCarry(NamedTuple):
-    """What one sweep reads of the one before; the parts of the tasks follow each other."""
+    """State that a sweep reads from the previous one; the parts of the tasks follow each other."""
 
     dual_square: Any  # E[a²], (total n_train,)
     intermediate_precision: Any  # E[υ], (n_regressions,)
@@ -151,7 +151,7 @@ class TaskCovariances(Coordinate):
 
     @staticmethod
     def measure(vector: Array, like: Array) -> Any:
-        """Return what is measured of every covariance."""
+        """Return the measured coordinates of every covariance."""
         pairs = zip(vector.reshape(like.shape[0], -1), like, strict=True)
         return namespace(vector).concatenate([CovarianceCoordinate.measure(part, cov) for part, cov in pairs])
 

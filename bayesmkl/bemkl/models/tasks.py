@@ -73,7 +73,7 @@ class TaskReadouts(NamedTuple):
 
 
 class TaskEvidence(NamedTuple):
-    """What the samples of every task say of its intercept and kernel weights."""
+    """Likelihood terms of every task for its intercept and kernel weights."""
 
     intercept_precision: Any  # A_bb, (n_tasks,)
     intercept_pull: Any  # r_b / A_bb, (n_tasks,)
@@ -116,7 +116,7 @@ def task_evidence(design: Array, target: Array, intercept_precision: Array) -> T
 def update_task_readouts(
     evidence: TaskEvidence, kernel_precision: Array, task_precision: Array
 ) -> TaskReadouts:
-    """q(e) and q(b_t, e_t | e): equation (4) for all tasks at once.
+    """Update q(e) and q(b_t, e_t | e): equation (4) for all tasks at once.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def predict_class_scores(
     rule: str = "full",
     moments: ViewMoments | None = None,
 ) -> ClassScores:
-    """Mean and covariance of the scores of new samples over the classes.
+    """Return mean and covariance of the scores of new samples over the classes.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def predict_class_scores(
 
 
 def log_class_probabilities(scores: ClassScores, margin: float) -> np.ndarray:
-    """Log probabilities of the classes, shape (n_rows, n_classes); they sum to one.
+    """Return the log probabilities of the classes, shape (n_rows, n_classes); they sum to one.
 
     Parameters
     ----------

@@ -23,7 +23,7 @@ __all__ = ["CommonWeights", "common_weights", "observed_part", "predict_task", "
 
 
 class CommonWeights(NamedTuple):
-    """The common kernel weights, those of the tasks, and how much the former owe to each task."""
+    """The common kernel weights, those of the tasks, and the influence of each task on the former."""
 
     mean: np.ndarray  # E[e], (n_kernels,)
     cov: np.ndarray  # (n_kernels, n_kernels)
@@ -39,7 +39,7 @@ class CommonWeights(NamedTuple):
 
 
 def common_weights(problem: MultitaskProblem, state: MultitaskState) -> CommonWeights:
-    """Report the common kernel weights and what they come from."""
+    """Report the common kernel weights, those of the tasks, and how far these determine them."""
     readout, precision = state.readout, float(state.task_precision.mean)
     information = evidence_of(problem, state).information(precision)
     cov = np.linalg.inv(np.diag(state.kernel_precision.mean) + information.sum(axis=0))
@@ -51,7 +51,7 @@ def common_weights(problem: MultitaskProblem, state: MultitaskState) -> CommonWe
 def predict_task(
     problem: MultitaskProblem, state: MultitaskState, task: int, stack: DenseStack, rule: str = "full"
 ) -> ScoreMoments:
-    """Mean and variance of the score ``b_t + e_t' g`` of new samples in one task.
+    """Return mean and variance of the score ``b_t + e_t' g`` of new samples in one task.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def predict_task(
 def task_shares(
     problem: MultitaskProblem, state: MultitaskState, rng: np.random.Generator
 ) -> list[KernelShares]:
-    """Kernel shares of every task, over its own training samples."""
+    """Return the kernel shares of every task, over its own training samples."""
     parts = zip(problem.tasks, state.tasks, state.readout.marginals, strict=True)
     return [kernel_shares(task.stack, one.dual, readout, rng) for task, one, readout in parts]
 

@@ -58,7 +58,7 @@ class ScoreMoments(NamedTuple):
 def predict_score(
     stack: KernelRows, dual: Gaussian, readout: Gaussian, intermediate_variance: float, rule: str = "full"
 ) -> ScoreMoments:
-    """Mean and variance of the score ``b + e' g`` of new samples.
+    """Return mean and variance of the score ``b + e' g`` of new samples.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def predict_scores(
     rule: str = "full",
     moments: ViewMoments | None = None,
 ) -> list[ScoreMoments]:
-    """Mean and variance of the scores ``b_c + e' g_c`` of several outputs that share the kernel weights.
+    """Return mean and variance of the scores ``b_c + e' g_c`` of several outputs that share the kernel weights.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def _absent_parts(
     noise: np.ndarray,
     moments: ViewMoments | None,
 ) -> np.ndarray:
-    """Return what the uncertainty of present and absent views adds to the variance, (n_outputs, n_rows).
+    """Return the variance due to the uncertainty of present and absent views, (n_outputs, n_rows).
 
     Absent views add their spread given the present ones and, with `roots`, the uncertainty that these pass on.
     """
@@ -192,12 +192,12 @@ def _needed(stack: KernelRows, moments: ViewMoments | None) -> ViewMoments:
 
 
 def _weights_square(readout: Gaussian) -> np.ndarray:
-    """E[e e'] of the q(b, e) of one output."""
+    """Return E[e e'] of the q(b, e) of one output."""
     return readout_moments(readout.mean, readout.cov).weights_square
 
 
 def _readout_part(intermediate: np.ndarray, readout: Gaussian) -> ScoreMoments:
-    """Moments of the score at known intermediate outputs, (n_kernels, n_rows)."""
+    """Return the moments of the score at known intermediate outputs, (n_kernels, n_rows)."""
     mean = readout.mean[0] + readout.mean[1:] @ intermediate
     extended = np.vstack([np.ones(intermediate.shape[1]), intermediate])
     return ScoreMoments(mean, ((readout.cov @ extended) * extended).sum(axis=0))
@@ -242,7 +242,7 @@ def score_of_draws(
 
 
 def log_sides(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
-    """Log probabilities that the score lies beyond the margin below and above, shape (n_rows, 2)."""
+    """Return the log probabilities that the score lies beyond the margin below and above, shape (n_rows, 2)."""
     if isinstance(score, ScoreMoments):
         spread = np.sqrt(1.0 + score.variance)
         return log_normal_cdf(np.stack([-score.mean - margin, score.mean - margin], axis=1) / spread[:, None])
@@ -255,12 +255,12 @@ def log_sides(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
 
 
 def log_probabilities(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
-    """Log probabilities of -1 and +1, shape (n_rows, 2) (§4.3, with the standard deviation of f)."""
+    """Return the log probabilities of -1 and +1, shape (n_rows, 2) (§4.3, with the standard deviation of f)."""
     sides = log_sides(score, margin)
     return sides - np.logaddexp(sides[:, 0], sides[:, 1])[:, None]
 
 
 def binary_log_odds(score: ScoreMoments | ScoreDraws, margin: float) -> np.ndarray:
-    """Log odds of +1 against -1, shape (n_rows,); finite however far in the tail."""
+    """Return the log odds of +1 against -1, shape (n_rows,); finite however far in the tail."""
     sides = log_sides(score, margin)
     return sides[:, 1] - sides[:, 0]

@@ -53,7 +53,7 @@ def share_draws(stack: KernelStack, dual: np.ndarray, weights: np.ndarray) -> np
 def kernel_shares(
     stack: KernelStack, dual: Gaussian, readout: Gaussian, rng: np.random.Generator
 ) -> KernelShares:
-    """Posterior mean and standard deviation of the shares, by Monte Carlo over q(a) q(e).
+    """Return the posterior mean and standard deviation of the shares, by Monte Carlo over q(a) q(e).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def share_of_each(stack: KernelStack, draws: PosteriorDraws) -> np.ndarray:
 
 
 def shares_of_draws(stack: KernelStack, draws: PosteriorDraws) -> KernelShares:
-    """Posterior mean and standard deviation of the shares over draws with one leading axis."""
+    """Return the posterior mean and standard deviation of the shares over draws with one leading axis."""
     return _moments(share_of_each(stack, draws))
 
 

@@ -1,4 +1,4 @@
-"""Kernel alignment followed by a support vector machine, as scikit-learn estimators."""
+"""Kernel alignment followed by an SVM, as scikit-learn estimators."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def _align(
     machine: InnerProblem,
     unit: float = 1.0,
 ) -> MKLResult:
-    """Align, then train the machine; without a `C`, on the kernel in units of its variance."""
+    """Align, then train the SVM; without a `C`, on the kernel in units of its variance."""
     options = AlignmentOptions(model.method, float(model.tol) * unit)
     inner = machine if model.C is not None else InUnitVariance(machine)
     return fit_alignment(prepared.stack, targets, inner, options, prepared.gram)
 
 
 class AlignmentMKLClassifier(DiscriminativeClassifier):
-    r"""Kernel weights by alignment with the labels, then a support vector machine.
+    r"""Kernel weights by alignment with the labels, then an SVM.
 
     .. math:: \text{alignf:} \quad \max_{\eta \ge 0} \;
        \frac{\langle K_\eta^c,\, yy^\top \rangle_F}{\|K_\eta^c\|_F}, \qquad
@@ -82,7 +82,7 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=None
-        Price of margin violations, :math:`C > 0`. None: one over the variance of the samples in the feature space
+        Penalty of margin violations, :math:`C > 0`. None: one over the variance of the samples in the feature space
         of the combined kernel, :math:`\operatorname{tr}(K_\eta^c) / N`; the units of the kernels do not matter then.
     method : {"ratio", "convex", "align", "alignf"}, default="alignf"
         "ratio": weights proportional to the alignment of each kernel [1]_. "convex": the convex combination nearest
@@ -93,7 +93,7 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         With more than two classes: kernel weights of its own for each class, or one set of weights for all.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
 
@@ -116,17 +116,17 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
         Kernels whose weight exceeds 1e-6 of the largest (for any class).
     objective_history_ : ndarray of shape (n_iter_,) *
         One entry: the squared distance :math:`\|K_\eta - T\|_F^2` for "convex", else the objective of the
-        trained machine(s).
+        trained SVM(s).
     duality_gap_ : float *
         Of the squared distance for "convex", else NaN.
     n_iter_, n_solves_ : int *
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome *
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -146,9 +146,9 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
     Notes
     -----
     Weights are divided by their sum for all methods ([3]_ divides by their length), so that a given `C` means what it
-    means for UniformMKLClassifier; the machine sees the kernels uncentered. Centered alignment is blind to the
+    means for UniformMKLClassifier; the SVM sees the kernels uncentered. Centered alignment is blind to the
     constant part of a kernel: the kernels that "align" and "alignf" prefer are often wide Gaussians, which hardly
-    vary, and a price of one is far too low for them. By default `C` is therefore relative to the variance. If no
+    vary, and `C = 1` is far too low for them. By default `C` is therefore relative to the variance. If no
     kernel is aligned, weights are uniform; a kernel of zeros gets none from "ratio", "align" and "alignf". With
     ``multiclass="shared"`` the target is the mean of the classes' :math:`y_c y_c^\top`.
 
@@ -225,7 +225,7 @@ class AlignmentMKLRegressor(DiscriminativeRegressor):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=None
-        Price of deviations beyond `epsilon`, :math:`C > 0`. None: the standard deviation of the target over the
+        Penalty of deviations beyond `epsilon`, :math:`C > 0`. None: the standard deviation of the target over the
         variance of the samples in the feature space of the combined kernel, :math:`\operatorname{tr}(K_\eta^c) / N`;
         neither the units of the target nor those of the kernels matter then.
     epsilon : float, default=None
@@ -237,7 +237,7 @@ class AlignmentMKLRegressor(DiscriminativeRegressor):
     tol : float, default=1e-3
         Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
 
@@ -257,17 +257,17 @@ class AlignmentMKLRegressor(DiscriminativeRegressor):
         Kernels whose weight exceeds 1e-6 of the largest.
     objective_history_ : ndarray of shape (n_iter_,)
         One entry: the squared distance :math:`\|K_\eta - T\|_F^2` for "convex", else the objective of the
-        trained machine.
+        trained SVM.
     duality_gap_ : float
         Of the squared distance for "convex", else NaN.
     n_iter_, n_solves_ : int
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int

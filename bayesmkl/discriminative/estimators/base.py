@@ -71,7 +71,7 @@ class BaseDiscriminative(BaseMKL):
         raise NotImplementedError
 
     def _result_of(self, found: Any) -> MKLResult:
-        """Return the part of what `_learn` found that all methods have."""
+        """Return the part of the result of `_learn` that all methods have."""
         return found
 
     def _combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
@@ -105,7 +105,7 @@ class BaseDiscriminative(BaseMKL):
             yield clip_rows(self, stack, kernels)
 
     def _fit_tasks(self, stack: Any, targets: np.ndarray, start: np.ndarray | None = None) -> None:
-        """Learn all tasks, together or one by one, and store what was found.
+        """Learn all tasks, together or one by one, and store the results.
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
         """
@@ -372,7 +372,7 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         return stack, np.asarray(y, dtype=np.float64)[None]
 
     def _centers_target(self) -> bool:
-        """Say whether a constant added to the target changes nothing but the intercept."""
+        """Return whether a constant added to the target changes nothing but the intercept."""
         return True
 
     def _fit_tasks(self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None = None) -> None:
@@ -440,7 +440,7 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
 
 
 def refuse_missing_labels(y: Targets, expected: str, remedy: str) -> None:
-    """Refuse None and NaN among labels; `expected` is what each sample must have, `remedy` what to do without."""
+    """Check that no label is None or NaN; `expected` is what each sample must have, `remedy` what to do without."""
     if y is None:
         return  # which is refused with the samples
     labels = as_array("y", y)

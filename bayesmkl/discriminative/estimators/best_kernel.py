@@ -39,7 +39,7 @@ class BestKernelClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
     cv : int, cross-validation generator or iterable, default=5
         Number of stratified, shuffled folds, or what scikit-learn takes for `cv`.
     tol : float, default=1e-3
@@ -48,7 +48,7 @@ class BestKernelClassifier(DiscriminativeClassifier):
         With more than two classes: a kernel of its own for each class, by binary accuracy, or one for all,
         by the accuracy of the class of the highest score.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int or None, default=None
@@ -74,17 +74,17 @@ class BestKernelClassifier(DiscriminativeClassifier):
     n_active_kernels_ : int
         Kernels whose weight exceeds 1e-6 of the largest (for any class).
     objective_history_ : ndarray of shape (n_iter_,) *
-        One entry, the objective of the trained machine(s).
+        One entry, the objective of the trained SVM(s).
     duality_gap_ : float *
         NaN: the weights solve no optimization problem.
     n_iter_, n_solves_ : int *
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome *
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -102,7 +102,7 @@ class BestKernelClassifier(DiscriminativeClassifier):
 
     Notes
     -----
-    Trains `cv` machines per kernel (and class). Tune `C` around it, with GridSearchCV.
+    Trains `cv` SVMs per kernel (and class). Tune `C` around it, with GridSearchCV.
 
     References
     ----------

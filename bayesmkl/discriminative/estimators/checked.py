@@ -61,7 +61,7 @@ ROUNDING = 1e-15  # of the entries of a kernel
 
 
 def check_above_rounding(name: str, value: float, stack: KernelColumns) -> None:
-    """Refuse a regularization that rounding errors of the kernels exceed, so that it has no effect."""
+    """Raise for a regularization that rounding errors of the kernels exceed, so that it has no effect."""
     smallest = ROUNDING * float(np.max(np.mean(stack.diagonal(), axis=-1)))
     if value < smallest:
         raise ValueError(
@@ -81,7 +81,7 @@ def check_tube(C: float | None, epsilon: float | None) -> EpsilonInsensitive:
 def check_definite(
     model: BaseDiscriminative, stack: DenseStack, known_psd: np.ndarray | None, lost: np.ndarray
 ) -> DenseStack:
-    """Refuse or clip indefinite kernels, without which alone the problems of these methods are convex.
+    """Reject or clip indefinite kernels: only without them are the problems of these methods convex.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class CLMKLClassifier(LocalizedClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
     n_clusters : int, default=3
         Number of clusters; with 1 this is `LpMKLClassifier`.
     p_norm : float, default=4/3
@@ -92,17 +92,17 @@ class CLMKLClassifier(LocalizedClassifier):
         Of more than two classes: kernel weights of its own for every class against the rest, or one set for all. The
         clusters are the same for all classes.
     svm : {"libsvm", "mwu"}, default="libsvm"
-        "mwu" trains the machines by multiplicative weights from single columns of the kernels, in memory linear in
+        "mwu" trains the SVMs by multiplicative weights from single columns of the kernels, in memory linear in
         the number of samples, with squared hinge loss and the accuracy `mwu_epsilon`.
     mwu_epsilon : float, default=0.05
-        Accuracy of the machines with ``svm="mwu"``, relative to their objective.
+        Accuracy of the SVMs with ``svm="mwu"``, relative to their objective.
     tol : float, default=1e-3
         Largest duality gap, relative to the objective. With ``svm="mwu"`` the search also ends where a step no longer
-        lowers the objective; the gap is then that of the machines.
+        lowers the objective; the gap is then that of the SVMs.
     max_iter : int, default=500
-        Most changes of the weights.
+        Maximum number of updates of the weights.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, default=None
@@ -120,7 +120,7 @@ class CLMKLClassifier(LocalizedClassifier):
     kernel_weights_ : ndarray of shape (n_clusters, n_kernels) +
         :math:`\beta_{rm}`; every row has norm :math:`\|\beta_r\|_p = 1`.
     gates_ : ndarray of shape (n_samples, n_kernels) +
-        How strongly each kernel acts at each training sample,
+        Gate of each kernel at each training sample,
         :math:`(\sum_r \beta_{rm} c_r(x)^2)^{1/2}`.
     dual_coef_ : ndarray of shape (n_samples,) *
         Coefficients of the training samples, zero off the support.
@@ -139,15 +139,15 @@ class CLMKLClassifier(LocalizedClassifier):
     duality_gap_ : float +
         Primal minus dual value, a bound of the distance from the optimum.
     n_iter_, n_solves_ : int +
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome +
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     results_ : tuple of MKLResult
-        What was learned, class by class, or for all classes together.
+        Results of the fit, class by class, or for all classes together.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -161,13 +161,13 @@ class CLMKLClassifier(LocalizedClassifier):
 
     See Also
     --------
-    LMKLClassifier : Gates that are learned together with the machine; not convex.
+    LMKLClassifier : Gates that are learned together with the SVM; not convex.
     LpMKLClassifier : The same weights for all samples.
 
     Notes
     -----
-    The page *C-LMKL* maps equations to functions and lists departures. Machine and closed-form weights alternate,
-    with longer steps where they pay. Clustering needs nothing but the kernels, so that precomputed ones need no
+    The page *C-LMKL* maps equations to functions and lists departures. SVM and closed-form weight updates alternate,
+    with over-relaxation. Clustering needs nothing but the kernels, so that precomputed ones need no
     features beside them. Kernels of different scale count differently in their mean: normalize them (a bank does).
 
     A cluster that loses its last member during k-means gets the sample that is farthest from the mean of its own. If
@@ -290,7 +290,7 @@ class CLMKLClassifier(LocalizedClassifier):
         return check_svm(self, report)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
-        """With a bank and ``svm="mwu"``, return columns that are evaluated on demand."""
+        """Fit the bank; with ``svm="mwu"``, return columns that are evaluated on demand."""
         if takes_bank_by_columns(self):
             return fit_cached_columns(self, X, y, **check_y)
         return super()._fit_stack(X, y, **check_y)
@@ -373,7 +373,7 @@ class CLMKLClassifier(LocalizedClassifier):
         return ClusteredStack(rows.kernels, np.asarray(rows.features).T, self.memberships_.T)
 
     def memberships(self, X: Samples | None = None) -> np.ndarray:
-        """Return how much each row belongs to each cluster.
+        """Return the cluster memberships of each row.
 
         Parameters
         ----------

@@ -40,20 +40,20 @@ class EasyMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations of the final SVM, :math:`C > 0`; "komd" has none.
+        Regularization parameter of the final SVM, :math:`C > 0`: penalty of margin violations; "komd" has none.
     reg : float, default=0.1
         :math:`\lambda` between 0 (the nearest points of the hulls) and 1 (the means of the classes).
     final : {"svm", "komd"}, default="svm"
-        The classifier on the combined kernel: a support vector machine, or the game above again, with the threshold
+        The classifier on the combined kernel: an SVM, or the game above again, with the threshold
         halfway between its two points [2]_, as in [1]_.
     tol : float, default=1e-3
         Largest duality gap of the game, relative to its objective; also the tolerance of LibSVM.
     max_iter : int, default=5000
-        Most iterations of the game.
+        Maximum number of iterations of the game.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         With more than two classes: kernel weights of its own for each class, or one set of weights for all.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -81,13 +81,13 @@ class EasyMKLClassifier(DiscriminativeClassifier):
     duality_gap_ : float *
         Of that objective.
     n_iter_, n_solves_ : int *
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome *
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int

@@ -65,7 +65,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         X : array-like or DataFrame of shape (n_rows, n_features), or kernels
             With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
+            Features that the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -92,7 +92,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         X : array-like or DataFrame of shape (n_rows, n_features), or kernels
             With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
+            Features that the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -129,7 +129,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows.
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
+            Features that the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -150,14 +150,14 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         return float(accuracy_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
 
     def gates(self, X: Samples | None = None, gate_features: ArrayLike | None = None) -> np.ndarray:
-        r"""Return how strongly each kernel acts at each sample.
+        r"""Return the gates of each kernel at each sample.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
             With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
+            Features that the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -194,7 +194,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         kernel : int or str
             Position or name.
         gate_features, gate_features_Z : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates at `X` and at `Z` are functions of, with ``kernels="precomputed"``.
+            Features that the gates at `X` and at `Z` are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -223,7 +223,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         X : array-like or DataFrame of shape (n_rows, n_features), or kernels
             With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
+            Features that the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -297,7 +297,7 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
         X : array-like or DataFrame of shape (n_rows, n_features), or kernels
             With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
+            Features that the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------
@@ -334,7 +334,7 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows.
         gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            What the gates are functions of, with ``kernels="precomputed"``.
+            Features that the gates are functions of, with ``kernels="precomputed"``.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Stratified folds of the training samples, for methods that train machines in cross-validation."""
+"""Stratified folds of the training samples, for methods that train SVMs in cross-validation."""
 
 from __future__ import annotations
 

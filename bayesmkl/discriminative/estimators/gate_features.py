@@ -20,7 +20,7 @@ __all__ = ["apart_from_gates", "check_gate_columns", "features_of"]
 
 
 def check_gate_columns(gate_columns: Sequence[str | int] | np.ndarray | None, precomputed: bool) -> None:
-    """Refuse columns of precomputed kernels, which have no features."""
+    """Raise for columns of precomputed kernels, which have no features."""
     if gate_columns is not None and precomputed:
         raise ValueError(
             "`gate_columns` must be None with precomputed kernels, whose columns are training samples; got "
@@ -118,7 +118,7 @@ def features_of(
 
 
 def refuse_gate_features(gate_features: ArrayLike | None) -> None:
-    """Refuse features of gates beside samples."""
+    """Raise for features of gates beside samples."""
     if gate_features is not None:
         raise ValueError(
             f"`gate_features` must be None with kernels made from samples; got {type(gate_features).__name__}. "

@@ -40,7 +40,7 @@ class GMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
     regularizer : {"l1", "uniform"} or callable, default="l1"
         "l1" is :math:`\sum_m d_m` [1]_. "uniform" is :math:`\tfrac12 \|d - 1/P\|^2` with weights on the simplex,
         which [3]_ compares with. A callable takes weights of shape (n_kernels,) and returns :math:`r(d)` and its
@@ -52,11 +52,11 @@ class GMKLClassifier(DiscriminativeClassifier):
     tol : float, default=1e-3
         Largest duality gap, or measure of stationarity where there is none, relative to the objective.
     max_iter : int, default=1000
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -84,13 +84,13 @@ class GMKLClassifier(DiscriminativeClassifier):
     duality_gap_ : float +
         Primal minus dual value of a sum with "l1" or "uniform"; NaN otherwise, where no dual is known.
     n_iter_, n_solves_ : int +
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome +
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -246,7 +246,7 @@ class GMKLClassifier(DiscriminativeClassifier):
 
 
 def _takes_one_argument(function: object) -> bool:
-    """Say whether something can be called with kernel weights alone."""
+    """Return whether something can be called with kernel weights alone."""
     if not callable(function) or isinstance(function, type):
         return False
     try:

@@ -54,9 +54,9 @@ class LapMKLClassifier(DiscriminativeClassifier):
         of shape (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
         One kernel makes a Laplacian support vector machine (LapSVM).
     gamma_ambient : float, default=0.01
-        :math:`\gamma_A > 0`, the price of the norms; `reg` of PrimalMKL.
+        :math:`\gamma_A > 0`, penalty of the norms; `reg` of PrimalMKL.
     gamma_intrinsic : float, default=0.01
-        :math:`\gamma_I \ge 0`, the price of differences along edges: of every edge, so that more neighbors make it
+        :math:`\gamma_I \ge 0`, penalty of differences along edges: of every edge, so that more neighbors make it
         count more. With 0 unlabeled samples do not count. Search values below `gamma_ambient` too.
     n_neighbors : int, default=10
         Edges join each sample with so many nearest neighbors (all others, where there are fewer). Neighbors are
@@ -69,7 +69,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         one training set, so that cross-validation cannot split it. A function of `X`, which must not be precomputed
         kernels, returns such an array for every training set.
     unlabeled_label : label, default=None
-        Marks samples without a label, for example -1; two other labels must remain. With None all are labeled and -1
+        Mark of samples without a label, such as -1; two other labels must remain. With None all are labeled and -1
         is an ordinary class.
     solver : {"deformed", "paper"}, default="deformed"
         "deformed" minimizes the problem above, which is convex. "paper" is its eq. (18), where all :math:`f_m` share
@@ -81,11 +81,11 @@ class LapMKLClassifier(DiscriminativeClassifier):
         Stop when the duality gap is at most this share of the objective. "paper" has none: there it is the decrease
         that the gradient promises.
     max_iter : int, default=200
-        Most steps of the kernel weights.
+        Maximum number of updates of the kernel weights.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         With more than two classes: kernel weights of its own for each class, or one set of weights for all.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -118,13 +118,13 @@ class LapMKLClassifier(DiscriminativeClassifier):
     duality_gap_ : float *
         Of the objective; NaN for "paper".
     n_iter_, n_solves_ : int *
-        Entries of the history, and machines that were trained on the way.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome *
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether `tol` was reached everywhere.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -144,7 +144,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
     -----
     "deformed" factorizes one matrix per kernel, :math:`O(P n^3)` once for all classes and steps, and then trains on
     the labeled samples alone, :math:`O(P l^2 + l^3)` per step. "paper" factorizes one matrix per step, and keeps as
-    many numbers again as the kernels have. The single-kernel machine of [2]_ divides the loss by `l` and
+    many numbers again as the kernels have. The single-kernel LapSVM of [2]_ divides the loss by `l` and
     :math:`\gamma_I` by :math:`n^2`; the objective above does neither, as in [1]_.
 
     Departures from [1]_: the loss is that of labeled samples only (the sums of eq. (15) and (18) run over all);
@@ -320,7 +320,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
         return self.distances(self.kernel_bank_.X_train_)
 
     def _store_training(self, stack: StoredStack, split: LabelSplit) -> None:
-        """Set what the scores of the training samples tell."""
+        """Set the fitted attributes that depend on scores of the training samples."""
         scores = self._scores_of(stack)
         self.transduction_ = split.transduce(scores.T)
         lossy = (split.targets * scores[:, split.labeled] < 1.0).any(axis=0)

@@ -1,4 +1,4 @@
-"""LD-MKL as a scikit-learn estimator: kernels vote where they are expected to be right."""
+"""LD-MKL as a scikit-learn estimator: votes of kernels, gated by their expected success."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FEW = 0.1  # of the samples
 
 
 class LDMKLClassifier(FeatureGatedClassifier):
-    r"""Let machines of single kernels vote where their gates expect them to be right (LD-MKL).
+    r"""LD-MKL: votes of SVMs of single kernels, gated by their expected success.
 
     .. math:: f(x) = \sum_m g_m(x) \tanh \bar f_m(x), \qquad
        \bar f_m(x) = \sum_{j \in S_m} v_{mj} k_m(x_j, x) + b_m, \qquad
@@ -76,7 +76,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
         "paper" multiplies the coefficients of a voter by its gate at the support vectors, "none" leaves them as they
         were trained.
     bias : {"refit", "keep", "drop"}, default="refit"
-        The intercepts :math:`b_m`: averaged over the support vectors on the margin, those of the trained machines, or
+        The intercepts :math:`b_m`: averaged over the support vectors on the margin, those of the trained SVMs, or
         none (the formula of the paper).
     temperature : float, default=1.0
         Of the softmax, above 0; 1 is the paper's. Low values let one kernel decide.
@@ -87,7 +87,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
         Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
         cross-validation, with as many folds as samples in the smallest class at most.
     gate_kernel : "own" or Kernel, default="own"
-        What the regressions see: the kernel whose success they predict, or one kernel for all, of the columns
+        Kernels of the regressions: the kernel whose success they predict, or one kernel for all, of the columns
         `gate_columns`, or of `gate_features` beside precomputed kernels.
     gate_columns : list of str or int, default=None
         Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
@@ -98,20 +98,20 @@ class LDMKLClassifier(FeatureGatedClassifier):
     gate_epsilon : float, default=0.1
         Errors of the regressions that cost nothing.
     gate_subsample : int or None, default=None
-        Most samples that the regressions are trained on, drawn at random. None takes all.
+        Maximum number of samples that the regressions are trained on, drawn at random. None takes all.
     svm : {"libsvm", "mwu"}, default="libsvm"
-        What trains the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
+        Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of the kernel. The regressions are LibSVM's in both cases.
     mwu_epsilon : float, default=0.05
-        With ``svm="mwu"``, the duality gap at which a machine is finished, as a share of its objective.
+        With ``svm="mwu"``, the duality gap at which an SVM is finished, as a share of its objective.
     tol : float, default=1e-4
         Tolerance of LibSVM. Up to about ten times as much, scores depend on the order of the samples.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: refuse them, or remove their negative eigenvalues.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, Generator or None, default=None
-        Draws folds and subsamples; None is a fixed seed.
+        Seed of folds and subsamples; None is a fixed seed.
     verbose : int, default=0
         With 1, a progress bar on a terminal for fits of over two seconds.
 
@@ -137,7 +137,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
     n_active_kernels_ : int
         Kernels with a gate above 1e-6 of the largest at any sample.
     n_solves_ : int *
-        Machines that were trained.
+        Number of SVMs trained.
     objective_history_ : ndarray of shape (0,) *
         Empty: there is no objective.
     duality_gap_ : float *
@@ -145,11 +145,11 @@ class LDMKLClassifier(FeatureGatedClassifier):
     n_iter_ : int *
         One.
     outcome_ : Outcome *
-        MAX_ITER where a machine by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
+        MAX_ITER where an SVM by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
     converged_ : bool
         Whether none fell short.
     results_ : tuple of LDMKLResult
-        All machines, per class.
+        All SVMs, per class.
     gate_bank_ : KernelBank or None
         The fitted kernel of the gates; None for "own".
     n_gate_features_ : int
@@ -163,7 +163,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
     kernel_bank_ : KernelBank or None
         The fitted bank.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     n_features_in_ : int
         Number of features, or of training samples with precomputed kernels.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -171,13 +171,13 @@ class LDMKLClassifier(FeatureGatedClassifier):
 
     See Also
     --------
-    SwMKLClassifier : The same gates, and one machine on the gated kernels.
-    LMKLClassifier : Gates that are optimized together with the machine.
+    SwMKLClassifier : The same gates, and one SVM on the gated kernels.
+    LMKLClassifier : Gates that are optimized together with the SVM.
 
     Notes
     -----
     The gating matrices of the scheme are :math:`g_m g_m^\top`, of one component and rank one. Scores are not those of
-    a machine on the `combined_kernel`: every kernel has coefficients of its own, and votes are squashed.
+    an SVM on the `combined_kernel`: every kernel has coefficients of its own, and votes are squashed.
 
     The defaults depart from the paper [1]_, which is
     ``LDMKLClassifier(sv_gate="paper", bias="drop", threshold="paper")``. Its eq. 6 gates the support vectors and has
@@ -290,7 +290,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
         return check_svm(self, report)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
-        """Return kernels one by one, as objects on which machines can be trained."""
+        """Return kernels one by one, as objects on which SVMs can be trained."""
         if self._is_precomputed():
             stack, y = super()._fit_stack(X, y, **check_y)
             return precomputed_kernels(stack), y
@@ -308,7 +308,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
         return kernels_of_parts(self, X, gate_features)
 
     def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
-        """Warn of machines that stopped early alone: nothing else is iterated."""
+        """Warn of SVMs that stopped early alone: nothing else is iterated."""
 
     def _most_steps(self) -> int:
         return 3 * self.n_kernels_in_

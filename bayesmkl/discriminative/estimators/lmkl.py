@@ -1,4 +1,4 @@
-"""LMKL as scikit-learn estimators: gates and machine learned together."""
+"""LMKL as scikit-learn estimators: gates and SVM learned together."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["LMKLClassifier", "LMKLRegressor"]
 
 GATINGS = {"softmax": SoftmaxGating(), "sigmoid": SigmoidGating(), "gaussian": GaussianGating()}
-SMALLEST_TOL = 1e-12  # of the machines, whose rounding errors are larger
-INNER_TOL = 1e-4  # of the machines, or a tenth of the tolerance where that is less
+SMALLEST_TOL = 1e-12  # of the SVMs, whose rounding errors are larger
+INNER_TOL = 1e-4  # of the SVMs, or a tenth of the tolerance where that is less
 
 
 def _check_lmkl(model: BaseMKL) -> None:
@@ -88,7 +88,7 @@ def _standardizes(model: BaseMKL) -> bool:
 def _scaled_features(
     model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
 ) -> Any:
-    """Return what gates are functions of, scaled as the training samples ask for."""
+    """Return the gate features, scaled by statistics of the training samples."""
     features = features_of(model, X, gate_features, n_rows, fitting)
     if fitting:
         model.gating_ = _gating_object(model.gating)
@@ -127,7 +127,7 @@ def _described(result: LMKLResult) -> LocalFit:
 
 
 def _warn_of_descent(model: BaseMKL, results: Sequence[LocalFit], accurate: str) -> None:
-    """Warn once of descents that did not end; `accurate` is how to get more from the machines."""
+    """Warn once of descents that did not converge; `accurate` is the remedy for inaccurate SVMs."""
     unfinished = [result for result in results if not result.outcome.converged]
     if not unfinished:
         return
@@ -156,7 +156,7 @@ class LMKLClassifier(FeatureGatedClassifier):
        f(x) = \sum_m \eta_m(x; V) \langle w_m, \phi_m(x) \rangle + b .
 
     The gates :math:`\eta_m`, between 0 and 1, are functions of features whose parameters :math:`V` are learned
-    together with the machine [1]_. The problem is not convex in :math:`V`.
+    together with the SVM [1]_. The problem is not convex in :math:`V`.
 
     Parameters
     ----------
@@ -165,7 +165,7 @@ class LMKLClassifier(FeatureGatedClassifier):
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
         passed as `gate_features`. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
     gating : {"softmax", "sigmoid", "gaussian"} or Gating, default="softmax"
         "softmax": kernels compete, gates sum to one at every sample. "sigmoid": each gate for itself. "gaussian":
         each kernel has a center and a width, gates sum to one. Or an object such as
@@ -184,21 +184,21 @@ class LMKLClassifier(FeatureGatedClassifier):
         Scale the features of the gates to mean 0 and standard deviation 1 over the training samples; constant ones
         become 0. Kernels do not see this.
     svm : {"libsvm", "mwu"}, default="libsvm"
-        Machine on the gated kernel. "mwu" trains by multiplicative weights from single columns, so that with a bank
-        no training kernel is ever formed; its loss is the squared hinge,
+        Solver of the SVM on the gated kernel. "mwu" trains by multiplicative weights from single columns, so that
+        with a bank no training kernel is ever formed; its loss is the squared hinge,
         :math:`\tfrac C2 \sum_i \max(0, 1 - y_i f(x_i))^2`.
     mwu_epsilon : float, default=0.05
         Accuracy of "mwu", between 0 and 1.
     tol : float, default=1e-3
         Stop when a step lowers the objective by no more than this fraction of it.
     max_iter : int, default=100
-        Most steps from one start.
+        Maximum number of iterations from one start.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int or Generator, default=None
-        Draws the starts, the same for every class. None is a fixed seed.
+        Seed of the random starts, the same for every class. None is a fixed seed.
     verbose : int, default=0
         With 1, a progress bar on a terminal for fits of over two seconds.
 
@@ -210,14 +210,14 @@ class LMKLClassifier(FeatureGatedClassifier):
     gates_ : ndarray of shape (n_samples, n_kernels) *
         Gates at the training samples.
     gating_ : Gating
-        What has the gates as a function of parameters and (standardized) features.
+        Gates as a function of parameters and (standardized) features.
     gating_parameters_ : ndarray of shape (n_parameters,) *
         Its parameters. For "softmax" and "sigmoid" these are the rows :math:`(v_{m0}, v_m)` of all kernels, for
         "gaussian" the rows :math:`(s_m, \mu_m)`, one after the other.
     gate_scaler_ : StandardScaler or None
-        What standardizes the features.
+        Scaler of the gate features.
     n_gate_features_ : int
-        How many features the gates depend on.
+        Number of features that the gates depend on.
     gate_columns_ : ndarray of shape (n_gate_features_,) or None
         Positions of `gate_columns`.
     dual_coef_ : ndarray of shape (n_samples,) *
@@ -231,19 +231,19 @@ class LMKLClassifier(FeatureGatedClassifier):
     n_active_kernels_ : int
         Kernels with a gate above 1e-6 of the largest, at any sample and in any class.
     objective_history_ : ndarray of shape (n_iter_,) *
-        Optimal value of the machine at the start that was kept and after each of its steps; it never rises.
+        Optimal value of the SVM at the start that was kept and after each of its steps; it never rises.
     duality_gap_ : float *
-        Of the machine at the end. Of the gates there is no such certificate, only a minimum nearby.
+        Of the SVM at the end. Of the gates there is no such certificate, only a minimum nearby.
     n_iter_, n_solves_ : int *
-        Length of the history, and machines that were trained, for all starts.
+        Length of the history, and number of SVMs trained, for all starts.
     outcome_ : Outcome *
-        How the descent ended.
+        Stopping reason of the descent.
     converged_ : bool
         Whether all descents reached the tolerance.
     results_ : tuple of LMKLResult
-        What was learned for every class, or one result for two classes.
+        Results of the fit for every class, or one result for two classes.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -264,8 +264,8 @@ class LMKLClassifier(FeatureGatedClassifier):
     Notes
     -----
     The page *LMKL* maps equations to functions and lists departures from the paper. Every evaluation of the objective
-    trains a machine, and the gradient costs one more pass over the kernels. The minimum depends on the start:
-    `n_init` tries several. `gates` are read sample by sample: a kernel with a gate near zero has no say there.
+    trains an SVM, and the gradient costs one more pass over the kernels. The minimum depends on the start:
+    `n_init` tries several. `gates` are read sample by sample: a kernel with a gate near zero does not act there.
 
     References
     ----------
@@ -334,7 +334,7 @@ class LMKLClassifier(FeatureGatedClassifier):
         return check_svm(self, report)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
-        """With a bank and ``svm="mwu"``, return columns that are evaluated on demand."""
+        """Fit the bank; with ``svm="mwu"``, return columns that are evaluated on demand."""
         if takes_bank_by_columns(self):
             return fit_cached_columns(self, X, y, **check_y)
         return super()._fit_stack(X, y, **check_y)
@@ -387,7 +387,7 @@ class LMKLRegressor(FeatureGatedRegressor):
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
         passed as `gate_features`. None is ``KernelBank()``.
     C : float, default=None
-        Price of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
+        Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
         self-similarity. None: its standard deviation, so that its unit and origin do not matter.
     epsilon : float, default=None
         Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
@@ -411,13 +411,13 @@ class LMKLRegressor(FeatureGatedRegressor):
     tol : float, default=1e-3
         Stop when a step lowers the objective by no more than this fraction of it.
     max_iter : int, default=100
-        Most steps from one start.
+        Maximum number of iterations from one start.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int or Generator, default=None
-        Draws the starts. None is a fixed seed.
+        Seed of the random starts. None is a fixed seed.
     verbose : int, default=0
         With 1, a progress bar on a terminal for fits of over two seconds.
 
@@ -426,14 +426,14 @@ class LMKLRegressor(FeatureGatedRegressor):
     gates_ : ndarray of shape (n_samples, n_kernels)
         Gates at the training samples.
     gating_ : Gating
-        What has the gates as a function of parameters and (standardized) features.
+        Gates as a function of parameters and (standardized) features.
     gating_parameters_ : ndarray of shape (n_parameters,)
         Its parameters. For "softmax" and "sigmoid" these are the rows :math:`(v_{m0}, v_m)` of all kernels, for
         "gaussian" the rows :math:`(s_m, \mu_m)`, one after the other.
     gate_scaler_ : StandardScaler or None
-        What standardizes the features.
+        Scaler of the gate features.
     n_gate_features_ : int
-        How many features the gates depend on.
+        Number of features that the gates depend on.
     gate_columns_ : ndarray of shape (n_gate_features_,) or None
         Positions of `gate_columns`.
     dual_coef_ : ndarray of shape (n_samples,)
@@ -447,19 +447,19 @@ class LMKLRegressor(FeatureGatedRegressor):
     n_active_kernels_ : int
         Kernels with a gate above 1e-6 of the largest, at any sample.
     objective_history_ : ndarray of shape (n_iter_,)
-        Optimal value of the machine at the start that was kept and after each of its steps; it never rises.
+        Optimal value of the SVM at the start that was kept and after each of its steps; it never rises.
     duality_gap_ : float
-        Of the machine at the end. Of the gates there is no such certificate, only a minimum nearby.
+        Of the SVM at the end. Of the gates there is no such certificate, only a minimum nearby.
     n_iter_, n_solves_ : int
-        Length of the history, and machines that were trained, for all starts.
+        Length of the history, and number of SVMs trained, for all starts.
     outcome_ : Outcome
-        How the descent ended.
+        Stopping reason of the descent.
     converged_ : bool
         Whether it reached its tolerance.
     results_ : tuple of LMKLResult
-        What was learned, one result.
+        Result of the fit.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int

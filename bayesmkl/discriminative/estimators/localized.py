@@ -47,14 +47,14 @@ ROWS_AT_ONCE = 500  # whose answers are compared
 
 
 class Rows(NamedTuple):
-    """What is known of some samples.
+    """Kernels and gate features of some samples.
 
     Parameters
     ----------
     kernels : Any
         Their kernels against the training samples: a KernelRows, or what the estimator's `_row_parts` gives.
     features : ndarray of shape (n_rows, n_gate_features) or None
-        What gates are functions of.
+        Features that gates are functions of.
     """
 
     kernels: Any
@@ -62,12 +62,12 @@ class Rows(NamedTuple):
 
 
 class LocalFit(NamedTuple):
-    """What was learned for one task, in the terms that all localized methods have.
+    """Result for one task, in the fields that all localized methods have.
 
     Parameters
     ----------
     gates : ndarray of shape (n_kernels, n_train)
-    signed_dual : ndarray of shape (n_train,), or (n_kernels, n_train) for one machine per kernel, (n_tasks, n_train)
+    signed_dual : ndarray of shape (n_train,), or (n_kernels, n_train) for one SVM per kernel, (n_tasks, n_train)
         for tasks that share a result
     intercept : float, or ndarray of shape (n_kernels,) or (n_tasks,)
     objective_history : ndarray of shape (n_iter,)
@@ -120,7 +120,7 @@ class BaseLocalized(BaseMKL):
         return list(targets)
 
     def _describe(self, result: Any, stopped: bool) -> LocalFit:
-        """Return what the result says in the terms that all methods have; `stopped` if `_inner` reported gaps."""
+        """Return the result in the fields that all methods have; `stopped` if `_inner` reported gaps."""
         raise NotImplementedError
 
     def _train_components(self, result: Any) -> np.ndarray:
@@ -148,11 +148,11 @@ class BaseLocalized(BaseMKL):
     def _gate_features(
         self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
     ) -> Any:
-        """Return what the gates are functions of, (n_rows, n_gate_features); None where they need nothing."""
+        """Return the features of the gates, (n_rows, n_gate_features); None where they need nothing."""
         return None
 
     def _most_steps(self) -> int:
-        """Return how many steps a task takes at most, for the progress bar."""
+        """Return the largest number of steps of a task, for the progress bar."""
         return int(self.max_iter)
 
     def _training_rows(self, training: Rows, part: slice) -> Rows:
@@ -161,7 +161,7 @@ class BaseLocalized(BaseMKL):
         return Rows(training.kernels.rows(part), features)
 
     def _doubts(self, training: Rows, targets: np.ndarray) -> list[str]:
-        """Say what speaks against a fit to classes, in parts of one sentence."""
+        """Return reasons to warn about a fit to classes, as parts of one sentence."""
         return doubt_one_answer(self, training, targets) if self.ONE_ANSWER else []
 
     def _remedy(self) -> str:
@@ -192,7 +192,7 @@ class BaseLocalized(BaseMKL):
             yield clip_rows(self, stack, kernels)
 
     def _fit_classes(self, X: Samples, y: Targets, gate_features: ArrayLike | None = None) -> None:
-        """Fit a classifier, and warn once of what speaks against it."""
+        """Fit a classifier, and issue one warning with the reasons against it."""
         self._check_parameters()  # first: a mistake in them costs no time
         refuse_missing_labels(y, "a label", ALL_LABELED)
         kernels, y = self._fit_stack(X, y)
@@ -202,7 +202,7 @@ class BaseLocalized(BaseMKL):
             warn_user(f"{type(self).__name__} {', and '.join(doubts)}. {self._remedy()}", UserWarning)
 
     def _fit_local(self, kernels: DenseStack, targets: np.ndarray, gate_features: ArrayLike | None) -> Rows:
-        """Learn task by task, store what was found, and return the training samples."""
+        """Learn task by task, store the results, and return the training samples."""
         X = None if self.kernel_bank_ is None else self.kernel_bank_.X_train_
         training = Rows(kernels, self._gate_features(X, gate_features, targets.shape[1], fitting=True))
         stopped: list[float] = []
@@ -314,7 +314,7 @@ class BaseLocalized(BaseMKL):
 
 
 def doubt_one_answer(model: BaseLocalized, training: Rows, targets: np.ndarray) -> list[str]:
-    """Say which class all training samples get, if it is one."""
+    """Return the reason for a warning if all training samples are predicted as one class."""
     answer = _only_answer(model, training)
     if answer is None:
         return []

@@ -101,7 +101,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         return self._choose(self._decide(X))
 
     def gates(self, X: Samples | None = None) -> np.ndarray:
-        r"""Return how strongly each kernel acts at each sample.
+        r"""Return the gates of each kernel at each sample.
 
         Parameters
         ----------

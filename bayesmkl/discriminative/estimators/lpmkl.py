@@ -44,18 +44,18 @@ class LpMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
     p_norm : float, default=2.0
         :math:`p \ge 1`. Weights are sparse at 1 (SimpleMKL's problem; called GLMKL in this form [2]_) and equal for
         large values.
     tol : float, default=1e-3
-        Largest Duality gap, relative to the objective.
+        Largest duality gap, relative to the objective.
     max_iter : int, default=1000
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -83,13 +83,13 @@ class LpMKLClassifier(DiscriminativeClassifier):
     duality_gap_ : float +
         Primal minus dual value, a bound of the distance from the optimum.
     n_iter_, n_solves_ : int +
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome +
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -109,7 +109,7 @@ class LpMKLClassifier(DiscriminativeClassifier):
 
     Notes
     -----
-    The page *Optimized weights* maps equations to functions. Machine and closed-form weights alternate. A
+    The page *Optimized weights* maps equations to functions. SVM and closed-form weight updates alternate. A
     step is one pass over the :math:`P N^2` entries of all kernels, as none has weight zero. Few steps suffice for
     :math:`p \ge 4/3`; at ``p_norm=1`` weights on their way to zero are slow, and the duality gap falls like one over
     the number of steps.
@@ -183,7 +183,7 @@ class LpMKLRegressor(DiscriminativeRegressor):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=None
-        Price of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
+        Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
         self-similarity. None: its standard deviation, so that its unit and origin do not matter.
     epsilon : float, default=None
         Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
@@ -191,11 +191,11 @@ class LpMKLRegressor(DiscriminativeRegressor):
         :math:`p \ge 1`. Weights are sparse at 1 (SimpleMKL's problem; called GLMKL in this form [2]_) and equal for
         large values.
     tol : float, default=1e-3
-        Largest Duality gap, relative to the objective.
+        Largest duality gap, relative to the objective.
     max_iter : int, default=1000
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -220,13 +220,13 @@ class LpMKLRegressor(DiscriminativeRegressor):
     duality_gap_ : float
         Primal minus dual value, a bound of the distance from the optimum.
     n_iter_, n_solves_ : int
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int

@@ -50,13 +50,13 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         :math:`\lceil 2 \ln N / \epsilon^2 \rceil` steps at a constant rate, after which the distance of the hulls is
         known up to `epsilon` times its largest possible value.
     max_iter : int, default=50000
-        Most steps. One step takes two columns of every kernel.
+        Maximum number of iterations. One takes two columns of every kernel.
     cache_mb : float, default=100.0
         Memory for columns that may be asked for again, in MB. With a bank only.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: refuse them, or remove their negative eigenvalues.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
         "clip" evaluates all kernels in full.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
@@ -99,7 +99,7 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     kernel_bank_ : KernelBank or None
         The fitted bank.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     n_features_in_ : int
         Number of features, or of training samples with precomputed kernels.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -183,7 +183,7 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         check_number("cache_mb", self.cache_mb, low=0.0, inclusive=True)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
-        """With a bank, return columns that are evaluated on demand."""
+        """Fit the bank, and return columns that are evaluated on demand."""
         if self._holds_kernels():
             return super()._fit_stack(X, y, **check_y)
         return fit_columns(self, X, y, float(self.cache_mb), **check_y)

@@ -26,7 +26,7 @@ __all__ = ["OBMKLClassifier"]
 
 
 class OBMKLClassifier(DiscriminativeClassifier):
-    r"""Kernel weights by the empirical optimal kernel, then a support vector machine.
+    r"""Kernel weights by the empirical optimal kernel, then an SVM.
 
     .. math:: \min_{\eta \in \Delta} \; \Big\| \sum_m \eta_m K_m - K_{opti} \Big\|_F^2, \qquad
        [K_{opti}]_{ij} = \begin{cases} \max_m [K_m]_{ij} & y_i = y_j \\ \min_m [K_m]_{ij} & y_i \ne y_j
@@ -38,19 +38,19 @@ class OBMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
     method : {"ratio", "qp", "aqp"}, default="qp"
         "ratio": weights proportional to the alignment of each kernel with :math:`K_{opti}`, eq. 10 of [1]_. "qp": the
         problem above, eq. 12. "aqp": the same with every pair weighted by the duals of its samples, in turn with the
-        machine, eqs. 14 and 15.
+        SVM, eqs. 14 and 15.
     tol : float, default=1e-4
         "aqp" stops when no weight changes by more; also the tolerance of LibSVM.
     max_iter : int, default=50
-        Most alternations of "aqp".
+        Maximum number of alternations of "aqp".
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         With more than two classes: kernel weights of its own for each class, or one set of weights for all.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -74,18 +74,18 @@ class OBMKLClassifier(DiscriminativeClassifier):
     n_active_kernels_ : int
         Kernels whose weight exceeds 1e-6 of the largest (for any class).
     objective_history_ : ndarray of shape (n_iter_,) *
-        One entry for "ratio" (the objective of the trained machines) and "qp" (the squared distance above); for "aqp"
-        the objective of the machine at every alternation, which need not fall.
+        One entry for "ratio" (the objective of the trained SVMs) and "qp" (the squared distance above); for "aqp"
+        the objective of the SVM at every alternation, which need not fall.
     duality_gap_ : float *
         Of the squared distance for "qp", else NaN.
     n_iter_, n_solves_ : int *
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome *
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int

@@ -1,4 +1,4 @@
-"""Parameters of the estimators that optimize kernel weights together with the machine."""
+"""Parameters of the estimators that optimize kernel weights together with the SVM."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["check_hinge", "check_stopping"]
 
 
 def check_hinge(C: float) -> Hinge:
-    """Return the support vector machine with a valid parameter."""
+    """Return the SVM with a valid parameter."""
     return Hinge(check_scale("C", C))
 
 

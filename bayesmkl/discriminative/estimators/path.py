@@ -88,7 +88,7 @@ class RegularizationPath(NamedTuple):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Where to draw; a new figure by default.
+            Axes to draw on; a new figure by default.
 
         Returns
         -------
@@ -130,7 +130,7 @@ def path_over_C(
 ) -> RegularizationPath:
     """Fit at several values of `C`, each from the kernel weights of the one before.
 
-    Kernels are computed once, and a warm start needs fewer machines than a cold one. The optima are the same.
+    Kernels are computed once, and a warm start needs fewer SVMs than a cold one. The optima are the same.
 
     Parameters
     ----------

@@ -62,28 +62,28 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     reg : float, default=1.0
-        :math:`\lambda > 0`; `1 / C` of a support vector machine with squared slacks.
+        :math:`\lambda > 0`; `1 / C` of an SVM with squared slacks.
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 (the paper) gives few kernels weight, larger values spread it.
     weights : {"spg", "closed", "paper"}, default="spg"
-        How the weights are updated. "spg": spectral projected gradients, the machine solved at every step. "closed":
-        the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of `solver`,
-        then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
+        Optimization of the weights. "spg": spectral projected gradients, the inner problem solved at every step.
+        "closed": the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of
+        `solver`, then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
     solver : {"newton", "truncated", "pcg"}, default="newton"
         "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
         "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
         preconditioned conjugate gradients, what the paper compares itself with.
     max_basis : int, default=None
-        Most samples with a coefficient (per class), which are then selected greedily [2]_. Needs ``weights="spg"``
+        Maximum number of samples with a coefficient (per class), selected greedily [2]_. Needs ``weights="spg"``
         and ``solver="newton"``. None lets every sample with a loss have one.
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective.
     max_iter : int, default=500
-        Most updates of the weights.
+        Maximum number of updates of the weights.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         With more than two classes: kernel weights of its own for each class, or one set of weights for all.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -111,13 +111,13 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
     duality_gap_ : float *
         Of the objective; NaN with `max_basis`.
     n_iter_, n_solves_ : int *
-        Entries of the histories, and machines that were trained on the way.
+        Length of the histories, and number of inner problems solved.
     outcome_, converged_ : Outcome, bool
-        How the search for the weights ended, and whether `tol` was reached everywhere.
+        Stopping reason of the optimization of the weights, and whether `tol` was reached everywhere.
     basis_ : ndarray of shape (n_basis,), or tuple of these
         Positions of the basis samples; one array per class for more than two. Set with `max_basis`.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_bank_ : KernelBank or None
         The fitted bank.
     kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
@@ -131,9 +131,9 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
 
     Notes
     -----
-    One step costs :math:`O(P N^2)` for the kernels and, with `s` support vectors, :math:`O(s^3)` for the machine
-    (:math:`O(N^2)` per inner iteration of "truncated"). Coefficients are canonical, :math:`\alpha_i = y_i \xi_i /
-    \lambda` with :math:`\xi_i = \max(0, 1 - y_i f_i)`.
+    One step costs :math:`O(P N^2)` for the kernels and, with `s` support vectors, :math:`O(s^3)` for the inner
+    problem (:math:`O(N^2)` per inner iteration of "truncated"). Coefficients are canonical, :math:`\alpha_i = y_i
+    \xi_i / \lambda` with :math:`\xi_i = \max(0, 1 - y_i f_i)`.
 
     Departures from [1]_: the duality gap decides when to stop, which is possible as the problem is convex in the
     weights; the start is uniform instead of random; ``p_norm``; weights by "spg" instead of Algorithm 4, unless asked
@@ -258,9 +258,9 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
     weights : {"spg", "closed", "paper"}, default="spg"
-        How the weights are updated. "spg": spectral projected gradients, the machine solved at every step. "closed":
-        the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of `solver`,
-        then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
+        Optimization of the weights. "spg": spectral projected gradients, the inner problem solved at every step.
+        "closed": the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of
+        `solver`, then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
     solver : {"newton", "truncated", "pcg"}, default="newton"
         "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
         "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
@@ -268,9 +268,9 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective.
     max_iter : int, default=500
-        Most updates of the weights.
+        Maximum number of updates of the weights.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -295,11 +295,11 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
     duality_gap_ : float
         Of the objective.
     n_iter_, n_solves_ : int
-        Entries of the histories, and machines that were trained on the way.
+        Length of the histories, and number of inner problems solved.
     outcome_, converged_ : Outcome, bool
-        How the search for the weights ended, and whether `tol` was reached.
+        Stopping reason of the optimization of the weights, and whether `tol` was reached.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_bank_ : KernelBank or None
         The fitted bank.
     kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
@@ -391,7 +391,7 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
 
 
 class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
-    r"""Novelty detection with several kernels: a one-class machine with squared slacks, in the primal.
+    r"""Novelty detection with several kernels: a one-class SVM with squared slacks, in the primal.
 
     .. math:: \min_{d, \alpha, \rho} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha - \lambda \rho
        + \tfrac12 \sum_i \max(0, \rho - s_i)^2, \qquad s = K(d)\, \alpha, \quad K(d) = \sum_m d_m K_m,
@@ -413,9 +413,9 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
     p_norm : float, default=2.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
     weights : {"spg", "closed", "paper"}, default="spg"
-        How the weights are updated. "spg": spectral projected gradients, the machine solved at every step. "closed":
-        the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of `solver`,
-        then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
+        Optimization of the weights. "spg": spectral projected gradients, the inner problem solved at every step.
+        "closed": the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of
+        `solver`, then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
     solver : {"newton", "truncated", "pcg"}, default="newton"
         "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
         "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
@@ -423,9 +423,9 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective.
     max_iter : int, default=500
-        Most updates of the weights.
+        Maximum number of updates of the weights.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -450,13 +450,13 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
     duality_gap_ : float
         Of the objective.
     n_iter_, n_solves_ : int
-        Entries of the histories, and machines that were trained on the way.
+        Length of the histories, and number of inner problems solved.
     outcome_, converged_ : Outcome, bool
-        How the search for the weights ended, and whether `tol` was reached.
+        Stopping reason of the optimization of the weights, and whether `tol` was reached.
     offset_ : float
         Threshold of the score.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_bank_ : KernelBank or None
         The fitted bank.
     kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
@@ -470,7 +470,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
     :math:`\sum_i \alpha_i = 1`; a factor before :math:`\lambda\rho` would only scale the solution. Kernel weights
     maximize the distance from the origin, so that kernels under which all samples look alike, such as wide Gaussians,
     get most of the weight: use kernels of comparable width on different views, and ``p_norm`` above 1. The paper
-    names one-class machines among those that its method trains, without equations.
+    names one-class SVMs among those that its method trains, without equations.
 
     References
     ----------
@@ -544,7 +544,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
         self.weights_history_ = _unpacked([each.weights_history for each in found])
 
     def fit(self, X: Samples, y: Targets | None = None) -> PrimalMKLOneClass:
-        """Learn kernel weights and the machine.
+        """Fit kernel weights and the one-class SVM.
 
         Parameters
         ----------

@@ -55,14 +55,14 @@ class SAMKLClassifier(LocalizedClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
     max_switches : int, default=1
         How many switches of a sample may differ from the initial ones, :math:`m_0`. 0 is SimpleMKL.
     initial_switches : {"ones", "support"} or array-like of bool of shape (n_kernels,), default="ones"
         The switches :math:`h_0` that all samples stay near: all on, on for the kernels to which SimpleMKL gives a
         weight (for each class its own), or as told. A kernel that is off at first stays off for all samples.
     rule : {"auto", "surest", "one-versus-rest"}, default="auto"
-        Which of the training samples' patterns of switches a new sample gets: that with the largest absolute score
+        Choice among the training samples' patterns of switches for a new sample: that with the largest absolute score
         (eq. 17), or with the largest score, in favor of the class (eq. 18). "auto" is the first one for two classes
         and the second one for more, as in the paper.
     normalize : bool, default=False
@@ -71,11 +71,11 @@ class SAMKLClassifier(LocalizedClassifier):
     tol : float, default=1e-4
         Stop when an alternation lowers the objective by less than this, relatively, or raises it.
     max_iter : int, default=20
-        Most alternations.
+        Maximum number of alternations.
     gap_tol : float, default=1e-2
-        Duality gap, relative to the objective, up to which kernel weights and machine are found in each of them.
+        Duality gap, relative to the objective, up to which kernel weights and SVM are found in each of them.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -108,18 +108,18 @@ class SAMKLClassifier(LocalizedClassifier):
     objective_history_ : ndarray of shape (n_iter_,) *
         Objective of every alternation. It may rise; what is returned belongs to the smallest one.
     duality_gap_ : float *
-        Primal minus dual value of the problem in kernel weights and machine at `kernel_switches_`. The problem in
+        Primal minus dual value of the problem in kernel weights and SVM at `kernel_switches_`. The problem in
         the switches is not convex and has no such certificate.
     n_iter_, n_solves_ : int *
-        Alternations, and machines that were trained.
+        Number of alternations, and number of SVMs trained.
     outcome_ : Outcome *
         How the alternation ended.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     results_ : tuple of SAMKLResult
-        What was learned, one entry for two classes, and one per class for more.
+        Results of the fit, one entry for two classes, and one per class for more.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -148,7 +148,7 @@ class SAMKLClassifier(LocalizedClassifier):
     More than two classes are learned one against the rest. For two, ``rule="one-versus-rest"`` is the score of
     ``classes_[1]`` alone and favors it; with that of ``classes_[0]``, its mirror image, it is "surest".
 
-    An alternation trains a few machines and reads the stack a few times, :math:`O(P N^2)`; its choice of all switches
+    An alternation trains a few SVMs and reads the stack a few times, :math:`O(P N^2)`; its choice of all switches
     is exact and takes :math:`O(N P \log P)`.
 
     References

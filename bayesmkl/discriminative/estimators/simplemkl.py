@@ -43,18 +43,18 @@ class SimpleMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
     solver : {"spg", "reduced-gradient"}, default="spg"
-        "spg", spectral projected gradients, needs several times fewer machines; "reduced-gradient" is the algorithm
+        "spg", spectral projected gradients, needs several times fewer SVMs; "reduced-gradient" is the algorithm
         of the paper. Both find the same optimum.
     tol : float, default=1e-3
-        Largest Duality gap, relative to the objective.
+        Largest duality gap, relative to the objective.
     max_iter : int, default=1000
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -82,13 +82,13 @@ class SimpleMKLClassifier(DiscriminativeClassifier):
     duality_gap_ : float +
         Primal minus dual value, a bound of the distance from the optimum.
     n_iter_, n_solves_ : int +
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome +
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -185,19 +185,19 @@ class SimpleMKLRegressor(DiscriminativeRegressor):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=None
-        Price of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
+        Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
         self-similarity. None: its standard deviation, so that its unit and origin do not matter.
     epsilon : float, default=None
         Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
     solver : {"spg", "reduced-gradient"}, default="spg"
-        "spg", spectral projected gradients, needs several times fewer machines; "reduced-gradient" is the algorithm
+        "spg", spectral projected gradients, needs several times fewer SVMs; "reduced-gradient" is the algorithm
         of the paper. Both find the same optimum.
     tol : float, default=1e-3
-        Largest Duality gap, relative to the objective.
+        Largest duality gap, relative to the objective.
     max_iter : int, default=1000
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -222,13 +222,13 @@ class SimpleMKLRegressor(DiscriminativeRegressor):
     duality_gap_ : float
         Primal minus dual value, a bound of the distance from the optimum.
     n_iter_, n_solves_ : int
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int

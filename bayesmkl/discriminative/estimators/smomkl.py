@@ -36,19 +36,19 @@ class SMOMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
     reg_weights : float, default=1.0
-        :math:`\lambda > 0`, price of the weights.
+        :math:`\lambda > 0`, penalty of the weights.
     p_norm : float, default=2.0
         :math:`p > 1`. Closer to one, weights are closer to sparse.
     tol : float, default=1e-3
-        Largest Duality gap, relative to the objective.
+        Largest duality gap, relative to the objective.
     max_iter : int, default=1000
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     verbose : int, default=0
@@ -76,13 +76,13 @@ class SMOMKLClassifier(DiscriminativeClassifier):
     duality_gap_ : float +
         Primal minus dual value, a bound of the distance from the optimum.
     n_iter_, n_solves_ : int +
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome +
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -101,8 +101,8 @@ class SMOMKLClassifier(DiscriminativeClassifier):
     Notes
     -----
     The page *Optimized weights* maps equations to functions. The problem is the paper's, the solver is not:
-    machine and closed-form weights alternate, which descends, and ends where primal and dual meet. A step is one pass
-    over all :math:`P N^2` entries.
+    SVM and closed-form weight updates alternate, which descends, and ends where primal and dual meet. A step is one
+    pass over all :math:`P N^2` entries.
 
     References
     ----------

@@ -45,7 +45,7 @@ def check_svm(model: BaseMKL, report: Callable[[float], None] | None = None) -> 
 
 
 def takes_bank_by_columns(model: BaseMKL) -> bool:
-    """Say whether an estimator wants the training kernels of a bank as columns that are evaluated on demand."""
+    """Return whether an estimator wants the training kernels of a bank as columns that are evaluated on demand."""
     return takes_columns(check_svm(model)) and not model._is_precomputed() and model.indefinite != "clip"
 
 

@@ -1,4 +1,4 @@
-"""Parts of the estimators of SwMKL and LD-MKL: kernels that LibSVM may have, and what their gates see."""
+"""Parts of the estimators of SwMKL and LD-MKL: kernels for LibSVM, and kernels of the gates."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def success_options(model: BaseMKL) -> SuccessOptions:
 
 
 def check_gates(model: BaseMKL) -> None:
-    """Refuse columns of gates that see kernels."""
+    """Raise for columns of gates that see kernels."""
     if model.gate_columns is not None and not isinstance(model.gate_kernel, Kernel):
         raise ValueError(
             '`gate_columns` must be None with `gate_kernel="own"`, where gates see the kernels only; got '
@@ -87,7 +87,7 @@ def check_gates(model: BaseMKL) -> None:
 
 
 def _check_kernel(kernel: Kernel) -> None:
-    """Refuse a kernel whose own parameters are wrong."""
+    """Raise for a kernel whose own parameters are wrong."""
     try:
         kernel.check_parameters()
     except ValueError as error:
@@ -100,7 +100,7 @@ def _check_kernel(kernel: Kernel) -> None:
 def fit_single_kernels(
     model: BaseLocalized, X: Samples, y: Targets, **check_y: Any
 ) -> tuple[Sequence[OneKernel], np.ndarray]:
-    """Fit the bank and return its kernels one by one, as objects on which machines can be trained."""
+    """Fit the bank and return its kernels one by one, as objects on which SVMs can be trained."""
     bank, y = fit_bank(model, X, y, **check_y)
     native = native_of(bank)
     if native is not None:
@@ -113,7 +113,7 @@ def fit_single_kernels(
 def learn_gate_features(
     model: BaseMKL, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
 ) -> np.ndarray | None:
-    """Return what `gate_kernel` is a function of, or None where gates see the kernels themselves."""
+    """Return the features of `gate_kernel`, or None where gates see the kernels themselves."""
     if isinstance(model.gate_kernel, Kernel):
         features = features_of(model, X, gate_features, n_rows, fitting)
         if fitting:

@@ -1,4 +1,4 @@
-"""SwMKL as a scikit-learn estimator: gates that expect where each kernel alone succeeds."""
+"""SwMKL as a scikit-learn estimator: gates by the expected success of each kernel alone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ __all__ = ["SwMKLClassifier"]
 
 
 class SwMKLClassifier(FeatureGatedClassifier):
-    r"""Weigh kernels at every sample by their expected success, then train one machine (SwMKL).
+    r"""SwMKL: kernels weighted at every sample by their expected success, then one SVM.
 
     .. math:: \min_{w, b} \tfrac12 \|w\|^2 + C \sum_i \max(0, 1 - y_i f(x_i)) \quad\text{with the kernel}\quad
        \kappa(x, z) = \sum_m \frac{g_m(x)\, g_m(z)}{Z(x, z)} k_m(x, z) .
@@ -74,7 +74,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
         Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
         cross-validation, with as many folds as samples in the smallest class at most.
     gate_kernel : "own" or Kernel, default="own"
-        What the regressions see: the kernel whose success they predict, or one kernel for all, of the columns
+        Kernels of the regressions: the kernel whose success they predict, or one kernel for all, of the columns
         `gate_columns`, or of `gate_features` beside precomputed kernels.
     gate_columns : list of str or int, default=None
         Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
@@ -85,32 +85,32 @@ class SwMKLClassifier(FeatureGatedClassifier):
     gate_epsilon : float, default=0.1
         Errors of the regressions that cost nothing.
     gate_subsample : int or None, default=None
-        Most samples that the regressions are trained on, drawn at random. None takes all.
+        Maximum number of samples that the regressions are trained on, drawn at random. None takes all.
     svm : {"libsvm", "mwu"}, default="libsvm"
-        What trains the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
+        Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of :math:`\kappa`, which is then never formed. The regressions are LibSVM's in both cases.
     mwu_epsilon : float, default=0.05
-        With ``svm="mwu"``, the duality gap at which a machine is finished, as a share of its objective.
+        With ``svm="mwu"``, the duality gap at which an SVM is finished, as a share of its objective.
     tol : float, default=1e-3
         Tolerance of LibSVM.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: refuse them, or remove their negative eigenvalues.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
     random_state : int, Generator or None, default=None
-        Draws folds and subsamples; None is a fixed seed.
+        Seed of folds and subsamples; None is a fixed seed.
     verbose : int, default=0
         With 1, a progress bar on a terminal for fits of over two seconds.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, there is one machine for every class against the rest, and attributes marked *
+        Labels. With more than two, there is one SVM for every class against the rest, and attributes marked *
         have a leading axis of length n_classes (or are tuples).
     gates_ : ndarray of shape (n_samples, n_kernels) *
         Gates of the training samples, scaled to length one: :math:`\sqrt{\Gamma_m(x, x)}` for either `psd`.
     dual_coef_ : ndarray of shape (n_samples,) *
-        Signed dual coefficients of the last machine.
+        Signed dual coefficients of the last SVM.
     intercept_ : float *
         Its intercept.
     smallest_eigenvalue_ : float *
@@ -123,19 +123,19 @@ class SwMKLClassifier(FeatureGatedClassifier):
     n_active_kernels_ : int
         Kernels with a gate above 1e-6 of the largest at any sample.
     n_solves_ : int *
-        Machines that were trained.
+        Number of SVMs trained.
     objective_history_ : ndarray of shape (1,) *
-        Dual value of the last machine.
+        Dual value of the last SVM.
     duality_gap_ : float *
         Its primal minus its dual value; NaN for ``psd="paper"``, where nothing bounds the distance to the optimum.
     n_iter_ : int *
         One.
     outcome_ : Outcome *
-        MAX_ITER where a machine by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
+        MAX_ITER where an SVM by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
     converged_ : bool
         Whether none fell short.
     results_ : tuple of SwMKLResult
-        All machines, per class.
+        All SVMs, per class.
     gate_bank_ : KernelBank or None
         The fitted kernel of the gates; None for "own".
     n_gate_features_ : int
@@ -149,7 +149,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
     kernel_bank_ : KernelBank or None
         The fitted bank.
     clipping_ : Clipping or None
-        How indefinite kernels were clipped.
+        Clipping of indefinite kernels.
     n_features_in_ : int
         Number of features, or of training samples with precomputed kernels.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -157,8 +157,8 @@ class SwMKLClassifier(FeatureGatedClassifier):
 
     See Also
     --------
-    LDMKLClassifier : The same gates, and a vote of machines without a kernel matrix.
-    LMKLClassifier : Gates that are optimized together with the machine.
+    LDMKLClassifier : The same gates, and a vote of SVMs without a kernel matrix.
+    LMKLClassifier : Gates that are optimized together with the SVM.
 
     Notes
     -----
@@ -166,7 +166,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
     positive semidefinite. With "paper" gating matrices are normalized pair by pair, no gates of single samples give
     them, and LibSVM minimizes what is no longer convex. The diagonal of :math:`\kappa` is the same.
 
-    The last machine takes a kernel matrix in memory, unless ``svm="mwu"``; the others do not, if LibSVM has the
+    The last SVM takes a kernel matrix in memory, unless ``svm="mwu"``; the others do not, if LibSVM has the
     kernels (Gaussian, polynomial, linear, cosine).
 
     Flexible kernels are right on all of their own training samples, and then gates are constant;
@@ -249,7 +249,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
         return check_svm(self, report)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
-        """Return kernels one by one, as objects on which machines can be trained."""
+        """Return kernels one by one, as objects on which SVMs can be trained."""
         if self._is_precomputed():
             stack, y = super()._fit_stack(X, y, **check_y)
             return precomputed_kernels(stack), y
@@ -267,7 +267,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
         return kernels_of_parts(self, X, gate_features)
 
     def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
-        """Warn of machines that stopped early alone: nothing else is iterated."""
+        """Warn of SVMs that stopped early alone: nothing else is iterated."""
 
     def _most_steps(self) -> int:
         return 2 * self.n_kernels_in_ + 1

@@ -40,11 +40,11 @@ class UniformMKLClassifier(DiscriminativeClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=1.0
-        Price of margin violations, :math:`C > 0`.
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
     tol : float, default=1e-3
         Tolerance of LibSVM, the largest violation of its optimality conditions.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
 
@@ -65,17 +65,17 @@ class UniformMKLClassifier(DiscriminativeClassifier):
     n_active_kernels_ : int
         Kernels whose weight exceeds 1e-6 of the largest (for any class).
     objective_history_ : ndarray of shape (n_iter_,)
-        One entry, the objective of the trained machine(s).
+        One entry, the objective of the trained SVM(s).
     duality_gap_ : float
         NaN: the weights solve no optimization problem.
     n_iter_, n_solves_ : int
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int
@@ -94,8 +94,8 @@ class UniformMKLClassifier(DiscriminativeClassifier):
 
     Notes
     -----
-    One machine costs what an SVC on the averaged kernel costs. The mean instead of the sum only rescales `C`. The
-    method is called RBMKL in [1]_. With more than two classes, one machine per class.
+    One SVM costs what an SVC on the averaged kernel costs. The mean instead of the sum only rescales `C`. The
+    method is called RBMKL in [1]_. With more than two classes, one SVM per class.
 
     References
     ----------
@@ -154,14 +154,14 @@ class UniformMKLRegressor(DiscriminativeRegressor):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     C : float, default=None
-        Price of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
+        Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
         self-similarity. None: its standard deviation, so that its unit and origin do not matter.
     epsilon : float, default=None
         Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
     tol : float, default=1e-3
         Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
     indefinite : {"raise", "clip"}, default="raise"
-        What to do with kernels that are not positive semidefinite: an error, or their negative eigenvalues removed.
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
 
@@ -180,17 +180,17 @@ class UniformMKLRegressor(DiscriminativeRegressor):
     n_active_kernels_ : int
         Kernels whose weight exceeds 1e-6 of the largest.
     objective_history_ : ndarray of shape (n_iter_,)
-        One entry, the objective of the trained machine.
+        One entry, the objective of the trained SVM.
     duality_gap_ : float
         NaN: the weights solve no optimization problem.
     n_iter_, n_solves_ : int
-        Length of the history, and machines that were trained.
+        Length of the history, and number of SVMs trained.
     outcome_ : Outcome
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
     converged_ : bool
         Whether it reached its tolerance everywhere.
     clipping_ : object or None
-        What ``indefinite="clip"`` removed.
+        Clipping of indefinite kernels.
     kernel_names_ : ndarray of shape (n_kernels,)
         Names of the kernels.
     n_kernels_in_ : int

@@ -1,4 +1,4 @@
-r"""Kernel weights from alignments with the target, then one machine on the combined kernel.
+r"""Kernel weights from alignments with the target, then one SVM on the combined kernel.
 
 With the target matrix :math:`T = \frac1C \sum_{c=1}^C y_c y_c^\top` over the tasks that share weights
 (:math:`yy^\top` for one task) and centered kernels :math:`K^c = HKH`:
@@ -13,7 +13,7 @@ With the target matrix :math:`T = \frac1C \sum_{c=1}^C y_c y_c^\top` over the ta
 
 Departures: weights sum to one in all four (the paper of align and alignf has length one), so that :math:`C` means
 what it means with uniform weights; a target is divided by its root mean square in `convex`, which changes nothing for
-labels and makes regression targets comparable with kernels of unit diagonal; the machine sees the kernels uncentered.
+labels and makes regression targets comparable with kernels of unit diagonal; the SVM sees the kernels uncentered.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CONSTANT = 1e-12  # of the mean self-similarity: what rounding leaves of a varia
 
 
 class AlignmentOptions(NamedTuple):
-    """Which alignment, and the tolerance of the machine.
+    """Kind of alignment, and the tolerance of the SVM.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class AlignmentOptions(NamedTuple):
 
 
 class InUnitVariance(NamedTuple):
-    """A machine on the kernel divided by its variance: its price is relative to what the samples vary."""
+    """An SVM on the kernel divided by its variance: `C` is relative to the variance of the samples."""
 
     machine: InnerProblem
 
@@ -75,7 +75,7 @@ class InUnitVariance(NamedTuple):
 
 
 def kernel_variance(kernel: np.ndarray) -> float:
-    r"""Return :math:`\operatorname{tr}(HKH) / N`, what samples vary in the feature space; one where they do not.
+    r"""Return :math:`\operatorname{tr}(HKH) / N`, the variance of the samples in the feature space; 1 where it is 0.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def fit_alignment(
     options: AlignmentOptions,
     gram: np.ndarray | None = None,
 ) -> MKLResult:
-    """Align the kernels with the target, then train one machine per task.
+    """Align the kernels with the target, then train one SVM per task.
 
     Parameters
     ----------

@@ -38,14 +38,14 @@ NEGLIGIBLE = 1e-3
 
 
 class EasyMKLOptions(NamedTuple):
-    r"""Regularization of the game, and when it ends.
+    r"""Regularization of the game, and stopping rule.
 
     Parameters
     ----------
     reg : float
         :math:`\lambda` between 0 (points of the hulls that are nearest) and 1 (the means of the classes).
     tol : float
-        Largest gap, relative to the objective; also of the final machine.
+        Largest gap, relative to the objective; also of the final classifier.
     max_iter : int
     """
 
@@ -81,7 +81,7 @@ def fit_easymkl(
     options: EasyMKLOptions,
     on_step: Callable[[int, str], None] | None = None,
 ) -> MKLResult:
-    """Play the game of every task, weight the kernels, train one machine per task.
+    """Solve the game of every task, weight the kernels, train one classifier per task.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def fit_easymkl(
     targets : ndarray of shape (n_tasks, n_samples)
         Labels -1 and +1.
     inner : InnerProblem
-        The final machine: `Hinge` or `KOMD`.
+        The final classifier: `Hinge` or `KOMD`.
     options : EasyMKLOptions
     on_step : callable, optional
         Called with the number of iterations done and a word about them.
@@ -169,7 +169,7 @@ def play(
 
 
 class KOMD(NamedTuple):
-    r"""The game as a machine: scores :math:`K Y g` with the threshold halfway between the classes.
+    r"""The game as a classifier: scores :math:`K Y g` with the threshold halfway between the classes.
 
     Parameters
     ----------

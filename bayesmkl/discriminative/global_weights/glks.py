@@ -14,7 +14,7 @@ in :math:`d_m` is :math:`-\gamma S_m`; the minimum is convex in `d`, and its dua
 
 Departures: functions of :math:`L_m^+` have mean zero on every connected component, as if both classes were of one
 size there. The term :math:`c\, B_m`, where :math:`B_m` is one for pairs within one component and zero for others,
-adds the means at a price of (mean)²/c. The weights follow spectral projected gradients.
+adds the means with penalty (mean)²/c. The weights follow spectral projected gradients.
 Several classes share them, one-versus-rest. The method knows the samples of its graphs only: it labels these
 (transduction) and no others.
 """
@@ -51,7 +51,7 @@ __all__ = ["GLKSOptions", "GLKSResult", "LeastSquares", "fit_glks", "glks_transd
 
 
 class GLKSResult(NamedTuple):
-    """Labels of all samples, and what they rest on.
+    """Labels of all samples, with scores and weights of the graphs.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class GLKSResult(NamedTuple):
     objective_history : ndarray of shape (n_iter,)
         The objective at the start and after every step of the weights.
     outcome : Outcome
-        How the search for the weights ended.
+        Stopping reason of the optimization of the weights.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class GLKSResult(NamedTuple):
 
 
 class GLKSOptions(NamedTuple):
-    r"""Regularization, and how the weights are found.
+    r"""Regularization, and optimization of the weights.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class GLKSOptions(NamedTuple):
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective.
     max_iter : int, default=200
-        Most steps of the weights.
+        Maximum number of updates of the weights.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def glks_transduce(
     y : array-like of shape (n_samples,)
         Labels of at least two classes, and `unlabeled_label` for samples without.
     unlabeled_label : label, default=-1
-        Marks unlabeled samples. If -1 is one of the classes, choose another mark.
+        Mark of unlabeled samples. If -1 is one of the classes, choose another mark.
     gamma : float, default=1e-3
         Regularization :math:`\gamma > 0`.
     constant : float, default=0.0
@@ -160,7 +160,7 @@ def glks_transduce(
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective.
     max_iter : int, default=200
-        Most steps of the weights.
+        Maximum number of updates of the weights.
 
     Returns
     -------

@@ -3,7 +3,7 @@ r"""Generalized multiple kernel learning: sums or products of kernels, any regul
 .. math:: \min_{d \ge 0} \; T(d) = J(d) + r(d), \qquad
    K(d) = \sum_m d_m K_m \quad\text{or}\quad K(d) = K_1^{d_1} \circ \dots \circ K_P^{d_P}
 
-with :math:`J` the optimal value of the machine on :math:`K(d)` and powers entry by entry, so that a product of
+with :math:`J` the optimal value of the SVM on :math:`K(d)` and powers entry by entry, so that a product of
 Gaussian kernels of single features is one Gaussian kernel with a width for each of them. Its gradient is
 :math:`\nabla r_m - \tfrac12 v^\top \frac{\partial K}{\partial d_m} v`, where :math:`\partial K / \partial d_m` is
 :math:`K_m` or :math:`\log K_m \circ K(d)`. Two ways down: projected gradients with a line search, as in the paper,
@@ -11,7 +11,7 @@ and spectral projected gradients (Jain, Vishwanathan and Varma 2012, SPG-GMKL).
 
 Regularizers: :math:`\sum_m d_m` (Varma and Babu); :math:`\tfrac12 \|d - 1/P\|^2` on the simplex, the one that Wang et
 al. (2014) compare with; or any function. For sums both of the first two make the problem convex and have a dual
-value, hence a duality gap: with :math:`\ell = J + \tfrac12 d^\top S` the linear part of the machine's dual,
+value, hence a duality gap: with :math:`\ell = J + \tfrac12 d^\top S` the linear part of the SVM's dual,
 
 .. math:: \ell \min\big(1, \sqrt{2 / \max_m S_m}\big) \qquad\text{and}\qquad
    \ell + \min_{d' \in \Delta} \tfrac12 \big(\|d' - 1/P\|^2 - d'^\top S\big) .
@@ -52,7 +52,7 @@ __all__ = [
 REGULARIZERS = ("l1", "uniform")
 COMBINATIONS = ("sum", "product")
 SOLVERS = ("spg", "pg")
-INNER_SHARE = 0.02  # of the gap that machines may take
+INNER_SHARE = 0.02  # share of the gap left to the SVMs
 SUFFICIENT = 1e-4  # Armijo's share of the predicted decrease
 SHORTEST = 1e-12  # relative to the first step, where a line search gives up
 
@@ -60,7 +60,7 @@ Regularizer = Callable[[np.ndarray], Any]
 
 
 class GMKLOptions(NamedTuple):
-    """The problem, how to solve it, and when to stop.
+    """Problem, solver and stopping rule.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class GMKLOptions(NamedTuple):
     tol : float
         Largest gap, relative to the objective.
     max_iter : int
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     """
 
     regularizer: str | Regularizer = "l1"
@@ -134,7 +134,7 @@ def fit_gmkl(
 def _parts(
     options: GMKLOptions,
 ) -> tuple[Regularizer, Callable[[np.ndarray], np.ndarray], Callable[..., float]]:
-    """Value and gradient, projection on the feasible weights, and gap without the inner one."""
+    """Return value and gradient, projection on the feasible weights, and gap without the inner one."""
     convex = options.combination == "sum"
     if options.regularizer == "l1":
         return _l1, _nonnegative, _gap_l1 if convex else _stationarity
@@ -157,7 +157,7 @@ def _uniform(weights: np.ndarray) -> tuple[float, np.ndarray]:
 
 
 def _checked(regularizer: Any) -> Regularizer:
-    """Refuse what is not a number and a gradient."""
+    """Check that a regularizer returns a number and a gradient."""
 
     def regularize(weights: np.ndarray) -> tuple[float, np.ndarray]:
         returned = regularizer(weights.copy())
@@ -187,7 +187,7 @@ def _gap_l1(fit: WeightedFit, objective: float, _: np.ndarray) -> float:
 
 
 def _gap_uniform(fit: WeightedFit, objective: float, _: np.ndarray) -> float:
-    """Weights of the dual function: the projection of ``1/P + S/2`` on the simplex."""
+    """Return the weights of the dual function: the projection of ``1/P + S/2`` on the simplex."""
     center = np.full(fit.kernel_weights.shape, 1.0 / fit.kernel_weights.size)
     nearest = project_simplex(center + 0.5 * fit.quadratics)
     move = nearest - center
@@ -199,13 +199,13 @@ def _linear_part(fit: WeightedFit) -> float:
 
 
 def _stationarity(fit: WeightedFit, _: float, gradient: np.ndarray) -> float:
-    """Change of the objective, to first order, by weights that move by their own size."""
+    """Return the change of the objective, to first order, by weights that move by their own size."""
     weights = fit.kernel_weights
     return float(weights @ np.abs(gradient) - weights.sum() * min(0.0, float(gradient.min())))
 
 
 def _stationarity_on_simplex(fit: WeightedFit, _: float, gradient: np.ndarray) -> float:
-    """Change of the objective, to first order, on the way to the best corner."""
+    """Return the change of the objective, to first order, on the way to the best corner."""
     return float(gradient @ fit.kernel_weights - gradient.min())
 
 
@@ -239,7 +239,7 @@ def combine_product(stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarra
 
 
 class _ProductEvaluator(Evaluator):
-    """Machines on products: the logarithms of the kernels add up."""
+    """Kernel products of GMKL: the logarithms of the kernels add up."""
 
     def __init__(self, stack: StoredStack, *rest: Any) -> None:
         super().__init__(stack, *rest)
@@ -264,7 +264,7 @@ def _descend(
     max_iter: int,
     on_step: OnStep = None,
 ) -> tuple[WeightedFit, list[float], Outcome]:
-    """Projected gradients (Varma and Babu 2009, algorithm 1): the objective falls in every step."""
+    """Run projected gradients (Varma and Babu 2009, algorithm 1): the objective falls in every step."""
     at = evaluate.refresh(evaluate(weights))
     history = [evaluate.goal.objective(at)]
     step = 1.0 / max(

@@ -89,7 +89,7 @@ class MarginProgram(NamedTuple):
 
 
 class LPBoostMKLResult(NamedTuple):
-    r"""What was learned for the tasks that share kernel weights.
+    r"""Result for the tasks that share kernel weights.
 
     Parameters
     ----------

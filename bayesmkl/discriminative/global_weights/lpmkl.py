@@ -3,8 +3,8 @@ r"""Multiple kernel learning under an lp norm, p >= 1 (Kloft, Brefeld, Sonnenbur
 .. math:: \min_{w, b, d \ge 0} \; \tfrac12 \sum_m \frac{\|w_m\|^2}{d_m} + \sum_i \ell_i\Big(\sum_m f_m(x_i) + b\Big)
    \quad\text{subject to}\quad \|d\|_p \le 1
 
-Block coordinate descent on this jointly convex problem: a machine on :math:`K(d)` gives
-:math:`\|w_m\| = d_m \sqrt{S_m}`, and given these norms the weights have the closed form
+Block coordinate descent on this jointly convex problem: an SVM on :math:`K(d)` gives
+:math:`\|w_m\| = d_m \sqrt{S_m}`, and given these norms the optimal weights are, in closed form,
 
 .. math:: d_m = \frac{\|w_m\|^{2/(p+1)}}{\big(\sum_h \|w_h\|^{2p/(p+1)}\big)^{1/p}} .
 
@@ -30,12 +30,12 @@ from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["LpMKLOptions", "fit_lpmkl"]
 
-INNER_SHARE = 0.02  # of the gap that machines may take: less than one step gains
+INNER_SHARE = 0.02  # share of the gap left to the SVMs: less than one step gains
 REVIVED = 1e-2  # share of equal weights in a start
 
 
 class LpMKLOptions(NamedTuple):
-    """The norm, and when to stop.
+    """Norm of the weights, and stopping rule.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class LpMKLOptions(NamedTuple):
     tol : float
         Largest duality gap, relative to the objective.
     max_iter : int
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     """
 
     p_norm: float = 2.0
@@ -60,7 +60,7 @@ def fit_lpmkl(
     start: np.ndarray | None = None,
     on_step: OnStep = None,
 ) -> MKLResult:
-    """Alternate machine and weights.
+    """Alternate the SVM and closed-form weight updates.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def fit_lpmkl(
 
 
 def _first_weights(start: np.ndarray | None, n_kernels: int, p_norm: float) -> np.ndarray:
-    """Equal weights of norm one, or `start` with a little of them: no weight is zero."""
+    """Return equal weights of norm one, or `start` with a little of them: no weight is zero."""
     equal = np.full(n_kernels, n_kernels ** (-1.0 / p_norm))
     if start is None:
         return equal

@@ -1,4 +1,4 @@
-r"""The machine with squared hinge loss on one kernel, by multiplicative weights, from single columns.
+r"""SVM with squared hinge loss on one kernel, by multiplicative weights, from single columns.
 
 MWUMKL with one kernel (Moeller, Swaminathan and Venkatasubramanian 2016, section 5.2). It scales its kernel to mean
 diagonal one: with :math:`r` the mean diagonal of :math:`K`, the solution for :math:`K` and :math:`C` is that for
@@ -34,11 +34,11 @@ class MultiplicativeWeights(NamedTuple):
     epsilon : float
         Largest duality gap, relative to the objective.
     max_iter : int
-        Most steps; a machine that needs more has a larger gap.
+        Maximum number of iterations; an SVM that needs more has a larger gap.
     cache_mb : float
         Memory for columns that are asked for again, in MB.
     report : callable, optional
-        Takes the relative duality gap of a machine that was stopped by `max_iter`.
+        Takes the relative duality gap of an SVM that was stopped by `max_iter`.
 
     Examples
     --------

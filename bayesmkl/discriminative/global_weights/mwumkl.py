@@ -1,7 +1,7 @@
 r"""MWUMKL: multiple kernel learning by multiplicative weights, from single columns of the kernels.
 
 Moeller, Raman, Venkatasubramanian and Saha (2014), "A geometric algorithm for scalable multiple kernel learning".
-A support vector machine with the 2-norm soft margin looks for the two nearest points of the hulls of the classes.
+An SVM with the 2-norm soft margin looks for the two nearest points of the hulls of the classes.
 With the kernels scaled to mean diagonal one and :math:`G_m = Y K_m Y + I / C`, all kernels together ask for
 
 .. math:: s_\star^2 = \min_{\alpha \in H} \max_m \; \alpha^\top G_m \alpha, \qquad
@@ -68,7 +68,7 @@ class MWUOptions(NamedTuple):
         Accuracy, between 0 and 1: of the objective ("gap"), or of :math:`s_\star` relative to the width ("paper").
     stopping : {"gap", "paper"}
     max_iter : int
-        Most steps.
+        Maximum number of iterations.
     """
 
     C: float = 1.0
@@ -78,7 +78,7 @@ class MWUOptions(NamedTuple):
 
 
 class _Game(NamedTuple):
-    """What stays the same in all steps. Kernels without any self-similarity take no part."""
+    """Constants of all iterations. Kernels without any self-similarity take no part."""
 
     stack: KernelColumns
     n_kernels: int  # those that take no part included
@@ -99,7 +99,7 @@ class _Sums(NamedTuple):
 
 
 class _Answer(NamedTuple):
-    """What the oracle says to one distribution over the kernels."""
+    """Answer of the oracle to one distribution over the kernels."""
 
     shares: np.ndarray  # omega in sum_m omega_m G_m alpha, (n_kernels,)
     gradient: np.ndarray  # this sum, (n_tasks, n_samples); the paper's g is -1 times it
@@ -198,7 +198,7 @@ def _start(stack: KernelColumns, targets: np.ndarray, C: float) -> tuple[_Game, 
 
 
 def _schedule(game: _Game, options: MWUOptions) -> tuple[Callable[[np.ndarray], np.ndarray], int]:
-    """Return how exponents follow from the roots of the forms, and the number of steps that suffices."""
+    """Return the map from roots of the forms to exponents, and the largest number of steps."""
     if options.stopping == "gap":
         sharpness = 2.0 * math.log(max(len(game.kept), 2)) / options.epsilon
         return (lambda roots: sharpness * roots / roots.max()), options.max_iter
@@ -235,7 +235,7 @@ def _oracle(game: _Game, sums: _Sums, roots: np.ndarray, exponents: np.ndarray) 
 
 
 def _model(game: _Game, sums: _Sums, answer: _Answer) -> _Model:
-    """Scale the dual of every task to where its own hull problem would end, and read off the intercept.
+    """Scale the dual of every task to the end of its own hull problem, and compute the intercept.
 
     A task that no answer was about yet has the constant function.
     """

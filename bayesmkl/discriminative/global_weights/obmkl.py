@@ -60,15 +60,15 @@ SUPPORT = 1e-8  # of the largest dual: samples below it do not enter (14)
 
 
 class OBMKLOptions(NamedTuple):
-    """Which approach, and when its alternation ends.
+    """Variant, and stopping rule of its alternation.
 
     Parameters
     ----------
     method : {"ratio", "qp", "aqp"}
     tol : float
-        aqp stops when no weight changes by more; also the tolerance of the machines.
+        aqp stops when no weight changes by more; also the tolerance of the SVMs.
     max_iter : int
-        Most alternations of aqp.
+        Maximum number of alternations of aqp.
     """
 
     method: str = "qp"
@@ -84,7 +84,7 @@ def fit_obmkl(
     gram: np.ndarray | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> MKLResult:
-    """Find weights by the empirical optimal kernel, then train one machine per task.
+    """Find weights by the empirical optimal kernel, then train one SVM per task.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def fit_obmkl(
 
 
 class Problem(NamedTuple):
-    """What all steps share.
+    """Data that all iterations share.
 
     Parameters
     ----------

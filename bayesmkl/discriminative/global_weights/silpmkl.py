@@ -32,14 +32,14 @@ __all__ = ["SILPMKLOptions", "fit_silpmkl"]
 
 
 class SILPMKLOptions(NamedTuple):
-    """When to stop.
+    """Stopping rule.
 
     Parameters
     ----------
     tol : float
         Largest duality gap, relative to the objective.
     max_iter : int
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     """
 
     tol: float = 1e-3

@@ -7,10 +7,10 @@ r"""SimpleMKL: kernel weights on the simplex (Rakotomamonjy, Bach, Canu and Gran
 :math:`S_m = v^\top K_m v`, and the duality gap at `d` is :math:`\tfrac12 (\max_m S_m - d^\top S)`. Two ways to the
 same optimum: the reduced gradient of the paper (its algorithm 1), which walks along one direction over several
 corners, and spectral projected gradients (Birgin, Martínez and Raydan 2000), which let many weights become zero at
-once and need fewer machines.
+once and need fewer SVMs.
 
 Departures: the line search backtracks by parabolas instead of a golden section; weights below 1e-8 become zero at a
-corner; several tasks that share the weights add their objectives; machines are solved as accurately as the present
+corner; several tasks that share the weights add their objectives; SVMs are solved as accurately as the present
 duality gap needs. The paper assumes strictly positive definite kernels. Without (samples that agree in the features
 of all kernels that are left), :math:`J` has kinks, and a certificate needs more than one dual: `_look_around`.
 """
@@ -41,7 +41,7 @@ SHORTEST = 1e-8  # fraction of a step below which a line search gives up
 
 
 class SimpleMKLOptions(NamedTuple):
-    """How to solve, and when to stop.
+    """Solver and stopping rule.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class SimpleMKLOptions(NamedTuple):
     tol : float
         Largest duality gap, relative to the objective.
     max_iter : int
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     """
 
     solver: str = "spg"
@@ -99,7 +99,7 @@ def fit_simplemkl(
 def _descend_reduced(
     evaluate: Evaluator, weights: np.ndarray, max_iter: int, on_step: OnStep
 ) -> tuple[WeightedFit, list[float], Outcome]:
-    """Algorithm 1; where rounding of the machines stops the search, they are made tighter."""
+    """Run algorithm 1; where rounding of the SVMs stops the search, solve them to a smaller tolerance."""
     at = evaluate.refresh(evaluate(weights))
     history = [at.objective]
     while not evaluate.is_optimal(at):

@@ -9,7 +9,7 @@ optimum are
 
 .. math:: d_m = \frac{1}{2\lambda} \Big(\sum_h S_h^q\Big)^{1/q - 1/p} S_m^{q/p} .
 
-Departure: the paper's solver is not used. Iterating the map above between machines does not descend either. Block
+Departure: the paper's solver is not used. Iterating the map above between SVMs does not descend either. Block
 coordinate descent in :math:`(w, d)` does: the direction of `d` given :math:`\|w_m\| = d_m \sqrt{S_m}` is that of
 lp-norm multiple kernel learning, :math:`u`, and its length is
 :math:`t = (\sum_m \|w_m\|^2 / u_m / (2\lambda))^{1/3}`. The fixed point is the same, and primal and dual meet there.
@@ -29,12 +29,12 @@ from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["SMOMKLOptions", "fit_smomkl"]
 
-INNER_SHARE = 0.02  # of the gap that machines may take: less than one step gains
+INNER_SHARE = 0.02  # share of the gap left to the SVMs: less than one step gains
 REVIVED = 1e-2  # share of equal weights in a start
 
 
 class SMOMKLOptions(NamedTuple):
-    r"""The penalty, and when to stop.
+    r"""Penalty, and stopping rule.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class SMOMKLOptions(NamedTuple):
     tol : float
         Largest duality gap, relative to the objective.
     max_iter : int
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     """
 
     p_norm: float = 2.0
@@ -62,7 +62,7 @@ def fit_smomkl(
     start: np.ndarray | None = None,
     on_step: OnStep = None,
 ) -> MKLResult:
-    """Alternate machine and weights.
+    """Alternate the SVM and closed-form weight updates.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Two stages: kernel weights by a criterion of their own, then one machine on the combined kernel."""
+"""Two stages: kernel weights by a criterion of their own, then one SVM on the combined kernel."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Folds = Sequence[tuple[np.ndarray, np.ndarray]]  # training and validation posit
 
 
 class Selection(NamedTuple):
-    """Kernel weights, and how they were found.
+    """Kernel weights, and the record of their optimization.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Selection(NamedTuple):
         Of the criterion, NaN where it has none.
     outcome : Outcome
     n_solves : int
-        Machines that were trained on the way.
+        Number of SVMs trained.
     """
 
     kernel_weights: np.ndarray
@@ -42,9 +42,9 @@ class Selection(NamedTuple):
 def train_selected(
     stack: StoredStack, targets: np.ndarray, inner: InnerProblem, tol: float, selection: Selection
 ) -> MKLResult:
-    """Train the machine of every task with the selected kernel weights.
+    """Train the SVM or classifier of every task with the selected kernel weights.
 
-    Where the criterion has no objective, the history holds that of the machines.
+    Where the criterion has no objective, the history holds that of the SVMs.
     """
     solutions = solve_tasks(stack.combine(selection.kernel_weights), targets, inner, tol)
     history = selection.objective_history or (sum(solution.objective for solution in solutions),)

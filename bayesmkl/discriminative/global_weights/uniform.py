@@ -1,4 +1,4 @@
-r"""Uniform weights: one machine on the mean of all kernels.
+r"""Uniform weights: one SVM on the mean of all kernels.
 
 .. math:: K = \frac{1}{P} \sum_{m=1}^P K_m
 
@@ -19,7 +19,7 @@ __all__ = ["fit_uniform"]
 
 
 def fit_uniform(stack: StoredStack, targets: np.ndarray, inner: InnerProblem, tol: float) -> MKLResult:
-    """Train one machine per task on the mean of the kernels.
+    """Train one SVM per task on the mean of the kernels.
 
     Parameters
     ----------

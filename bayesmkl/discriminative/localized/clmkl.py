@@ -6,20 +6,20 @@ Lei, Binder, Dogan and Kloft (2016). With memberships :math:`c_r(x) \ge 0` that 
 .. math:: \min_{\beta \ge 0, w, b} \; \tfrac12 \sum_r \sum_m \frac{\|w_{rm}\|^2}{\beta_{rm}} + \sum_i \ell_i(f(x_i)),
    \qquad f(x) = \sum_r c_r(x) \sum_m \langle w_{rm}, \phi_m(x) \rangle + b, \quad \|\beta_r\|_p \le 1 \;\forall r ,
 
-is convex in weights and functions together. For fixed weights it is a machine on the kernel
+is convex in weights and functions together. For fixed weights it is an SVM on the kernel
 :math:`K(\beta) = \sum_r \sum_m \beta_{rm} (c_r c_r^\top) \circ K_m`; for fixed functions, with
 :math:`S_{rm} = (v \circ c_r)^\top K_m (v \circ c_r)` and :math:`\|w_{rm}\| = \beta_{rm} \sqrt{S_{rm}}`, the
-weights of every cluster have the closed form of lp-norm multiple kernel learning. The two alternate. The duality gap
-is :math:`\tfrac12 \sum_r (\|S_r\|_{p/(p-1)} - \beta_r^\top S_r)`; the largest dual value so far counts.
+weights of every cluster have the closed-form solution of lp-norm multiple kernel learning. The two alternate. The
+duality gap is :math:`\tfrac12 \sum_r (\|S_r\|_{p/(p-1)} - \beta_r^\top S_r)`; the largest dual value so far counts.
 
 The unified view of localized kernels (Moeller, Swaminathan and Venkatasubramanian 2016) writes weights
 :math:`\sqrt\beta`: those are of features, that is of the gates :math:`\sqrt{\beta_{rm}}\, c_r(x)`; the weights of
 kernels have no root. There is one clustering, into several clusters.
 
-Departures: the closed form alone needs hundreds of machines where `p` is near one, so that steps go further in its
+Departures: the closed-form updates alone need hundreds of SVMs where `p` is near one, so that steps go further in its
 direction, on a logarithmic scale, as long as that lowers the objective (as Salakhutdinov and Roweis 2003 do for
-expectation maximization); the closed form itself follows where it does not. Several tasks that share the weights add
-their objectives. Machines are solved as accurately as the present gap needs.
+expectation maximization); the closed-form update itself follows where it does not. Several tasks that share the
+weights add their objectives. SVMs are solved as accurately as the present gap needs.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ __all__ = [
 ]
 
 INNER_SHARE = 0.1  # of the outer gap, or of the tolerance, that the inner gaps may take
-# Steps beyond the closed form: how much longer the next one is after a success, how much shorter after a failure, and
-# by which factor a weight changes at most.
+# Steps beyond the closed-form update: how much longer the next one is after a success, how much shorter after a
+# failure, and by which factor a weight changes at most.
 GROWTH, RETREAT, LARGEST = 1.5, 0.25, 1e3
 SMALLEST = (
     1e-3  # of the tolerance, over all kernels: weights stay above this share, so that they can grow again
@@ -55,7 +55,7 @@ FIRST_TOL, LAST_TOL = 1e-3, 1e-6  # of the inner solver
 
 
 class CLMKLOptions(NamedTuple):
-    """Norm of the weights, and when to stop.
+    """Norm of the weights, and stopping rule.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class CLMKLOptions(NamedTuple):
     tol : float
         Largest duality gap, relative to the objective.
     max_iter : int
-        Most changes of the weights.
+        Maximum number of updates of the weights.
     """
 
     p_norm: float = 4.0 / 3.0
@@ -78,7 +78,7 @@ class ClusteredStack(NamedTuple):
     Parameters
     ----------
     stack : StoredStack, KernelRows or SymmetricStack
-        :math:`K_m`, of shape (n_kernels, n_rows, n_train): to learn from, to predict, or for machines that are
+        :math:`K_m`, of shape (n_kernels, n_rows, n_train): to learn from, to predict, or for SVMs that are
         trained from columns, which take no `combine`.
     row_memberships : ndarray of shape (n_clusters, n_rows)
     train_memberships : ndarray of shape (n_clusters, n_train)
@@ -132,7 +132,7 @@ def fit_clmkl(
     start: np.ndarray | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> MKLResult:
-    r"""Alternate machines and closed-form weights until the duality gap is small.
+    r"""Alternate SVMs and closed-form weight updates until the duality gap is small.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def clmkl_scores(clustered: ClusteredStack, result: MKLResult) -> np.ndarray:
 
 
 class _Machines:
-    """Machines at given weights, as accurate as the outer gap needs."""
+    """Solver of SVMs at given weights, as accurate as the outer gap needs."""
 
     def __init__(
         self, clustered: ClusteredStack, targets: np.ndarray, inner: InnerProblem, options: CLMKLOptions
@@ -247,11 +247,11 @@ class _Machines:
             self._tol = max(LAST_TOL, 0.1 * self._tol)
 
     def settled(self, new: WeightedFit, fit: WeightedFit) -> bool:
-        """Whether a step after `fit` changes nothing that machines of a fixed accuracy can show."""
+        """Return whether a step after `fit` changes nothing that SVMs of a fixed accuracy can show."""
         return self._by_columns and _primal(new) >= _primal(fit)
 
     def exhausted(self, fit: WeightedFit, gap: float) -> bool:
-        """Whether the inner gaps are most of `gap`, and cannot become smaller."""
+        """Return whether the inner gaps are most of `gap`, and cannot become smaller."""
         return not self._by_columns and self._tol <= LAST_TOL and fit.inner_gap > 0.5 * gap
 
     def _solve(self, kernel: np.ndarray, kernel_weights: np.ndarray) -> WeightedFit:
@@ -265,7 +265,7 @@ class _Machines:
 def _step(
     evaluate: _Machines, fit: WeightedFit, options: CLMKLOptions, relaxation: float
 ) -> tuple[WeightedFit, float]:
-    """Go `relaxation` times as far as the closed form, or exactly there if that does not lower the objective."""
+    """Over-relax the closed-form update by `relaxation`, or take it exactly if that does not lower the objective."""
     closed = update_weights(fit, options.p_norm)
     if relaxation > 1.0:
         new = evaluate(_relaxed(fit.kernel_weights, closed, relaxation, options))

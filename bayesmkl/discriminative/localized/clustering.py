@@ -40,7 +40,7 @@ STEEPEST = 2.0**60  # largest tau, in units of the inverse spread of the distanc
 
 
 class ClusterOptions(NamedTuple):
-    r"""How many clusters, and how soft.
+    r"""Number of clusters, and their softness.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class ClusterOptions(NamedTuple):
     n_restarts : int
         Runs from different first centers; the one with the smallest inertia is kept.
     max_iter : int
-        Most rounds of a run.
+        Maximum number of rounds of a run.
     """
 
     n_clusters: int = 3

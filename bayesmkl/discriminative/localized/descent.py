@@ -1,4 +1,4 @@
-r"""Descend on a smooth function that is costly to evaluate and not convex.
+r"""Descent on a smooth function that is costly to evaluate and not convex.
 
 A point is anything with ``parameters``, ``objective`` and ``gradient``. Three ways down, all of which accept only
 points below the last one:
@@ -35,11 +35,11 @@ GROWTH = 10.0  # a spectral step moves at most this many times as far as the one
 
 
 class Point(Protocol):
-    """What is known of the function at given parameters."""
+    """Value and gradient of the function at given parameters."""
 
     @property
     def parameters(self) -> np.ndarray:
-        """Where, shape (n_parameters,)."""
+        """Parameters, shape (n_parameters,)."""
         ...
 
     @property
@@ -54,7 +54,7 @@ class Point(Protocol):
 
 
 class Descent(NamedTuple):
-    """Where a descent led.
+    """Result of a descent.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def descend(
     solver : {"lbfgs", "armijo", "paper"}
     tol : float
     max_iter : int
-        Most accepted steps.
+        Maximum number of accepted steps.
     report : callable, optional
         Takes the number of steps done and the point that was accepted.
 
@@ -113,7 +113,7 @@ def descend(
     history, end = [start.objective], [start]
 
     def accept(new: Point) -> bool:
-        """Keep a step; true if it paid no more than the tolerance."""
+        """Record a step; return whether it lowered the objective by no more than the tolerance."""
         history.append(new.objective)
         end[0] = new
         if report is not None:
@@ -128,7 +128,7 @@ def descend(
 
 
 def _quasi_newton(evaluate: Evaluate, start: Point, max_iter: int, accept: Accept) -> Outcome:
-    """L-BFGS-B; what it accepts is what it evaluated last, unless that lies above the point before."""
+    """Run L-BFGS-B; an iterate is the point evaluated last, unless that lies above the one before."""
     last, lowest, n_accepted, settled = start, start.objective, 0, False
     unit = unit_of(max(abs(start.objective), float(np.abs(start.gradient).max(initial=0.0))))
 
@@ -158,7 +158,7 @@ def _quasi_newton(evaluate: Evaluate, start: Point, max_iter: int, accept: Accep
 
 
 def _spectral(evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> Outcome:
-    """Barzilai and Borwein's steps, the first of them of length one."""
+    """Take Barzilai and Borwein's steps, the first of them of length one."""
     length = 1.0
     for _ in range(max_iter):
         new = _backtrack(evaluate, at, max(length, FINEST))
@@ -174,7 +174,7 @@ def _spectral(evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> O
 
 
 def _backtrack(evaluate: Evaluate, at: Point, length: float) -> Any | None:
-    """Shorten a move along the negative gradient, by parabolas through what is known, until it pays."""
+    """Shorten a move along the negative gradient, by parabolic interpolation, until the objective falls enough."""
     slope = -_steepness(at)
     while slope < 0.0 and length >= FINEST:
         new = evaluate(at.parameters + length * at.gradient / slope)
@@ -187,7 +187,7 @@ def _backtrack(evaluate: Evaluate, at: Point, length: float) -> Any | None:
 
 
 def _doubling(evaluate: Evaluate, at: Point, max_iter: int, accept: Accept) -> Outcome:
-    """Move by one along the gradient, by more if that pays, by less if it does not."""
+    """Move by one along the gradient, further if the objective falls, less if it does not."""
     for _ in range(max_iter):
         if _steepness(at) == 0.0:
             return Outcome.NOT_IMPROVING

@@ -61,7 +61,7 @@ class SoftmaxGating(NamedTuple):
         n_kernels : int
             Number of kernels.
         rng : numpy.random.Generator
-            What draws.
+            Random generator.
 
         Returns
         -------
@@ -76,7 +76,7 @@ class SoftmaxGating(NamedTuple):
         Parameters
         ----------
         parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            What `init` draws and learning changes.
+            Parameters of the gates.
         features : ndarray of shape (n_rows, n_features)
             Gating features of the rows.
 
@@ -93,7 +93,7 @@ class SoftmaxGating(NamedTuple):
         Parameters
         ----------
         parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            Where the slopes were taken.
+            Parameters at which the gradient was evaluated.
         features : ndarray of shape (n_rows, n_features)
             Gating features of the rows.
         slopes : ndarray of shape (n_kernels, n_rows)
@@ -144,7 +144,7 @@ class SigmoidGating(NamedTuple):
         n_kernels : int
             Number of kernels.
         rng : numpy.random.Generator
-            What draws.
+            Random generator.
 
         Returns
         -------
@@ -159,7 +159,7 @@ class SigmoidGating(NamedTuple):
         Parameters
         ----------
         parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            What `init` draws and learning changes.
+            Parameters of the gates.
         features : ndarray of shape (n_rows, n_features)
             Gating features of the rows.
 
@@ -176,7 +176,7 @@ class SigmoidGating(NamedTuple):
         Parameters
         ----------
         parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            Where the slopes were taken.
+            Parameters at which the gradient was evaluated.
         features : ndarray of shape (n_rows, n_features)
             Gating features of the rows.
         slopes : ndarray of shape (n_kernels, n_rows)
@@ -228,7 +228,7 @@ class GaussianGating(NamedTuple):
         n_kernels : int
             Number of kernels.
         rng : numpy.random.Generator
-            What draws.
+            Random generator.
 
         Returns
         -------
@@ -244,7 +244,7 @@ class GaussianGating(NamedTuple):
         Parameters
         ----------
         parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            What `init` draws and learning changes.
+            Parameters of the gates.
         features : ndarray of shape (n_rows, n_features)
             Gating features of the rows.
 
@@ -262,7 +262,7 @@ class GaussianGating(NamedTuple):
         Parameters
         ----------
         parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            Where the slopes were taken.
+            Parameters at which the gradient was evaluated.
         features : ndarray of shape (n_rows, n_features)
             Gating features of the rows.
         slopes : ndarray of shape (n_kernels, n_rows)
@@ -331,7 +331,7 @@ class GroupGating(NamedTuple):
         n_kernels : int
             Number of kernels.
         rng : numpy.random.Generator
-            What draws.
+            Random generator.
 
         Returns
         -------
@@ -346,7 +346,7 @@ class GroupGating(NamedTuple):
         Parameters
         ----------
         parameters : ndarray of shape (n_groups * n_kernels,)
-            What `init` draws and learning changes.
+            Parameters of the gates.
         features : ndarray of shape (n_rows, 1)
             Group numbers of the rows.
 
@@ -368,7 +368,7 @@ class GroupGating(NamedTuple):
         Parameters
         ----------
         parameters : ndarray of shape (n_groups * n_kernels,)
-            Where the slopes were taken.
+            Parameters at which the gradient was evaluated.
         features : ndarray of shape (n_rows, 1)
             Group numbers of the rows.
         slopes : ndarray of shape (n_kernels, n_rows)
@@ -429,7 +429,7 @@ def _pull_softmax(gates: np.ndarray, slopes: np.ndarray) -> np.ndarray:
 
 
 def check_gating_parameters(gating: Gating) -> None:
-    """Refuse wrong parameters of the gatings above; others are their authors' business.
+    """Raise for wrong parameters of the gatings above; others are checked by their authors.
 
     Examples
     --------

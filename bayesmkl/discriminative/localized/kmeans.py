@@ -1,4 +1,4 @@
-r"""K-means as seen through inner products alone: samples may live in the feature space of any kernel.
+r"""Kernel k-means: clusters from inner products alone, in the feature space of any kernel.
 
 Means are weighted sums of samples, so that one function is enough to know of the space: from weights, to the inner
 products of the weighted sums with every sample.
@@ -22,7 +22,7 @@ Products = Callable[[np.ndarray], np.ndarray]  # (n_clusters, n_samples) to (n_c
 
 
 class KMeansRun(NamedTuple):
-    """Where k-means ended.
+    """Result of k-means.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def best_kmeans(
     n_clusters : int
     n_restarts : int
     max_iter : int
-        Most rounds of a run.
+        Maximum number of rounds of a run.
     rng : Generator
 
     Examples

@@ -1,30 +1,30 @@
-r"""LD-MKL: machines of single kernels vote where their gates expect them to be right.
+r"""LD-MKL: votes of SVMs of single kernels, gated by their expected success.
 
 Algorithm 3 of Moeller, Swaminathan and Venkatasubramanian (2016). Gates are the softmax of regressions of success;
-every kernel's machine is trained on the samples where its gate is above :math:`1/m`, or on all of them, and
+every kernel's SVM is trained on the samples where its gate is above :math:`1/m`, or on all of them, and
 
 .. math:: \bar f_i(x) = \sum_j \alpha_{ij} y_j g_i(x_j)\, \kappa_i(x_j, x), \qquad
    f(x) = \sum_i g_i(x) \tanh \bar f_i(x)
 
-(their eqs. 6 and 7). No kernel matrix is needed, nor a last machine on all kernels together.
+(their eqs. 6 and 7). No kernel matrix is needed, nor a last SVM on all kernels together.
 
 What the paper leaves open, as options:
 
-* Eq. 6 has no bias although LibSVM's machines have one. ``bias="keep"`` adds it, ``"drop"`` leaves it out as printed,
+* Eq. 6 has no bias although SVMs of LibSVM have one. ``bias="keep"`` adds it, ``"drop"`` leaves it out as printed,
   ``"refit"`` (default) averages :math:`y_k - \bar f_i(x_k)` over the free support vectors; where there are none, it
   keeps LibSVM's.
   With the squared hinge loss every support vector is free, with margin :math:`1 - \alpha_k / C` instead of one.
 * Gates on support vectors break the balance :math:`\sum_j \alpha_j y_j = 0` and move the scores. ``sv_gate="none"``
-  (default) votes with the machines as they are trained, ``"paper"`` is eq. 6.
+  (default) votes with the SVMs as they are trained, ``"paper"`` is eq. 6.
 * Values in (0, 1) make a flat softmax, :math:`(1, 0) \to (.73, .27)`: it can be taken at ``outputs / temperature``.
 * Where many kernels succeed about equally often gates are nearly flat, and which of them are above :math:`1/m` is
-  decided by less than the regressions can tell. Few samples are left to some machines, of unequal classes, and the
-  vote can be of one class everywhere. ``threshold=0.0`` (default) keeps all samples: the first machines vote, and
+  decided by less than the accuracy of the regressions. Few samples are left to some SVMs, of unequal classes, and the
+  vote can be of one class everywhere. ``threshold=0.0`` (default) keeps all samples: the first SVMs vote, and
   gates act in the vote alone. ``"paper"`` is :math:`1/m`.
 * "Above :math:`1/m`" is empty for one kernel and for identical ones: the threshold itself counts as above. Ties are
   not rare otherwise. Where a support vector of the regression is free, its value is 0 or 1 up to exactly the width of
   the tube, the same for many kernels: values are equal if they are so up to twice LibSVM's tolerance.
-* Samples above the threshold may be of one class, or fewer than two: then the first machine is kept.
+* Samples above the threshold may be of one class, or fewer than two: then the first SVM is kept.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ TIE = 2.0  # of LibSVM's tolerance: regressions that differ by less may be equal
 
 
 class LDMKLOptions(NamedTuple):
-    """What the paper leaves open; see the text of this file.
+    """Options that the paper leaves open; see the module's documentation.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ class LDMKLOptions(NamedTuple):
     temperature : float
         Of the softmax, above 0; 1 is the paper's.
     threshold : float or "paper"
-        Least gate of the samples that a machine is trained on again; 0 keeps all of them, "paper" is :math:`1/m`.
+        Least gate of the samples that an SVM is trained on again; 0 keeps all of them, "paper" is :math:`1/m`.
     success : SuccessOptions
-        Machines of the single kernels.
+        SVMs of the single kernels.
     squared_hinge : bool
         Whether their loss is the squared hinge; it decides which support vectors are free.
     """
@@ -93,13 +93,13 @@ class LDMKLResult(NamedTuple):
     gates : ndarray of shape (n_kernels, n_train)
         At the training samples; they sum to one.
     success : ndarray of shape (n_kernels, n_train)
-        1 where the first machine of a kernel is right, 0 elsewhere.
+        1 where the first SVM of a kernel is right, 0 elsewhere.
     n_selected : ndarray of shape (n_kernels,)
         Samples above the threshold.
     retrained : ndarray of bool of shape (n_kernels,)
-        False where the samples above the threshold are of one class, and the first machine was kept.
+        False where the samples above the threshold are of one class, and the first SVM was kept.
     n_solves : int
-        Machines that were trained.
+        Number of SVMs trained.
     """
 
     machines: tuple[Machine, ...]
@@ -126,7 +126,7 @@ def fit_ldmkl(
     *,
     on_step: Callable[[int, str], None] | None = None,
 ) -> LDMKLResult:
-    """Learn gates from the success of single kernels, and machines on the samples where their gate is open.
+    """Learn gates from the success of single kernels, and SVMs on the samples where their gate is open.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
 r"""Localized multiple kernel learning (Gönen and Alpaydın 2008, 2013).
 
-Every kernel has a gate, a function of the sample that is learned together with a support vector machine:
+Every kernel has a gate, a function of the sample that is learned together with an SVM:
 
 .. math:: f(x) = \sum_m \eta_m(x) \langle w_m, \phi_m(x) \rangle + b, \qquad
    K_\eta(x, z) = \sum_m \eta_m(x) K_m(x, z) \, \eta_m(z) .
 
-For gates with parameters :math:`V` the machine on :math:`K_\eta` has an optimal value :math:`J(V)` and a signed dual
+For gates with parameters :math:`V` the SVM on :math:`K_\eta` has an optimal value :math:`J(V)` and a signed dual
 :math:`v`. There only the kernel depends on the parameters, so that
 
 .. math:: \frac{\partial J}{\partial \eta_m(x_i)} = -v_i \, [K_m (v \circ \eta_m)]_i ,
@@ -47,7 +47,7 @@ __all__ = ["SOLVERS", "GatedFit", "LMKLOptions", "LMKLResult", "fit_lmkl", "gate
 
 
 class LMKLOptions(NamedTuple):
-    """How to descend, from how many starts, and when to stop.
+    """Optimizer, number of starts, and stopping rule.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ class LMKLOptions(NamedTuple):
     tol : float
         Stop when a step lowers the objective by no more than this fraction of it.
     max_iter : int
-        Most steps from one start.
+        Maximum number of iterations from one start.
     n_init : int
         Random starts, of which the one that ends lowest is kept.
     inner_tol : float
-        Tolerance of the machines in standard deviations of the target.
+        Tolerance of the SVMs in standard deviations of the target.
     """
 
     solver: str = "lbfgs"
@@ -73,7 +73,7 @@ class LMKLOptions(NamedTuple):
 
 
 class LMKLResult(NamedTuple):
-    """What was learned.
+    """Result of a fit.
 
     Parameters
     ----------
@@ -84,14 +84,14 @@ class LMKLResult(NamedTuple):
     signed_dual : ndarray of shape (n_train,)
     intercept : float
     inner_gap : float
-        Duality gap of the machine at the end.
+        Duality gap of the SVM at the end.
     objective_history : ndarray of shape (n_iter + 1,)
         :math:`J` at the start that was kept and after each of its steps; it never rises.
     start_objectives : ndarray of shape (n_init,)
-        Where each start ended.
+        Result of each start.
     outcome : Outcome
     n_solves : int
-        Machines that were trained, for all starts.
+        Number of SVMs trained, for all starts.
     """
 
     gating: Gating
@@ -107,7 +107,7 @@ class LMKLResult(NamedTuple):
 
 
 class GatedFit(NamedTuple):
-    """The machine at given parameters, with the gradient of its optimal value."""
+    """The SVM at given parameters, with the gradient of its optimal value."""
 
     parameters: np.ndarray
     gates: np.ndarray
@@ -131,7 +131,7 @@ def fit_lmkl(
     rng: np.random.Generator,
     on_step: Callable[[int, str], None] | None = None,
 ) -> LMKLResult:
-    """Learn gates and machine together.
+    """Learn gates and SVM together.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def fit_lmkl(
     target : ndarray of shape (n_train,)
         Labels -1 and +1, or a real target where `inner` takes one.
     gate_features : ndarray of shape (n_train, n_features)
-        What the gates are functions of.
+        Features that the gates are functions of.
     inner : InnerProblem
     gating : Gating
     options : LMKLOptions
@@ -176,7 +176,7 @@ def fit_lmkl(
         descents.append(descend(evaluate, first, options.solver, options.tol, options.max_iter, report))
     best = min(descents, key=lambda descent: descent.end.objective)
     end: GatedFit = best.end
-    # machines of a fixed accuracy hide what is lower by less than their gap
+    # SVMs of a fixed accuracy hide what is lower by less than their gap
     blind = takes_columns(inner) and end.solution.gap > options.tol * abs(end.objective)
     settled = best.outcome is Outcome.NOT_IMPROVING and blind
     return LMKLResult(
@@ -230,7 +230,7 @@ def gate_slopes(stack: SymmetricStack, gates: np.ndarray, signed_dual: np.ndarra
 
 
 class _Evaluator:
-    """Train the machine at one parameter array after the other."""
+    """Train the SVM at one parameter array after the other."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class _Evaluator:
 def _reporter(
     on_step: Callable[[int, str], None] | None, n_before: int, start: int, n_init: int
 ) -> Callable[[int, GatedFit], None]:
-    """Return what tells `on_step` about a step."""
+    """Return the arguments of `on_step` for a step."""
 
     def report(n_done: int, at: GatedFit) -> None:
         if on_step is not None:

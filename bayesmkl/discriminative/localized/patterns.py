@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 RULES = ("surest", "one-versus-rest")
-SMALLEST_MARGIN = 1e-3  # of tau; the price of an error grows to 1000 C there
+SMALLEST_MARGIN = 1e-3  # of tau; the penalty of a violation grows to 1000 C there
 
 
 class SAMKLResult(NamedTuple):
@@ -56,7 +56,7 @@ class SAMKLResult(NamedTuple):
         Of eq. 13 at the result, absolute.
     outcome : Outcome
     n_solves : int
-        Machines that were trained.
+        Number of SVMs trained.
     """
 
     kernel_weights: np.ndarray

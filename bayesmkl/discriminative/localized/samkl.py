@@ -6,10 +6,10 @@ r"""SAMKL: kernels that are switched on or off for each sample (Liu, Wang, Zhang
    \tau_i = \frac{\sum_p h_{ip} \|\omega_p\|}{\sum_p \|\omega_p\|},
 
 with at most :math:`m_0` switches of a sample that differ from :math:`h_0` (eqs. 11 and 12). Three steps alternate
-(algorithm 1): kernel weights and machine at given switches (eq. 13), the fewest kernels that keep the slack of every
+(algorithm 1): kernel weights and SVM at given switches (eq. 13), the fewest kernels that keep the slack of every
 sample (eq. 15), its margin :math:`\tau_i` (eq. 16). With :math:`\beta = \alpha / \tau` and :math:`v = \beta \circ y`
 the first step is multiple kernel learning on the simplex, :math:`K(\gamma, H) = \sum_p \gamma_p\, h_p h_p^\top \circ
-K_p`, around a machine that asks sample `i` for the margin :math:`\tau_i` at the price :math:`C / \tau_i`.
+K_p`, around an SVM that asks sample `i` for the margin :math:`\tau_i` with penalty :math:`C / \tau_i`.
 
 Departures from the paper:
 
@@ -50,12 +50,12 @@ __all__ = [
 
 
 class SAMKLOptions(NamedTuple):
-    """Parameters of the model, and when to stop.
+    """Parameters of the model, and stopping rule.
 
     Parameters
     ----------
     C : float
-        Price of the errors.
+        Regularization parameter: penalty of margin violations.
     max_switches : int
         How many switches of a sample may differ from the initial ones (:math:`m_0`).
     initial_switches : ndarray of bool of shape (n_kernels,), optional
@@ -63,11 +63,11 @@ class SAMKLOptions(NamedTuple):
     tol : float
         Stop when an alternation lowers the objective by less than this, relatively, or raises it.
     max_iter : int
-        Most solutions of eq. 13.
+        Maximum number of solutions of eq. 13.
     gap_tol : float
         Duality gap, relative to the objective, at which a solution of eq. 13 is good enough.
     max_iter_weights : int
-        Most changes of the kernel weights in one solution of eq. 13.
+        Maximum number of updates of the kernel weights in one solution of eq. 13.
     """
 
     C: float = 1.0
@@ -171,7 +171,7 @@ def _initial_weights(initial: np.ndarray, start: np.ndarray | None) -> np.ndarra
 
 
 def _has_settled(history: list[float], tol: float) -> bool:
-    """Whether the last alternation lowered the objective by little, or raised it."""
+    """Return whether the last alternation lowered the objective by little, or raised it."""
     return len(history) > 1 and history[-2] - history[-1] <= tol * history[-1]
 
 
@@ -259,7 +259,7 @@ def initial_support(stack: StoredStack, target: np.ndarray, options: SAMKLOption
 
 
 def check_options(options: SAMKLOptions) -> None:
-    """Refuse numbers that make no sense for any kernels.
+    """Raise for numbers that are invalid for any kernels.
 
     Examples
     --------
@@ -276,7 +276,7 @@ def check_options(options: SAMKLOptions) -> None:
 
 
 def check_switch_options(options: SAMKLOptions, n_kernels: int) -> None:
-    """Refuse a budget or initial switches that make no sense for `n_kernels` kernels.
+    """Raise for a budget or initial switches that are invalid for `n_kernels` kernels.
 
     Examples
     --------

@@ -25,7 +25,7 @@ Folds = Sequence[tuple[np.ndarray, np.ndarray]]
 
 
 class SuccessOptions(NamedTuple):
-    r"""Machines of the first two steps; the defaults are LibSVM's.
+    r"""SVMs of the first two steps; the defaults are LibSVM's.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class SuccessOptions(NamedTuple):
     gate_epsilon : float
         Deviations of a gate from 0 or 1 up to this cost nothing.
     gate_subsample : int or None
-        Most samples that a regression is trained on, drawn at random; None takes all.
+        Maximum number of samples that a regression is trained on, drawn at random; None takes all.
     tol : float
         LibSVM's tolerance.
     """
@@ -49,7 +49,7 @@ class SuccessOptions(NamedTuple):
 
 
 class Success(NamedTuple):
-    """What the kernels achieve one by one.
+    """Success of the single kernels.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class Success(NamedTuple):
     outputs : ndarray of shape (n_kernels, n_train)
         Values of the regressions at the training samples.
     n_solves : int
-        Machines that were trained.
+        Number of SVMs trained.
     """
 
     machines: tuple[Machine, ...]
@@ -91,7 +91,7 @@ def fit_success(
         Labels -1 and +1.
     options : SuccessOptions
     gate_kernels : sequence of OneKernel, optional
-        What the regressions see, one per kernel; the same kernels by default.
+        Kernels of the regressions, one per kernel; the same kernels by default.
     folds : sequence of (ndarray, ndarray), optional
         Training and validation positions. With them, successes are those at validation samples; without, those of
         the classifiers at their own training samples (the paper).
@@ -149,7 +149,7 @@ def gate_outputs(
 
 
 def _validated(kernel: OneKernel, target: np.ndarray, options: SuccessOptions, folds: Folds) -> np.ndarray:
-    """Score every sample by a machine that has not seen it."""
+    """Score every sample by an SVM that has not seen it."""
     outputs = np.empty(len(target))
     for train, validation in folds:
         machine = kernel.classify(target, options.C, options.tol, train)

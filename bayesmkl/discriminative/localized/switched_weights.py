@@ -1,4 +1,4 @@
-r"""Kernel weights and machine at given switches: the convex step of sample-adaptive multiple kernel learning.
+r"""Kernel weights and SVM at given switches: the convex step of sample-adaptive multiple kernel learning.
 
 For switches :math:`H` and margins :math:`\tau` of the samples (Liu et al. 2014, eq. 13, in terms of
 :math:`\beta = \alpha / \tau` and :math:`v = \beta \circ y`):
@@ -7,8 +7,8 @@ For switches :math:`H` and margins :math:`\tau` of the samples (Liu et al. 2014,
    \quad\text{with}\quad y^\top \beta = 0, \; 0 \le \beta_i \le C / \tau_i, \qquad
    K(\gamma, H) = \sum_p \gamma_p\, h_p h_p^\top \circ K_p .
 
-That is multiple kernel learning on the simplex around a machine that asks sample `i` for the margin :math:`\tau_i` at
-the price :math:`C / \tau_i`. Prices alone, as weights of the samples, would solve another problem.
+That is multiple kernel learning on the simplex around an SVM that asks sample `i` for the margin :math:`\tau_i` at
+penalty :math:`C / \tau_i`. Penalties alone, as weights of the samples, would solve another problem.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = ["WeightsOptions", "WeightsStep", "solve_weights"]
 
-FIRST_TOL, LAST_TOL = 1e-3, 1e-9  # of the machine, in units of the scores
-INNER_SHARE = 0.1  # of the duality gap, that the machine may take
+FIRST_TOL, LAST_TOL = 1e-3, 1e-9  # of the SVM, in units of the scores
+INNER_SHARE = 0.1  # share of the duality gap left to the SVM
 
 
 class WeightsOptions(NamedTuple):
-    """Price of the errors, and when to stop.
+    """Penalty of margin violations, and stopping rules.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class WeightsOptions(NamedTuple):
     tol : float
         Largest duality gap, relative to the objective.
     max_iter : int
-        Most changes of the kernel weights.
+        Maximum number of updates of the kernel weights.
     """
 
     C: float = 1.0
@@ -48,20 +48,20 @@ class WeightsOptions(NamedTuple):
 
 
 class WeightsStep(NamedTuple):
-    r"""A solution of eq. 13: kernel weights and machine at given switches and margins.
+    r"""A solution of eq. 13: kernel weights and SVM at given switches and margins.
 
     Parameters
     ----------
     kernel_weights : ndarray of shape (n_kernels,)
         :math:`\gamma`.
     solution : InnerSolution
-        The machine; its signed dual is :math:`v = \beta \circ y`.
+        The SVM; its signed dual is :math:`v = \beta \circ y`.
     products : ndarray of shape (n_kernels, n_samples)
         :math:`K_p (v \circ h_p)`.
     quadratics : ndarray of shape (n_kernels,)
         :math:`S_p = (v \circ h_p)^\top K_p (v \circ h_p)`.
     n_solves : int
-        Machines that were trained.
+        Number of SVMs trained.
     outcome : Outcome
     """
 
@@ -79,7 +79,7 @@ class WeightsStep(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """Primal minus dual value, the gap of the machine included."""
+        """Primal minus dual value, the gap of the SVM included."""
         outer = float(self.quadratics.max() - self.kernel_weights @ self.quadratics)
         return 0.5 * outer + self.solution.gap
 
@@ -106,7 +106,7 @@ class _Switched(NamedTuple):
         return self.stack.combine_gated(weights[:, None] * gates, gates)
 
     def solve(self, weights: np.ndarray, tol: float) -> WeightsStep:
-        """Train the machine at given kernel weights."""
+        """Train the SVM at given kernel weights."""
         linear = None if np.all(self.margins == 1.0) else self.margins
         solution = solve_svm(self.combine(weights), self.target, self.C / self.margins, tol, linear)
         duals = solution.signed_dual * self.switches
@@ -122,7 +122,7 @@ def solve_weights(
     options: WeightsOptions,
     start: np.ndarray,
 ) -> WeightsStep:
-    r"""Find kernel weights and machine at given switches and margins (eq. 13).
+    r"""Find kernel weights and SVM at given switches and margins (eq. 13).
 
     .. math:: \min_{\gamma \in \Delta} \max_\beta \; \tau^\top \beta - \tfrac12 v^\top K(\gamma, H) v
        \quad\text{with } v = \beta \circ y, \; y^\top \beta = 0, \; 0 \le \beta_i \le C / \tau_i,
@@ -170,4 +170,4 @@ def solve_weights(
         weights, n_steps = found.point, n_steps + len(found.history) - 1
         if found.outcome is not Outcome.NOT_IMPROVING or tol <= LAST_TOL:
             return found.payload._replace(n_solves=n_solves, outcome=found.outcome)
-        tol = max(LAST_TOL, 0.1 * tol)  # the line search met the noise of the machines
+        tol = max(LAST_TOL, 0.1 * tol)  # the line search reached the errors of the SVMs

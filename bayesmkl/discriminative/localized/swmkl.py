@@ -1,7 +1,7 @@
 r"""SwMKL: kernels weighted at every sample by their expected success (Kannao and Guha 2015).
 
 Algorithm 2 of Moeller, Swaminathan and Venkatasubramanian (2016): the gates :math:`g_i` are regressions of where the
-machine of kernel `i` alone is right, and one more support vector machine is trained on
+SVM of kernel `i` alone is right, and one more SVM is trained on
 
 .. math:: \kappa(x, x') = \sum_i \frac{g_i(x)\, g_i(x')}{Z(x, x')}\, \kappa_i(x, x'), \qquad
    Z(x, x') = \sum_h g_h(x)\, g_h(x') .
@@ -51,7 +51,7 @@ LANCZOS_STEPS = 80
 
 
 class SwMKLOptions(NamedTuple):
-    """How to combine the kernels.
+    """Normalization of the gates, and options of the success regressions.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class SwMKLOptions(NamedTuple):
     lowest_gate : float
         Gates below this are raised to it.
     success : SuccessOptions
-        Machines of the single kernels; the last machine has their `C` and `tol`.
+        SVMs of the single kernels; the last SVM has their `C` and `tol`.
     """
 
     psd: str = "unit-norm"
@@ -77,9 +77,9 @@ class SwMKLResult(NamedTuple):
     gates : ndarray of shape (n_kernels, n_train)
         As they enter the kernel: clipped, and of unit length with ``psd="unit-norm"``.
     success : Success
-        The machines of the single kernels, and the regressions.
+        The SVMs of the single kernels, and the regressions.
     objective : float
-        Dual value of the last machine.
+        Dual value of the last SVM.
     gap : float
         Its primal minus its dual value; NaN with ``psd="paper"``, where the kernel is indefinite and there is no such
         bound.
@@ -98,7 +98,7 @@ class SwMKLResult(NamedTuple):
 
     @property
     def support(self) -> np.ndarray:
-        """Positions of the last machine's support vectors."""
+        """Positions of the last SVM's support vectors."""
         return np.flatnonzero(self.signed_dual)
 
 
@@ -113,7 +113,7 @@ def fit_swmkl(
     solve: Callable[[GatedKernel, np.ndarray], InnerSolution] | None = None,
     on_step: Callable[[int, str], None] | None = None,
 ) -> SwMKLResult:
-    """Learn gates from the success of single kernels, then one machine on the gated kernel.
+    """Learn gates from the success of single kernels, then one SVM on the gated kernel.
 
     Parameters
     ----------
@@ -125,10 +125,10 @@ def fit_swmkl(
     gate_kernels, folds, rng
         As in `fit_success`.
     solve : callable, optional
-        Trains the last machine from single columns of the gated kernel, so that no kernel matrix is formed. By
+        Trains the last SVM from single columns of the gated kernel, so that no kernel matrix is formed. By
         default the matrix is formed for LibSVM.
     on_step : callable, optional
-        Called with the number of finished steps, two per kernel and the last machine, and a status.
+        Called with the number of finished steps, two per kernel and the last SVM, and a status.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Axes that no global state of matplotlib knows of, and the colors of classes and kernels."""
+"""Axes without global state of matplotlib, and the colors of classes and kernels."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LONGEST = 30  # characters of a name that are shown
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """Return axes on a figure of its own, its size in inches, which pyplot never hears of."""
+    """Return axes on a figure of its own, its size in inches, not registered with pyplot."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -74,5 +74,5 @@ def percent(share: float) -> str:
 
 
 def shorten(text: str, longest: int = LONGEST) -> str:
-    """Cut a name to what there is room for."""
+    """Shorten a name to the available width."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

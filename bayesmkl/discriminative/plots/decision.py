@@ -1,4 +1,4 @@
-"""The decision of a classifier of two features, and which kernel decides where."""
+"""Decision boundary of a classifier of two features, and the leading kernel of each region."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MANY_ENTRIES = 8  # of the legend: up to here its first column has short ones on
 
 
 class Plane(NamedTuple):
-    """What a classifier says at the points of a grid.
+    """Scores and gates of a classifier at the points of a grid.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Plane(NamedTuple):
     gates : ndarray of shape (resolution, resolution, n_kernels), or None
         None for all classes together, and for methods with the same gates everywhere.
     machines : ndarray of shape (n_kernels, resolution, resolution), or None
-        Scores of the machine of each kernel, where each has one.
+        Scores of the SVM of each kernel, where each has one.
     """
 
     first: np.ndarray
@@ -81,7 +81,7 @@ def plot_decision(
     y : array-like of shape (n_samples,)
         Their labels. Samples whose label is not one of the classes are drawn in grey.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
     label : object, default=None
         Of more than two classes, the one whose boundary to the rest is drawn. None draws the borders between all
         classes, without margins and regions.
@@ -109,9 +109,9 @@ def plot_decision(
     samples in each region. Gates that are the same everywhere, those of all methods with one set of kernel weights,
     divide nothing: the plane stays white.
 
-    Broken lines are the margins, where the score is -1 and +1. :class:`LDMKLClassifier` has a machine per kernel and
+    Broken lines are the margins, where the score is -1 and +1. :class:`LDMKLClassifier` has an SVM per kernel and
     a score that stays between -1 and 1: there dotted lines in the color of a kernel are the margins of its own
-    machine, in its region. This follows figure 1 of Moeller, Swaminathan and Venkatasubramanian (2016).
+    SVM, in its region. This follows figure 1 of Moeller, Swaminathan and Venkatasubramanian (2016).
 
     References
     ----------
@@ -215,7 +215,7 @@ def _like(X: Any, points: np.ndarray) -> Any:
 
 
 def _machine_scores(seen: Classifier, grid: np.ndarray) -> np.ndarray | None:
-    """Return the scores of the machine of each kernel, (n_kernels, n_points), where each kernel has one."""
+    """Return the scores of the SVM of each kernel, (n_kernels, n_points), where each kernel has one."""
     dual, intercepts = seen.machine()
     if not intercepts.ndim:
         return None
@@ -265,7 +265,7 @@ def _draw_boundary(ax: Axes, plane: Plane) -> list[Any]:
 
 
 def _draw_margins(ax: Axes, plane: Plane, sides: tuple[str, ...]) -> Any:
-    """Draw where the score is -1 and +1; with a machine per kernel, where its own is, in the kernel's region."""
+    """Draw where the score is -1 and +1; with an SVM per kernel, where its own is, in the kernel's region."""
     from matplotlib.lines import Line2D
 
     if plane.machines is None or plane.gates is None:

@@ -53,14 +53,14 @@ def plot_gates(
     X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
         Samples; None is for the training samples.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
     order_by : array-like of shape (n_rows,), default=None
         A value per sample, by which samples are sorted: numbers, or groups if there are at most 12 different values,
         such as labels. None groups samples by the kernel with the largest gate.
     label : object, default=None
         Of more than two classes that have gates of their own, the one whose gates are shown.
     gate_features : array-like of shape (n_rows, n_gate_features), default=None
-        What the gates are functions of, if it was passed to `fit` and `X` is given.
+        Features of the gates, if they were passed to `fit` and `X` is given.
 
     Returns
     -------

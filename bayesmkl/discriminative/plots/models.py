@@ -56,7 +56,7 @@ class Classifier(NamedTuple):
         return gates if self.task is None or gates.ndim == 2 else gates[self.task]
 
     def machine(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the signed dual of the task, and its intercept; each one per kernel where kernels have machines."""
+        """Return the signed dual of the task, and its intercept; each one per kernel where kernels have SVMs."""
         dual, intercept = self.estimator.dual_coef_, np.asarray(self.estimator.intercept_)
         return (dual, intercept) if self.task is None else (dual[self.task], intercept[self.task])
 

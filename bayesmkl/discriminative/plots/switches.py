@@ -31,7 +31,7 @@ def plot_switches(switches: ArrayLike, active: ArrayLike, ax: Axes | None = None
     active : array-like of shape (n_kernels,)
         Which kernels have a weight, or the weights.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-r"""Sparse machines with few basis samples, for several kernels (Keerthi, Chapelle & DeCoste 2006).
+r"""Sparse kernel learners with few basis samples, for several kernels (Keerthi, Chapelle & DeCoste 2006).
 
 The scores use the kernel columns of a set `J` of samples only, the loss counts all samples:
 
@@ -13,7 +13,7 @@ column; here all samples are scored, by the decrease that a Newton step of all c
 random numbers. All kernels share :math:`\beta`, so that this problem, unlike the one over all samples, is not convex
 in the weights and has no duality gap. A basis is selected at fixed weights, then the weights follow the gradient of
 the objective at its best coefficients to a stationary point; a second basis is selected at these weights mixed with
-uniform ones (a kernel without weight would have no say), and so on while the objective falls.
+uniform ones (a kernel without weight would not affect the selection), and so on while the objective falls.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ __all__ = ["BasisMKLResult", "BasisMachine", "fit_basis_mkl", "grow", "solve_in_
 ROUNDS = 5  # most selections of a basis
 MIXED = 0.1  # share of uniform weights while a basis is selected
 DEPENDENT = 1e-8  # squared length outside the span of the basis, relative to the largest, that is rounding
-EXACT = 1e-10  # largest derivative of a solved machine, relative to that of the losses
+EXACT = 1e-10  # largest derivative of a solved learner, relative to that of the losses
 MAX_NEWTON = 100
 RIDGE = 1e-10  # relative to the largest self-similarity: other weights may make the basis dependent
 
 
 class BasisMachine(NamedTuple):
-    """One machine: basis (n_basis,), `L`, features (n_samples, n_basis), coefficients, intercept, objective."""
+    """One learner: basis (n_basis,), `L`, features (n_samples, n_basis), coefficients, intercept, objective."""
 
     basis: np.ndarray
     lower: np.ndarray
@@ -65,7 +65,7 @@ class BasisMachine(NamedTuple):
 
 
 class BasisMKLResult(NamedTuple):
-    """Weights and machines, the weights after every update, and the basis samples of every task."""
+    """Weights and solutions, the weights after every update, and the basis samples of every task."""
 
     result: MKLResult
     weights_history: np.ndarray
@@ -73,7 +73,7 @@ class BasisMKLResult(NamedTuple):
 
 
 class _Reduced(NamedTuple):
-    """Machines at given weights, their objective, and the first-order decrease that is left, relative to it."""
+    """Solutions at given weights, their objective, and the first-order decrease that is left, relative to it."""
 
     kernel_weights: np.ndarray
     machines: tuple[BasisMachine, ...]
@@ -134,8 +134,8 @@ def fit_basis_mkl(
 
 
 def grow(kernel: np.ndarray, problem: PrimalProblem, machine: BasisMachine, size: int) -> BasisMachine:
-    """Add basis samples to a machine until it has `size` of them, or none helps."""
-    rest = kernel - machine.features @ machine.features.T  # what the basis does not span
+    """Add basis samples to a learner until it has `size` of them, or none helps."""
+    rest = kernel - machine.features @ machine.features.T  # the part that the basis does not span
     smallest = DEPENDENT * float(kernel.diagonal().max())
     while machine.basis.size < size:
         depth = rest.diagonal()
@@ -272,7 +272,7 @@ def _search_weights(
 
 
 def _at_weights(columns: np.ndarray, machine: BasisMachine) -> BasisMachine:
-    """Express the machine in the features of another kernel, given by its basis columns (n_samples, n_basis)."""
+    """Express the learner in the features of another kernel, given by its basis columns (n_samples, n_basis)."""
     if not len(machine.basis):  # no sample lowers the objective: an intercept is all there is
         return machine
     block = columns[machine.basis]

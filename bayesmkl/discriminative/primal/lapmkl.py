@@ -50,7 +50,7 @@ RIDGES = (1e-10, 1e-8, 1e-6)
 
 
 class LapMKLOptions(NamedTuple):
-    r"""How the weights are found.
+    r"""Optimization of the weights.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class LapMKLOptions(NamedTuple):
 
 
 class Graph(NamedTuple):
-    r"""Which samples have labels, how all are connected, and what that is worth.
+    r"""Labeled samples, graph over all samples, and its regularization.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class ClippedLoss(NamedTuple):
         return np.clip(scores - self.target, self.low, self.high)
 
     def curved(self, scores: np.ndarray) -> np.ndarray:
-        """Say where the second derivative is 1, shape (n_samples,); for the squared hinge the support vectors."""
+        """Return where the second derivative is 1, shape (n_samples,); for the squared hinge the support vectors."""
         residual = scores - self.target
         return (residual > self.low) & (residual < self.high)
 

@@ -6,11 +6,11 @@ The problem (eqs. 9 and 10, with the bias inside the loss and the factor one hal
    \qquad f = K(d)\,\alpha + b, \quad K(d) = \sum_m d_m K_m, \quad d \ge 0, \; \|d\|_p \le 1 .
 
 Departures. The paper calls the problem biconvex and proves that limit points are stationary (Proposition 3). In
-:math:`d` alone, with the machine at its optimum, it is convex, so that a stationary point with canonical coefficients
-is a global minimum, and the duality gap certifies it: that gap is the stopping rule of all three schemes for the
-weights. "spg" and "closed" solve the machine in full at each step; "paper" is Algorithm 1, one step for the machine
-and then Algorithm 4 for the weights, from uniform weights instead of random ones. Any :math:`p \ge 1` takes the place
-of the simplex, and tasks may share their weights: their objectives add up.
+:math:`d` alone, with the inner problem at its optimum, it is convex, so that a stationary point with canonical
+coefficients is a global minimum, and the duality gap certifies it: that gap is the stopping rule of all three schemes
+for the weights. "spg" and "closed" solve the inner problem in full at each step; "paper" is Algorithm 1, one step for
+it and then Algorithm 4 for the weights, from uniform weights instead of random ones. Any :math:`p \ge 1` takes the
+place of the simplex, and tasks may share their weights: their objectives add up.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ if TYPE_CHECKING:
 __all__ = ["WEIGHT_SCHEMES", "fit_primalmkl"]
 
 WEIGHT_SCHEMES = ("spg", "closed", "paper")
-INNER_SHARE = 0.1  # of the tolerance, for the machines
-TIGHTER = 1e-2  # machines are solved this much better when their errors stop the search for weights
-FINEST = 1e-12  # tolerance of the machines beyond which there is only rounding
-SMALLEST_START = 1e-3  # share of uniform weights that a warm start gets, as the closed form keeps zeros
+INNER_SHARE = 0.1  # share of the tolerance left to the inner problems
+TIGHTER = 1e-2  # inner problems are solved this much better when their errors stop the search for weights
+FINEST = 1e-12  # tolerance of the inner problems beyond which there is only rounding
+SMALLEST_START = 1e-3  # share of uniform weights in a warm start, as closed-form updates keep zeros
 CHI_1 = 1e-5  # Algorithm 4 stops when no weight changes by more than this
 
 
@@ -63,7 +63,7 @@ def fit_primalmkl(
     start: np.ndarray | None = None,
     on_step: OnStep = None,
 ) -> PrimalMKLResult:
-    """Learn kernel weights that all tasks share, and one machine per task.
+    """Learn kernel weights that all tasks share, and one learner per task.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def fit_primalmkl(
     return scheme(stack, targets, inner, options, weights, on_step)
 
 
-# ------------------------------------------------------------------------- machines solved at every step
+# ------------------------------------------------------------------------- inner problems solved at every step
 
 
 def _by_spg(
@@ -110,7 +110,7 @@ def _by_spg(
     weights: np.ndarray,
     on_step: OnStep,
 ) -> PrimalMKLResult:
-    """Projected spectral gradients on :math:`J(d)`, with a monotone line search."""
+    """Run projected spectral gradients on :math:`J(d)`, with a monotone line search."""
     inner_tol = INNER_SHARE * options.tol
     fit = solve_all(stack, targets, inner, weights, inner_tol)
     trace = Trace(fit, inner.reg, options, on_step)
@@ -150,7 +150,7 @@ def _by_closed_form(
     weights: np.ndarray,
     on_step: OnStep,
 ) -> PrimalMKLResult:
-    r"""Alternate machines and :math:`d_m \propto \|w_m\|^{2/(p+1)}`: descent on a function convex in both."""
+    r"""Alternate inner problems and :math:`d_m \propto \|w_m\|^{2/(p+1)}`: block coordinate descent."""
     fit = solve_all(stack, targets, inner, weights, INNER_SHARE * options.tol)
     trace = Trace(fit, inner.reg, options, on_step)
     while not trace.is_finished(fit) and trace.n_updates < options.max_iter:
@@ -173,7 +173,7 @@ def _by_algorithm_1(
     weights: np.ndarray,
     on_step: OnStep,
 ) -> PrimalMKLResult:
-    """Alternate one step for the machines with Algorithm 4 for the weights."""
+    """Alternate one step for the inner problems with Algorithm 4 for the weights."""
     problems = [inner.problem(target) for target in targets]
     nothing = np.zeros(stack.n_train)
     states = [state_at(problem, nothing, nothing) for problem in problems]  # line 1
@@ -214,7 +214,7 @@ def _certify(
     states: list[PrimalState],
     weights: np.ndarray,
 ) -> tuple[WeightedFit, list[Any]]:
-    """Return objective and duality gap of unfinished machines, from their canonical coefficients."""
+    """Return objective and duality gap of unfinished solutions, from their canonical coefficients."""
     gradients = [gradient_at(kernel, *pair) for pair in zip(problems, states, strict=True)]
     solutions = []
     for problem, state, gradient in zip(problems, states, gradients, strict=True):

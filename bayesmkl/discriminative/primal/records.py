@@ -1,4 +1,4 @@
-"""Around the machines of PrimalMKL: options, the solutions at given weights, and the record of a fit."""
+"""Options of PrimalMKL, solutions at given weights, and the record of a fit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OnStep = Callable[[int, str], None] | None
 
 
 class PrimalMKLOptions(NamedTuple):
-    """How kernel weights are found.
+    """Optimization of kernel weights.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class PrimalMKLOptions(NamedTuple):
     tol : float
         Duality gap relative to the objective.
     max_iter : int
-        Most updates of the weights.
+        Maximum number of updates of the weights.
     """
 
     p_norm: float = 1.0
@@ -46,7 +46,7 @@ class PrimalMKLOptions(NamedTuple):
 
 
 class PrimalMKLResult(NamedTuple):
-    r"""Weights, machines, and the weights after every update.
+    r"""Weights, solutions, and the weights after every update.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def solve_all(
     tol: float,
     starts: tuple[InnerSolution, ...] | None = None,
 ) -> WeightedFit:
-    """Solve the machine of every task at `weights`, each from its last solution."""
+    """Solve the inner problem of every task at `weights`, each from its last solution."""
     kernel = stack.combine(weights)
     solutions = tuple(
         inner.solve(kernel, target, tol, start)
@@ -76,7 +76,7 @@ def solve_all(
     return gather(stack, weights, solutions)
 
 
-CERTAIN = 1e-6  # relative duality gap up to which rounding, not an unsolved machine, may be the reason
+CERTAIN = 1e-6  # relative duality gap up to which rounding, not an unsolved inner problem, may be the reason
 
 
 class Trace:
@@ -108,7 +108,7 @@ class Trace:
             self.on_step(self.n_updates, f"relative duality gap {gap:.1e}")
 
     def finish(self, fit: WeightedFit) -> None:
-        """Take the machines, solved in full at the last weights, for those of the last update."""
+        """Take the inner problems, solved in full at the last weights, for those of the last update."""
         self.see(fit)
         self.objectives[-1] = min(self.objectives[-1], primal_value(fit))
 
@@ -121,7 +121,7 @@ class Trace:
         return self.gap(fit) <= self.options.tol * abs(primal_value(fit))
 
     def contradicts(self, fit: WeightedFit) -> bool:
-        """Say whether weights that cannot be improved come from machines that are far from solved."""
+        """Return whether weights that cannot be improved come from inner problems that are far from solved."""
         return self.gap(fit) > max(self.options.tol, CERTAIN) * abs(primal_value(fit))
 
     def result(self, fit: WeightedFit, outcome: Outcome, n_solves: int) -> PrimalMKLResult:
@@ -135,5 +135,5 @@ class Trace:
 
 
 def primal_value(fit: WeightedFit) -> float:
-    """Return the objective of the machines of `fit`, in standard form."""
+    """Return the objective of the solutions of `fit`, in standard form."""
     return fit.objective + fit.inner_gap

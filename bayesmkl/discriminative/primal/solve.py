@@ -1,4 +1,4 @@
-r"""Machines of one combined kernel that are trained in the primal (Chapelle 2007; Hao et al. 2012, §3.1).
+r"""Learners of one combined kernel that are trained in the primal (Chapelle 2007; Hao et al. 2012, §3.1).
 
 In standard form, with :math:`f = Kv + b` and the losses of `losses`,
 
@@ -57,7 +57,7 @@ NEARLY = 1.0 - 1e-9  # slopes this close to a bound are at it
 
 
 class SquaredHinge(NamedTuple):
-    r"""Support vector machine with squared slacks: :math:`\ell_i(f) = \tfrac12 \max(0, 1 - y_i f)^2`."""
+    r"""SVM with squared slacks: :math:`\ell_i(f) = \tfrac12 \max(0, 1 - y_i f)^2`."""
 
     reg: float
     solver: str = "newton"
@@ -109,7 +109,7 @@ class Huber(NamedTuple):
 
 
 class OneClass(NamedTuple):
-    r"""One-class machine: :math:`\ell_i(f) = \tfrac12 \max(0, -f)^2`, the intercept being minus the threshold."""
+    r"""One-class SVM: :math:`\ell_i(f) = \tfrac12 \max(0, -f)^2`, the intercept being minus the threshold."""
 
     reg: float
     solver: str = "newton"
@@ -126,7 +126,7 @@ class OneClass(NamedTuple):
 
 
 class PrimalSolution(NamedTuple):
-    """A solved machine and what it cost: steps, and products with the kernel in conjugate gradients."""
+    """A solution and its cost: iterations, and products with the kernel in conjugate gradients."""
 
     solution: InnerSolution
     n_steps: int
@@ -140,7 +140,7 @@ def solve_primal(
     tol: float = 1e-6,
     start: InnerSolution | None = None,
 ) -> PrimalSolution:
-    r"""Minimize the objective of one machine.
+    r"""Minimize the primal objective at one kernel.
 
     Parameters
     ----------
@@ -263,7 +263,7 @@ def take_step(
 
 
 def canonical(problem: PrimalProblem, state: PrimalState, gradient: Gradient) -> tuple[InnerSolution, float]:
-    """Return the canonical machine of a state, its certificate, and its violation of the optimality conditions.
+    """Return the canonical solution of a state, its certificate, and its violation of the optimality conditions.
 
     For small regularizations `v` magnifies rounding errors of the scores; where the state's own coefficients are
     feasible and closer to the conditions, as after a Newton step, they are taken.
@@ -282,7 +282,7 @@ def canonical(problem: PrimalProblem, state: PrimalState, gradient: Gradient) ->
 
 
 def _is_feasible(problem: PrimalProblem, alpha: np.ndarray) -> bool:
-    """Say whether coefficients satisfy the constraints of the dual, their sum up to rounding."""
+    """Return whether coefficients satisfy the constraints of the dual, their sum up to rounding."""
     slopes = -problem.reg * alpha
     within = np.all((slopes >= problem.loss.low) & (slopes <= problem.loss.high))
     return bool(within) and abs(alpha.sum() - problem.total) <= ROUNDING * np.abs(alpha).sum()

@@ -4,7 +4,7 @@ The problem (Hao et al. 2012, eq. 10, for fixed kernel weights; :math:`f = K\alp
 
 .. math:: F(\alpha, b) = \tfrac12 \lambda\, \alpha^\top K \alpha + \sum_i \ell_i(f_i) + \lambda\, \tau\, b,
 
-with :math:`\tau = 0`, except that one-class machines have :math:`\tau = 1`. Every state here has the best intercept
+with :math:`\tau = 0`, except that one-class SVMs have :math:`\tau = 1`. Every state here has the best intercept
 for its coefficients. With :math:`u = \lambda\alpha + \ell'(f)` the gradient in :math:`\alpha` is :math:`K u` (the
 paper prints :math:`\lambda K\alpha` inside the brackets, §3.1), the Hessian is
 
@@ -42,7 +42,7 @@ RIDGE = 1e-12  # relative to the mean of the diagonal, where a kernel has eigenv
 
 
 class PrimalProblem(NamedTuple):
-    r"""Loss and regularization of one machine.
+    r"""Loss and regularization of one inner problem.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ class PrimalProblem(NamedTuple):
 
 
 class PrimalState(NamedTuple):
-    """A machine: coefficients (n_samples,), their product with the kernel (n_samples,), and the intercept."""
+    """Iterate: coefficients (n_samples,), their product with the kernel (n_samples,), and the intercept."""
 
     alpha: np.ndarray
     product: np.ndarray
@@ -96,7 +96,7 @@ class Direction(NamedTuple):
 def state_at(problem: PrimalProblem, alpha: np.ndarray, product: np.ndarray) -> PrimalState:
     """Give coefficients the best intercept."""
     shift = intercept_shift(problem.loss, product, problem.reg * problem.total)
-    # once more, as the first shift may round away digits of the scores
+    # repeated, as the first shift may round away digits of the scores
     return PrimalState(
         alpha,
         product,

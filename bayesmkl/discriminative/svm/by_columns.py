@@ -24,7 +24,7 @@ __all__ = ["ByColumns", "GatedColumns", "localized_kernel", "takes_columns"]
 
 
 def takes_columns(inner: InnerProblem) -> bool:
-    """Whether an inner problem is solved from single columns of its kernel."""
+    """Return whether an inner problem is solved from single columns of its kernel."""
     return bool(getattr(inner, "by_columns", False))
 
 
@@ -97,8 +97,8 @@ class ByColumns(NamedTuple):
     >>> from bayesmkl.discriminative.global_weights.multiplicative import MultiplicativeWeights
     >>> x = np.array([-2.0, 1.0, 3.0])
     >>> kernel = ByColumns(PrecomputedKernel(np.outer(x, x)), MultiplicativeWeights(epsilon=0.01))
-    >>> machine = kernel.classify(np.array([-1.0, 1.0, 1.0]), C=10.0, tol=1e-3)
-    >>> scores(kernel, machine).round(1)
+    >>> svm = kernel.classify(np.array([-1.0, 1.0, 1.0]), C=10.0, tol=1e-3)
+    >>> scores(kernel, svm).round(1)
     array([-1. ,  1. ,  2.3])
     """
 

@@ -1,7 +1,7 @@
-r"""Solve the same machines at one kernel weight vector after the other, and pay only for what changed.
+r"""Repeated solves of the same SVMs at changing kernel weights, at the cost of what changed.
 
 Methods that optimize kernel weights ask for :math:`J(d)` and its gradient :math:`-\tfrac12 S_m` at dozens of weights.
-With many kernels the machines are the small part of that: passes over all kernels cost more. Remembered from one
+With many kernels, solving the SVMs is the small part of that: passes over all kernels cost more. Remembered from one
 weight vector to the next are
 
 * the last two combined kernels: :math:`K(d + sD) = K(d) + s K(D)`, so that only kernels whose weight moved are read,
@@ -32,7 +32,7 @@ FIRST_TOL, LAST_TOL = 1e-2, 1e-7  # of the inner solver, in standard deviations 
 
 
 class Goal(NamedTuple):
-    r"""What a method minimizes over the kernel weights, and how close to the minimum it must come.
+    r"""Objective of a method over the kernel weights, and its tolerance.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ class Evaluator:
         self._bound = max(self._bound, dual_value)
 
     def is_optimal(self, fit: WeightedFit) -> bool:
-        """Whether the goal is reached, as it seems first, and then by quadratics that are up to date."""
+        """Return whether the goal is reached, by stored quadratics first, then by updated ones."""
         objective = self.goal.objective(fit)
         allowed = self.goal.tol * abs(objective)
         distance = objective - max(self._bound, self._promise) if self.goal.certified else self.goal.gap(fit)
@@ -187,7 +187,7 @@ def descend_spectrally(
     on_step: OnStep = None,
     certify: Callable[[WeightedFit], bool] = lambda fit: False,
 ) -> tuple[WeightedFit, list[float], Outcome]:
-    """Minimize by spectral projected gradients; a search that meets the noise of the machines makes them tighter.
+    """Minimize by spectral projected gradients; where their errors stop the search, SVMs are solved more accurately.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def descend_spectrally(
 
 
 class _Patience:
-    """Notices when an objective has not fallen by a share of itself for some steps, then for twice as many, ..."""
+    """Detector of stagnation: no decrease by a share of the objective for some steps, then for twice as many, ..."""
 
     def __init__(self, share: float, n_steps: int = 10) -> None:
         self._share, self._n_steps, self._waited, self._best = share, n_steps, 0, np.inf
@@ -256,7 +256,7 @@ def alternate(
     max_iter: int,
     on_step: OnStep = None,
 ) -> tuple[WeightedFit, list[float], Outcome]:
-    """Alternate machines and closed-form weights; the objective falls, down to the noise of the machines.
+    """Alternate SVMs and closed-form weight updates; the objective falls, down to the errors of the SVMs.
 
     Parameters
     ----------

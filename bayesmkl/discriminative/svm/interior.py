@@ -1,4 +1,4 @@
-r"""Support vector machines by an interior point method, for problems on which LibSVM does not come to an end.
+r"""Support vector machines by an interior point method, for problems on which LibSVM does not terminate.
 
 Every sample has one dual (classification) or two (regression, one for either side of its tube), of known signs
 :math:`s`. With :math:`v` their signed sum per sample,
@@ -31,7 +31,7 @@ TO_BOUNDARY = 0.99  # part of the way to the nearest bound that a step may go
 
 
 class BoxProblem(NamedTuple):
-    """What is minimized over: see the module's documentation."""
+    """Dual problem over a box: see the module's documentation."""
 
     kernel: np.ndarray  # K, (n_samples, n_samples)
     signs: np.ndarray  # s, (n_duals, n_samples) of -1.0 and +1.0, n_duals being 1 or 2
@@ -100,7 +100,7 @@ def _start(problem: BoxProblem) -> _Point:
 
 
 def _residuals(problem: BoxProblem, point: _Point) -> tuple[np.ndarray, float, float]:
-    """Return what stationarity and balance lack, and the size of the objective's terms."""
+    """Return the residuals of stationarity and balance, and the size of the objective's terms."""
     v = problem.signed(point.x)
     scores = problem.kernel @ v
     slope = problem.signs * (scores + point.intercept) - problem.linear
@@ -109,7 +109,7 @@ def _residuals(problem: BoxProblem, point: _Point) -> tuple[np.ndarray, float, f
 
 
 def _step(problem: BoxProblem, point: _Point, stationarity: np.ndarray, imbalance: float) -> _Point | None:
-    """Go one predictor-corrector step, or return None where the system cannot be factorized."""
+    """Take one predictor-corrector step, or return None where the system cannot be factorized."""
     x, room, low, high, intercept = point
     stiffness = low / x + high / room
     spread = (1.0 / stiffness).sum(axis=0)  # W

@@ -11,7 +11,7 @@ LibSVM's classifier knows :math:`p = 1` only. Any other :math:`p` goes through i
 other one is zero as long as :math:`y_i f_i < p_i + 2E`, and then the two problems are the same.
 
 LibSVM keeps the kernel in single precision, so it is given one whose largest entry is of the order of one. Where it
-does not come to an end, an interior point method takes over (`interior`).
+does not terminate, an interior point method takes over (`interior`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 CACHE_MB = 1000
-# LibSVM has no limit of its own, and on kernels of low rank its steps can shrink without end. A machine of many
+# LibSVM has no limit of its own, and on kernels of low rank its steps can shrink without end. An SVM of many
 # samples that was cut short says so by its duality gap.
 MOST_STEPS, MOST_STEPS_PER_SAMPLE = 10**6, 200
 MOST_INTERIOR = 2000  # samples of problems that are then solved otherwise,
@@ -106,7 +106,7 @@ def solve_svm(
     tol: float = 1e-3,
     linear: np.ndarray | None = None,
 ) -> InnerSolution:
-    r"""Solve a support vector machine with any linear term and any bounds.
+    r"""Solve an SVM with any linear term and any bounds.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ def _polish(
 
 
 def _classify(kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, tol: float) -> Any:
-    """LibSVM's own classifier, for margins of one."""
+    """Train LibSVM's classifier, for margins of one."""
     C = float(bounds.max())
     weights = None if np.all(bounds == C) else bounds / C
     machine = SVC(kernel="precomputed", C=C, **libsvm_limits(len(target), tol))
@@ -271,7 +271,7 @@ def _classify(kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, tol: f
 def _through_regression(
     kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, linear: np.ndarray, tol: float
 ) -> Any:
-    """LibSVM's regression with a tube so wide that only one side of it matters."""
+    """Train LibSVM's regression with a tube so wide that only one side of it matters."""
     tube = TUBE * max(1.0, float(np.abs(linear).max()))
     exactly = partial(classification_box, kernel, target, bounds, linear)
     while True:
@@ -374,7 +374,7 @@ def train(
     box: Callable[[], BoxProblem],
     weights: float | np.ndarray | None = None,
 ) -> tuple[np.ndarray, float]:
-    """Fit LibSVM's machine and return signed dual and intercept, or those of `box` where it does not come to an end.
+    """Fit an SVM with LibSVM; return signed dual and intercept, or those of `box` where it does not end.
 
     Parameters
     ----------

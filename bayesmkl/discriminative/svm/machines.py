@@ -1,6 +1,6 @@
-r"""Machines on one kernel, trained on samples or on the kernel itself, and the kernel that gates make of several.
+r"""SVMs on one kernel, trained on samples or on the kernel itself, and the kernel that gates make of several.
 
-Methods that train one machine per kernel see a kernel as an object with the methods of `OneKernel`. Two kinds exist:
+Methods that train one SVM per kernel see a kernel as an object with the methods of `OneKernel`. Two kinds exist:
 `PrecomputedKernel` holds the matrix; `NativeKernel` of the module `native` holds samples and leaves kernel values to
 LibSVM, so that nothing of size `n_train` x `n_train` is ever formed.
 
@@ -55,7 +55,7 @@ class Machine(NamedTuple):
 
 
 class OneKernel(Protocol):
-    """One kernel on the training samples, on which machines can be trained."""
+    """One kernel on the training samples, on which SVMs can be trained."""
 
     @property
     def training_rows(self) -> np.ndarray:
@@ -72,7 +72,7 @@ class OneKernel(Protocol):
         C : float
         tol : float
         subset : ndarray of shape (n_subset,), optional
-            Positions of the samples to train on; all of them by default. If they are of one class, the machine is
+            Positions of the samples to train on; all of them by default. If they are of one class, the SVM is
             the constant of that class.
         """
         ...
@@ -108,10 +108,10 @@ class PrecomputedKernel(NamedTuple):
     >>> import numpy as np
     >>> x = np.array([-2.0, 1.0, 3.0])
     >>> kernel = PrecomputedKernel(np.outer(x, x))
-    >>> machine = kernel.classify(np.array([-1.0, 1.0, 1.0]), C=10.0, tol=1e-6)
-    >>> machine.support, machine.coef.round(4)
+    >>> svm = kernel.classify(np.array([-1.0, 1.0, 1.0]), C=10.0, tol=1e-6)
+    >>> svm.support, svm.coef.round(4)
     (array([0, 1]), array([-0.2222,  0.2222]))
-    >>> scores(kernel, machine, rows=np.outer([5.0], x)).round(4)
+    >>> scores(kernel, svm, rows=np.outer([5.0], x)).round(4)
     array([3.6667])
     """
 
@@ -241,7 +241,7 @@ def precomputed_kernels(stack: StoredStack) -> tuple[PrecomputedKernel, ...]:
 
 
 def scores(kernel: OneKernel, machine: Machine, rows: np.ndarray | None = None) -> np.ndarray:
-    """Return the values of a machine at `rows`, or at the training samples, shape (n_rows,)."""
+    """Return the values of an SVM at `rows`, or at the training samples, shape (n_rows,)."""
     rows = kernel.training_rows if rows is None else rows
     if machine.support.size == 0:
         return np.full(len(rows), machine.intercept)
@@ -256,12 +256,12 @@ def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def one_class(target: np.ndarray) -> bool:
-    """Whether labels, at least one, are all the same."""
+    """Return whether labels, at least one, are all the same."""
     return bool((target == target[0]).all())
 
 
 def constant_machine(value: float) -> Machine:
-    """Return the machine that is `value` everywhere."""
+    """Return the SVM that is `value` everywhere."""
     return Machine(np.zeros(0, dtype=np.intp), np.zeros(0), value)
 
 

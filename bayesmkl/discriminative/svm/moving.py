@@ -96,7 +96,7 @@ def _add_to(kernel: np.ndarray, factor: float, other: np.ndarray) -> None:
 
 
 def _position(move: np.ndarray, direction: np.ndarray) -> float:
-    """Where on a line the most weights agree that the point is; a few may have left it."""
+    """Return the position on a line on which most weights agree; a few may have left it."""
     moving = direction != 0.0
     return float(np.median(move[moving] / direction[moving])) if moving.any() else 0.0
 

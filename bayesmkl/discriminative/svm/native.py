@@ -1,4 +1,4 @@
-r"""Kernels that LibSVM evaluates itself, from samples: machines on them form no kernel matrix, or a small one.
+r"""Kernels that LibSVM evaluates itself, from samples: SVMs on them form no kernel matrix, or a small one.
 
 Gaussian, polynomial, linear and cosine kernels are native. So are their normalizations, after a map of the features:
 the spherical polynomial kernel is
@@ -50,7 +50,7 @@ __all__ = ["FeatureMap", "NativeKernel", "native_kernel", "native_kernels"]
 
 
 class FeatureMap(NamedTuple):
-    """From samples to the features that LibSVM sees.
+    """Map from samples to the features that LibSVM sees.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ class NativeKernel(NamedTuple):
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
-    """Refuse what overflowed."""
+    """Check that no feature overflowed."""
     if not np.isfinite(values).all():
         raise ValueError(
             "`X`: the values of a kernel are not all finite. Scale the features, or lower a polynomial degree."
@@ -245,8 +245,8 @@ def native_kernel(
     >>> from bayesmkl.kernels import Gaussian, Laplacian
     >>> X = np.array([[-1.0], [0.0], [2.0]])
     >>> native = native_kernel(Gaussian(width=1.0), X)
-    >>> machine = native.classify(np.array([-1.0, -1.0, 1.0]), C=1.0, tol=1e-3)
-    >>> machine.support
+    >>> svm = native.classify(np.array([-1.0, -1.0, 1.0]), C=1.0, tol=1e-3)
+    >>> svm.support
     array([0, 1, 2])
     >>> native_kernel(Laplacian(), X) is None
     True

@@ -40,7 +40,7 @@ def plot(comparison: Comparison, kind: str = "scores", metric: str | None = None
     Parameters
     ----------
     comparison : Comparison
-        What :func:`~bayesmkl.evaluation.compare_models` returned.
+        Result of :func:`~bayesmkl.evaluation.compare_models`.
     kind : {"scores", "ranks", "critical_difference", "pairwise", "time"}, default="scores"
         :func:`plot_scores`, :func:`plot_ranks`, :func:`plot_critical_difference`, :func:`plot_pairwise`,
         :func:`plot_time`.

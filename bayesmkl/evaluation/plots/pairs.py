@@ -26,7 +26,7 @@ UNTESTED = "#E4E4E4"
 
 
 class Square(NamedTuple):
-    """What a plot of pairs shows of the row's model against the column's."""
+    """Cell of a plot of pairs: the row's model against the column's."""
 
     values: np.ndarray  # -1 (row worse) to 1 (row better); NaN where not tested
     texts: np.ndarray
@@ -48,13 +48,13 @@ def plot_pairwise(
     Parameters
     ----------
     comparison : Comparison
-        What :func:`~bayesmkl.evaluation.compare_models` returned.
+        Result of :func:`~bayesmkl.evaluation.compare_models`.
     metric : str, default=None
         One of its metrics; None is the first.
     test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
         See :func:`~bayesmkl.evaluation.significance.pairwise`.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
     dataset : str, default=None
         One of its data sets. With None and several, "nemenyi" and "wilcoxon" compare over them, and the other tests
         show on how many of them the model of the row is better, not different, and worse.

@@ -38,11 +38,11 @@ def plot_ranks(
     Parameters
     ----------
     comparison : Comparison
-        What :func:`~bayesmkl.evaluation.compare_models` returned.
+        Result of :func:`~bayesmkl.evaluation.compare_models`.
     metric : str, default=None
         One of its metrics; None is the first.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
     alpha : float, default=0.05
         Level of Nemenyi's test, whose critical difference from the best mean rank is shaded where there are at least
         three models and two data sets.
@@ -112,11 +112,11 @@ def plot_critical_difference(
     Parameters
     ----------
     comparison : Comparison
-        What :func:`~bayesmkl.evaluation.compare_models` returned, of at least three models on two data sets.
+        Result of :func:`~bayesmkl.evaluation.compare_models`, of at least three models on two data sets.
     metric : str, default=None
         One of its metrics; None is the first.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
     alpha : float, default=0.05
         Level of Nemenyi's test.
 

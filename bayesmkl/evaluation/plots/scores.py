@@ -52,13 +52,13 @@ def plot_scores(
     Parameters
     ----------
     comparison : Comparison
-        What :func:`~bayesmkl.evaluation.compare_models` returned.
+        Result of :func:`~bayesmkl.evaluation.compare_models`.
     metric : str, default=None
         One of its metrics; None is the first.
     dataset : str, default=None
         One of its data sets; None shows all, in a panel each.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw one data set; None makes a figure.
+        Axes for one data set; None makes a figure.
     confidence : float, default=0.95
         Confidence of the intervals of the means. They are as wide as overlapping training sets demand (the variance
         of :func:`~bayesmkl.evaluation.significance.corrected_t`). Whether two models differ is not to be read off
@@ -157,13 +157,13 @@ def plot_time(
     Parameters
     ----------
     comparison : Comparison
-        What :func:`~bayesmkl.evaluation.compare_models` returned.
+        Result of :func:`~bayesmkl.evaluation.compare_models`.
     metric : str, default=None
         One of its metrics; None is the first.
     dataset : str, default=None
         One of its data sets; None takes the mean over all, of models that have a score on each split.
     ax : matplotlib.axes.Axes, default=None
-        Where to draw; None makes a figure.
+        Axes to draw on; None makes a figure.
 
     Returns
     -------
@@ -235,7 +235,7 @@ def _costs(comparison: Comparison, what: Shown) -> pd.DataFrame:
 
 
 def _front(table: pd.DataFrame, greater_is_better: bool) -> np.ndarray:
-    """Return which models no other one beats in both time and score."""
+    """Return a mask of the models on the Pareto front of time and score."""
     seconds, score = (
         table["seconds"].to_numpy(),
         table["score"].to_numpy() * (1.0 if greater_is_better else -1.0),

@@ -130,7 +130,7 @@ def _resource(name: str) -> str:
 
 
 def _facts(comparison: Comparison) -> Markup:
-    """Say in two lines what was compared, when, and how much of it failed."""
+    """Summarize in two lines what was compared, when, and how much of it failed."""
     cells, about = comparison.cells, comparison.about
     n_failed = int((cells["error"] != "").sum())
     sizes = [
@@ -191,7 +191,7 @@ def _protocol(comparison: Comparison) -> Markup:
 
 
 def _settings(studies: Any) -> dict[str, str]:
-    """Return how it was done; several studies of one run may differ."""
+    """Return the protocol by name; several studies of one run may differ."""
     if isinstance(studies, dict):
         studies = studies.get("studies", [studies])
     found: dict[str, dict[str, None]] = {}

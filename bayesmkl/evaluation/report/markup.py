@@ -42,7 +42,7 @@ class Markup(str):
 
 
 class Cell(NamedTuple):
-    """What a cell of a table shows, and the number that it is sorted by (NaN: none, always last)."""
+    """Text of a table cell, and the number that it is sorted by (NaN: none, always last)."""
 
     shown: Any
     value: float | None = None
@@ -108,7 +108,7 @@ def table(
     rows : iterable of sequences
         One entry per column: a Cell, a number (NaN: missing), or text.
     label : str
-        What the table is, for screen readers.
+        Description of the table, for screen readers.
     identity : str, default=None
         Its id in the page.
     """

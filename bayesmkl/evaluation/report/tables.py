@@ -49,7 +49,7 @@ TEXTS = {"best_params": "parameters chosen", "error": "error", "note": "warnings
 
 
 def title_of(metric: str) -> str:
-    """Return what a metric is called in tables."""
+    """Return the name of a metric in tables."""
     return METRICS[metric].title if metric in METRICS else metric
 
 
@@ -97,7 +97,7 @@ def _mean_and_spread(mean: float, spread: float) -> str:
 
 
 def failure_tables(comparison: Comparison) -> list[Markup]:
-    """Return what failed, what could not be measured, and warnings; an empty list where there is nothing to say."""
+    """Return failures, metrics that could not be measured, and warnings; an empty list without any."""
     cells, found = comparison.cells, []
     if (cells["error"] != "").any():
         found += [
@@ -217,5 +217,5 @@ def _as_numbers(column: pd.Series) -> pd.Series:
 
 
 def _with_numbers(cells: pd.DataFrame, names: Iterable[str]) -> list[str]:
-    """Those columns of which a report can say anything."""
+    """Return the columns with data that a report can show."""
     return [name for name in names if name in cells and _as_numbers(cells[name]).notna().any()]

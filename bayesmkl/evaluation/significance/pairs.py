@@ -31,7 +31,7 @@ SAME = 1e-12  # relative to the scores: differences up to it are rounding errors
 
 
 class Differences(NamedTuple):
-    """Differences of paired scores, and how much of them can be a rounding error."""
+    """Differences of paired scores, with bounds on their rounding errors."""
 
     values: np.ndarray
     resolution: float
@@ -60,7 +60,7 @@ class PairedTest(NamedTuple):
     lower, upper : float
         Confidence interval of the mean difference; NaN where the test has none.
     statistic : float
-        Of the test: t, or the smaller sum of signed ranks.
+        Statistic of the test: t, or the smaller sum of signed ranks.
     p_value : float
         Two-sided.
 

@@ -39,7 +39,7 @@ SMALLEST_SAMPLE = 6  # pairs from which on Wilcoxon's p-value can be below 0.05
 
 
 class Options(NamedTuple):
-    """How :func:`pairwise` tests, with everything checked."""
+    """Validated options of :func:`pairwise`."""
 
     test: str
     alpha: float
@@ -203,7 +203,7 @@ def _pairs(scores: pd.DataFrame, against: Hashable) -> list[tuple[Any, Any]]:
 
 
 def _unit(scores: pd.DataFrame, test: str, over: str | None) -> str:
-    """Return what the pairs of scores of a test are: "splits" or "datasets"."""
+    """Return the unit of the pairs of scores of a test: "splits" or "datasets"."""
     n_datasets = scores.index.get_level_values(0).nunique() if scores.index.nlevels > 1 else 1
     if over is None:
         return "datasets" if test == "nemenyi" or (test == "wilcoxon" and n_datasets > 1) else "splits"
@@ -323,7 +323,7 @@ def _with_attributes(table: pd.DataFrame, options: Options, over: str) -> pd.Dat
 
 
 def _reason(pair: tuple[Any, Any], left_out: Mapping[Any, str]) -> str:
-    """Say why a pair cannot be compared; "" if it can."""
+    """Return the reason why a pair cannot be compared; "" if it can."""
     return "; ".join(f"{model}: {left_out[model]}" for model in pair if model in left_out)
 
 

@@ -284,7 +284,7 @@ def blocks_of(scores: pd.DataFrame) -> Blocks:
 
 
 def check_table(scores: object) -> None:
-    """Refuse what is no table of numbers with a column of its own for every model."""
+    """Check that scores are a table of numbers with one column per model."""
     if not isinstance(scores, pd.DataFrame):
         raise TypeError(f"`scores` must be a DataFrame with a column per model; got {shown(scores)}.")
     if not scores.columns.is_unique:

@@ -1,4 +1,4 @@
-"""On how many data sets one model is better than another: win-tie-loss tables."""
+"""Win-tie-loss tables: numbers of data sets on which one model is better than another."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def win_matrix(table: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     table : DataFrame
-        What :func:`wins` returned, a row per ordered pair of models.
+        Result of :func:`wins`, a row per ordered pair of models.
 
     Returns
     -------
@@ -149,7 +149,7 @@ def win_totals(table: pd.DataFrame) -> pd.DataFrame:
     Parameters
     ----------
     table : DataFrame
-        What :func:`wins` returned, a row per ordered pair of models.
+        Result of :func:`wins`, a row per ordered pair of models.
 
     Returns
     -------

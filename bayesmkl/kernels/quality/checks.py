@@ -44,7 +44,7 @@ def check_kernel_stack(
     kernels : ndarray of shape (n_kernels, n_train, n_train) or (n_kernels, n_train, n_landmarks)
         Training kernels, float64.
     names : sequence of str of length n_kernels
-        What the messages call them.
+        Their name in messages.
     known_psd : array-like of bool of shape (n_kernels,), default=None
         Kernels that are symmetric and positive semidefinite by their formula and need no test; None tests all.
     definiteness : bool, default=True
@@ -98,7 +98,7 @@ def check_kernel_stack(
 
 
 def refuse_unusable(kernels: np.ndarray, names: Sequence[str], known_psd: np.ndarray | None = None) -> None:
-    """Refuse kernels that machines with a certificate cannot be trained on: not finite, too large, or asymmetric.
+    """Raise for kernels that SVMs with a certificate cannot be trained on: not finite, too large, or asymmetric.
 
     Parameters
     ----------

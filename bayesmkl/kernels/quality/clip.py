@@ -18,7 +18,7 @@ __all__ = ["Clipping", "fit_clipping"]
 
 
 class Clipping(NamedTuple):
-    r"""Which kernels were clipped, and how rows of them are.
+    r"""Clipped kernels, and the projection of their rows.
 
     Parameters
     ----------

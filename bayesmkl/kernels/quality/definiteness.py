@@ -54,7 +54,7 @@ def join(items: list[str], separator: str = ", ") -> str:
 
 
 def is_semidefinite(kernel: np.ndarray, tolerance: float = INDEFINITE) -> bool:
-    """Say whether a kernel has no negative eigenvalue beyond `tolerance` of its Frobenius norm."""
+    """Return whether a kernel has no negative eigenvalue beyond `tolerance` of its Frobenius norm."""
     smallest, largest = kernel.min(), kernel.max()
     if largest - smallest <= CONSTANT * max(abs(smallest), abs(largest)):
         return bool(kernel.flat[0] >= 0)

@@ -1,4 +1,4 @@
-"""Training kernels judged one by one as they are made, so that nobody needs to hold all of them."""
+"""Quality checks of training kernels one by one as they are computed, so that not all need be in memory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class KernelInspector:
     Parameters
     ----------
     names : sequence of str
-        What the messages call the kernels, in the order in which they come.
+        Names of the kernels in messages, in the order in which they come.
     known_psd : array-like of bool of shape (n_kernels,), default=None
         Kernels that are symmetric and positive semidefinite by their formula and need no test; None tests all.
     definiteness : bool, default=True

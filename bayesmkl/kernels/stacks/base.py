@@ -62,7 +62,7 @@ class Kernels(Protocol):
 
     @property
     def present(self) -> Any:
-        """Which query points have what each kernel compares, (n_kernels, n_rows); None: all of them.
+        """Presence of the view of each kernel at the query points, (n_kernels, n_rows); None: all of them.
 
         The row of an absent query point holds zeros.
         """

@@ -30,7 +30,7 @@ LARGE = (
 
 
 def has_factored_rows(bank: KernelBank, short: np.ndarray) -> bool:
-    """Say whether kernels of new rows can be had through the factors of the training kernels.
+    """Return whether kernels of new rows can be had through the factors of the training kernels.
 
     A centered kernel needs the mean of all of its row, and a sample that lacks views a mask.
     """

@@ -83,7 +83,7 @@ class Factorizer:
         return Factor(transposed, order[:rank].astype(np.intp) - 1)
 
     def _is_long(self, threshold: float) -> bool:
-        """Say whether a submatrix shows that the rank is too large to save anything."""
+        """Return whether a submatrix shows that the rank is too large to save anything."""
         size = min(SAMPLE, self._longest + 1)
         while _has_full_rank(self._scratch, self._order[:size], threshold):
             if size > self._longest:

@@ -102,7 +102,7 @@ class FoldStack(NamedTuple):
 
 
 def is_fold(stack: KernelStack, whole: DenseStack, samples: np.ndarray) -> bool:
-    """Say whether a stack holds the kernels between `samples`, each of them once, of `whole`.
+    """Return whether a stack holds the kernels between `samples`, each of them once, of `whole`.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def is_fold(stack: KernelStack, whole: DenseStack, samples: np.ndarray) -> bool:
 
 
 class HeldArray(NamedTuple):
-    """The array that holds the kernels of a stack, and where in it they are.
+    """The array that holds the kernels of a stack, and their positions in it.
 
     Parameters
     ----------

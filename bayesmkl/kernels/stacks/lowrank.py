@@ -1,4 +1,4 @@
-"""A stack without its redundancy: kernels as ``K_m = Z_m Z_m^T`` where their numerical rank is low.
+"""Low-rank stack: kernels as ``K_m = Z_m Z_m^T`` where their numerical rank is low.
 
 Kernels of single features have rank 3 to 60 whatever the number of samples, so that a bank over many features is
 mostly empty. Contractions are those of `DenseStack`; their results agree to the tolerance of the factors.
@@ -92,7 +92,7 @@ class LowRankStack(NamedTuple):
 
     @property
     def present(self) -> None:
-        """Which query points have what each kernel compares: all of them."""
+        """Presence of the view of each kernel at the query points: all of them."""
         return None
 
     @property

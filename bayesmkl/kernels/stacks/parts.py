@@ -46,7 +46,7 @@ class RowParts(NamedTuple):
 
     @property
     def present(self) -> None:
-        """Which query points have what each kernel compares: all of them."""
+        """Presence of the view of each kernel at the query points: all of them."""
         return None
 
     def apply(self, vector: Array) -> np.ndarray:

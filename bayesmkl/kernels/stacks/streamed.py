@@ -57,7 +57,7 @@ class StreamedStack:
     X : ndarray of shape (n_rows, n_features), or row source
         Rows, float64 and finite; what `bayesmkl.datasets.open_rows` returns is read in blocks on every pass.
     block_bytes : int
-        Most bytes of rows that are read at once.
+        Maximum number of bytes of rows that are read at once.
     threads : int
         Threads that evaluate kernels.
     """
@@ -373,7 +373,7 @@ class StreamedStack:
 
 
 class _Block(NamedTuple):
-    """Some rows, and how many came before."""
+    """Some rows, and the number of rows before them."""
 
     first: int
     X: np.ndarray
@@ -405,7 +405,7 @@ def streamed_stack(
     X : ndarray of shape (n_rows, n_features), or row source
         Validated rows: float64, finite, with the columns that the bank was fitted with.
     block_bytes : int, default=2**25
-        Most bytes of rows that are read from a source at once.
+        Maximum number of bytes of rows that are read from a source at once.
     threads : int, default=None
         Threads that evaluate kernels; results do not depend on them. None: as many as BLAS uses, so that limits on
         its threads hold here too.
@@ -440,7 +440,7 @@ def streamed_stack(
 
 @cache
 def _blas() -> ThreadpoolController:
-    """Return what limits the threads of BLAS; looking for the libraries takes longer than a small contraction."""
+    """Return the controller of BLAS threads; looking for the libraries takes longer than a small contraction."""
     return ThreadpoolController()
 
 

@@ -98,7 +98,7 @@ class KernelBlocks:
         return self.groups[0].basis.shape[1]
 
     def partition(self, axis: str) -> Any:
-        """Say that blocks are split over the devices along `axis`, while all devices have the rest."""
+        """Return partition specs: blocks split over the devices along `axis`, everything else on all of them."""
         shared = PartitionSpec()
         return KernelBlocks(PartitionSpec(axis), PartitionSpec(axis), shared, shared)
 
@@ -236,7 +236,7 @@ def _evaluated_by(device: jax.Device) -> bool:
 
 
 def _evaluator(bank: KernelBank, X: Any) -> Callable[[slice], Any]:
-    """Return what evaluates kernels of rows on the first device."""
+    """Return the function that evaluates kernels of rows on the first device."""
     groups, order = _groups(bank)
 
     @jax.jit
@@ -312,14 +312,14 @@ def _family(bank: KernelBank, formula: Formula, index: np.ndarray, parameter: np
 
 
 def _origin(bank: KernelBank, kernels: np.ndarray) -> np.ndarray | None:
-    """Return where kernels, one of each view, have moved their origin to, (n_views, n_columns), if they have."""
+    """Return the moved origins of kernels, one of each view, (n_views, n_columns), if there are any."""
     origins = [step.origin for m in kernels for step in bank.normalizers_[m] if isinstance(step, Center)]
     moved = [origin for origin in origins if origin is not None]
     return np.stack(moved) if moved else None
 
 
 def _stacked(step: list[Any], shape: tuple[int, ...], n_train: int) -> Any:
-    """One normalization of several kernels with leading axes of `shape`; None where it changes nothing."""
+    """Return one normalization of several kernels with leading axes of `shape`; None where it changes nothing."""
     names = type(step[0])._fields[:3] if isinstance(step[0], Center) else type(step[0])._fields
     fields = {name: [getattr(one, name) for one in step] for name in names}
     if isinstance(step[0], Spherical) and all(

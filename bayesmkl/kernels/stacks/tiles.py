@@ -93,7 +93,7 @@ class _View(NamedTuple):
 
 
 class KernelTiles:
-    """What is needed to evaluate kernels of a bank on rows.
+    """Data needed to evaluate kernels of a bank on rows.
 
     Parameters
     ----------
