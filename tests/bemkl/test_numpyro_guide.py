@@ -134,6 +134,9 @@ def deviation(bound, estimate):
 
 def test_guide_takes_no_formula_from_the_bound():
     tree = ast.parse(Path(numpyro_guide.__file__).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = [ast.Pass()]  # annotations hold no formula
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     ours = {
         (node.module, alias.name)

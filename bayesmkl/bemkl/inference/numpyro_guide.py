@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,12 +24,14 @@ import numpyro
 import numpyro.distributions as dist
 from numpyro.infer import Trace_ELBO
 
-from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.inference.numpyro_model import literal_model, numpyro_session
-from bayesmkl.bemkl.models.all_models import SingleProblem, SingleState
 from bayesmkl.bemkl.models.binary import BinaryProblem, BinaryState
-from bayesmkl.bemkl.models.moments import Gamma, Gaussian
 from bayesmkl.bemkl.models.regression import RegressionProblem, RegressionState
+
+if TYPE_CHECKING:  # no formula of the bound enters here
+    from bayesmkl._numerics.arrays import Array
+    from bayesmkl.bemkl.models.all_models import SingleProblem, SingleState
+    from bayesmkl.bemkl.models.moments import Gamma, Gaussian
 
 __all__ = ["ElboEstimate", "closed_form_guide", "elbo_particles", "estimate_elbo"]
 
