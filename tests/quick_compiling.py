@@ -25,4 +25,6 @@ def known_flags() -> list[str]:
 
 
 # `XLA_FLAGS= make test` compiles as users do. JAX reads the variable when it first compiles, after collection.
-os.environ.setdefault("XLA_FLAGS", " ".join(known_flags()))
+# Workers have it from the process that started them.
+if "XLA_FLAGS" not in os.environ:
+    os.environ["XLA_FLAGS"] = " ".join(known_flags())

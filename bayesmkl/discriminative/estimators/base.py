@@ -23,6 +23,7 @@ from bayesmkl.discriminative.estimators.checked import (
     check_definite,
     clip_rows,
     position_of,
+    store_convergence,
     warn_unless_converged,
 )
 from bayesmkl.discriminative.outer import MKLResult
@@ -133,20 +134,7 @@ class BaseDiscriminative(BaseMKL):
         self.support_ = np.flatnonzero((np.abs(dual) > SUPPORT * np.abs(dual).max(initial=0.0)).any(axis=0))
         self.support_fraction_ = len(self.support_) / dual.shape[-1]
         self.n_active_kernels_ = int((weights > ACTIVE * weights.max()).any(axis=0).sum())
-        each: dict[str, list[Any]] = {
-            "objective_history_": [result.objective_history for result in results],
-            "duality_gap_": [result.duality_gap for result in results],
-            "n_iter_": [max(1, len(result.objective_history)) for result in results],
-            "outcome_": [result.outcome for result in results],
-            "n_solves_": [result.n_solves for result in results],
-        }
-        for name, values in each.items():
-            if not own_weights:
-                setattr(self, name, values[0])
-            else:
-                as_tuple = name in ("objective_history_", "outcome_")
-                setattr(self, name, tuple(values) if as_tuple else np.array(values))
-        self.converged_ = all(result.outcome.converged for result in results)
+        store_convergence(self, results)
         self._warn_unless_converged(results)
 
     # ----------------------------------------------------------------------------------------------- results

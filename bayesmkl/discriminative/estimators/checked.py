@@ -46,6 +46,7 @@ __all__ = [
     "fit_bank",
     "fit_columns",
     "position_of",
+    "store_convergence",
     "warn_unless_converged",
 ]
 
@@ -148,6 +149,24 @@ def check_among_some(model: BaseMKL, stack: BankColumns) -> None:
     """Check the kernels among some training samples."""
     checked = np.linspace(0, stack.n_train - 1, min(stack.n_train, CHECKED_SAMPLES)).astype(int)
     model._check_kernels(stack.principal(checked.tolist()), stack.bank.kernels_known_psd_)
+
+
+def store_convergence(model: BaseMKL, results: Sequence[Any]) -> None:
+    """Set how the optimization of each result converged; attributes of several results are arrays or tuples."""
+    each: dict[str, list[Any]] = {
+        "objective_history_": [result.objective_history for result in results],
+        "duality_gap_": [result.duality_gap for result in results],
+        "n_iter_": [max(1, len(result.objective_history)) for result in results],
+        "outcome_": [result.outcome for result in results],
+        "n_solves_": [result.n_solves for result in results],
+    }
+    for name, values in each.items():
+        if len(results) == 1:
+            setattr(model, name, values[0])
+        else:
+            as_tuple = name in ("objective_history_", "outcome_")
+            setattr(model, name, tuple(values) if as_tuple else np.array(values))
+    model.converged_ = all(result.outcome.converged for result in results)
 
 
 def warn_unless_converged(model: BaseDiscriminative, results: Sequence[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -209,6 +209,8 @@ class CLMKLClassifier(LocalizedClassifier):
     memberships_: np.ndarray
     kernel_weights_: np.ndarray
 
+    _inner = check_svm
+
     def __init__(
         self,
         kernels: KernelBank | str | None = None,
@@ -285,9 +287,6 @@ class CLMKLClassifier(LocalizedClassifier):
             check_integer("n_landmarks", self.n_landmarks, low=options.n_clusters)
 
     # ---------------------------------------------------------------------------------------------- fitting
-
-    def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
-        return check_svm(self, report)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Fit the bank; with ``svm="mwu"``, return columns that are evaluated on demand."""

@@ -291,6 +291,9 @@ class LMKLClassifier(FeatureGatedClassifier):
      [0. 1.]] True
     """
 
+    _inner = check_svm
+    _gate_features = _scaled_features
+
     def __init__(
         self,
         kernels: KernelBank | str | None = None,
@@ -330,9 +333,6 @@ class LMKLClassifier(FeatureGatedClassifier):
         super()._check_parameters()
         _check_lmkl(self)
 
-    def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
-        return check_svm(self, report)
-
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Fit the bank; with ``svm="mwu"``, return columns that are evaluated on demand."""
         if takes_bank_by_columns(self):
@@ -341,11 +341,6 @@ class LMKLClassifier(FeatureGatedClassifier):
 
     def _most_steps(self) -> int:
         return int(self.max_iter) * int(self.n_init)
-
-    def _gate_features(
-        self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
-    ) -> Any:
-        return _scaled_features(self, X, gate_features, n_rows, fitting)
 
     def _learn_task(
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep
@@ -496,6 +491,8 @@ class LMKLRegressor(FeatureGatedRegressor):
     True [[1. 0.]]
     """
 
+    _gate_features = _scaled_features
+
     def __init__(
         self,
         kernels: KernelBank | str | None = None,
@@ -538,11 +535,6 @@ class LMKLRegressor(FeatureGatedRegressor):
 
     def _most_steps(self) -> int:
         return int(self.max_iter) * int(self.n_init)
-
-    def _gate_features(
-        self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
-    ) -> Any:
-        return _scaled_features(self, X, gate_features, n_rows, fitting)
 
     def _learn_task(
         self, training: Rows, target: np.ndarray, inner: InnerProblem, on_step: OnStep

@@ -29,6 +29,7 @@ from bayesmkl.discriminative.estimators.checked import (
     check_definite,
     clip_rows,
     position_of,
+    store_convergence,
     warn_unless_converged,
 )
 from bayesmkl.discriminative.estimators.gate_features import apart_from_gates, check_gate_columns
@@ -234,17 +235,7 @@ class BaseLocalized(BaseMKL):
         self.support_ = np.flatnonzero(counted.any(axis=tuple(range(counted.ndim - 1))))
         self.support_fraction_ = len(self.support_) / duals.shape[-1]
         self.n_active_kernels_ = int((gates > ACTIVE * gates.max(initial=0.0)).any(axis=(0, 1)).sum())
-        each: dict[str, list[Any]] = {
-            "objective_history_": [fit.objective_history for fit in fits],
-            "duality_gap_": [fit.duality_gap for fit in fits],
-            "n_iter_": [max(1, len(fit.objective_history)) for fit in fits],
-            "outcome_": [fit.outcome for fit in fits],
-            "n_solves_": [fit.n_solves for fit in fits],
-        }
-        for name, values in each.items():
-            as_tuple = name in ("objective_history_", "outcome_")
-            setattr(self, name, (tuple(values) if as_tuple else np.array(values)) if several else values[0])
-        self.converged_ = all(fit.outcome.converged for fit in fits)
+        store_convergence(self, fits)
         self._warn_unless_converged(fits)
 
     # ----------------------------------------------------------------------------------------------- results

@@ -100,7 +100,10 @@ def _check_kernel(kernel: Kernel) -> None:
 def fit_single_kernels(
     model: BaseLocalized, X: Samples, y: Targets, **check_y: Any
 ) -> tuple[Sequence[OneKernel], np.ndarray]:
-    """Fit the bank and return its kernels one by one, as objects on which SVMs can be trained."""
+    """Return the training kernels one by one, as objects on which SVMs can be trained."""
+    if model._is_precomputed():
+        stack, y = BaseLocalized._fit_stack(model, X, y, **check_y)
+        return precomputed_kernels(stack), y
     bank, y = fit_bank(model, X, y, **check_y)
     native = native_of(bank)
     if native is not None:
@@ -169,7 +172,7 @@ def trainable(kernels: Sequence[OneKernel], svm: str, inner: InnerProblem) -> Se
 # -------------------------------------------------------------------------------------------------- results
 
 
-def some_training_rows(training: Rows, part: slice) -> Rows:
+def some_training_rows(_model: BaseLocalized, training: Rows, part: slice) -> Rows:
     """Return some of the training samples as rows to score."""
     features = None if training.features is None else training.features[part]
     return Rows([kernel.training_rows[part] for kernel in training.kernels], features)
@@ -181,7 +184,7 @@ def voting(model: BaseLocalized) -> Sequence[OneKernel]:
     return [NOT_HELD] * model.n_kernels_in_ if native is None else native
 
 
-def kernels_of_parts(model: BaseMKL, X: Samples, gate_features: ArrayLike | None) -> Iterator[Rows]:
+def kernels_of_parts(model: BaseMKL, X: Samples, gate_features: ArrayLike | None = None) -> Iterator[Rows]:
     """Cut rows into parts; native kernels take all rows at once, unless the kernel of the gates is a matrix."""
     check_is_fitted(model, "results_")
     native = native_of(model.kernel_bank_)

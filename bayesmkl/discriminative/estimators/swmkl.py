@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.typing import Samples, Seed, Targets
+from bayesmkl._utils.typing import Samples, Seed
 from bayesmkl._utils.validation import check_choice, check_number
 from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
@@ -38,7 +38,7 @@ from bayesmkl.discriminative.localized.swmkl import (
     swmkl_kernel,
     swmkl_scores,
 )
-from bayesmkl.discriminative.svm.machines import GatedKernel, precomputed_kernels
+from bayesmkl.discriminative.svm.machines import GatedKernel
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -194,6 +194,12 @@ class SwMKLClassifier(FeatureGatedClassifier):
 
     smallest_eigenvalue_: Any
 
+    _inner = check_svm
+    _fit_stack = fit_single_kernels
+    _gate_features = learn_gate_features
+    _training_rows = some_training_rows
+    _row_parts = kernels_of_parts
+
     def __init__(
         self,
         kernels: KernelBank | str | None = None,
@@ -244,27 +250,6 @@ class SwMKLClassifier(FeatureGatedClassifier):
         super()._check_parameters()
         self._options()
         check_gates(self)
-
-    def _inner(self, report: Callable[[float], None] | None = None) -> InnerProblem:
-        return check_svm(self, report)
-
-    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
-        """Return kernels one by one, as objects on which SVMs can be trained."""
-        if self._is_precomputed():
-            stack, y = super()._fit_stack(X, y, **check_y)
-            return precomputed_kernels(stack), y
-        return fit_single_kernels(self, X, y, **check_y)
-
-    def _gate_features(
-        self, X: np.ndarray | None, gate_features: ArrayLike | None, n_rows: int, fitting: bool
-    ) -> Any:
-        return learn_gate_features(self, X, gate_features, n_rows, fitting)
-
-    def _training_rows(self, training: Rows, part: slice) -> Rows:
-        return some_training_rows(training, part)
-
-    def _row_parts(self, X: Samples, gate_features: ArrayLike | None = None) -> Iterator[Rows]:
-        return kernels_of_parts(self, X, gate_features)
 
     def _warn_unless_converged(self, results: Sequence[LocalFit]) -> None:
         """Warn of SVMs that stopped early alone: nothing else is iterated."""
