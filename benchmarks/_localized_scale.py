@@ -160,10 +160,10 @@ def _as_printed(model: LDMKLClassifier, X: np.ndarray) -> np.ndarray:
     """Scores with gates on the support vectors and no intercepts: the same machines in the paper's eq. 6."""
     result = model.results_[0]
     gated = [
-        machine._replace(coef=machine.coef * gates[machine.support], intercept=0.0)
-        for machine, gates in zip(result.machines, result.gates, strict=True)
+        svm._replace(coef=svm.coef * gates[svm.support], intercept=0.0)
+        for svm, gates in zip(result.svms, result.gates, strict=True)
     ]
-    kept, model.results_ = model.results_, (result._replace(machines=tuple(gated)),)
+    kept, model.results_ = model.results_, (result._replace(svms=tuple(gated)),)
     try:
         return model.decision_function(X)
     finally:

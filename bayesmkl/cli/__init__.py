@@ -149,7 +149,7 @@ def fit(
     inference: Annotated[
         Inference,
         typer.Option(
-            help="vb: closed form, fast, intervals too narrow. nuts: the reference, a minute for 100 rows."
+            help="vb: variational, fast, intervals too narrow. nuts: the reference, a minute for 100 rows."
         ),
     ] = Inference.VB,
     draws: Annotated[

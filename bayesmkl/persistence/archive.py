@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._utils.files import READING_ARRAYS
-from bayesmkl.persistence.known_types import FUNCTIONS, MODULES, PARTS
+from bayesmkl.persistence.known_types import FUNCTIONS, PARTS, PRESENT
 
 __all__ = ["Contents", "check_archive", "untrusted_parts", "with_present_modules"]
 
@@ -83,14 +83,16 @@ def check_archive(data: bytes) -> Contents:
 def with_present_modules(data: bytes, schema: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
     """Return an archive and its description with this package's own types where they are defined at present.
 
-    A type keeps its subpackage and its name; the module between the two may have moved since the file was written.
+    A type keeps its subpackage; its module there, and in few cases its name, may have changed since then.
     """
     moved = False
     for part in _parts(schema):
         subpackage = part.name.removeprefix("bayesmkl.").partition(".")[0]
-        module = MODULES.get((subpackage, part.state["__class__"]))
-        if part.name.startswith("bayesmkl.") and module not in (None, part.state["__module__"]):
-            part.state["__module__"], moved = module, True
+        written = part.state["__module__"], part.state["__class__"]
+        present = PRESENT.get((subpackage, written[1]))
+        if part.name.startswith("bayesmkl.") and present not in (None, written):
+            part.state["__module__"], part.state["__class__"] = present
+            moved = True
     if not moved:
         return data, schema
     buffer = io.BytesIO()

@@ -45,9 +45,9 @@ from bayesmkl.kernels.views import View
 __all__ = [
     "FUNCTIONS",
     "GP_TYPES",
-    "MODULES",
     "OWN_TYPES",
     "PARTS",
+    "PRESENT",
     "SPARSE_TYPES",
     "TRUSTED",
     "SavedOutcome",
@@ -91,8 +91,12 @@ OWN_TYPES: tuple[type, ...] = (
     Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, LowRankStack, MKLResult,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
-# Where each of them is, by its subpackage and its name.
-MODULES = {(known.__module__.split(".")[1], known.__name__): known.__module__ for known in OWN_TYPES}
+# Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.
+PRESENT = {
+    (known.__module__.split(".")[1], known.__name__): (known.__module__, known.__name__)
+    for known in OWN_TYPES
+}
+PRESENT["discriminative", "Machine"] = PRESENT["discriminative", "SVM"]
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
 GP_TYPES: tuple[type, ...] = (
     gp.CompoundKernel, gp.ConstantKernel, gp.DotProduct, gp.Exponentiation, gp.ExpSineSquared, gp.Matern,

@@ -298,7 +298,7 @@ _TABLES = (
             by_mwu(1.0) | by_mwu(5.0, ", larger ε", "ε five times as large"),
             seconds=MWU_SECONDS,
         ),
-        "The methods of table 2 with machines trained by multiplicative weights, ε = 0.01 as in the paper: there the "
+        "The methods of table 2 with SVMs trained by multiplicative weights, ε = 0.01 as in the paper: there the "
         "error of the objective, here its relative duality gap. Fast runs take 0.1.",
     ),
     _table(

@@ -197,16 +197,16 @@ def uci_studies(setting: Setting) -> list[Study]:
 
 def alignment_studies(setting: Setting) -> list[Study]:
     """Return each kernel alone, C chosen inside: the digits by their views, breast cancer by the widths."""
-    prices, machine = _prices(setting), UniformMKLClassifier
+    prices, svm = _prices(setting), UniformMKLClassifier
     columns = view_columns()
     by_view = {
         name: _tuned(
-            machine(KernelBank(Gaussian(gamma=1.0), views={name: columns[name]}, normalize=None)), prices
+            svm(KernelBank(Gaussian(gamma=1.0), views={name: columns[name]}, normalize=None)), prices
         )
         for name in VIEWS
     }
     by_width = {
-        f"s = {width:g}": _tuned(machine(KernelBank(kernel, normalize=None)), prices)
+        f"s = {width:g}": _tuned(svm(KernelBank(kernel, normalize=None)), prices)
         for width, kernel in zip(WIDTHS, gaussians(), strict=True)
     }
     return [

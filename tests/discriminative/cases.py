@@ -49,9 +49,9 @@ def quick(name, kernels=None, **parameters):
 
 
 def squared_hinge_scores(kernel, y, C, rows):
-    """Scores of the machine with squared hinge loss, by a hard margin on K + I / C."""
-    machine = SVC(kernel="precomputed", C=1e5, tol=1e-8).fit(kernel + np.eye(len(y)) / C, y)
-    return rows[:, machine.support_] @ machine.dual_coef_[0] + machine.intercept_[0]
+    """Scores of the SVM with squared hinge loss, by a hard margin on K + I / C."""
+    svm = SVC(kernel="precomputed", C=1e5, tol=1e-8).fit(kernel + np.eye(len(y)) / C, y)
+    return rows[:, svm.support_] @ svm.dual_coef_[0] + svm.intercept_[0]
 
 
 def hinge_scores(kernel, y, C, rows):
@@ -79,7 +79,7 @@ MACHINES = {
 
 
 class Case(NamedTuple):
-    """An estimator with some of its parameters, and the machine that it is for one kernel."""
+    """An estimator with some of its parameters, and the SVM that it is for one kernel."""
 
     name: str
     parameters: dict[str, Any]
@@ -117,7 +117,7 @@ class Case(NamedTuple):
 
 
 def cases_of(targets):
-    """Return the forms of all methods that are one machine where there is one kernel, with such a target."""
+    """Return the forms of all methods that are one SVM where there is one kernel, with such a target."""
     return [
         Case(form.estimator, dict(form.parameters), MACHINES[method.loss(form.estimator)], method.traits)
         for method in METHODS

@@ -152,13 +152,13 @@ def test_one_kernel_is_svc_and_svr(rng, method):
     y = random_labels(rng, 35)
     train, test = X[:35, :35], X[35:, :35]
     model = AlignmentMKLClassifier("precomputed", method=method, C=2.0, tol=TIGHT).fit(train, y)
-    machine = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(train[..., 0], y)
-    assert_same(model.decision_function(test), machine.decision_function(test[..., 0]), MACHINE)
+    svm = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(train[..., 0], y)
+    assert_same(model.decision_function(test), svm.decision_function(test[..., 0]), MACHINE)
     target = rng.normal(size=35) + 2.0
     regressor = AlignmentMKLRegressor("precomputed", method=method, C=2.0, epsilon=0.1, tol=TIGHT)
     regressor.fit(train, target)
-    machine = SVR(kernel="precomputed", C=2.0, epsilon=0.1, tol=TIGHT).fit(train[..., 0], target)
-    assert_same(regressor.predict(test), machine.predict(test[..., 0]), MACHINE)
+    svm = SVR(kernel="precomputed", C=2.0, epsilon=0.1, tol=TIGHT).fit(train[..., 0], target)
+    assert_same(regressor.predict(test), svm.predict(test[..., 0]), MACHINE)
 
 
 @pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")

@@ -1,4 +1,4 @@
-"""Sparse machines: the reduced problem, the greedy choice, and the way to the full problem."""
+"""Sparse SVMs: the reduced problem, the greedy choice, and the way to the full problem."""
 
 from __future__ import annotations
 
@@ -50,58 +50,58 @@ def reduced_objective(kernel, basis, problem):
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_machine_minimizes_the_reduced_objective(stack, labels, name):
+def test_svm_minimizes_the_reduced_objective(stack, labels, name):
     kernel, problem = stack.kernels[1], MACHINES[name].problem(labels)
-    machine = grow(kernel, problem, basis_module._empty(problem), 6)
-    value = reduced_objective(kernel, machine.basis, problem)
-    at = np.append(machine.beta, machine.intercept)
-    assert value(at) == pytest.approx(machine.objective, rel=1e-9)
+    svm = grow(kernel, problem, basis_module._empty(problem), 6)
+    value = reduced_objective(kernel, svm.basis, problem)
+    at = np.append(svm.beta, svm.intercept)
+    assert value(at) == pytest.approx(svm.objective, rel=1e-9)
     found = minimize(value, np.zeros(7), method="BFGS", options={"gtol": 1e-8})
-    assert machine.objective <= found.fun + 1e-9 * abs(found.fun)
-    np.testing.assert_allclose(kernel[:, machine.basis] @ machine.beta + machine.intercept, machine.scores)
-    np.testing.assert_allclose(machine.lower @ machine.lower.T, kernel[np.ix_(machine.basis, machine.basis)])
+    assert svm.objective <= found.fun + 1e-9 * abs(found.fun)
+    np.testing.assert_allclose(kernel[:, svm.basis] @ svm.beta + svm.intercept, svm.scores)
+    np.testing.assert_allclose(svm.lower @ svm.lower.T, kernel[np.ix_(svm.basis, svm.basis)])
 
 
-def with_candidate(kernel, problem, machine, candidate):
-    """The machine with one more basis sample, solved in full."""
-    basis = np.append(machine.basis, candidate)
-    grown = machine._replace(basis=basis, lower=np.eye(len(basis)), coef=np.zeros(len(basis)))
+def with_candidate(kernel, problem, svm, candidate):
+    """The SVM with one more basis sample, solved in full."""
+    basis = np.append(svm.basis, candidate)
+    grown = svm._replace(basis=basis, lower=np.eye(len(basis)), coef=np.zeros(len(basis)))
     return solve_in_features(problem, basis_module._at_weights(kernel[:, basis], grown))
 
 
 @pytest.mark.parametrize(("name", "share"), [("squared", 1.0), ("squared hinge", 0.7)])
 def test_greedy_choice_against_all_samples_by_brute_force(stack, labels, name, share):
     kernel, problem = stack.kernels[1], MACHINES[name].problem(labels)
-    machine = basis_module._empty(problem)
+    svm = basis_module._empty(problem)
     for _ in range(6):
-        chosen = grow(kernel, problem, machine, machine.basis.size + 1)
-        outside = np.setdiff1d(np.arange(N), machine.basis)
-        values = np.array([with_candidate(kernel, problem, machine, j).objective for j in outside])
-        decrease = machine.objective - chosen.objective
+        chosen = grow(kernel, problem, svm, svm.basis.size + 1)
+        outside = np.setdiff1d(np.arange(N), svm.basis)
+        values = np.array([with_candidate(kernel, problem, svm, j).objective for j in outside])
+        decrease = svm.objective - chosen.objective
         # exact for the squared loss; for the hinge a quadratic model, not always the best
-        assert decrease >= share * (machine.objective - values.min()) * (1.0 - 1e-6)
+        assert decrease >= share * (svm.objective - values.min()) * (1.0 - 1e-6)
         if share == 1.0:
-            rest = kernel - machine.features @ machine.features.T
-            gains = basis_module._gains(problem, machine, rest)[outside]
-            np.testing.assert_allclose(gains, machine.objective - values, atol=1e-7 * machine.objective)
-        machine = chosen
+            rest = kernel - svm.features @ svm.features.T
+            gains = basis_module._gains(problem, svm, rest)[outside]
+            np.testing.assert_allclose(gains, svm.objective - values, atol=1e-7 * svm.objective)
+        svm = chosen
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_weight_gradient_is_a_finite_difference(rng, stack, labels, name):
     problem = MACHINES[name].problem(labels)
     weights = rng.dirichlet(np.ones(3))
-    machine = grow(stack.combine(weights), problem, basis_module._empty(problem), 5)
-    columns = DenseStack(stack.columns(machine.basis))
+    svm = grow(stack.combine(weights), problem, basis_module._empty(problem), 5)
+    columns = DenseStack(stack.columns(svm.basis))
 
     def value(d):
-        return solve_in_features(problem, basis_module._at_weights(columns.combine(d), machine)).objective
+        return solve_in_features(problem, basis_module._at_weights(columns.combine(d), svm)).objective
 
     np.testing.assert_allclose(
-        basis_module._weight_gradient(problem, columns, machine),
+        basis_module._weight_gradient(problem, columns, svm),
         approx_fprime(weights, value, 1e-6),
         rtol=1e-3,
-        atol=1e-4 * abs(machine.objective),
+        atol=1e-4 * abs(svm.objective),
     )
 
 
@@ -136,8 +136,8 @@ def test_copies_of_samples_are_not_taken_twice(rng, labels):
     X = np.repeat(rng.normal(size=(N // 5, 3)), 5, axis=0)
     kernel = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=-1))
     problem = SquaredHinge(0.01).problem(labels)
-    machine = grow(kernel, problem, basis_module._empty(problem), N)
-    assert len({index // 5 for index in machine.basis}) == machine.basis.size <= N // 5
+    svm = grow(kernel, problem, basis_module._empty(problem), N)
+    assert len({index // 5 for index in svm.basis}) == svm.basis.size <= N // 5
 
 
 def test_basis_samples_alone_have_coefficients():

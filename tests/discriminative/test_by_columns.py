@@ -1,4 +1,4 @@
-"""Machines by multiplicative weights inside localized methods: against LibSVM, MWUMKL, dense kernels; memory."""
+"""SVMs by multiplicative weights inside localized methods: against LibSVM, MWUMKL, dense kernels; memory."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from bayesmkl.discriminative.localized.gatings import SigmoidGating, SoftmaxGati
 from bayesmkl.discriminative.localized.lmkl import SOLVERS, LMKLOptions, _Evaluator, fit_lmkl, gate_slopes
 from bayesmkl.discriminative.svm.by_columns import ByColumns, GatedColumns, localized_kernel
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.discriminative.svm.machines import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.discriminative.svm.native import native_kernels
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -74,11 +74,11 @@ def sides(rng):
     return BankColumns(bank, 1.0), DenseStack(np.ascontiguousarray(bank.train_stack())), X, y
 
 
-# --------------------------------------------------------------------------------------------------- the machine
+# --------------------------------------------------------------------------------------------------- the SVM
 
 
 @pytest.mark.parametrize(("C", "epsilon"), [(0.1, 5e-3), (1.0, 5e-3), (30.0, 0.03)])
-def test_other_library_one_machine_is_libsvm_with_squared_hinge(rng, C, epsilon):
+def test_other_library_one_svm_is_libsvm_with_squared_hinge(rng, C, epsilon):
     kernel, y = 7.0 * random_kernels(rng, 40, 1)[0], random_labels(rng, 40)
     found = MultiplicativeWeights(C, epsilon).solve(DenseStack(kernel[None]), y, 0.0)
     primal = assert_accurate(kernel, y, C, found.signed_dual, found.intercept, epsilon)
@@ -119,7 +119,7 @@ def test_gated_columns_are_those_of_the_whole_kernel(rng, n_components):
 
 
 @pytest.mark.parametrize("kind", ["native", "precomputed"])
-def test_other_library_machines_of_single_kernels(rng, kind):
+def test_other_library_svms_of_single_kernels(rng, kind):
     X, y = two_sides(rng, 60)
     bank = KernelBank([Gaussian(width=1.0), Polynomial(degree=2), Linear()]).fit(X)
     stack = DenseStack(np.ascontiguousarray(bank.train_stack()))
@@ -128,17 +128,17 @@ def test_other_library_machines_of_single_kernels(rng, kind):
     for kernel, values in zip(kernels, stack.kernels, strict=True):
         solved = ByColumns(kernel, MultiplicativeWeights(epsilon=0.01))
         for chosen in (np.arange(60), np.sort(subset)):
-            machine = solved.classify(y, 3.0, 1e-3, None if len(chosen) == 60 else subset)
-            assert np.isin(machine.support, chosen).all()
+            svm = solved.classify(y, 3.0, 1e-3, None if len(chosen) == 60 else subset)
+            assert np.isin(svm.support, chosen).all()
             v = np.zeros(60)
-            v[machine.support] = machine.coef
+            v[svm.support] = svm.coef
             among = values[np.ix_(chosen, chosen)]
-            assert_accurate(among, y[chosen], 3.0, v[chosen], machine.intercept, 0.01)
-            expected = values @ v + machine.intercept
-            np.testing.assert_allclose(scores(solved, machine), expected, rtol=1e-6, atol=1e-6)
+            assert_accurate(among, y[chosen], 3.0, v[chosen], svm.intercept, 0.01)
+            expected = values @ v + svm.intercept
+            np.testing.assert_allclose(scores(solved, svm), expected, rtol=1e-6, atol=1e-6)
 
 
-def test_degenerate_machines_and_regressions_are_those_of_the_kernel(rng):
+def test_degenerate_svms_and_regressions_are_those_of_the_kernel(rng):
     kernel, y = PrecomputedKernel(random_kernels(rng, 30, 1)[0]), random_labels(rng, 30)
     solved = ByColumns(kernel, MultiplicativeWeights())
     constant = solved.classify(y, 1.0, 1e-3, np.flatnonzero(y > 0.0))
@@ -150,7 +150,7 @@ def test_degenerate_machines_and_regressions_are_those_of_the_kernel(rng):
 
 
 @pytest.mark.parametrize("normalized", [False, True])
-def test_other_library_last_machine_of_success_weights(rng, normalized):
+def test_other_library_last_svm_of_success_weights(rng, normalized):
     """On gated kernels, and on those that are normalized pair by pair as long as they stay definite."""
     kernels, y = precomputed_kernels(DenseStack(random_kernels(rng, 50, 2))), random_labels(rng, 50)
     gates = np.ones((1, 2, 50)) if normalized else rng.uniform(0.1, 1.0, size=(1, 2, 50))
@@ -187,21 +187,21 @@ def test_slopes_from_columns_are_those_from_kernels_in_memory(sides, rng):
         np.testing.assert_allclose(slopes[2], -v * (dense.kernels[2] @ (v * gates[2])), atol=1e-10)
 
 
-def test_degenerate_case_one_kernel_leaves_the_machine_itself(sides):
+def test_degenerate_case_one_kernel_leaves_the_svm_itself(sides):
     _, dense, X, y = sides
     one = DenseStack(dense.kernels[:1])
     inner = MultiplicativeWeights(1.0, 1e-3)
-    machine = inner.solve(one, y, 0.0)
+    svm = inner.solve(one, y, 0.0)
     lmkl = fit_lmkl(one, y, X, inner, SoftmaxGating(), rng=np.random.default_rng(0))
     alone = np.ones((1, 70))
     clmkl = fit_clmkl(ClusteredStack(one, alone, alone), y[None], inner)
     for v in (lmkl.signed_dual, clmkl.signed_dual[0]):
-        np.testing.assert_allclose(v, machine.signed_dual, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(v, svm.signed_dual, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("epsilon", [0.3, 0.05])
-def test_descent_on_noisy_machines_goes_down_and_ends(sides, solver, epsilon):
+def test_descent_on_noisy_svms_goes_down_and_ends(sides, solver, epsilon):
     columns, dense, X, y = sides
     options = LMKLOptions(solver=solver, max_iter=60)
     inner = MultiplicativeWeights(1.0, epsilon)
@@ -216,7 +216,7 @@ def test_descent_on_noisy_machines_goes_down_and_ends(sides, solver, epsilon):
     assert after * (1.0 - 1.1 * epsilon) <= result.objective_history[-1] <= after * (1.0 + 1e-6)
 
 
-def test_descent_ends_where_machines_hide_further_progress(sides):
+def test_descent_ends_where_svms_hide_further_progress(sides):
     _, dense, X, y = sides
     options = LMKLOptions(tol=1e-12, max_iter=500)
     start = {"gating": SoftmaxGating(), "options": options, "rng": np.random.default_rng(0)}
@@ -294,8 +294,8 @@ def test_estimators_form_no_kernel_and_agree_with_precomputed_ones(rng, monkeypa
 
 
 @ESTIMATORS
-def test_more_accurate_machines_approach_the_squared_hinge(rng, estimator):
-    """With one kernel and constant gates all methods are the machine itself, up to LD-MKL's tanh."""
+def test_more_accurate_svms_approach_the_squared_hinge(rng, estimator):
+    """With one kernel and constant gates all methods are the SVM itself, up to LD-MKL's tanh."""
     X, y = two_sides(rng, 60)
     bank = KernelBank([Gaussian(width=1.5)], normalize=None)
     special = {"n_clusters": 1} if estimator is CLMKLClassifier else {}
@@ -324,7 +324,7 @@ def test_bad_input(estimator, wrong, message):
 
 
 @ESTIMATORS
-def test_machines_that_take_too_long_say_so_once(rng, monkeypatch, estimator):
+def test_svms_that_take_too_long_say_so_once(rng, monkeypatch, estimator):
     monkeypatch.setattr(MultiplicativeWeights, "__new__", _hurried)
     X, y = two_sides(rng, 40)
     with warnings.catch_warnings(record=True) as caught:

@@ -22,7 +22,7 @@ from bayesmkl.discriminative.localized.clmkl import (
 from bayesmkl.discriminative.localized.clustering import ClusterOptions, kernel_kmeans
 from bayesmkl.discriminative.outer import fit_at
 from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge, solve_svm
-from bayesmkl.discriminative.svm.machines import GatedKernel, precomputed_kernels
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel, precomputed_kernels
 from bayesmkl.kernels import Gaussian
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -43,17 +43,17 @@ def without_clusters(stack):
 
 
 def lp_mkl(kernels, y, C, p, n_iter=400):
-    """lp-norm multiple kernel learning by alternation, written out: weights and combined machine."""
+    """lp-norm multiple kernel learning by alternation, written out: weights and combined SVM."""
     weights = np.full(len(kernels), len(kernels) ** (-1.0 / p))
     for _ in range(n_iter):
         kernel = sum(w * k for w, k in zip(weights, kernels, strict=True))
-        machine = SVC(kernel="precomputed", C=C, tol=1e-7).fit(kernel, y)
+        svm = SVC(kernel="precomputed", C=C, tol=1e-7).fit(kernel, y)
         v = np.zeros(len(y))
-        v[machine.support_] = machine.dual_coef_[0]
+        v[svm.support_] = svm.dual_coef_[0]
         norms = np.array([w * np.sqrt(v @ k @ v) for w, k in zip(weights, kernels, strict=True)])
         weights = norms ** (2.0 / (p + 1.0))
         weights /= (weights**p).sum() ** (1.0 / p)
-    return weights, kernel @ v + machine.intercept_
+    return weights, kernel @ v + svm.intercept_
 
 
 def lq(values, p):
@@ -217,10 +217,10 @@ def test_one_kernel_has_weight_one(rng):
     np.testing.assert_allclose(result.kernel_weights, 1.0)
     assert len(result.objective_history) == 1
     gating = clustered.train_memberships.T @ clustered.train_memberships
-    machine = SVC(kernel="precomputed").fit(gating * clustered.stack.kernels[0], y)
+    svm = SVC(kernel="precomputed").fit(gating * clustered.stack.kernels[0], y)
     assert_same(
         clmkl_scores(clustered, result)[0],
-        machine.decision_function(gating * clustered.stack.kernels[0]),
+        svm.decision_function(gating * clustered.stack.kernels[0]),
         1e-2,
     )
 
@@ -347,7 +347,7 @@ def test_start_and_limit(rng):
 
 
 @pytest.mark.parametrize("p", [1.0, 1.1])
-def test_longer_steps_need_fewer_machines(rng, p):
+def test_longer_steps_need_fewer_svms(rng, p):
     X = rng.normal(size=(40, 3))
     widths = 2.0 ** np.arange(-2, 5)
     stack = DenseStack(np.stack([Gaussian(width=width)(X, X) for width in widths]))

@@ -75,8 +75,8 @@ def test_degenerate_one_kernel_is_an_svm_on_the_gated_kernel(iris):
     model = CLMKLClassifier(KernelBank(Linear(), normalize=None), C=0.5, p_norm=2.0).fit(X, y)
     np.testing.assert_allclose(model.kernel_weights_, 1.0)
     train, rows = model.memberships_, model.memberships(X_test)
-    machine = SVC(kernel="precomputed", C=0.5, tol=1e-7).fit((train @ train.T) * (X @ X.T), y)
-    expected = machine.decision_function((rows @ train.T) * (X_test @ X.T))
+    svm = SVC(kernel="precomputed", C=0.5, tol=1e-7).fit((train @ train.T) * (X @ X.T), y)
+    expected = svm.decision_function((rows @ train.T) * (X_test @ X.T))
     assert_same(model.decision_function(X_test), expected, 1e-2)
 
 
@@ -104,13 +104,13 @@ def test_gating_matrices_give_the_combined_kernel_and_it_the_scores(iris, multic
 
 
 @pytest.mark.parametrize("multiclass", ["one-versus-rest", "shared"])
-def test_machines_are_svms_on_the_combined_kernel(iris, multiclass):
+def test_svms_are_svms_on_the_combined_kernel(iris, multiclass):
     X, y, X_test, _ = iris
     model = CLMKLClassifier(BANK, C=3.0, multiclass=multiclass, tol=1e-5).fit(X, y)
     train, rows = (np.broadcast_to(model.combined_kernel(Z), (3, len(Z), len(X))) for Z in (X, X_test))
     for c in range(3):
-        machine = SVC(kernel="precomputed", C=3.0, tol=1e-7).fit(train[c], y == c)
-        assert_same(model.decision_function(X_test)[:, c], machine.decision_function(rows[c]), 1e-2)
+        svm = SVC(kernel="precomputed", C=3.0, tol=1e-7).fit(train[c], y == c)
+        assert_same(model.decision_function(X_test)[:, c], svm.decision_function(rows[c]), 1e-2)
 
 
 def test_scores_are_sums_over_features_of_every_cluster(sides):
@@ -213,9 +213,9 @@ def test_shared_weights_are_best_for_all_classes_together(iris):
         for c, weights in zip(own.memberships_.T, result.kernel_weights, strict=True):
             kernel += np.outer(c, c) * (kernels_of(own, X) @ weights)
         for k in range(3):
-            machine = SVC(kernel="precomputed", tol=1e-7).fit(kernel, y == k)
-            v = machine.dual_coef_[0]
-            values.append(np.abs(v).sum() - 0.5 * v @ kernel[np.ix_(machine.support_, machine.support_)] @ v)
+            svm = SVC(kernel="precomputed", tol=1e-7).fit(kernel, y == k)
+            v = svm.dual_coef_[0]
+            values.append(np.abs(v).sum() - 0.5 * v @ kernel[np.ix_(svm.support_, svm.support_)] @ v)
     assert shared.objective_history_[-1] <= np.sum(np.reshape(values, (3, 3)), axis=1).min() * (1.0 + 1e-4)
     np.testing.assert_array_equal(own.memberships_, shared.memberships_)
 

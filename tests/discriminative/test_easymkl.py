@@ -64,14 +64,14 @@ def test_the_game_agrees_with_slsqp(problem, reg):
 
 
 @pytest.mark.parametrize("reg", [0.1, 0.5])
-def test_the_game_is_a_hard_margin_machine_on_a_ridged_kernel(problem, reg):
-    """The nearest points of two hulls are the duals of a hard margin machine, up to scale."""
+def test_the_game_is_a_hard_margin_svm_on_a_ridged_kernel(problem, reg):
+    """The nearest points of two hulls are the duals of a hard margin SVM, up to scale."""
     kernels, y = problem
     game = play(kernels[1], y, EasyMKLOptions(reg, 1e-12, 20_000))
     ridged = (1.0 - reg) * kernels[1] + reg * np.eye(30)
-    machine = SVC(kernel="precomputed", C=1e8, tol=1e-9).fit(ridged, y)
+    svm = SVC(kernel="precomputed", C=1e8, tol=1e-9).fit(ridged, y)
     alpha = np.zeros(30)
-    alpha[machine.support_] = np.abs(machine.dual_coef_[0])
+    alpha[svm.support_] = np.abs(svm.dual_coef_[0])
     assert_same(game.distribution, 2.0 * alpha / alpha.sum(), 1e-4)
 
 
@@ -117,18 +117,16 @@ def test_weights_are_the_parts_of_the_distance(rng, problem):
     )
 
 
-def test_final_machine_is_svc_on_the_combined_kernel(rng):
+def test_final_svm_is_svc_on_the_combined_kernel(rng):
     X = np.moveaxis(random_kernels(rng, 55, 3), 0, -1)
     y = random_labels(rng, 40)
     train, test = X[:40, :40], X[40:, :40]
     model = EasyMKLClassifier("precomputed", C=3.0, tol=TIGHT).fit(train, y)
-    machine = SVC(kernel="precomputed", C=3.0, tol=TIGHT).fit(train @ model.kernel_weights_, y)
-    assert_same(
-        model.decision_function(test), machine.decision_function(test @ model.kernel_weights_), MACHINE
-    )
+    svm = SVC(kernel="precomputed", C=3.0, tol=TIGHT).fit(train @ model.kernel_weights_, y)
+    assert_same(model.decision_function(test), svm.decision_function(test @ model.kernel_weights_), MACHINE)
     one = EasyMKLClassifier("precomputed", C=3.0, tol=TIGHT).fit(train[..., :1], y)
-    machine = SVC(kernel="precomputed", C=3.0, tol=TIGHT).fit(train[..., 0], y)
-    assert_same(one.decision_function(test[..., :1]), machine.decision_function(test[..., 0]), MACHINE)
+    svm = SVC(kernel="precomputed", C=3.0, tol=TIGHT).fit(train[..., 0], y)
+    assert_same(one.decision_function(test[..., :1]), svm.decision_function(test[..., 0]), MACHINE)
 
 
 def test_komd_puts_the_threshold_halfway(problem):

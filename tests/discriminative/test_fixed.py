@@ -1,4 +1,4 @@
-"""Uniform weights and the best kernel, against scikit-learn's machines and cross-validation."""
+"""Uniform weights and the best kernel, against scikit-learn's SVMs and cross-validation."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def svc(C):
 def test_uniform_classifier_is_svc_on_the_mean(problem, C):
     X, y, Z = problem
     model = precomputed(UniformMKLClassifier, C=C).fit(X, y)
-    machine = svc(C).fit(X.mean(axis=-1), y)
-    assert_same(model.decision_function(Z), machine.decision_function(Z.mean(axis=-1)), MACHINE)
-    np.testing.assert_array_equal(model.support_, np.sort(machine.support_))
+    svm = svc(C).fit(X.mean(axis=-1), y)
+    assert_same(model.decision_function(Z), svm.decision_function(Z.mean(axis=-1)), MACHINE)
+    np.testing.assert_array_equal(model.support_, np.sort(svm.support_))
     assert model.kernel_weights_.tolist() == [0.25] * 4
     assert_same(model.combined_kernel(Z), Z.mean(axis=-1), SAME_FORMULA)
 
@@ -70,8 +70,8 @@ def test_uniform_regressor_is_svr_on_the_mean(rng, problem):
     X, _, Z = problem
     y = informed_target(rng, np.moveaxis(X, -1, 0))
     model = precomputed(UniformMKLRegressor, C=3.0, epsilon=0.2).fit(X, y)
-    machine = SVR(kernel="precomputed", C=3.0, epsilon=0.2, tol=TIGHT).fit(X.mean(axis=-1), y)
-    assert_same(model.predict(Z), machine.predict(Z.mean(axis=-1)), MACHINE)
+    svm = SVR(kernel="precomputed", C=3.0, epsilon=0.2, tol=TIGHT).fit(X.mean(axis=-1), y)
+    assert_same(model.predict(Z), svm.predict(Z.mean(axis=-1)), MACHINE)
 
 
 def test_uniform_classifier_of_several_classes_is_one_svc_per_class(rng, problem):
@@ -93,10 +93,10 @@ def test_uniform_classifier_of_several_classes_is_one_svc_per_class(rng, problem
 
 def test_one_kernel_is_svc(problem):
     X, y, Z = problem
-    machine = svc(1.0).fit(X[..., 0], y)
+    svm = svc(1.0).fit(X[..., 0], y)
     for model in (precomputed(UniformMKLClassifier), precomputed(BestKernelClassifier)):
         scores = model.fit(X[..., :1], y).decision_function(Z[..., :1])
-        assert_same(scores, machine.decision_function(Z[..., 0]), MACHINE)
+        assert_same(scores, svm.decision_function(Z[..., 0]), MACHINE)
 
 
 def test_uniform_fit_reads_the_kernels_once(problem, monkeypatch):
@@ -141,8 +141,8 @@ def test_best_kernel_scores_equal_cross_validation_of_svc(problem):
     assert model.kernel_weights_.argmax() == np.argmax(expected)
     assert model.n_solves_ == 4 * 4 + 1
     best = np.argmax(expected)
-    machine = svc(5.0).fit(X[..., best], y)
-    assert_same(model.decision_function(Z), machine.decision_function(Z[..., best]), MACHINE)
+    svm = svc(5.0).fit(X[..., best], y)
+    assert_same(model.decision_function(Z), svm.decision_function(Z[..., best]), MACHINE)
 
 
 @pytest.mark.parametrize("multiclass", ["shared", "one-versus-rest"])
@@ -235,7 +235,7 @@ def test_a_class_that_is_alone_in_a_fold_wins_there(rng):
     assert accuracy == pytest.approx((2 / 9 + 3 / 8) / 2)
 
 
-def test_the_second_stage_is_the_machine_on_the_combined_kernel(rng):
+def test_the_second_stage_is_the_svm_on_the_combined_kernel(rng):
     stack, y = DenseStack(random_kernels(rng, 20, 8)), random_labels(rng, 20)
     weights = rng.random(8)
     targets = np.stack([y, rng.normal(size=20)])

@@ -128,7 +128,7 @@ def test_objective_never_rises_with_projected_gradients(rng):
             options = GMKLOptions(regularizer, combination, "pg", 1e-2, 300)
             history = fit_gmkl(DenseStack(kernels), y[None], Hinge(3.0), options).objective_history
             assert len(history) > 3
-            assert np.all(np.diff(history) <= 0.02 * 1e-2 * history[1:])  # the noise of the machines
+            assert np.all(np.diff(history) <= 0.02 * 1e-2 * history[1:])  # the noise of the SVMs
 
 
 def test_product_of_features_is_one_gaussian_kernel(rng):
@@ -172,11 +172,11 @@ def test_product_predicts_with_the_product(rng):
 def test_one_kernel_with_uniform_is_svc(rng):
     kernels, y = problem(rng, 60, 2)
     train, new = kernels[0, :40, :40], kernels[0, 40:, :40]
-    machine = SVC(kernel="precomputed", C=2.0, tol=1e-8).fit(train, y[:40])
+    svm = SVC(kernel="precomputed", C=2.0, tol=1e-8).fit(train, y[:40])
     for combination in ("sum", "product"):
         model = classifier(regularizer="uniform", combination=combination, C=2.0).fit(train, y[:40])
         assert model.kernel_weights_.tolist() == [1.0]
-        assert_same(model.decision_function(new), machine.decision_function(new), MACHINE)
+        assert_same(model.decision_function(new), svm.decision_function(new), MACHINE)
 
 
 def test_l1_penalty_is_simplemkl_at_another_C(rng):
@@ -203,7 +203,7 @@ def test_equivariance_and_zero_kernel(rng):
         assert permuted.objective_history[-1] == pytest.approx(result.objective_history[-1], rel=1e-5)
 
 
-def test_warm_start_needs_fewer_machines(rng):
+def test_warm_start_needs_fewer_svms(rng):
     kernels, y = problem(rng, 60, 10)
     train, grid = samples_first(kernels), [1.0, 2.0, 4.0, 8.0]
     path = classifier(tol=1e-4).path(train, y, C_values=grid)

@@ -57,7 +57,7 @@ def test_every_estimator_with_labels_or_target_is_among_the_cases():
 
 @pytest.mark.parametrize("C", [0.3, 10.0])
 @pytest.mark.parametrize("case", ALL, ids=str)
-def test_degenerate_one_kernel_is_the_machine_on_it(data, case, C):
+def test_degenerate_one_kernel_is_the_svm_on_it(data, case, C):
     stack, rows, y = data[0][:, :, :1], data[1][:, :, :1], target_of(case, data)
     model = case.make(C).fit(stack, y)
     total = model.kernel_weights_.sum()
@@ -79,8 +79,8 @@ def test_degenerate_equal_kernels_are_one_kernel(data, case):
 
 
 @pytest.mark.parametrize("case", [case for case in ALL if not case.votes], ids=str)
-def test_degenerate_combined_kernel_and_dual_give_the_scores_of_the_machine_on_them(data, case):
-    """Whatever the weights are: what comes after them is the machine on the combined kernel."""
+def test_degenerate_combined_kernel_and_dual_give_the_scores_of_the_svm_on_them(data, case):
+    """Whatever the weights are: what comes after them is the SVM on the combined kernel."""
     stack, rows, y = data[0], data[1], target_of(case, data)
     model = case.make(2.0).fit(stack, y)
     train, new = model.combined_kernel(stack), model.combined_kernel(rows)

@@ -274,16 +274,16 @@ def test_one_kernel_makes_both_solvers_equal(rng, gammas):
     np.testing.assert_allclose(outputs[1], outputs[0], atol=1e-6)
 
 
-def test_lapsvm_is_a_machine_of_the_deformed_kernel(rng):
-    """Squared slacks are a ridge on the kernel of a machine without slacks."""
+def test_lapsvm_is_a_svm_of_the_deformed_kernel(rng):
+    """Squared slacks are a ridge on the kernel of an SVM without slacks."""
     stack, graph, y = toy(rng, n_kernels=1, gammas=(0.2, 0.3))
     result = fit_lapmkl(deform(stack, graph), y[None], EXACT)
     kernel = stack.kernels[0] @ np.linalg.inv(np.eye(18) + 1.5 * graph.laplacian @ stack.kernels[0])
     labeled = kernel[np.ix_(graph.labeled, graph.labeled)]
-    machine = SVC(kernel="precomputed", C=1e8, tol=1e-8).fit(labeled + 0.2 * np.eye(8), y)
+    svm = SVC(kernel="precomputed", C=1e8, tol=1e-8).fit(labeled + 0.2 * np.eye(8), y)
     dual = np.zeros(8)
-    dual[machine.support_] = machine.dual_coef_[0]
-    expected = kernel[:, graph.labeled] @ dual + machine.intercept_
+    dual[svm.support_] = svm.dual_coef_[0]
+    expected = kernel[:, graph.labeled] @ dual + svm.intercept_
     np.testing.assert_allclose(
         stack.kernels[0] @ result.signed_dual[0, 0] + result.intercept[0], expected, atol=1e-5
     )

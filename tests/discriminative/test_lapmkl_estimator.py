@@ -160,7 +160,7 @@ def test_default_labels_are_all_labels():
 
 
 @pytest.mark.parametrize("solver", ["deformed", "paper"])
-def test_classes_one_by_one_are_binary_machines(rng, solver):
+def test_classes_one_by_one_are_binary_svms(rng, solver):
     X, y, partly = three_blobs(rng)
     model = LapMKLClassifier(BANK, unlabeled_label="?", solver=solver).fit(X, partly)
     np.testing.assert_array_equal(model.classes_, ["a", "b", "c"])
@@ -274,7 +274,7 @@ def test_missing_labels_need_a_mark(missing):
         LapMKLClassifier(BANK).fit(X, y)
 
 
-def test_linear_kernel_is_a_linear_machine():
+def test_linear_kernel_is_a_linear_svm():
     """The scores of a linear kernel are linear in the features: f(x + z) + b = f(x) + f(z)."""
     X, _, partly = moons()
     bank = KernelBank(Linear(), normalize=None)

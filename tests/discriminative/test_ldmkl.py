@@ -23,8 +23,8 @@ from bayesmkl.discriminative.localized.ldmkl import (
 )
 from bayesmkl.discriminative.localized.success import SuccessOptions
 from bayesmkl.discriminative.localized.swmkl import fit_swmkl
-from bayesmkl.discriminative.svm.machines import Machine, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
+from bayesmkl.discriminative.svm.one_kernel import SVM, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -57,10 +57,10 @@ def reference(X, y, new, options, folds):
     """Algorithm 3 sample by sample, with decisions as they are documented."""
     train_raw, new_raw = [], []
     for setting in SETTINGS:
-        machine = SVC(**setting, tol=1e-4)
+        svm = SVC(**setting, tol=1e-4)
         right = np.empty(len(y))
         for train, validation in [(np.arange(len(y)),) * 2] if folds is None else folds:
-            right[validation] = machine.fit(X[train], y[train]).predict(X[validation]) == y[validation]
+            right[validation] = svm.fit(X[train], y[train]).predict(X[validation]) == y[validation]
         gate = SVR(**setting, tol=1e-4).fit(X, right)
         train_raw.append(gate.predict(X))
         new_raw.append(gate.predict(new))
@@ -69,13 +69,13 @@ def reference(X, y, new, options, folds):
     total = np.zeros(len(new))
     for setting, function, g, g_new in zip(SETTINGS, FUNCTIONS, train_gates, new_gates, strict=True):
         kept = np.flatnonzero(g >= np.exp(-2e-4 / options.temperature) / 3.0)
-        machine = SVC(**setting, tol=1e-4).fit(X[kept], y[kept])
-        support = kept[machine.support_]
-        coef = machine.dual_coef_[0] * (g[support] if options.sv_gate == "paper" else 1.0)
-        free = support[np.abs(machine.dual_coef_[0]) < 1.0 - 1e-6]
+        svm = SVC(**setting, tol=1e-4).fit(X[kept], y[kept])
+        support = kept[svm.support_]
+        coef = svm.dual_coef_[0] * (g[support] if options.sv_gate == "paper" else 1.0)
+        free = support[np.abs(svm.dual_coef_[0]) < 1.0 - 1e-6]
         without = function(X[free], X[support]) @ coef
         refitted = (y[free] - without).mean()
-        bias = {"keep": machine.intercept_[0], "drop": 0.0, "refit": refitted}[options.bias]
+        bias = {"keep": svm.intercept_[0], "drop": 0.0, "refit": refitted}[options.bias]
         total += g_new * np.tanh(function(new, X[support]) @ coef + bias)
     return total
 
@@ -110,7 +110,7 @@ def test_native_and_precomputed_agree(rng, functions, tol, same, sv_gate):
 
 @pytest.mark.parametrize("bias", ["keep", "refit"])
 @pytest.mark.parametrize("n_kernels", [1, 3])
-def test_one_kernel_or_identical_ones_vote_like_the_machine(rng, bias, n_kernels):
+def test_one_kernel_or_identical_ones_vote_like_the_svm(rng, bias, n_kernels):
     X, y, new = toy(rng)
     kernels = [native_kernel(Gaussian(gamma=0.3), X)] * n_kernels
     result = fit_ldmkl(kernels, y, LDMKLOptions(bias=bias, threshold=PAPER, success=TIGHT))
@@ -140,13 +140,11 @@ def test_the_same_shift_of_all_regressions_changes_nothing(rng):
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
     result = fit_ldmkl(kernels, y)
     moved = result._replace(
-        gate_machines=tuple(m._replace(intercept=m.intercept + 700.0) for m in result.gate_machines)
+        gate_svms=tuple(m._replace(intercept=m.intercept + 700.0) for m in result.gate_svms)
     )
     assert_same(score(kernels, moved, new), score(kernels, result, new), 1e-10)
-    one = result._replace(
-        gate_machines=(result.gate_machines[0]._replace(intercept=700.0), *result.gate_machines[1:])
-    )
-    alone = np.tanh(scores(kernels[0], result.machines[0], kernels[0].rows(new)))
+    one = result._replace(gate_svms=(result.gate_svms[0]._replace(intercept=700.0), *result.gate_svms[1:]))
+    alone = np.tanh(scores(kernels[0], result.svms[0], kernels[0].rows(new)))
     assert_same(score(kernels, one, new), alone, 1e-10)
 
 
@@ -157,9 +155,7 @@ def test_refitted_biases_center_the_free_support_vectors(rng):
         refit = fit_ldmkl(kernels, y, LDMKLOptions(sv_gate, "refit", success=TIGHT))
         keep = fit_ldmkl(kernels, y, LDMKLOptions(sv_gate, "keep", success=TIGHT))
         plain = fit_ldmkl(kernels, y, LDMKLOptions("none", "keep", success=TIGHT))
-        for kernel, one, other, bare in zip(
-            kernels, refit.machines, keep.machines, plain.machines, strict=True
-        ):
+        for kernel, one, other, bare in zip(kernels, refit.svms, keep.svms, plain.svms, strict=True):
             free = bare.support[np.abs(bare.coef) < 1.0 - 1e-6]
             assert free.size > 0
             residual = y[free] - scores(kernel, one, kernel.training_rows[free])
@@ -176,9 +172,9 @@ def test_without_free_support_vectors_the_bias_stays(rng):
     options = LDMKLOptions(success=SuccessOptions(C=1e-3, tol=1e-4))
     balanced = np.where(np.arange(60) % 2 == 0, 1.0, -1.0)  # all duals are at C
     result = fit_ldmkl(kernels, balanced, options)
-    machine = SVC(gamma=0.1, C=1e-3, tol=1e-4).fit(X, balanced)
-    assert np.all(np.abs(machine.dual_coef_) == 1e-3)
-    assert result.machines[0].intercept == pytest.approx(machine.intercept_[0], abs=1e-9)
+    svm = SVC(gamma=0.1, C=1e-3, tol=1e-4).fit(X, balanced)
+    assert np.all(np.abs(svm.dual_coef_) == 1e-3)
+    assert result.svms[0].intercept == pytest.approx(svm.intercept_[0], abs=1e-9)
 
 
 class SquaredHinge(NamedTuple):
@@ -193,9 +189,9 @@ class SquaredHinge(NamedTuple):
     def classify(self, target, C, tol, subset=None):
         index = np.arange(len(target)) if subset is None else subset
         among = self.kernel[np.ix_(index, index)] + np.eye(len(index)) / C
-        machine = SVC(kernel="precomputed", C=1e6, tol=1e-9).fit(among, target[index])
-        order = np.argsort(machine.support_)
-        return Machine(index[machine.support_[order]], machine.dual_coef_[0][order], machine.intercept_[0])
+        svm = SVC(kernel="precomputed", C=1e6, tol=1e-9).fit(among, target[index])
+        order = np.argsort(svm.support_)
+        return SVM(index[svm.support_[order]], svm.dual_coef_[0][order], svm.intercept_[0])
 
     def regress(self, *arguments):
         return PrecomputedKernel(self.kernel).regress(*arguments)
@@ -210,13 +206,13 @@ def test_margins_of_the_squared_hinge_give_its_bias(rng):
     options = LDMKLOptions(success=SuccessOptions(C=0.7), squared_hinge=True)
     refit, keep = (fit_ldmkl(kernels, y, options._replace(bias=bias)) for bias in ("refit", "keep"))
     wrong = fit_ldmkl(kernels, y, options._replace(squared_hinge=False))
-    for one, other, mistaken in zip(refit.machines, keep.machines, wrong.machines, strict=True):
+    for one, other, mistaken in zip(refit.svms, keep.svms, wrong.svms, strict=True):
         assert one.intercept == pytest.approx(other.intercept, abs=1e-5)
         assert abs(mistaken.intercept - other.intercept) > 1e-2
 
 
 @pytest.mark.parametrize("targets", ["train", "cv"])
-def test_steps_and_machines_are_counted(rng, targets, monkeypatch):
+def test_steps_and_svms_are_counted(rng, targets, monkeypatch):
     X, y, _ = toy(rng)
     kernels = precomputed_kernels(DenseStack(KernelBank(FUNCTIONS).fit(X).train_stack()))
     trained, steps = [], []
@@ -240,18 +236,18 @@ def test_steps_and_machines_are_counted(rng, targets, monkeypatch):
         kernels, y, folds=folds, on_step=lambda done, status: steps.append((done, status))
     ).success
     assert success.n_solves == len(trained)
-    assert steps[-1] == (7, "last machine")
+    assert steps[-1] == (7, "last SVM")
 
 
-def test_gated_machines_have_gated_coefficients(rng):
+def test_gated_svms_have_gated_coefficients(rng):
     X, y, _ = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
     plain = fit_ldmkl(kernels, y, LDMKLOptions("none", "drop"))
     gated = fit_ldmkl(kernels, y, LDMKLOptions("paper", "drop"))
     for m in range(3):
-        expected = plain.machines[m].coef * plain.gates[m, plain.machines[m].support]
-        np.testing.assert_array_equal(gated.machines[m].coef, expected)
-        assert gated.machines[m].intercept == plain.machines[m].intercept == 0.0
+        expected = plain.svms[m].coef * plain.gates[m, plain.svms[m].support]
+        np.testing.assert_array_equal(gated.svms[m].coef, expected)
+        assert gated.svms[m].intercept == plain.svms[m].intercept == 0.0
 
 
 def test_threshold_is_the_mean_of_exponentials(rng):
@@ -259,9 +255,7 @@ def test_threshold_is_the_mean_of_exponentials(rng):
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
     for temperature in (0.2, 1.0, 5.0):
         result = fit_ldmkl(kernels, y, LDMKLOptions(temperature=temperature, threshold=PAPER))
-        raw = np.stack(
-            [scores(kernel, machine) for kernel, machine in zip(kernels, result.gate_machines, strict=True)]
-        )
+        raw = np.stack([scores(kernel, svm) for kernel, svm in zip(kernels, result.gate_svms, strict=True)])
         level = temperature * np.log(np.exp(raw / temperature).mean(axis=0))
         np.testing.assert_array_equal(result.n_selected, (raw >= level - 2e-3).sum(axis=1))
         strict = np.abs(raw - level).min(axis=0) > 1e-2
@@ -298,7 +292,7 @@ def test_temperature_from_hard_to_uniform(rng):
     np.testing.assert_allclose(np.sort(hard, axis=0)[-1], 1.0)
 
 
-def test_a_threshold_of_zero_keeps_the_first_machines(rng):
+def test_a_threshold_of_zero_keeps_the_first_svms(rng):
     X, y, _ = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS, normalize=None).fit(X))
     options = LDMKLOptions(bias="keep", success=TIGHT)
@@ -306,13 +300,13 @@ def test_a_threshold_of_zero_keeps_the_first_machines(rng):
     result = fit_ldmkl(kernels, y, options)
     assert result.n_solves == 6
     np.testing.assert_array_equal(result.n_selected, 60)
-    for setting, kernel, machine in zip(SETTINGS, kernels, result.machines, strict=True):
+    for setting, kernel, svm in zip(SETTINGS, kernels, result.svms, strict=True):
         first = SVC(**setting, tol=1e-4).fit(X, y)
-        assert_same(scores(kernel, machine), first.decision_function(X), 1e-5)
+        assert_same(scores(kernel, svm), first.decision_function(X), 1e-5)
 
 
 @pytest.mark.parametrize("make", ["nothing", "one class"])
-def test_fallback_to_the_first_machine(rng, make):
+def test_fallback_to_the_first_svm(rng, make):
     X = rng.normal(size=(60, 3))
     y = np.where(X[:, 0] > np.quantile(X[:, 0], 1.0 / 3.0), 1.0, -1.0)
     useful, empty = PrecomputedKernel(Gaussian(gamma=0.3)(X, X)), PrecomputedKernel(np.zeros((60, 60)))
@@ -328,7 +322,7 @@ def test_fallback_to_the_first_machine(rng, make):
         np.testing.assert_array_equal(result.gates[1] >= 0.45, y > 0)
         np.testing.assert_array_equal(result.n_selected, [60, 40])
         np.testing.assert_array_equal(result.retrained, [True, False])
-    np.testing.assert_allclose(scores(empty, result.machines[1]), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(scores(empty, result.svms[1]), 1.0, rtol=1e-6)
     assert np.isfinite(
         ldmkl_scores([useful, empty], result, [useful.kernel, empty.kernel], result.gates)
     ).all()
@@ -338,7 +332,7 @@ def test_support_is_that_of_any_voter(rng):
     X, y, _ = toy(rng)
     kernels = native_kernels(KernelBank(FUNCTIONS).fit(X))
     result = fit_ldmkl(kernels, y)
-    expected = set().union(*(set(machine.support) for machine in result.machines))
+    expected = set().union(*(set(svm.support) for svm in result.svms))
     assert set(result.support) == expected
     assert np.all(np.diff(result.support) > 0)
 

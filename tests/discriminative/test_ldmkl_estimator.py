@@ -77,10 +77,10 @@ def test_parameters_reach_the_algorithm(rng):
     np.testing.assert_array_equal(model.n_selected_, result.n_selected)
     np.testing.assert_array_equal(model.support_, result.support)
     assert model.n_solves_ == 3 * 5 + 3 + 3 + np.sum(result.retrained & (result.n_selected < len(y)))
-    for m, machine in enumerate(result.machines):
-        np.testing.assert_array_equal(model.dual_coef_[m, machine.support], machine.coef)
-        assert np.count_nonzero(model.dual_coef_[m]) == len(machine.support)
-        assert model.intercept_[m] == machine.intercept
+    for m, svm in enumerate(result.svms):
+        np.testing.assert_array_equal(model.dual_coef_[m, svm.support], svm.coef)
+        assert np.count_nonzero(model.dual_coef_[m]) == len(svm.support)
+        assert model.intercept_[m] == svm.intercept
 
 
 @pytest.mark.parametrize("functions", [FUNCTIONS, [Gaussian(gamma=0.3), Laplacian(gamma=0.5)]])
@@ -186,9 +186,9 @@ def test_a_kernel_of_the_gates_that_libsvm_has_not(rng):
     native = LDMKLClassifier(plain_bank(), gate_kernel=Gaussian(gamma=0.5), tol=1e-6).fit(X, y)
     formed = LDMKLClassifier(plain_bank(), gate_kernel=Laplacian(gamma=0.5), tol=1e-6).fit(X, y)
     assert np.abs(formed.gates(new) - native.gates(new)).max() > 1e-3
-    machines = SVR(kernel="precomputed", tol=1e-6)
+    svms = SVR(kernel="precomputed", tol=1e-6)
     kernel = Laplacian(gamma=0.5)
-    raw = [machines.fit(kernel(X, X), s).predict(kernel(new, X)) for s in formed.results_[0].success]
+    raw = [svms.fit(kernel(X, X), s).predict(kernel(new, X)) for s in formed.results_[0].success]
     assert_same(formed.gates(new), (np.exp(raw) / np.exp(raw).sum(axis=0)).T, 1e-6)
 
 
@@ -223,21 +223,21 @@ def test_gate_features_are_routed(rng):
 
 
 @pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
-def test_machines_of_one_class_are_kept(rng):
+def test_svms_of_one_class_are_kept(rng):
     X = rng.normal(size=(60, 3))
     y = np.where(X[:, 0] > np.quantile(X[:, 0], 1.0 / 3.0), 1, -1)
     labels = y[:, None].astype(float)  # gates that see the labels
     stack = np.stack([Gaussian(gamma=0.3)(X, X), np.zeros((60, 60))], axis=-1)
     settings = {"bias": "keep", "gate_kernel": Linear(), "gate_C": 10.0}
     with warnings.catch_warnings():
-        warnings.filterwarnings("error", message=".*trained no machine again")
+        warnings.filterwarnings("error", message=".*trained no SVM again")
         model = LDMKLClassifier("precomputed", threshold=0.45, **settings).fit(stack, y, labels)
     np.testing.assert_array_equal(model.retrained_, [True, False])
     np.testing.assert_array_equal(model.n_selected_, [60, 40])
     assert model.n_solves_ == 4  # all samples, or too few classes: nothing to train again
     first = SVC(kernel="precomputed").fit(stack[:, :, 1], y)
     assert model.intercept_[1] == pytest.approx(first.intercept_[0], abs=1e-9)
-    with pytest.warns(UserWarning, match="trained no machine again") as caught:
+    with pytest.warns(UserWarning, match="trained no SVM again") as caught:
         model = LDMKLClassifier("precomputed", threshold=0.99, **settings).fit(stack, y, labels)
     assert sum(str(warning.message).startswith("LDMKLClassifier") for warning in caught) == 1
     assert not model.retrained_.any()
@@ -283,11 +283,11 @@ def test_one_answer_for_everything_is_said_so(distance, seed):
     (answer,) = set(model.predict(X))
     assert f"predicts '{answer}' for all training samples, of which 50% are of that class" in said
     few = model.n_selected_ < 20
-    assert (f"trained {few.sum()} of 13 machines on less than a tenth" in said) == few.any()
+    assert (f"trained {few.sum()} of 13 SVMs on less than a tenth" in said) == few.any()
     assert "Use `threshold=0`" in said
 
 
-def test_machines_of_few_samples_are_said_so():
+def test_svms_of_few_samples_are_said_so():
     X, y = blobs(3, 4)
     model = LDMKLClassifier(threshold="paper")
     (said,) = our_warnings(model, X, y)
@@ -295,7 +295,7 @@ def test_machines_of_few_samples_are_said_so():
     few = model.retrained_ & (model.n_selected_ < 20)
     smallest = model.n_selected_[few].min()
     assert said.startswith(
-        f"LDMKLClassifier trained {few.sum()} of 13 machines on less than a tenth of the samples, the smallest on "
+        f"LDMKLClassifier trained {few.sum()} of 13 SVMs on less than a tenth of the samples, the smallest on "
         f"{smallest}. Use `threshold=0`"
     )
     assert few.any()
@@ -370,7 +370,7 @@ def test_draws_follow_the_random_state(rng):
         np.testing.assert_array_equal(scores(**settings), scores(random_state=0, **settings))
         assert np.any(one != scores(random_state=2, **settings))
     model = LDMKLClassifier(plain_bank(), gate_subsample=30).fit(X, y)
-    assert len(set().union(*(set(machine.support) for machine in model.results_[0].gate_machines))) <= 30
+    assert len(set().union(*(set(svm.support) for svm in model.results_[0].gate_svms))) <= 30
 
 
 def test_cross_validation_needs_two_samples_of_a_class(rng):

@@ -77,7 +77,7 @@ def make(rng, gating="softmax", inner="classification", n_samples=40, n_kernels=
 
 
 def objective_at(problem, parameters, tol=1e-9):
-    """Return J and the signed dual of the machine on the combined kernel, built by einsum."""
+    """Return J and the signed dual of the SVM on the combined kernel, built by einsum."""
     gates = problem.gating.gates(parameters, problem.features)
     kernel = np.einsum("mi,mij,mj->ij", gates, problem.stack.kernels, gates)
     solution = problem.inner.solve(kernel, problem.target, tol)
@@ -152,9 +152,9 @@ def test_objective_never_rises_over_accepted_steps(rng, gating, inner, solver):
 def test_one_kernel_under_softmax_is_the_support_vector_classifier(rng):
     problem = make(rng, n_kernels=1)
     result = problem.fit(LMKLOptions(inner_tol=1e-6))
-    machine = SVC(kernel="precomputed", C=2.0, tol=1e-6).fit(problem.stack.kernels[0], problem.target)
-    assert_same(problem.predict(result), machine.decision_function(problem.stack.kernels[0]), 1e-5)
-    np.testing.assert_array_equal(np.flatnonzero(result.signed_dual), np.sort(machine.support_))
+    svm = SVC(kernel="precomputed", C=2.0, tol=1e-6).fit(problem.stack.kernels[0], problem.target)
+    assert_same(problem.predict(result), svm.decision_function(problem.stack.kernels[0]), 1e-5)
+    np.testing.assert_array_equal(np.flatnonzero(result.signed_dual), np.sort(svm.support_))
     assert result.outcome is Outcome.CONVERGED
     assert result.n_solves == 1
 
@@ -162,20 +162,20 @@ def test_one_kernel_under_softmax_is_the_support_vector_classifier(rng):
 def test_one_kernel_under_softmax_is_support_vector_regression(rng):
     problem = make(rng, inner="regression", n_kernels=1)
     result = problem.fit(LMKLOptions(inner_tol=1e-6))
-    machine = SVR(kernel="precomputed", C=2.0, epsilon=0.2, tol=1e-6)
-    expected = machine.fit(problem.stack.kernels[0], problem.target).predict(problem.stack.kernels[0])
+    svm = SVR(kernel="precomputed", C=2.0, epsilon=0.2, tol=1e-6)
+    expected = svm.fit(problem.stack.kernels[0], problem.target).predict(problem.stack.kernels[0])
     assert_same(problem.predict(result), expected, 1e-5)
 
 
 @pytest.mark.parametrize(("gating", "share"), [("softmax", 1 / 9), ("sigmoid", 1 / 4), ("group", 1 / 9)])
-def test_start_at_zero_is_a_machine_on_the_sum_of_kernels(rng, gating, share):
+def test_start_at_zero_is_a_svm_on_the_sum_of_kernels(rng, gating, share):
     problem = make(rng, gating)
     zero = GATINGS[gating]._replace(init_scale=0.0)
     result = problem.fit(LMKLOptions(max_iter=1, inner_tol=1e-9), gating=zero)
     kernel = share * problem.stack.kernels.sum(axis=0)
-    machine = SVC(kernel="precomputed", C=2.0, tol=1e-9).fit(kernel, problem.target)
+    svm = SVC(kernel="precomputed", C=2.0, tol=1e-9).fit(kernel, problem.target)
     v = np.zeros(40)
-    v[machine.support_] = machine.dual_coef_[0]
+    v[svm.support_] = svm.dual_coef_[0]
     np.testing.assert_allclose(result.objective_history[0], np.abs(v).sum() - 0.5 * v @ kernel @ v, rtol=1e-7)
 
 
@@ -260,8 +260,8 @@ def test_each_region_gets_the_kernel_it_needs_and_no_global_kernel_does_as_well(
     best = 0.0  # of all global weights, chosen with the test labels
     for weight in np.linspace(0.0, 1.0, 21):
         weights = np.array([weight, 1.0 - weight])
-        machine = SVC(kernel="precomputed", C=1.0).fit(stack.combine(weights), target)
-        best = max(best, machine.score(query.combine(weights), truth))
+        svm = SVC(kernel="precomputed", C=1.0).fit(stack.combine(weights), target)
+        best = max(best, svm.score(query.combine(weights), truth))
     assert localized > 0.9
     assert best < 0.82
     side = features[:, 0]
@@ -288,8 +288,8 @@ def test_regression_follows_two_regimes(rng):
     result = problem.fit(LMKLOptions())
     residual = np.mean((problem.predict(result) - target) ** 2)
     mean_kernel = stack.combine(np.array([0.5, 0.5]))
-    machine = SVR(kernel="precomputed", C=10.0, epsilon=0.05).fit(mean_kernel, target)
-    assert residual < 0.15 * np.mean((machine.predict(mean_kernel) - target) ** 2)
+    svm = SVR(kernel="precomputed", C=10.0, epsilon=0.05).fit(mean_kernel, target)
+    assert residual < 0.15 * np.mean((svm.predict(mean_kernel) - target) ** 2)
 
 
 @EVERY_GATING

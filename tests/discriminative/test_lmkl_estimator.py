@@ -86,23 +86,23 @@ def test_identity_gating_matrices_make_the_combined_kernel_and_the_scores(rng, g
 def test_other_library_one_kernel_is_the_support_vector_classifier(rng):
     X, y = classes(rng)
     model = fit(X, y, kernels=KernelBank(Gaussian(gamma=0.5)), C=3.0, tol=1e-6)
-    machine = SVC(C=3.0, gamma=0.5, tol=1e-8).fit(X, y)
-    assert_same(model.decision_function(X), machine.decision_function(X), 1e-5)
-    np.testing.assert_array_equal(model.support_, np.sort(machine.support_))
-    np.testing.assert_array_equal(model.predict(X), machine.predict(X))
-    assert model.score(X, y) == machine.score(X, y)
+    svm = SVC(C=3.0, gamma=0.5, tol=1e-8).fit(X, y)
+    assert_same(model.decision_function(X), svm.decision_function(X), 1e-5)
+    np.testing.assert_array_equal(model.support_, np.sort(svm.support_))
+    np.testing.assert_array_equal(model.predict(X), svm.predict(X))
+    assert model.score(X, y) == svm.score(X, y)
 
 
 def test_other_library_one_kernel_is_support_vector_regression(rng):
     X, _ = classes(rng)
     y = np.sin(X[:, 0])
     model = LMKLRegressor(KernelBank(Gaussian(gamma=0.5)), C=3.0, epsilon=0.05, tol=1e-6).fit(X, y)
-    machine = SVR(C=3.0, gamma=0.5, epsilon=0.05, tol=1e-8).fit(X, y)
-    assert_same(model.predict(X), machine.predict(X), 1e-5)
-    assert model.score(X, y) == pytest.approx(machine.score(X, y), rel=1e-6)
+    svm = SVR(C=3.0, gamma=0.5, epsilon=0.05, tol=1e-8).fit(X, y)
+    assert_same(model.predict(X), svm.predict(X), 1e-5)
+    assert model.score(X, y) == pytest.approx(svm.score(X, y), rel=1e-6)
 
 
-def test_other_library_multiplicative_weights_are_the_machine_with_squared_hinge(rng):
+def test_other_library_multiplicative_weights_are_the_svm_with_squared_hinge(rng):
     X, y = classes(rng)
     kernel = KernelBank(Gaussian(gamma=0.5))
     model = fit(X, y, kernels=kernel, svm="mwu", mwu_epsilon=1e-3, tol=1e-3)
@@ -331,7 +331,7 @@ class Uphill(Recording):
 
 def test_a_descent_that_finds_nothing_below_says_so(rng):
     X, y = classes(rng)
-    with pytest.warns(ConvergenceWarning, match="stopped where errors of the machines hide progress"):
+    with pytest.warns(ConvergenceWarning, match="stopped where errors of the SVMs hide progress"):
         model = fit(X, y, gating=Uphill(), solver="armijo", max_iter=50)
     assert not model.converged_
 

@@ -130,9 +130,9 @@ def test_every_classifier_is_drawn_with_its_support_points_circled(name):
 
 def test_circles_are_the_support_vectors_of_the_mean_kernel(fitted):
     kernel = BANK.fit_transform(X).mean(axis=2)
-    machine = SVC(kernel="precomputed", tol=1e-8).fit(kernel, Y)
+    svm = SVC(kernel="precomputed", tol=1e-8).fit(kernel, Y)
     circles = scatter(plot_decision(fitted["uniform"], X, Y, resolution=12), "support point").get_offsets()
-    np.testing.assert_array_equal(np.asarray(circles), X[np.sort(machine.support_)])
+    np.testing.assert_array_equal(np.asarray(circles), X[np.sort(svm.support_)])
 
 
 @pytest.mark.parametrize("name", ["uniform", "lmkl"])
@@ -149,16 +149,16 @@ def test_lines_are_where_the_score_is_zero_and_one(fitted, name):
         np.testing.assert_allclose(model.decision_function(drawn), level, atol=0.02 * spread)
 
 
-def test_lines_per_kernel_are_the_margins_of_its_machine_in_its_region(fitted):
+def test_lines_per_kernel_are_the_margins_of_its_svm_in_its_region(fitted):
     model = fitted["ldmkl"]
     ax = plot_decision(model, X, Y)
-    assert "margins of the machine of each kernel" in legend(ax)
+    assert "margins of the SVM of each kernel" in legend(ax)
     BANK.fit(X)
     result = model.results_[0]
     for m in range(2):
         drawn = lines(ax, "dotted", KERNEL_COLORS[m])
-        machine = result.machines[m]
-        values = BANK.transform(drawn)[:, machine.support, m] @ machine.coef + machine.intercept
+        svm = result.svms[m]
+        values = BANK.transform(drawn)[:, svm.support, m] @ svm.coef + svm.intercept
         np.testing.assert_allclose(np.abs(values), 1.0, atol=0.05)
         assert (leading_kernels(model.gates(drawn)) == m).mean() > 0.9
     assert np.abs(model.decision_function(X)).max() < 1.0  # no margins of its own to draw
@@ -232,8 +232,8 @@ def test_label_chooses_one_class_against_the_rest():
     np.testing.assert_array_equal(np.asarray(scatter(ax, "support point").get_offsets()), X[support])
     assert ax.get_title(loc="left") == f"LDMKLClassifier, class top: {len(support)} support points of 80"
     drawn = lines(ax, "dotted", KERNEL_COLORS[1])
-    machine = model.results_[k].machines[1]
-    values = BANK.transform(drawn)[:, machine.support, 1] @ machine.coef + machine.intercept
+    svm = model.results_[k].svms[1]
+    values = BANK.transform(drawn)[:, svm.support, 1] @ svm.coef + svm.intercept
     np.testing.assert_allclose(np.abs(values), 1.0, atol=0.05)
 
 

@@ -133,7 +133,7 @@ def test_gates_at_training_samples_are_those_of_new_rows_that_equal_them(data, f
 @every_case
 def test_scores_are_the_combined_kernel_times_the_dual(data, fitted, case):
     X, model = data[0], fitted(case)
-    if case.name == "LDMKLClassifier":  # a vote of machines: each on one kernel
+    if case.name == "LDMKLClassifier":  # a vote of SVMs: each on one kernel
         kernels, gates = np.moveaxis(model.kernel_bank_.transform(X), -1, 0), model.gates(X).T
         votes = [
             np.tanh(k @ v + b) for k, v, b in zip(kernels, model.dual_coef_, model.intercept_, strict=True)
@@ -150,7 +150,7 @@ def test_scores_are_the_combined_kernel_times_the_dual(data, fitted, case):
 
 
 @pytest.mark.parametrize("name", ["LMKLClassifier", "CLMKLClassifier", "SwMKLClassifier", "SAMKLClassifier"])
-def test_degenerate_one_kernel_is_the_machine_on_it(data, name):
+def test_degenerate_one_kernel_is_the_svm_on_it(data, name):
     X, y = data
     bank = KernelBank(Gaussian(width=2))
     more = (
@@ -161,8 +161,8 @@ def test_degenerate_one_kernel_is_the_machine_on_it(data, name):
         else {}
     )
     model = LOCALIZED[name](bank, C=2.0, tol=1e-5, **more).fit(X[:N_TRAIN], y[:N_TRAIN])
-    machine = UniformMKLClassifier(bank, C=2.0, tol=1e-5).fit(X[:N_TRAIN], y[:N_TRAIN])
-    expected = machine.decision_function(X)
+    svm = UniformMKLClassifier(bank, C=2.0, tol=1e-5).fit(X[:N_TRAIN], y[:N_TRAIN])
+    expected = svm.decision_function(X)
     np.testing.assert_allclose(model.decision_function(X), expected, atol=2e-3 * np.abs(expected).max())
     np.testing.assert_allclose(model.gates(X), 1.0, atol=1e-9)
 

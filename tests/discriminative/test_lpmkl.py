@@ -54,7 +54,7 @@ def test_weights_are_a_fixed_point_of_the_dual_form(rng, p_norm):
 
 
 def test_closed_form_is_the_best_of_all_weights(rng):
-    """Against a general solver over weights on the sphere, for fixed block norms of a machine."""
+    """Against a general solver over weights on the sphere, for fixed block norms of an SVM."""
     kernels, y = problem(rng, 40, 3)
     stack, p_norm = DenseStack(kernels), 1.5
     first = np.full(3, 3.0 ** (-1.0 / p_norm))
@@ -92,18 +92,18 @@ def test_large_p_is_the_sum_of_all_kernels(rng):
 
 
 @pytest.mark.parametrize("p_norm", [1.0, 2.0])
-def test_one_kernel_is_the_machine(rng, p_norm):
+def test_one_kernel_is_the_svm(rng, p_norm):
     kernels, y = problem(rng, 60, 2)
     train, new = kernels[0, :40, :40], kernels[0, 40:, :40]
     model = classifier(p_norm=p_norm, C=2.0).fit(train, y[:40])
-    machine = SVC(kernel="precomputed", C=2.0, tol=1e-8).fit(train, y[:40])
-    assert_same(model.decision_function(new), machine.decision_function(new), MACHINE)
+    svm = SVC(kernel="precomputed", C=2.0, tol=1e-8).fit(train, y[:40])
+    assert_same(model.decision_function(new), svm.decision_function(new), MACHINE)
     target = informed_target(rng, kernels)
     regressor = LpMKLRegressor("precomputed", p_norm=p_norm, C=2.0, epsilon=0.3, tol=1e-7).fit(
         train, target[:40]
     )
-    machine = SVR(kernel="precomputed", C=2.0, epsilon=0.3, tol=1e-8).fit(train, target[:40])
-    assert_same(regressor.predict(new), machine.predict(new), MACHINE)
+    svm = SVR(kernel="precomputed", C=2.0, epsilon=0.3, tol=1e-8).fit(train, target[:40])
+    assert_same(regressor.predict(new), svm.predict(new), MACHINE)
 
 
 def test_identical_kernels_share_their_weight(rng):
@@ -166,7 +166,7 @@ def test_shared_tasks_minimize_the_sum(rng, inner):
 
 
 @pytest.mark.parametrize("p_norm", [1.0, 4.0 / 3.0])
-def test_warm_starts_find_the_same_optima_with_fewer_machines(rng, p_norm):
+def test_warm_starts_find_the_same_optima_with_fewer_svms(rng, p_norm):
     kernels, y = problem(rng, 60, 8)
     train, grid = samples_first(kernels), [0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
     path = classifier(p_norm=p_norm, tol=1e-3, max_iter=5000).path(train, y, C_values=grid)

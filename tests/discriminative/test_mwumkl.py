@@ -42,13 +42,13 @@ def problem(rng, n_samples=30, n_kernels=3, kind="smooth"):
     )
 
 
-def machine(kernel, y, C):
+def svm(kernel, y, C):
     """The 2-norm soft margin through LibSVM: a hard margin on K + I / C."""
     return SVC(kernel="precomputed", C=HARD, tol=1e-8).fit(kernel + np.eye(len(y)) / C, y)
 
 
 def dual_value(kernel, y, C):
-    fitted = machine(kernel, y, C)
+    fitted = svm(kernel, y, C)
     v = np.zeros(len(y))
     v[fitted.support_] = fitted.dual_coef_[0]
     return np.abs(v).sum() - 0.5 * v @ (kernel + np.eye(len(y)) / C) @ v
@@ -65,10 +65,10 @@ def primal_value(kernels, y, result, C, task=0):
 
 
 @pytest.mark.parametrize("C", [0.1, 1.0, 30.0])
-def test_other_library_one_kernel_is_the_machine_with_squared_hinge(rng, C):
+def test_other_library_one_kernel_is_the_svm_with_squared_hinge(rng, C):
     kernels, y = problem(rng, 40, 1)
     result = fit_mwumkl(DenseStack(kernels), y[None], MWUOptions(C, epsilon=1e-4))
-    fitted = machine(kernels[0], y, C)
+    fitted = svm(kernels[0], y, C)
     assert result.outcome is Outcome.CONVERGED
     np.testing.assert_allclose(result.kernel_weights, [1.0])
     assert result.objective_history[-1] == pytest.approx(dual_value(kernels[0], y, C), rel=1.1e-4)
@@ -98,7 +98,7 @@ def test_other_library_hull_problem_by_sequential_quadratic_programming(rng):
 
 
 @pytest.mark.parametrize(("C", "epsilon"), [(0.3, 1e-3), (10.0, 5e-3)])
-def test_other_library_two_weights_by_a_search_over_machines(rng, C, epsilon):
+def test_other_library_two_weights_by_a_search_over_svms(rng, C, epsilon):
     kernels, y = problem(rng, 50, 2)
     y = np.sign(kernels[0] @ rng.normal(size=50) + 0.5 * kernels[1] @ rng.normal(size=50))
     best = minimize_scalar(

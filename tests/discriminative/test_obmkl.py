@@ -122,9 +122,9 @@ def test_aqp_ends_where_weights_and_duals_reproduce_each_other(problem):
     result = fit(kernels, y, "aqp", C=2.0)
     assert result.outcome is Outcome.CONVERGED
     weights = result.kernel_weights
-    machine = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(np.einsum("m,mij->ij", weights, kernels), y)
+    svm = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(np.einsum("m,mij->ij", weights, kernels), y)
     alpha = np.zeros(40)
-    alpha[machine.support_] = np.abs(machine.dual_coef_[0])
+    alpha[svm.support_] = np.abs(svm.dual_coef_[0])
     target = empirical_optimal_kernel(np.moveaxis(kernels, 0, -1), y)
     expected = nearest_by_slsqp(kernels, target, np.outer(alpha**2, alpha**2) / alpha.max() ** 4)
     np.testing.assert_allclose(weights, expected, atol=1e-4)
@@ -157,7 +157,7 @@ def test_aqp_with_equal_duals_is_qp_and_ignores_their_scale(rng, problem):
 
 
 class Swinging:
-    """A machine whose duals favor one half of the samples when the first kernel leads, else the other half."""
+    """An SVM whose duals favor one half of the samples when the first kernel leads, else the other half."""
 
     def __init__(self, kernels):
         self.kernels = kernels
@@ -202,8 +202,8 @@ def test_one_kernel_is_svc(rng, method):
     X = np.moveaxis(random_kernels(rng, 50, 1), 0, -1)
     y = random_labels(rng, 35)
     model = OBMKLClassifier("precomputed", method=method, C=2.0, tol=TIGHT).fit(X[:35, :35], y)
-    machine = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(X[:35, :35, 0], y)
-    assert_same(model.decision_function(X[35:, :35]), machine.decision_function(X[35:, :35, 0]), MACHINE)
+    svm = SVC(kernel="precomputed", C=2.0, tol=TIGHT).fit(X[:35, :35, 0], y)
+    assert_same(model.decision_function(X[35:, :35]), svm.decision_function(X[35:, :35, 0]), MACHINE)
 
 
 @pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")

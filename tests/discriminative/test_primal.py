@@ -1,4 +1,4 @@
-"""Machines of one kernel: derivatives, exact steps, and optima against other solvers."""
+"""SVMs of one kernel: derivatives, exact steps, and optima against other solvers."""
 
 from __future__ import annotations
 
@@ -233,10 +233,10 @@ def test_preconditioning_saves_most_products(rng):
 def test_hinge_equals_liblinear_on_a_linear_kernel(X, labels, reg, solver):
     solution = solve_primal(X @ X.T, PrimalProblem(squared_hinge(labels), reg), solver, 1e-9).solution
     # liblinear penalizes the intercept, which a large scaling makes negligible
-    machine = LinearSVC(C=0.5 / reg, loss="squared_hinge", dual=False, intercept_scaling=1e3, tol=1e-12)
-    machine.fit(X, labels)
-    np.testing.assert_allclose(X.T @ solution.signed_dual, machine.coef_[0], atol=2e-5)
-    assert solution.intercept == pytest.approx(machine.intercept_[0], abs=2e-5)
+    svm = LinearSVC(C=0.5 / reg, loss="squared_hinge", dual=False, intercept_scaling=1e3, tol=1e-12)
+    svm.fit(X, labels)
+    np.testing.assert_allclose(X.T @ solution.signed_dual, svm.coef_[0], atol=2e-5)
+    assert solution.intercept == pytest.approx(svm.intercept_[0], abs=2e-5)
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -350,7 +350,7 @@ def test_huber_equals_a_general_solver(X, target, delta, solver):
 
 
 def test_huber_with_a_wide_bound_is_the_squared_loss(kernel, target):
-    wide, squared_loss = (machine.solve(kernel, target, 1e-10) for machine in (Huber(0.1, 1e6), Squared(0.1)))
+    wide, squared_loss = (svm.solve(kernel, target, 1e-10) for svm in (Huber(0.1, 1e6), Squared(0.1)))
     np.testing.assert_allclose(wide.signed_dual, squared_loss.signed_dual, atol=1e-10)
 
 
@@ -389,7 +389,7 @@ def test_scaling_kernel_and_regularization_leaves_the_scores(kernel, labels):
     assert scaled.intercept == pytest.approx(plain.intercept, abs=1e-9)
 
 
-def test_flipping_labels_flips_the_machine(kernel, labels):
+def test_flipping_labels_flips_the_svm(kernel, labels):
     plain, flipped = (SquaredHinge(0.1).solve(kernel, sign * labels, 1e-10) for sign in (1.0, -1.0))
     np.testing.assert_allclose(flipped.signed_dual, -plain.signed_dual, atol=1e-10)
     assert flipped.intercept == pytest.approx(-plain.intercept, abs=1e-10)

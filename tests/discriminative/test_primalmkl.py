@@ -211,7 +211,7 @@ def test_other_losses_reach_the_minimum_over_the_simplex(stack, target, inner, w
 
 
 @pytest.mark.parametrize("weights", SCHEMES)
-def test_one_kernel_is_its_machine(stack, labels, weights):
+def test_one_kernel_is_its_svm(stack, labels, weights):
     one = stack.select([1])
     result = fit(one, labels, SquaredHinge(0.1), 1.0, weights, 1e-9).result
     alone = SquaredHinge(0.1).solve(one.kernels[0], labels, 1e-10)

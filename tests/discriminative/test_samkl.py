@@ -113,9 +113,9 @@ def test_other_solver_weights_of_samples_alone_solve_another_problem(rng):
     stack, target, switches, margins = switched_problem(rng)
     step = solve_weights(stack, target, switches, margins, WeightsOptions(5.0, TIGHT), equal(3))
     kernel = np.tensordot(step.kernel_weights, masked(stack, switches), axes=1)
-    machine = SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(kernel, target, sample_weight=5.0 / margins)
+    svm = SVC(C=1.0, kernel="precomputed", tol=1e-8).fit(kernel, target, sample_weight=5.0 / margins)
     beta = np.zeros(len(target))
-    beta[machine.support_] = machine.dual_coef_[0] * target[machine.support_]
+    beta[svm.support_] = svm.dual_coef_[0] * target[svm.support_]
     quadratics = np.array([(beta * target) @ K @ (beta * target) for K in masked(stack, switches)])
     assert margins @ beta - 0.5 * step.kernel_weights @ quadratics < 0.9 * step.objective
     assert beta.sum() - 0.5 * step.kernel_weights @ quadratics > 1.1 * step.objective
@@ -136,7 +136,7 @@ def test_finite_difference_gradient_of_the_convex_step(rng):
         assert difference == pytest.approx(-0.5 * step.quadratics[m], rel=1e-3)
 
 
-def test_duality_gap_counts_what_the_machine_lacks(rng):
+def test_duality_gap_counts_what_the_svm_lacks(rng):
     stack, target, switches, margins = switched_problem(rng, n_kernels=1)
     C = 2.0
     step = solve_weights(stack, target, switches, margins, WeightsOptions(C, 0.2), np.ones(1))
@@ -200,15 +200,15 @@ def test_degenerate_initial_switches_are_a_choice_of_kernels(max_switches):
 
 
 @pytest.mark.parametrize("max_switches", [0, 1])
-def test_degenerate_one_kernel_is_a_support_vector_machine(max_switches):
+def test_degenerate_one_kernel_is_a_support_vector_svm(max_switches):
     stack, new, y, _ = problem()
     only, cross = stack.select([1]), new.select([1])
     result = fit_samkl(only, y, SAMKLOptions(2.0, max_switches, gap_tol=TIGHT))
-    machine = SVC(C=2.0, kernel="precomputed", tol=1e-9).fit(only.kernels[0], y)
+    svm = SVC(C=2.0, kernel="precomputed", tol=1e-9).fit(only.kernels[0], y)
     assert result.switches.all()  # the guard keeps the only kernel
     for rule, normalize in product(RULES, (False, True)):
         scores = infer_switches(cross, result, rule, normalize).scores
-        np.testing.assert_allclose(scores, machine.decision_function(cross.kernels[0]), atol=1e-4)
+        np.testing.assert_allclose(scores, svm.decision_function(cross.kernels[0]), atol=1e-4)
 
 
 def test_duplicated_kernel_shares_the_weight_and_leaves_the_scores():
@@ -408,7 +408,7 @@ def test_every_way_to_end():
     np.testing.assert_allclose(loose.objective_history, long.objective_history[:2])
 
 
-def test_warm_start_from_the_optimum_needs_one_machine_each():
+def test_warm_start_from_the_optimum_needs_one_svm_each():
     stack, _, y, _ = problem()
     options = SAMKLOptions(1.0, 0, gap_tol=1e-3)
     cold = fit_samkl(stack, y, options)

@@ -129,7 +129,7 @@ def test_brute_force_of_several_classes_is_the_largest_score(three, several):
     np.testing.assert_array_equal(several.predict(new), expected)
 
 
-def test_two_classes_one_versus_rest_with_both_machines_is_the_surest_rule(pair):
+def test_two_classes_one_versus_rest_with_both_svms_is_the_surest_rule(pair):
     train, new, y, _ = pair
     settings = {"C": 10.0, "max_switches": 2, "gap_tol": 1e-6, "rule": "one-versus-rest"}
     positive, negative = (SAMKLClassifier("precomputed", **settings).fit(train, target) for target in (y, -y))
@@ -180,11 +180,11 @@ def test_degenerate_no_budget_is_simple_mkl(pair):
     np.testing.assert_array_equal(model.margins_, 1.0)
 
 
-def test_degenerate_one_kernel_is_a_support_vector_machine(pair):
+def test_degenerate_one_kernel_is_a_support_vector_svm(pair):
     train, new, y, _ = pair
     model = SAMKLClassifier("precomputed", C=2.0, gap_tol=1e-7).fit(train[:, :, 1], y)
-    machine = SVC(C=2.0, kernel="precomputed", tol=1e-9).fit(train[:, :, 1], y)
-    expected = machine.decision_function(new[:, :, 1])
+    svm = SVC(C=2.0, kernel="precomputed", tol=1e-9).fit(train[:, :, 1], y)
+    expected = svm.decision_function(new[:, :, 1])
     np.testing.assert_allclose(model.decision_function(new[:, :, 1]), expected, atol=1e-3)
 
 
@@ -265,7 +265,7 @@ def test_one_warning_says_which_limit_was_met_and_what_to_do(pair):
     assert model.outcome_ is Outcome.MAX_ITER
     model.set_params(tol=0.0).fit(train, y)  # all alternations were asked for
     assert model.n_iter_ == 2
-    # no machine is solved to the last digit
+    # no SVM is solved to the last digit
     with pytest.warns(
         ConvergenceWarning, match=r"duality gap of .* above gap_tol=1e-15. Normalize"
     ) as caught:

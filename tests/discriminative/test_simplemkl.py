@@ -40,9 +40,9 @@ def test_one_kernel_is_svc(rng, solver, C):
     kernels, y = problem(rng, 60, 2)
     train, new = kernels[0, :40, :40], kernels[0, 40:, :40]
     model = classifier(C=C, solver=solver).fit(train, y[:40])
-    machine = SVC(kernel="precomputed", C=C, tol=1e-8).fit(train, y[:40])
+    svm = SVC(kernel="precomputed", C=C, tol=1e-8).fit(train, y[:40])
     assert model.kernel_weights_.tolist() == [1.0]
-    assert_same(model.decision_function(new), machine.decision_function(new), MACHINE)
+    assert_same(model.decision_function(new), svm.decision_function(new), MACHINE)
 
 
 def test_one_kernel_is_svr(rng):
@@ -50,8 +50,8 @@ def test_one_kernel_is_svr(rng):
     y = informed_target(rng, kernels)
     train, new = kernels[0, :40, :40], kernels[0, 40:, :40]
     model = SimpleMKLRegressor("precomputed", C=2.0, epsilon=0.2, tol=1e-7).fit(train, y[:40])
-    machine = SVR(kernel="precomputed", C=2.0, epsilon=0.2, tol=1e-8).fit(train, y[:40])
-    assert_same(model.predict(new), machine.predict(new), MACHINE)
+    svm = SVR(kernel="precomputed", C=2.0, epsilon=0.2, tol=1e-8).fit(train, y[:40])
+    assert_same(model.predict(new), svm.predict(new), MACHINE)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -117,11 +117,9 @@ def test_identical_kernels_are_one_kernel(rng, solver):
     train, new = kernels[0, :40, :40], kernels[0, 40:, :40]
     with pytest.warns(match="duplicate"):
         model = classifier(solver=solver).fit(np.stack([train] * 3, axis=-1), y[:40])
-    machine = SVC(kernel="precomputed", tol=1e-8).fit(train, y[:40])
+    svm = SVC(kernel="precomputed", tol=1e-8).fit(train, y[:40])
     assert model.kernel_weights_.sum() == pytest.approx(1.0)
-    assert_same(
-        model.decision_function(np.stack([new] * 3, axis=-1)), machine.decision_function(new), MACHINE
-    )
+    assert_same(model.decision_function(np.stack([new] * 3, axis=-1)), svm.decision_function(new), MACHINE)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -167,7 +165,7 @@ def test_noise_kernels_are_left_out(rng):
     ("solver", "n_kernels", "tol"),
     [("spg", 15, 1e-4), pytest.param("reduced-gradient", 8, 1e-3, marks=pytest.mark.slow)],
 )
-def test_warm_starts_find_the_same_optima_with_fewer_machines(rng, solver, n_kernels, tol):
+def test_warm_starts_find_the_same_optima_with_fewer_svms(rng, solver, n_kernels, tol):
     grid, n_warm, n_cold = [0.3, 1.0, 3.0, 10.0, 30.0], 0, 0
     for _ in range(3):
         kernels, y = problem(rng, 50, n_kernels)

@@ -63,7 +63,7 @@ def test_weights_minimize_the_objective_of_fixed_blocks(rng):
     assert_same(one_step, found.x, 1e-3)
 
 
-def test_one_kernel_is_a_machine_at_the_best_scale(rng):
+def test_one_kernel_is_a_svm_at_the_best_scale(rng):
     kernels, y = problem(rng, 40, 2)
     result = fit_smomkl(DenseStack(kernels[:1]), y[None], Hinge(2.0), SMOMKLOptions(2.0, 0.5, 1e-7))
     best = minimize_scalar(
@@ -117,7 +117,7 @@ def test_several_classes(rng):
     assert min(shared.score(kernels, y), own.score(kernels, y)) > 0.85
 
 
-def test_warm_start_needs_fewer_machines(rng):
+def test_warm_start_needs_fewer_svms(rng):
     kernels, y = problem(rng, 60, 8)
     train, grid = samples_first(kernels), [0.3, 1.0, 3.0, 10.0]
     path = classifier(tol=1e-4, p_norm=1.3).path(train, y, C_values=grid)

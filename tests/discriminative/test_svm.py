@@ -1,4 +1,4 @@
-"""The machines behind all methods, against SciPy, LibSVM's own classifier and optimality conditions."""
+"""The SVMs behind all methods, against SciPy, LibSVM's own classifier and optimality conditions."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def test_equivariance_rounding_of_duals_at_their_bounds_moves_no_intercept(form,
         if form == "dense":
             dual[order], intercept = solve_svm(kernel[np.ix_(order, order)], y[order], 1.0, tol)[:2]
         else:
-            machine = native._replace(features=native.features[order]).classify(y[order], 1.0, tol)
-            dual[order[machine.support]], intercept = machine.coef, machine.intercept
+            svm = native._replace(features=native.features[order]).classify(y[order], 1.0, tol)
+            dual[order[svm.support]], intercept = svm.coef, svm.intercept
         intercepts.append(intercept)
         duals.append(np.abs(dual))
     shares = np.array(duals)
@@ -327,7 +327,7 @@ def test_certificate_tight_tolerances_reach_double_precision(rng, monkeypatch, w
     assert (fine.signed_dual * y <= bounds).all()
 
 
-def test_degenerate_systems_without_a_solution_leave_the_machine_as_it_is(rng):
+def test_degenerate_systems_without_a_solution_leave_the_svm_as_it_is(rng):
     half = rng.normal(size=(10, 1))
     points = np.concatenate([half, half])  # every sample twice: the system is singular
     kernel, y = points @ points.T, np.tile(np.where(half[:, 0] > 0, 1.0, -1.0), 2)
@@ -345,8 +345,8 @@ def test_degenerate_bounds_that_no_dual_comes_near_change_nothing(rng, form):
     found = []
     for C in (1e2, 1e6, 1e12):
         if form == "native":
-            machine = native_kernels(bank)[0].classify(y, C, 1e-6)
-            found.append((machine.coef, machine.intercept))
+            svm = native_kernels(bank)[0].classify(y, C, 1e-6)
+            found.append((svm.coef, svm.intercept))
         else:
             solution = solve_svm(bank.train_stack()[0], y, C, tol=1e-6)
             found.append((solution.signed_dual[solution.signed_dual != 0.0], solution.intercept))

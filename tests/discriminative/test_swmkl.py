@@ -22,8 +22,8 @@ from bayesmkl.discriminative.localized.swmkl import (
     swmkl_scores,
 )
 from bayesmkl.discriminative.svm.libsvm import solve_svm
-from bayesmkl.discriminative.svm.machines import PrecomputedKernel, precomputed_kernels
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
+from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel, precomputed_kernels
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -67,24 +67,24 @@ def test_all_steps_written_with_scikit_learn(rng, psd, targets):
     settings.append({"kernel": "linear"})
     train_gates, new_gates = [], []
     for setting in settings:
-        machine = SVC(**setting, tol=1e-4)
+        svm = SVC(**setting, tol=1e-4)
         if folds is None:
-            right = (machine.fit(X, y).predict(X) == y).astype(float)
+            right = (svm.fit(X, y).predict(X) == y).astype(float)
         else:
             right = np.empty(len(y))
             for train, validation in folds:
-                right[validation] = machine.fit(X[train], y[train]).predict(X[validation]) == y[validation]
+                right[validation] = svm.fit(X[train], y[train]).predict(X[validation]) == y[validation]
         gate = SVR(**setting, C=2.0, epsilon=0.05, tol=1e-4).fit(X, right)
         train_gates.append(np.clip(gate.predict(X), 1e-3, 1.0))
         new_gates.append(np.clip(gate.predict(new), 1e-3, 1.0))
     train_gates, new_gates = np.stack(train_gates), np.stack(new_gates)
     kernel = combined_of(bank.train_stack(), train_gates, train_gates, psd)
-    machine = SVC(kernel="precomputed", tol=1e-4).fit(kernel, y)
-    expected = machine.decision_function(combined_of(bank.row_stack(new), train_gates, new_gates, psd))
+    svm = SVC(kernel="precomputed", tol=1e-4).fit(kernel, y)
+    expected = svm.decision_function(combined_of(bank.row_stack(new), train_gates, new_gates, psd))
 
     found = score(kernels, result, [native.rows(new) for native in kernels], options)
     assert_same(found, expected, 1e-4)
-    np.testing.assert_array_equal(result.support, np.sort(machine.support_))
+    np.testing.assert_array_equal(result.support, np.sort(svm.support_))
 
 
 @pytest.mark.parametrize("psd", PSD)
@@ -101,7 +101,7 @@ def test_native_and_precomputed_agree(rng, psd, functions, tol, same):
 
 
 @pytest.mark.parametrize("psd", PSD)
-def test_one_kernel_is_its_machine(rng, psd):
+def test_one_kernel_is_its_svm(rng, psd):
     X, y, new = toy(rng)
     kernel = native_kernel(Gaussian(gamma=0.3), X)
     options = SwMKLOptions(psd, success=SuccessOptions(tol=1e-8))
@@ -218,7 +218,7 @@ def test_gates_stay_between_their_limits(rng):
     assert_same(unit, of_rows / np.sqrt((of_rows**2).sum(axis=0)), 1e-13)
 
 
-def test_the_last_machine_can_read_columns(rng):
+def test_the_last_svm_can_read_columns(rng):
     X, y, new = toy(rng)
     kernels = native_kernels(KernelBank(GAUSSIANS).fit(X))
     read = []

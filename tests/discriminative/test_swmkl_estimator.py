@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 from bayesmkl import KernelBank
 from bayesmkl.discriminative import SwMKLClassifier
 from bayesmkl.discriminative.localized.swmkl import PSD
-from bayesmkl.discriminative.svm.machines import GatedKernel
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel
 from bayesmkl.kernels import Gaussian, Laplacian, Linear, Polynomial
 
 FUNCTIONS = [Gaussian(gamma=0.3), Polynomial(degree=2), Linear()]
@@ -44,13 +44,13 @@ def test_bank_and_stack_agree(rng, psd, functions):
 
 @pytest.mark.parametrize("psd", PSD)
 @pytest.mark.parametrize("gate_targets", ["train", "cv"])
-def test_one_kernel_is_its_machine(rng, psd, gate_targets):
+def test_one_kernel_is_its_svm(rng, psd, gate_targets):
     X, y, new = toy(rng)
     bank = plain_bank(Gaussian(gamma=0.3))
     model = SwMKLClassifier(bank, C=3.0, psd=psd, gate_targets=gate_targets, tol=1e-6).fit(X, y)
-    machine = SVC(gamma=0.3, C=3.0, tol=1e-6).fit(X, y)
-    assert_same(model.decision_function(new), machine.decision_function(new), 1e-4)
-    np.testing.assert_array_equal(model.support_, np.sort(machine.support_))
+    svm = SVC(gamma=0.3, C=3.0, tol=1e-6).fit(X, y)
+    assert_same(model.decision_function(new), svm.decision_function(new), 1e-4)
+    np.testing.assert_array_equal(model.support_, np.sort(svm.support_))
     np.testing.assert_allclose(model.gates_, 1.0)
 
 

@@ -118,7 +118,7 @@ def test_full_run_has_the_paper_s_splits_and_widths(studies_of):
         assert prices == {1.0}
 
 
-def test_machines_are_those_of_the_table(studies_of):
+def test_svms_are_those_of_the_table(studies_of):
     def machines(table):
         (study,) = studies_of(localized.TABLES[table], sets=("liver",))
         models = {name: spec.estimator.named_steps["model"] for name, spec in study.models.items()}

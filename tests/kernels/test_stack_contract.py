@@ -12,7 +12,7 @@ from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, f
 from bayesmkl.discriminative.localized.lmkl import gate_slopes
 from bayesmkl.discriminative.svm.by_columns import GatedColumns, _SubsetColumns
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.discriminative.svm.machines import GatedKernel, PrecomputedKernel
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel, PrecomputedKernel
 from bayesmkl.kernels import Gaussian, KernelBank, Linear
 from bayesmkl.kernels.alignment import frobenius_gram
 from bayesmkl.kernels.stacks import base, factorize

@@ -68,7 +68,7 @@ def test_kernels_times_s_and_losses_over_s(data, case, C):
 
 @pytest.mark.parametrize("C", [*EXTREME, *USUAL])
 @pytest.mark.parametrize("case", MACHINES, ids=str)
-def test_machines_satisfy_the_optimality_conditions(data, case, C):
+def test_svms_satisfy_the_optimality_conditions(data, case, C):
     """Whatever the weights: duals in their box, balanced, and on the side of the margin that they say."""
     stack, _, y, _ = data
     model = fitted(case, data, C)

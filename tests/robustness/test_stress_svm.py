@@ -12,8 +12,8 @@ from verdicts import quietly
 from bayesmkl.discriminative.svm import libsvm
 from bayesmkl.discriminative.svm.interior import BoxProblem, solve_box
 from bayesmkl.discriminative.svm.libsvm import classification_box, regression_box, solve_svm, solve_svr
-from bayesmkl.discriminative.svm.machines import PrecomputedKernel, scores
 from bayesmkl.discriminative.svm.native import native_kernel
+from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel, scores
 from bayesmkl.kernels import Linear, Polynomial
 
 pytestmark = [pytest.mark.family("numbers under stress"), pytest.mark.heavy]
@@ -224,7 +224,7 @@ def test_interior_points_of_one_sample_per_class_and_of_no_kernel():
 
 
 @pytest.mark.parametrize("kernel", [Linear(), Polynomial(degree=2)], ids=str)
-def test_machines_on_samples_come_to_an_end_too(rng, kernel):
+def test_svms_on_samples_come_to_an_end_too(rng, kernel):
     """Native kernels of low rank at a large bound, against the machine on the matrix."""
     X, y, target = rng.normal(size=(60, 2)), random_labels(rng, 60), rng.normal(size=60)
     native, matrix = native_kernel(kernel, X), PrecomputedKernel(kernel(X, X))

@@ -144,7 +144,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
 
     Notes
     -----
-    Inference is in closed form. One sweep costs what one sweep of every task alone costs; its kernels take
+    Inference is variational. One sweep costs what one sweep of every task alone costs; its kernels take
     :math:`8 P \sum_t N_t^2` bytes beside those of all samples. A task of more than two classes is several tasks, one
     class against the others in each.
 

@@ -154,7 +154,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
 
     Notes
     -----
-    Inference is in closed form. One sweep costs what one sweep of every task alone costs; its kernels take
+    Inference is variational. One sweep costs what one sweep of every task alone costs; its kernels take
     :math:`8 P \sum_t N_t^2` bytes beside those of all samples.
 
     References

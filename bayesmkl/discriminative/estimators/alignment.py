@@ -59,12 +59,12 @@ def _align(
     model: BaseDiscriminative,
     prepared: WithGram,
     targets: np.ndarray,
-    machine: InnerProblem,
+    svm: InnerProblem,
     unit: float = 1.0,
 ) -> MKLResult:
     """Align, then train the SVM; without a `C`, on the kernel in units of its variance."""
     options = AlignmentOptions(model.method, float(model.tol) * unit)
-    inner = machine if model.C is not None else InUnitVariance(machine)
+    inner = svm if model.C is not None else InUnitVariance(svm)
     return fit_alignment(prepared.stack, targets, inner, options, prepared.gram)
 
 

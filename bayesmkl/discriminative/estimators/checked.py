@@ -181,7 +181,7 @@ def warn_unless_converged(model: BaseDiscriminative, results: Sequence[Any]) -> 
         what = f"stopped after max_iter={model.max_iter} steps with {gap}"
         remedy = "Increase `max_iter`, or `tol` if this is accurate enough."
     else:
-        what = f"stopped with {gap}, where errors of the machines inside hide further progress"
+        what = f"stopped with {gap}, where errors of the SVMs inside hide further progress"
         simpler = "lower `C`" if model.PATH_PARAMETER == "C" else f"raise `{model.PATH_PARAMETER}`"
         remedy = f"Normalize the kernels, {simpler}, or raise `tol` if this is accurate enough."
     warn_user(f"{type(model).__name__} {what}, above tol={model.tol:g}. {remedy}", ConvergenceWarning)

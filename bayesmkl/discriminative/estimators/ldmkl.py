@@ -38,7 +38,7 @@ from bayesmkl.discriminative.localized.ldmkl import (
     ldmkl_gates,
     ldmkl_scores,
 )
-from bayesmkl.discriminative.svm.machines import GatedKernel
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -306,12 +306,12 @@ class LDMKLClassifier(FeatureGatedClassifier):
 
     def _describe(self, result: LDMKLResult, stopped: bool) -> LocalFit:
         duals = np.zeros_like(result.gates)
-        for row, machine in zip(duals, result.machines, strict=True):
-            row[machine.support] = machine.coef
+        for row, svm in zip(duals, result.svms, strict=True):
+            row[svm.support] = svm.coef
         return LocalFit(
             gates=result.gates,
             signed_dual=duals,
-            intercept=np.array([machine.intercept for machine in result.machines]),
+            intercept=np.array([svm.intercept for svm in result.svms]),
             objective_history=np.zeros(0),
             duality_gap=np.nan,
             outcome=Outcome.MAX_ITER if stopped else Outcome.CONVERGED,
@@ -328,12 +328,12 @@ class LDMKLClassifier(FeatureGatedClassifier):
         doubts = super()._doubts(training, targets)
         if not self.retrained_.any():
             doubts.append(
-                "trained no machine again, as for no kernel the samples with a gate of at least the threshold are of "
+                "trained no SVM again, as for no kernel the samples with a gate of at least the threshold are of "
                 "two classes"
             )
         if few.any():
             doubts.append(
-                f"trained {few.sum()} of {few.size} machines on less than a tenth of the samples, the smallest on "
+                f"trained {few.sum()} of {few.size} SVMs on less than a tenth of the samples, the smallest on "
                 f"{self.n_selected_[few].min()}"
             )
         return doubts

@@ -138,7 +138,7 @@ def _warn_of_descent(model: BaseMKL, results: Sequence[LocalFit], accurate: str)
         )
         remedy = f"above tol={model.tol:g}. Increase `max_iter`, or `tol` if this is accurate enough."
     else:
-        what = "stopped where errors of the machines hide progress that the gradient promises"
+        what = "stopped where errors of the SVMs hide progress that the gradient promises"
         remedy = f"above tol={model.tol:g}. {accurate}, or raise `tol`."
     warn_user(f"{type(model).__name__} {what}, {remedy}", ConvergenceWarning)
 

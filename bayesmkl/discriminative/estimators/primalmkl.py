@@ -197,18 +197,18 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
-    def _machine(self) -> SquaredHinge:
+    def _inner_loss(self) -> SquaredHinge:
         return SquaredHinge(*_reg_and_solver(self))
 
     def _learn(
         self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> PrimalMKLResult | BasisMKLResult:
         check_above_rounding("reg", self.reg, stack)
-        machine, options = self._machine(), self._options()
+        loss, options = self._inner_loss(), self._options()
         if self.max_basis is None:
-            return fit_primalmkl(stack, targets, machine, options, start, on_step)
+            return fit_primalmkl(stack, targets, loss, options, start, on_step)
         max_basis = min(int(self.max_basis), stack.n_train)
-        return fit_basis_mkl(stack, targets, machine, options, max_basis, start, on_step)
+        return fit_basis_mkl(stack, targets, loss, options, max_basis, start, on_step)
 
     def _result_of(self, found: PrimalMKLResult | BasisMKLResult) -> MKLResult:
         return found.result
@@ -232,7 +232,7 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._machine(), self._options()
+        self._inner_loss(), self._options()
 
 
 class PrimalMKLRegressor(DiscriminativeRegressor):
@@ -365,7 +365,7 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
         self.kernel_names = kernel_names
         self.verbose = verbose
 
-    def _machine(self) -> Squared | Huber:
+    def _inner_loss(self) -> Squared | Huber:
         reg, solver = _reg_and_solver(self)
         delta = check_scale("delta", self.delta)
         if check_choice("loss", self.loss, LOSSES) == "squared":
@@ -374,13 +374,13 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._machine(), _options(self)
+        self._inner_loss(), _options(self)
 
     def _learn(
         self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> PrimalMKLResult:
         check_above_rounding("reg", self.reg, stack)
-        return fit_primalmkl(stack, targets, self._machine(), _options(self), start, on_step)
+        return fit_primalmkl(stack, targets, self._inner_loss(), _options(self), start, on_step)
 
     def _result_of(self, found: PrimalMKLResult) -> MKLResult:
         return found.result
@@ -521,20 +521,20 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._machine(), _options(self)
+        self._inner_loss(), _options(self)
         share = self.contamination
         is_auto = isinstance(share, str) and share == "auto"
         if not is_auto and check_number("contamination", share, low=0.0) > 0.5:
             raise ValueError(f'`contamination` must be "auto" or a share of at most 0.5; got {share!r}.')
 
-    def _machine(self) -> OneClass:
+    def _inner_loss(self) -> OneClass:
         return OneClass(*_reg_and_solver(self))
 
     def _learn(
         self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> PrimalMKLResult:
         check_above_rounding("reg", self.reg, stack)
-        return fit_primalmkl(stack, targets, self._machine(), _options(self), start, on_step)
+        return fit_primalmkl(stack, targets, self._inner_loss(), _options(self), start, on_step)
 
     def _result_of(self, found: PrimalMKLResult) -> MKLResult:
         return found.result

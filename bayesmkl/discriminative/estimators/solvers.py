@@ -60,7 +60,7 @@ def warn_of_stopped(model: BaseMKL, stopped: Sequence[float]) -> None:
     """Warn once of SVMs that took too many steps; `stopped` are their relative duality gaps."""
     if stopped:
         warn_user(
-            f"{type(model).__name__}: {len(stopped)} machines stopped after {MOST_STEPS} steps of multiplicative "
+            f"{type(model).__name__}: {len(stopped)} SVMs stopped after {MOST_STEPS} steps of multiplicative "
             f"weights with relative duality gaps up to {max(stopped):.1e}, above "
             f"mwu_epsilon={model.mwu_epsilon:g}. Lower `C`, raise `mwu_epsilon`, or use "
             '`svm="libsvm"`.',

@@ -18,13 +18,13 @@ from bayesmkl.discriminative.estimators.localized import BaseLocalized, Rows
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.success import Folds, SuccessOptions
 from bayesmkl.discriminative.svm.by_columns import ByColumns
-from bayesmkl.discriminative.svm.machines import (
+from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
+from bayesmkl.discriminative.svm.one_kernel import (
     OneKernel,
     PrecomputedKernel,
     precomputed_kernels,
     row_blocks,
 )
-from bayesmkl.discriminative.svm.native import NativeKernel, native_kernels
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.quality.checks import describe_indefinite, indefinite_kernels

@@ -38,7 +38,7 @@ from bayesmkl.discriminative.localized.swmkl import (
     swmkl_kernel,
     swmkl_scores,
 )
-from bayesmkl.discriminative.svm.machines import GatedKernel
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank

@@ -63,12 +63,12 @@ class AlignmentOptions(NamedTuple):
 class InUnitVariance(NamedTuple):
     """An SVM on the kernel divided by its variance: `C` is relative to the variance of the samples."""
 
-    machine: InnerProblem
+    inner: InnerProblem
 
     def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
         """Solve, and return the dual and the objective for the kernel as it is."""
         variance = kernel_variance(kernel)
-        found = self.machine.solve(kernel / variance, target, tol)
+        found = self.inner.solve(kernel / variance, target, tol)
         return InnerSolution(
             found.signed_dual / variance, found.intercept, found.objective / variance, found.gap / variance
         )

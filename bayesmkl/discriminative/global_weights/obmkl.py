@@ -159,9 +159,9 @@ def alternate(
     changes, step = [np.inf, np.inf], 1.0
     outcome = Outcome.MAX_ITER
     for n_done in range(1, options.max_iter + 1):
-        machines = solve_tasks(problem.stack.combine(weights), problem.targets, problem.inner, options.tol)
-        history.append(sum(machine.objective for machine in machines))
-        proposal = select_weighted(problem, [np.abs(machine.signed_dual) for machine in machines], weights)
+        svms = solve_tasks(problem.stack.combine(weights), problem.targets, problem.inner, options.tol)
+        history.append(sum(svm.objective for svm in svms))
+        proposal = select_weighted(problem, [np.abs(svm.signed_dual) for svm in svms], weights)
         changes.append(float(np.abs(proposal - weights).max()))
         if on_step is not None:
             on_step(n_done, f"largest change of a weight {changes[-1]:.1e}")

@@ -91,8 +91,8 @@ def _scores(
 ) -> np.ndarray:
     if np.all(target == target[0]):
         return np.full(len(rows), target[0])
-    machine = inner.solve(square, target, tol)
-    return rows @ machine.signed_dual + machine.intercept
+    svm = inner.solve(square, target, tol)
+    return rows @ svm.signed_dual + svm.intercept
 
 
 def _decide(scores: np.ndarray) -> np.ndarray:

@@ -166,7 +166,7 @@ def fit_clmkl(
     array([0, 1])
     """
     weights = _first_weights(clustered, options.p_norm, start)
-    evaluate = _Machines(clustered, targets, inner, options)
+    evaluate = _SVMs(clustered, targets, inner, options)
     fit, relaxation, dual = evaluate(weights), 1.0, -np.inf
     history: list[float] = []
     outcome = Outcome.MAX_ITER
@@ -222,7 +222,7 @@ def clmkl_scores(clustered: ClusteredStack, result: MKLResult) -> np.ndarray:
     return result.signed_dual @ kernel.T + result.intercept[:, None]
 
 
-class _Machines:
+class _SVMs:
     """Solver of SVMs at given weights, as accurate as the outer gap needs."""
 
     def __init__(
@@ -263,7 +263,7 @@ class _Machines:
 
 
 def _step(
-    evaluate: _Machines, fit: WeightedFit, options: CLMKLOptions, relaxation: float
+    evaluate: _SVMs, fit: WeightedFit, options: CLMKLOptions, relaxation: float
 ) -> tuple[WeightedFit, float]:
     """Over-relax the closed-form update by `relaxation`, or take it exactly if that does not lower the objective."""
     closed = update_weights(fit, options.p_norm)

@@ -37,7 +37,7 @@ from scipy.special import logsumexp, softmax
 
 from bayesmkl.discriminative.localized.success import Folds, SuccessOptions, fit_success, gate_outputs
 from bayesmkl.discriminative.svm.libsvm import FREE
-from bayesmkl.discriminative.svm.machines import Machine, OneKernel, one_class, scores
+from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, one_class, scores
 
 __all__ = [
     "BIAS",
@@ -86,9 +86,9 @@ class LDMKLResult(NamedTuple):
 
     Parameters
     ----------
-    machines : tuple of Machine
+    svms : tuple of SVM
         The voters, one per kernel, with gates on their support vectors where asked for.
-    gate_machines : tuple of Machine
+    gate_svms : tuple of SVM
         Regressions of success, one per kernel.
     gates : ndarray of shape (n_kernels, n_train)
         At the training samples; they sum to one.
@@ -102,8 +102,8 @@ class LDMKLResult(NamedTuple):
         Number of SVMs trained.
     """
 
-    machines: tuple[Machine, ...]
-    gate_machines: tuple[Machine, ...]
+    svms: tuple[SVM, ...]
+    gate_svms: tuple[SVM, ...]
     gates: np.ndarray
     success: np.ndarray
     n_selected: np.ndarray
@@ -113,7 +113,7 @@ class LDMKLResult(NamedTuple):
     @property
     def support(self) -> np.ndarray:
         """Positions of the samples that support any of the voters."""
-        return np.unique(np.concatenate([machine.support for machine in self.machines]))
+        return np.unique(np.concatenate([svm.support for svm in self.svms]))
 
 
 def fit_ldmkl(
@@ -166,17 +166,15 @@ def fit_ldmkl(
     voters, n_solves = [], first.n_solves
     for m, kernel in enumerate(kernels):
         subset = None if selected[m].all() else np.flatnonzero(selected[m])
-        machine = first.machines[m]
+        svm = first.svms[m]
         if retrained[m] and subset is not None:
-            machine = kernel.classify(target, options.success.C, options.success.tol, subset)  # line 6
+            svm = kernel.classify(target, options.success.C, options.success.tol, subset)  # line 6
             n_solves += 1
-        voters.append(_voter(kernel, machine, target, gates[m], options))  # line 7
+        voters.append(_voter(kernel, svm, target, gates[m], options))  # line 7
         if on_step is not None:
             on_step(2 * len(kernels) + m + 1, "voters")
     n_selected = selected.sum(axis=1)
-    return LDMKLResult(
-        tuple(voters), first.gate_machines, gates, first.success, n_selected, retrained, n_solves
-    )
+    return LDMKLResult(tuple(voters), first.gate_svms, gates, first.success, n_selected, retrained, n_solves)
 
 
 def ldmkl_gates(
@@ -186,7 +184,7 @@ def ldmkl_gates(
     temperature: float = 1.0,
 ) -> np.ndarray:
     """Return the gates at rows of the gate kernels, shape (n_kernels, n_rows); they sum to one."""
-    return softmax(gate_outputs(gate_kernels, result.gate_machines, rows) / temperature, axis=0)
+    return softmax(gate_outputs(gate_kernels, result.gate_svms, rows) / temperature, axis=0)
 
 
 def ldmkl_scores(
@@ -202,7 +200,7 @@ def ldmkl_scores(
         One per kernel.
     row_gates : ndarray of shape (n_kernels, n_rows)
     """
-    votes = [scores(*three) for three in zip(kernels, result.machines, rows, strict=True)]
+    votes = [scores(*three) for three in zip(kernels, result.svms, rows, strict=True)]
     return (row_gates * np.tanh(np.stack(votes))).sum(axis=0)
 
 
@@ -219,22 +217,20 @@ def _is_trainable(target: np.ndarray) -> bool:
     return len(target) > 1 and not one_class(target)
 
 
-def _voter(
-    kernel: OneKernel, machine: Machine, target: np.ndarray, gates: np.ndarray, options: LDMKLOptions
-) -> Machine:
+def _voter(kernel: OneKernel, svm: SVM, target: np.ndarray, gates: np.ndarray, options: LDMKLOptions) -> SVM:
     """Gate the support vectors (eq. 6) and set the bias that they leave."""
-    voter = machine
+    voter = svm
     if options.sv_gate == "paper":
-        voter = voter._replace(coef=machine.coef * gates[machine.support])
+        voter = voter._replace(coef=svm.coef * gates[svm.support])
     if options.bias == "drop":
         return voter._replace(intercept=0.0)
-    alpha, C = np.abs(machine.coef), options.success.C
+    alpha, C = np.abs(svm.coef), options.success.C
     free = alpha > FREE * C
     if not options.squared_hinge:
         free &= alpha < (1.0 - FREE) * C
     if options.bias == "keep" or not free.any():
         return voter
     margins = 1.0 - alpha[free] / C if options.squared_hinge else 1.0
-    at = machine.support[free]
+    at = svm.support[free]
     without = scores(kernel, voter._replace(intercept=0.0), kernel.training_rows[at])
     return voter._replace(intercept=float(np.mean(target[at] * margins - without)))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayesmkl.discriminative.svm.machines import Machine, OneKernel, scores
+from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, scores
 
 __all__ = ["Folds", "Success", "SuccessOptions", "fit_success", "gate_outputs"]
 
@@ -53,11 +53,11 @@ class Success(NamedTuple):
 
     Parameters
     ----------
-    machines : tuple of Machine
+    svms : tuple of SVM
         Classifiers on all samples, one per kernel.
     success : ndarray of shape (n_kernels, n_train)
         1 where the classifier is right, 0 elsewhere.
-    gate_machines : tuple of Machine
+    gate_svms : tuple of SVM
         Regressions of the successes, one per kernel.
     outputs : ndarray of shape (n_kernels, n_train)
         Values of the regressions at the training samples.
@@ -65,9 +65,9 @@ class Success(NamedTuple):
         Number of SVMs trained.
     """
 
-    machines: tuple[Machine, ...]
+    svms: tuple[SVM, ...]
     success: np.ndarray
-    gate_machines: tuple[Machine, ...]
+    gate_svms: tuple[SVM, ...]
     outputs: np.ndarray
     n_solves: int
 
@@ -103,18 +103,18 @@ def fit_success(
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl.discriminative.svm.machines import PrecomputedKernel
+    >>> from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel
     >>> x, z = np.array([[-1.0, -0.8, 0.8, 1.0], [-2.0, -2.0, -1.0, 2.0]])
     >>> kernels = [PrecomputedKernel(np.outer(x, x)), PrecomputedKernel(np.outer(z, z))]
     >>> fit_success(kernels, np.array([-1.0, -1.0, 1.0, 1.0])).success
     array([[1., 1., 1., 1.],
            [1., 1., 0., 1.]])
     """
-    machines, outputs = [], []
+    svms, outputs = [], []
     for m, kernel in enumerate(kernels):  # line 1
-        machines.append(kernel.classify(target, options.C, options.tol))
+        svms.append(kernel.classify(target, options.C, options.tol))
         outputs.append(
-            scores(kernel, machines[m]) if folds is None else _validated(kernel, target, options, folds)
+            scores(kernel, svms[m]) if folds is None else _validated(kernel, target, options, folds)
         )
         if on_step is not None:
             on_step(m + 1, "classifiers")
@@ -122,20 +122,20 @@ def fit_success(
 
     gate_kernels = kernels if gate_kernels is None else gate_kernels
     subset = _subsample(len(target), options.gate_subsample, rng)
-    gate_machines = []
+    gate_svms = []
     for m, kernel in enumerate(gate_kernels):  # line 3
-        machine = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol, subset)
-        gate_machines.append(machine)
+        svm = kernel.regress(success[m], options.gate_C, options.gate_epsilon, options.tol, subset)
+        gate_svms.append(svm)
         if on_step is not None:
             on_step(len(kernels) + m + 1, "gates")
     n_solves = len(kernels) * (2 + (0 if folds is None else len(folds)))
-    fitted = gate_outputs(gate_kernels, gate_machines)
-    return Success(tuple(machines), success, tuple(gate_machines), fitted, n_solves)
+    fitted = gate_outputs(gate_kernels, gate_svms)
+    return Success(tuple(svms), success, tuple(gate_svms), fitted, n_solves)
 
 
 def gate_outputs(
     gate_kernels: Sequence[OneKernel],
-    gate_machines: Sequence[Machine],
+    gate_svms: Sequence[SVM],
     rows: Sequence[np.ndarray] | None = None,
 ) -> np.ndarray:
     """Return the regressions' values at rows, one array per kernel, or at the training samples.
@@ -145,15 +145,15 @@ def gate_outputs(
     ndarray of shape (n_kernels, n_rows)
     """
     of_kernels = [None] * len(gate_kernels) if rows is None else rows
-    return np.stack([scores(*three) for three in zip(gate_kernels, gate_machines, of_kernels, strict=True)])
+    return np.stack([scores(*three) for three in zip(gate_kernels, gate_svms, of_kernels, strict=True)])
 
 
 def _validated(kernel: OneKernel, target: np.ndarray, options: SuccessOptions, folds: Folds) -> np.ndarray:
     """Score every sample by an SVM that has not seen it."""
     outputs = np.empty(len(target))
     for train, validation in folds:
-        machine = kernel.classify(target, options.C, options.tol, train)
-        outputs[validation] = scores(kernel, machine, kernel.training_rows[validation])
+        svm = kernel.classify(target, options.C, options.tol, train)
+        outputs[validation] = scores(kernel, svm, kernel.training_rows[validation])
     return outputs
 
 

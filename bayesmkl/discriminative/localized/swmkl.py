@@ -32,7 +32,7 @@ from bayesmkl.discriminative.localized.success import (
     gate_outputs,
 )
 from bayesmkl.discriminative.svm.libsvm import solve_svm
-from bayesmkl.discriminative.svm.machines import GatedKernel, OneKernel, row_blocks
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel, OneKernel, row_blocks
 
 __all__ = [
     "PSD",
@@ -158,7 +158,7 @@ def fit_swmkl(
             smallest = smallest_eigenvalue(kernel)
         solution = solve_svm(kernel, target, options.success.C, options.success.tol)  # line 4
     if on_step is not None:
-        on_step(2 * len(kernels) + 1, "last machine")
+        on_step(2 * len(kernels) + 1, "last SVM")
     gap = solution.gap if options.psd == "unit-norm" else np.nan
     return SwMKLResult(
         solution.signed_dual, solution.intercept, gates, success, solution.objective, gap, smallest
@@ -172,7 +172,7 @@ def swmkl_gates(
     options: SwMKLOptions,
 ) -> np.ndarray:
     """Return the gates at rows of the gate kernels, shape (n_kernels, n_rows)."""
-    return _gates_from(gate_outputs(gate_kernels, result.success.gate_machines, rows), options)
+    return _gates_from(gate_outputs(gate_kernels, result.success.gate_svms, rows), options)
 
 
 def swmkl_kernel(

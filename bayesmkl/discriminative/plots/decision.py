@@ -50,7 +50,7 @@ class Plane(NamedTuple):
         Rows go with the second feature.
     gates : ndarray of shape (resolution, resolution, n_kernels), or None
         None for all classes together, and for methods with the same gates everywhere.
-    machines : ndarray of shape (n_kernels, resolution, resolution), or None
+    svms : ndarray of shape (n_kernels, resolution, resolution), or None
         Scores of the SVM of each kernel, where each has one.
     """
 
@@ -58,7 +58,7 @@ class Plane(NamedTuple):
     second: np.ndarray
     scores: np.ndarray
     gates: np.ndarray | None
-    machines: np.ndarray | None
+    svms: np.ndarray | None
 
 
 def plot_decision(
@@ -195,13 +195,13 @@ def _evaluate(seen: Classifier, X: Samples, samples: np.ndarray, resolution: int
     if scores.ndim == 2:
         scores = scores[:, seen.task]
     localized = isinstance(seen.estimator, BaseLocalized)
-    machines = _machine_scores(seen, grid)
+    svms = _svm_scores(seen, grid)
     return Plane(
         first,
         second,
         scores.reshape(shape),
         seen.gates(grid).reshape(*shape, -1) if localized else None,
-        None if machines is None else machines.reshape(-1, *shape),
+        None if svms is None else svms.reshape(-1, *shape),
     )
 
 
@@ -214,9 +214,9 @@ def _like(X: Any, points: np.ndarray) -> Any:
     return pd.DataFrame(points, columns=list(X.columns))
 
 
-def _machine_scores(seen: Classifier, grid: np.ndarray) -> np.ndarray | None:
+def _svm_scores(seen: Classifier, grid: np.ndarray) -> np.ndarray | None:
     """Return the scores of the SVM of each kernel, (n_kernels, n_points), where each kernel has one."""
-    dual, intercepts = seen.machine()
+    dual, intercepts = seen.svm()
     if not intercepts.ndim:
         return None
     blocks = seen.estimator._row_blocks(seen.transform(grid), np.arange(len(dual)))
@@ -268,16 +268,16 @@ def _draw_margins(ax: Axes, plane: Plane, sides: tuple[str, ...]) -> Any:
     """Draw where the score is -1 and +1; with an SVM per kernel, where its own is, in the kernel's region."""
     from matplotlib.lines import Line2D
 
-    if plane.machines is None or plane.gates is None:
+    if plane.svms is None or plane.gates is None:
         text, width, dashes = "margins, at scores -1 and +1", 1.1, "dashed"
         style: dict[str, Any] = {"linewidths": width, "linestyles": dashes, "zorder": 5}
         _contour(ax, plane, plane.scores, [-1.0, 1.0], colors=sides, **style)
     else:
-        text, width, dashes = "margins of the machine of each kernel", 1.5, "dotted"
+        text, width, dashes = "margins of the SVM of each kernel", 1.5, "dotted"
         style = {"linewidths": width, "linestyles": dashes, "zorder": 5}
-        leading = leading_kernels(plane.gates.reshape(-1, len(plane.machines))).reshape(plane.scores.shape)
+        leading = leading_kernels(plane.gates.reshape(-1, len(plane.svms))).reshape(plane.scores.shape)
         colors = _colors(plane.gates)
-        for m, scores in enumerate(plane.machines):
+        for m, scores in enumerate(plane.svms):
             inside = np.ma.masked_where(leading != m, scores)
             _contour(ax, plane, inside, [-1.0, 1.0], colors=(colors[m], colors[m]), **style)
     return Line2D([], [], color=NEUTRAL, linewidth=width, linestyle=dashes, label=text)

@@ -55,7 +55,7 @@ class Classifier(NamedTuple):
         gates = self.estimator.gates(rows, **features)
         return gates if self.task is None or gates.ndim == 2 else gates[self.task]
 
-    def machine(self) -> tuple[np.ndarray, np.ndarray]:
+    def svm(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the signed dual of the task, and its intercept; each one per kernel where kernels have SVMs."""
         dual, intercept = self.estimator.dual_coef_, np.asarray(self.estimator.intercept_)
         return (dual, intercept) if self.task is None else (dual[self.task], intercept[self.task])
@@ -64,7 +64,7 @@ class Classifier(NamedTuple):
         """Return the positions of the support points of the task, or of any task."""
         if self.task is None:
             return self.estimator.support_
-        counted = np.abs(self.machine()[0]) > SUPPORT * np.abs(self.estimator.dual_coef_).max(initial=0.0)
+        counted = np.abs(self.svm()[0]) > SUPPORT * np.abs(self.estimator.dual_coef_).max(initial=0.0)
         return np.flatnonzero(np.atleast_2d(counted).any(axis=0))
 
 

@@ -28,12 +28,12 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.spectral_gradient import SPGOptions, SPGResult, minimize_spg
 from bayesmkl.discriminative.outer import MKLResult, dual_norm, projection_for
 from bayesmkl.discriminative.primal.losses import exact_step, intercept_shift
-from bayesmkl.discriminative.primal.records import Machine, OnStep, PrimalMKLOptions
+from bayesmkl.discriminative.primal.records import InnerLoss, OnStep, PrimalMKLOptions
 from bayesmkl.discriminative.primal.steps import PrimalProblem
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["BasisMKLResult", "BasisMachine", "fit_basis_mkl", "grow", "solve_in_features"]
+__all__ = ["BasisMKLResult", "BasisSVM", "fit_basis_mkl", "grow", "solve_in_features"]
 
 ROUNDS = 5  # most selections of a basis
 MIXED = 0.1  # share of uniform weights while a basis is selected
@@ -43,7 +43,7 @@ MAX_NEWTON = 100
 RIDGE = 1e-10  # relative to the largest self-similarity: other weights may make the basis dependent
 
 
-class BasisMachine(NamedTuple):
+class BasisSVM(NamedTuple):
     """One learner: basis (n_basis,), `L`, features (n_samples, n_basis), coefficients, intercept, objective."""
 
     basis: np.ndarray
@@ -76,7 +76,7 @@ class _Reduced(NamedTuple):
     """Solutions at given weights, their objective, and the first-order decrease that is left, relative to it."""
 
     kernel_weights: np.ndarray
-    machines: tuple[BasisMachine, ...]
+    svms: tuple[BasisSVM, ...]
     objective: float
     slack: float
 
@@ -84,7 +84,7 @@ class _Reduced(NamedTuple):
 def fit_basis_mkl(
     stack: StoredStack,
     targets: np.ndarray,
-    inner: Machine,
+    inner: InnerLoss,
     options: PrimalMKLOptions,
     max_basis: int,
     start: np.ndarray | None = None,
@@ -119,9 +119,9 @@ def fit_basis_mkl(
     n_solves = 0
     for _ in range(ROUNDS):
         kernel = stack.combine(weights)
-        machines = tuple(grow(kernel, problem, _empty(problem), max_basis) for problem in problems)
+        svms = tuple(grow(kernel, problem, _empty(problem), max_basis) for problem in problems)
         steps: list[_Reduced] = []
-        found = _search_weights(stack, problems, machines, weights, options, steps.append)
+        found = _search_weights(stack, problems, svms, weights, options, steps.append)
         n_solves += found.n_evaluations * len(problems)
         if visited and found.value > (1.0 - options.tol) * visited[-1].objective:
             break
@@ -133,31 +133,29 @@ def fit_basis_mkl(
     return _collect(visited, outcome, n_solves, stack.n_train)
 
 
-def grow(kernel: np.ndarray, problem: PrimalProblem, machine: BasisMachine, size: int) -> BasisMachine:
+def grow(kernel: np.ndarray, problem: PrimalProblem, svm: BasisSVM, size: int) -> BasisSVM:
     """Add basis samples to a learner until it has `size` of them, or none helps."""
-    rest = kernel - machine.features @ machine.features.T  # the part that the basis does not span
+    rest = kernel - svm.features @ svm.features.T  # the part that the basis does not span
     smallest = DEPENDENT * float(kernel.diagonal().max())
-    while machine.basis.size < size:
+    while svm.basis.size < size:
         depth = rest.diagonal()
-        gain = np.where(depth > smallest, _gains(problem, machine, rest), 0.0)
-        best, n_basis = int(np.argmax(gain)), machine.basis.size
+        gain = np.where(depth > smallest, _gains(problem, svm, rest), 0.0)
+        best, n_basis = int(np.argmax(gain)), svm.basis.size
         if gain[best] <= 0.0:
             break
         feature = rest[:, best] / np.sqrt(depth[best])
         rest -= np.outer(feature, feature)
-        grown = machine._replace(
-            basis=np.append(machine.basis, best),
-            lower=np.block(
-                [[machine.lower, np.zeros((n_basis, 1))], [machine.features[best], feature[best]]]
-            ),
-            features=np.column_stack([machine.features, feature]),
-            coef=np.append(machine.coef, 0.0),
+        grown = svm._replace(
+            basis=np.append(svm.basis, best),
+            lower=np.block([[svm.lower, np.zeros((n_basis, 1))], [svm.features[best], feature[best]]]),
+            features=np.column_stack([svm.features, feature]),
+            coef=np.append(svm.coef, 0.0),
         )
-        machine = solve_in_features(problem, grown)
-    return machine
+        svm = solve_in_features(problem, grown)
+    return svm
 
 
-def _gains(problem: PrimalProblem, machine: BasisMachine, rest: np.ndarray) -> np.ndarray:
+def _gains(problem: PrimalProblem, svm: BasisSVM, rest: np.ndarray) -> np.ndarray:
     r"""Return the decrease that a Newton step of all coefficients promises for every candidate, (n_samples,).
 
     With :math:`R` the kernel outside the basis and :math:`h_j` the curvature of candidate `j` that the others leave,
@@ -168,23 +166,23 @@ def _gains(problem: PrimalProblem, machine: BasisMachine, rest: np.ndarray) -> n
 
     :math:`\tilde Z` being the features and a constant, which is not penalized. Exact for the squared loss.
     """
-    curved = problem.loss.curved(machine.scores)
-    pull = problem.loss.slopes(machine.scores) @ rest
-    active, known = rest[curved], np.column_stack([machine.features[curved], np.ones(curved.sum())])
+    curved = problem.loss.curved(svm.scores)
+    pull = problem.loss.slopes(svm.scores) @ rest
+    active, known = rest[curved], np.column_stack([svm.features[curved], np.ones(curved.sum())])
     bend = np.square(active).sum(axis=0)
     if len(active):
         gram = known.T @ known
-        gram[np.diag_indices(machine.coef.size)] += problem.reg
+        gram[np.diag_indices(svm.coef.size)] += problem.reg
         overlap = known.T @ active
         bend -= (overlap * scipy.linalg.solve(gram, overlap, assume_a="pos")).sum(axis=0)
     floor = np.finfo(np.float64).tiny
     return 0.5 * pull**2 / np.maximum(problem.reg * rest.diagonal() + np.maximum(bend, 0.0), floor)
 
 
-def solve_in_features(problem: PrimalProblem, machine: BasisMachine) -> BasisMachine:
+def solve_in_features(problem: PrimalProblem, svm: BasisSVM) -> BasisSVM:
     """Minimize over the coefficients of the features and the intercept by Newton's method with exact steps."""
-    loss, reg, Z = problem.loss, problem.reg, machine.features
-    coef, total = machine.coef, problem.reg * problem.total
+    loss, reg, Z = problem.loss, problem.reg, svm.features
+    coef, total = svm.coef, problem.reg * problem.total
     scores = Z @ coef
     intercept = intercept_shift(loss, scores, total)
     for _ in range(MAX_NEWTON):
@@ -207,30 +205,30 @@ def solve_in_features(problem: PrimalProblem, machine: BasisMachine) -> BasisMac
         coef, scores = coef + step * direction, scores + step * change
         intercept = intercept_shift(loss, scores, total)
     value = 0.5 * reg * float(coef @ coef) + total * intercept + loss.value(scores + intercept)
-    return machine._replace(coef=coef, intercept=intercept, objective=value)
+    return svm._replace(coef=coef, intercept=intercept, objective=value)
 
 
 def _collect(visited: list[_Reduced], outcome: Outcome, n_solves: int, n_samples: int) -> BasisMKLResult:
     best = visited[-1]
-    signed_dual = np.zeros((len(best.machines), n_samples))
-    for row, machine in zip(signed_dual, best.machines, strict=True):
-        row[machine.basis] = machine.beta
+    signed_dual = np.zeros((len(best.svms), n_samples))
+    for row, svm in zip(signed_dual, best.svms, strict=True):
+        row[svm.basis] = svm.beta
     result = MKLResult(
         kernel_weights=best.kernel_weights,
         signed_dual=signed_dual,
-        intercept=np.array([machine.intercept for machine in best.machines]),
+        intercept=np.array([svm.intercept for svm in best.svms]),
         objective_history=np.array([reduced.objective for reduced in visited]),
         duality_gap=np.nan,
         outcome=outcome,
         n_solves=n_solves,
     )
     weights_history = np.stack([reduced.kernel_weights for reduced in visited])
-    return BasisMKLResult(result, weights_history, tuple(np.sort(machine.basis) for machine in best.machines))
+    return BasisMKLResult(result, weights_history, tuple(np.sort(svm.basis) for svm in best.svms))
 
 
-def _empty(problem: PrimalProblem) -> BasisMachine:
+def _empty(problem: PrimalProblem) -> BasisSVM:
     n_samples = problem.loss.target.size
-    nothing = BasisMachine(
+    nothing = BasisSVM(
         np.zeros(0, dtype=int), np.zeros((0, 0)), np.zeros((n_samples, 0)), np.zeros(0), 0.0, 0.0
     )
     return solve_in_features(problem, nothing)
@@ -239,25 +237,25 @@ def _empty(problem: PrimalProblem) -> BasisMachine:
 def _search_weights(
     stack: StoredStack,
     problems: list[PrimalProblem],
-    machines: tuple[BasisMachine, ...],
+    svms: tuple[BasisSVM, ...],
     weights: np.ndarray,
     options: PrimalMKLOptions,
     record: Callable[[_Reduced], None],
 ) -> SPGResult:
     """Lower the objective over the weights, with the basis fixed."""
-    columns = [DenseStack(np.ascontiguousarray(stack.columns(machine.basis))) for machine in machines]
-    latest = machines
+    columns = [DenseStack(np.ascontiguousarray(stack.columns(svm.basis))) for svm in svms]
+    latest = svms
 
     def evaluate(point: np.ndarray) -> tuple[float, np.ndarray, _Reduced]:
         nonlocal latest
         latest = tuple(
-            solve_in_features(problem, _at_weights(part.combine(point), machine))
-            for problem, part, machine in zip(problems, columns, latest, strict=True)
+            solve_in_features(problem, _at_weights(part.combine(point), svm))
+            for problem, part, svm in zip(problems, columns, latest, strict=True)
         )
         gradient = np.sum(
             [_weight_gradient(*each) for each in zip(problems, columns, latest, strict=True)], axis=0
         )
-        value = sum(machine.objective for machine in latest)
+        value = sum(svm.objective for svm in latest)
         slack = dual_norm(np.maximum(-gradient, 0.0), options.p_norm) + float(point @ gradient)
         return value, gradient, _Reduced(point, latest, value, slack / max(abs(value), 1e-300))
 
@@ -271,19 +269,19 @@ def _search_weights(
     )
 
 
-def _at_weights(columns: np.ndarray, machine: BasisMachine) -> BasisMachine:
+def _at_weights(columns: np.ndarray, svm: BasisSVM) -> BasisSVM:
     """Express the learner in the features of another kernel, given by its basis columns (n_samples, n_basis)."""
-    if not len(machine.basis):  # no sample lowers the objective: an intercept is all there is
-        return machine
-    block = columns[machine.basis]
+    if not len(svm.basis):  # no sample lowers the objective: an intercept is all there is
+        return svm
+    block = columns[svm.basis]
     block = block + RIDGE * float(block.diagonal().max()) * np.eye(len(block))
     lower = np.linalg.cholesky(block)
     features = scipy.linalg.solve_triangular(lower, columns.T, lower=True).T
-    return machine._replace(lower=lower, features=features, coef=lower.T @ machine.beta)
+    return svm._replace(lower=lower, features=features, coef=lower.T @ svm.beta)
 
 
-def _weight_gradient(problem: PrimalProblem, columns: StoredStack, machine: BasisMachine) -> np.ndarray:
+def _weight_gradient(problem: PrimalProblem, columns: StoredStack, svm: BasisSVM) -> np.ndarray:
     r"""Return :math:`\tfrac12\lambda\, \beta^\top K_{m,JJ} \beta + \ell'^\top K_{m,\cdot J}\beta` of every kernel."""
-    scores = columns.apply(machine.beta)  # of every kernel alone
-    penalty = scores[:, machine.basis] @ machine.beta
-    return 0.5 * problem.reg * penalty + scores @ problem.loss.slopes(machine.scores)
+    scores = columns.apply(svm.beta)  # of every kernel alone
+    penalty = scores[:, svm.basis] @ svm.beta
+    return 0.5 * problem.reg * penalty + scores @ problem.loss.slopes(svm.scores)

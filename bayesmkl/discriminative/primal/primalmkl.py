@@ -24,7 +24,7 @@ from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative.outer import WeightedFit, gather, lp_weights, projection_for
 from bayesmkl.discriminative.primal.nesterov import minimize_nesterov
 from bayesmkl.discriminative.primal.records import (
-    Machine,
+    InnerLoss,
     OnStep,
     PrimalMKLOptions,
     PrimalMKLResult,
@@ -58,7 +58,7 @@ CHI_1 = 1e-5  # Algorithm 4 stops when no weight changes by more than this
 def fit_primalmkl(
     stack: StoredStack,
     targets: np.ndarray,
-    inner: Machine,
+    inner: InnerLoss,
     options: PrimalMKLOptions,
     start: np.ndarray | None = None,
     on_step: OnStep = None,
@@ -105,7 +105,7 @@ def fit_primalmkl(
 def _by_spg(
     stack: StoredStack,
     targets: np.ndarray,
-    inner: Machine,
+    inner: InnerLoss,
     options: PrimalMKLOptions,
     weights: np.ndarray,
     on_step: OnStep,
@@ -145,7 +145,7 @@ def _by_spg(
 def _by_closed_form(
     stack: StoredStack,
     targets: np.ndarray,
-    inner: Machine,
+    inner: InnerLoss,
     options: PrimalMKLOptions,
     weights: np.ndarray,
     on_step: OnStep,
@@ -168,7 +168,7 @@ def _by_closed_form(
 def _by_algorithm_1(
     stack: StoredStack,
     targets: np.ndarray,
-    inner: Machine,
+    inner: InnerLoss,
     options: PrimalMKLOptions,
     weights: np.ndarray,
     on_step: OnStep,

@@ -14,7 +14,7 @@ from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, Squar
 from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = [
-    "Machine",
+    "InnerLoss",
     "OnStep",
     "PrimalMKLOptions",
     "PrimalMKLResult",
@@ -22,7 +22,7 @@ __all__ = [
     "solve_all",
 ]
 
-Machine = SquaredHinge | Squared | Huber | OneClass
+InnerLoss = SquaredHinge | Squared | Huber | OneClass
 OnStep = Callable[[int, str], None] | None
 
 
@@ -62,7 +62,7 @@ class PrimalMKLResult(NamedTuple):
 def solve_all(
     stack: StoredStack,
     targets: np.ndarray,
-    inner: Machine,
+    inner: InnerLoss,
     weights: np.ndarray,
     tol: float,
     starts: tuple[InnerSolution, ...] | None = None,

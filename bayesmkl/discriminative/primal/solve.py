@@ -270,15 +270,15 @@ def canonical(problem: PrimalProblem, state: PrimalState, gradient: Gradient) ->
     """
     reg, loss = problem.reg, problem.loss
     signed_dual = 0.0 - loss.slopes(state.scores) / reg  # no negative zeros
-    machine = state_at(problem, signed_dual, state.product - gradient.product / reg)
-    violation = float(np.abs(reg * signed_dual + loss.slopes(machine.scores)).max())
+    solved = state_at(problem, signed_dual, state.product - gradient.product / reg)
+    violation = float(np.abs(reg * signed_dual + loss.slopes(solved.scores)).max())
     own_violation = float(np.abs(gradient.residual).max())
     if own_violation < violation and _is_feasible(problem, state.alpha):
-        machine, violation = state, own_violation
-    half_norm = 0.5 * float(machine.alpha @ machine.product)
-    dual = float(machine.alpha @ (loss.target - 0.5 * reg * machine.alpha)) - half_norm
-    gap = max(objective(problem, machine) / reg - dual, 0.0)
-    return InnerSolution(machine.alpha, machine.intercept, dual, gap), violation
+        solved, violation = state, own_violation
+    half_norm = 0.5 * float(solved.alpha @ solved.product)
+    dual = float(solved.alpha @ (loss.target - 0.5 * reg * solved.alpha)) - half_norm
+    gap = max(objective(problem, solved) / reg - dual, 0.0)
+    return InnerSolution(solved.alpha, solved.intercept, dual, gap), violation
 
 
 def _is_feasible(problem: PrimalProblem, alpha: np.ndarray) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from bayesmkl.discriminative.gating import combine_components
 from bayesmkl.discriminative.inner import InnerProblem
-from bayesmkl.discriminative.svm.machines import Machine, OneKernel, constant_machine, one_class
+from bayesmkl.discriminative.svm.one_kernel import SVM, OneKernel, constant_svm, one_class
 from bayesmkl.kernels.stacks.base import KernelColumns, SymmetricStack
 
 __all__ = ["ByColumns", "GatedColumns", "localized_kernel", "takes_columns"]
@@ -93,7 +93,7 @@ class ByColumns(NamedTuple):
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl.discriminative.svm.machines import PrecomputedKernel, scores
+    >>> from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel, scores
     >>> from bayesmkl.discriminative.global_weights.multiplicative import MultiplicativeWeights
     >>> x = np.array([-2.0, 1.0, 3.0])
     >>> kernel = ByColumns(PrecomputedKernel(np.outer(x, x)), MultiplicativeWeights(epsilon=0.01))
@@ -110,19 +110,19 @@ class ByColumns(NamedTuple):
         """Rows of the training samples."""
         return self.kernel.training_rows
 
-    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> Machine:
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
         """Train a support vector classifier with the solver, whose accuracy replaces `tol`; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
         if one_class(target[index]):
-            return constant_machine(float(target[index[0]]))
+            return constant_svm(float(target[index[0]]))
         columns = _SubsetColumns(self.kernel, index)
         solution = self.solver._replace(C=C).solve(columns, target[index], tol)
         support = np.flatnonzero(solution.signed_dual)
-        return Machine(index[support], solution.signed_dual[support], solution.intercept)
+        return SVM(index[support], solution.signed_dual[support], solution.intercept)
 
     def regress(
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
-    ) -> Machine:
+    ) -> SVM:
         """Train support vector regression; see `OneKernel`."""
         return self.kernel.regress(target, C, epsilon, tol, subset)
 

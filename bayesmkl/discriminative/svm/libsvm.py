@@ -181,10 +181,8 @@ def solve_svr(
         return InnerSolution(signed_dual * unit, intercept * unit, *(value * unit**2 for value in values))
     if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
         return _in_units(unit, solve_svr(kernel / unit, target, C * unit, epsilon, tol))
-    machine = SVR(kernel="precomputed", C=C, epsilon=epsilon, **libsvm_limits(len(target), tol))
-    signed_dual, intercept = train(
-        machine, kernel, target, lambda: regression_box(kernel, target, C, epsilon)
-    )
+    svm = SVR(kernel="precomputed", C=C, epsilon=epsilon, **libsvm_limits(len(target), tol))
+    signed_dual, intercept = train(svm, kernel, target, lambda: regression_box(kernel, target, C, epsilon))
     limits = lambda v: regression_limits(kernel @ v, target, v, epsilon)
     signed_dual, intercept = settled(signed_dual, intercept, C, limits)
     found = _certified_regression(kernel, target, C, epsilon, signed_dual, intercept)
@@ -264,8 +262,8 @@ def _classify(kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, tol: f
     """Train LibSVM's classifier, for margins of one."""
     C = float(bounds.max())
     weights = None if np.all(bounds == C) else bounds / C
-    machine = SVC(kernel="precomputed", C=C, **libsvm_limits(len(target), tol))
-    return train(machine, kernel, target, lambda: classification_box(kernel, target, bounds), weights)
+    svm = SVC(kernel="precomputed", C=C, **libsvm_limits(len(target), tol))
+    return train(svm, kernel, target, lambda: classification_box(kernel, target, bounds), weights)
 
 
 def _through_regression(
@@ -275,8 +273,8 @@ def _through_regression(
     tube = TUBE * max(1.0, float(np.abs(linear).max()))
     exactly = partial(classification_box, kernel, target, bounds, linear)
     while True:
-        machine = SVR(kernel="precomputed", C=1.0, epsilon=tube, **libsvm_limits(len(target), tol))
-        fitted = train(machine, kernel, target * (linear + tube), exactly, bounds)
+        svm = SVR(kernel="precomputed", C=1.0, epsilon=tube, **libsvm_limits(len(target), tol))
+        fitted = train(svm, kernel, target * (linear + tube), exactly, bounds)
         if np.all(fitted[0] * target >= 0.0) or tube > WIDEST_TUBE:
             return fitted
         tube *= 10.0  # a score left the tube on the far side
@@ -368,7 +366,7 @@ def libsvm_limits(n_samples: int, tol: float) -> dict[str, Any]:
 
 
 def train(
-    machine: SVC | SVR,
+    svm: SVC | SVR,
     rows: np.ndarray,
     target: np.ndarray,
     box: Callable[[], BoxProblem],
@@ -378,7 +376,7 @@ def train(
 
     Parameters
     ----------
-    machine : SVC or SVR
+    svm : SVC or SVR
         With `libsvm_limits`.
     rows : ndarray
         Kernels or features of the samples.
@@ -390,14 +388,14 @@ def train(
     """
     few = len(target) <= MOST_INTERIOR
     if few:
-        machine._warn_from_fit_status = _nothing  # what LibSVM leaves is not used
-    machine.random_state = 0  # LibSVM draws nothing; without it scikit-learn takes a seed from np.random
-    machine.fit(rows, target, sample_weight=weights)
-    if few and machine.fit_status_ != 0:
+        svm._warn_from_fit_status = _nothing  # what LibSVM leaves is not used
+    svm.random_state = 0  # LibSVM draws nothing; without it scikit-learn takes a seed from np.random
+    svm.fit(rows, target, sample_weight=weights)
+    if few and svm.fit_status_ != 0:
         return solve_box(box())
     signed_dual = np.zeros(len(target))
-    signed_dual[machine.support_] = machine.dual_coef_[0]
-    return signed_dual, float(machine.intercept_[0])
+    signed_dual[svm.support_] = svm.dual_coef_[0]
+    return signed_dual, float(svm.intercept_[0])
 
 
 def _nothing() -> None:

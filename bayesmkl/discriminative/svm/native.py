@@ -30,10 +30,10 @@ from bayesmkl.discriminative.svm.libsvm import (
     settled,
     train,
 )
-from bayesmkl.discriminative.svm.machines import (
-    Machine,
+from bayesmkl.discriminative.svm.one_kernel import (
+    SVM,
     PrecomputedKernel,
-    constant_machine,
+    constant_svm,
     one_class,
     row_blocks,
 )
@@ -117,29 +117,29 @@ class NativeKernel(NamedTuple):
         """Return the rows of samples, shape (n_rows, n_columns of the training data)."""
         return self.feature_map(X)
 
-    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> Machine:
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
         """Train a support vector classifier; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
         if one_class(target[index]):
-            return constant_machine(float(target[index[0]]))
+            return constant_svm(float(target[index[0]]))
         if (dense := self._dense(index, tol)) is not None:
             return _at(index, dense.classify(target[index], C, tol))
-        machine = SVC(C=C, **self._parameters(), **libsvm_limits(len(index), tol))
+        svm = SVC(C=C, **self._parameters(), **libsvm_limits(len(index), tol))
         box = lambda rows: classification_box(self.block(rows, index), target[index], C)
         limits = lambda scores, v: classification_limits(scores, target[index], v)
-        return self._train(machine, target, index, subset, box, limits)
+        return self._train(svm, target, index, subset, box, limits)
 
     def regress(
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
-    ) -> Machine:
+    ) -> SVM:
         """Train support vector regression; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
         if (dense := self._dense(index, tol)) is not None:
             return _at(index, dense.regress(target[index], C, epsilon, tol))
-        machine = SVR(C=C, epsilon=epsilon, **self._parameters(), **libsvm_limits(len(index), tol))
+        svm = SVR(C=C, epsilon=epsilon, **self._parameters(), **libsvm_limits(len(index), tol))
         box = lambda rows: regression_box(self.block(rows, index), target[index], C, epsilon)
         limits = lambda scores, v: regression_limits(scores, target[index], v, epsilon)
-        return self._train(machine, target, index, subset, box, limits)
+        return self._train(svm, target, index, subset, box, limits)
 
     def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
         """Return kernel values of mapped rows against training samples, (n_rows, n_columns)."""
@@ -190,21 +190,21 @@ class NativeKernel(NamedTuple):
 
     def _train(
         self,
-        machine: SVC | SVR,
+        svm: SVC | SVR,
         target: np.ndarray,
         index: np.ndarray,
         subset: np.ndarray | None,
         box: Callable[[np.ndarray], BoxProblem],
         limits: Callable[[np.ndarray, np.ndarray], list[np.ndarray]],
-    ) -> Machine:
+    ) -> SVM:
         features = self.features if subset is None else self.features[index]
         signed_dual, intercept = settled(
-            *train(machine, features, target[index], lambda: box(features)),
-            machine.C,
+            *train(svm, features, target[index], lambda: box(features)),
+            svm.C,
             lambda v: limits(self.product(features, index, v), v),
         )
         support = np.flatnonzero(signed_dual)
-        return Machine(index[support], signed_dual[support], intercept)
+        return SVM(index[support], signed_dual[support], intercept)
 
 
 def _finite(values: np.ndarray) -> np.ndarray:
@@ -216,8 +216,8 @@ def _finite(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _at(index: np.ndarray, machine: Machine) -> Machine:
-    return machine._replace(support=index[machine.support])
+def _at(index: np.ndarray, svm: SVM) -> SVM:
+    return svm._replace(support=index[svm.support])
 
 
 def native_kernel(

@@ -1,4 +1,4 @@
-"""Machines on one kernel: native and precomputed ones against each other and LibSVM, memory, the gated kernel."""
+"""SVMs on one kernel: native and precomputed ones against each other and LibSVM, memory, the gated kernel."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bayesmkl import KernelBank
 from bayesmkl.discriminative.gating import combine_components
 from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl
 from bayesmkl.discriminative.localized.success import SuccessOptions, fit_success
-from bayesmkl.discriminative.svm.machines import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.discriminative.svm.native import native_kernel, native_kernels
+from bayesmkl.discriminative.svm.one_kernel import GatedKernel, PrecomputedKernel, precomputed_kernels, scores
 from bayesmkl.kernels import Cosine, Gaussian, Laplacian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -52,7 +52,7 @@ def test_native_values_are_those_of_the_bank(rng, normalize):
 
 @pytest.mark.parametrize("subset", [None, "half"])
 @pytest.mark.parametrize("normalize", [None, "spherical"])
-def test_native_and_precomputed_machines_agree(rng, normalize, subset):
+def test_native_and_precomputed_svms_agree(rng, normalize, subset):
     X, y = toy(rng)
     bank = KernelBank(FUNCTIONS, normalize=normalize).fit(X)
     target = np.sin(2.0 * X[:, 0])
@@ -73,7 +73,7 @@ def test_native_and_precomputed_machines_agree(rng, normalize, subset):
 
 
 @pytest.mark.parametrize("make", ["native", "precomputed"])
-def test_machines_are_those_of_libsvm(rng, make):
+def test_svms_are_those_of_libsvm(rng, make):
     X, y = toy(rng)
     new, subset = rng.normal(size=(9, 3)), np.array([50, 3, 4, 8, 20, 31, 17, 42, 11, 29])
     kernel = native_kernel(Gaussian(gamma=0.3), X)
@@ -82,16 +82,16 @@ def test_machines_are_those_of_libsvm(rng, make):
         rows, kernel = Gaussian(gamma=0.3)(new, X), PrecomputedKernel(Gaussian(gamma=0.3)(X, X))
     classifier = SVC(gamma=0.3, C=2.0, tol=TIGHT)
     classifier.fit(X, y)
-    machine = kernel.classify(y, 2.0, TIGHT)
-    np.testing.assert_array_equal(machine.support, np.sort(classifier.support_))
-    assert_same(scores(kernel, machine, rows), classifier.decision_function(new), 1e-6)
+    svm = kernel.classify(y, 2.0, TIGHT)
+    np.testing.assert_array_equal(svm.support, np.sort(classifier.support_))
+    assert_same(scores(kernel, svm, rows), classifier.decision_function(new), 1e-6)
     classifier.fit(X[subset], y[subset])
-    machine = kernel.classify(y, 2.0, TIGHT, subset)
-    assert set(machine.support) == set(subset[classifier.support_])
-    assert_same(scores(kernel, machine, rows), classifier.decision_function(new), 1e-6)
+    svm = kernel.classify(y, 2.0, TIGHT, subset)
+    assert set(svm.support) == set(subset[classifier.support_])
+    assert_same(scores(kernel, svm, rows), classifier.decision_function(new), 1e-6)
     regression = SVR(gamma=0.3, C=2.0, epsilon=0.05, tol=TIGHT).fit(X[subset], X[subset, 0])
-    machine = kernel.regress(X[:, 0], 2.0, 0.05, TIGHT, subset)
-    assert_same(scores(kernel, machine, rows), regression.predict(new), 1e-6)
+    svm = kernel.regress(X[:, 0], 2.0, 0.05, TIGHT, subset)
+    assert_same(scores(kernel, svm, rows), regression.predict(new), 1e-6)
 
 
 @pytest.mark.parametrize("far", [0.0, 1e6])
@@ -105,17 +105,17 @@ def test_native_gaussians_keep_their_digits_far_from_the_origin(rng, far):
 def test_samples_of_one_class_give_its_constant(rng):
     X, y = toy(rng)
     for kernel in (native_kernel(Linear(), X), PrecomputedKernel(X @ X.T)):
-        machine = kernel.classify(y, 1.0, 1e-3, np.flatnonzero(y < 0))
-        assert machine.support.size == 0
-        np.testing.assert_array_equal(scores(kernel, machine), -np.ones(60))
+        svm = kernel.classify(y, 1.0, 1e-3, np.flatnonzero(y < 0))
+        assert svm.support.size == 0
+        np.testing.assert_array_equal(scores(kernel, svm), -np.ones(60))
 
 
 def test_regression_of_a_constant_has_no_support(rng):
     X, _ = toy(rng)
     for kernel in (native_kernel(Gaussian(), X), PrecomputedKernel(X @ X.T)):
-        machine = kernel.regress(np.ones(60), 1.0, 0.1, 1e-3)
-        assert machine.support.size == 0
-        np.testing.assert_allclose(scores(kernel, machine), 1.0, atol=1e-12)
+        svm = kernel.regress(np.ones(60), 1.0, 0.1, 1e-3)
+        assert svm.support.size == 0
+        np.testing.assert_allclose(scores(kernel, svm), 1.0, atol=1e-12)
 
 
 def test_kernels_without_a_native_form(rng):
@@ -145,7 +145,7 @@ def test_views_select_columns_and_kernels_share_features(rng):
     assert natives[0].features is not natives[3].features
 
 
-def test_native_machines_never_hold_a_kernel(rng):
+def test_native_svms_never_hold_a_kernel(rng):
     X, y = toy(rng, n_samples=3000)
     kernels = [native_kernel(Gaussian(width=1.0), X), native_kernel(Polynomial(2), X / 3.0)]
     tracemalloc.start()
@@ -183,8 +183,8 @@ def test_gates_can_see_other_kernels_and_fewer_samples(rng):
     assert_same(found.outputs, again.outputs, 0.0)
     assert np.abs(found.outputs - other.outputs).max() > 1e-3
     drawn = np.sort(np.random.default_rng(3).choice(60, 25, replace=False))
-    for success, outputs, machine in zip(found.success, found.outputs, found.gate_machines, strict=True):
-        assert np.isin(machine.support, drawn).all()
+    for success, outputs, svm in zip(found.success, found.outputs, found.gate_svms, strict=True):
+        assert np.isin(svm.support, drawn).all()
         regression = SVR(gamma=1.0, tol=1e-6).fit(X[drawn], success[drawn])
         assert_same(outputs, regression.predict(X), 1e-5)
 
@@ -207,7 +207,7 @@ def test_gated_kernel_against_gating_matrices(rng, n_components, normalized):
 
 
 def test_gated_native_kernel_in_blocks_of_rows(rng, monkeypatch):
-    monkeypatch.setattr("bayesmkl.discriminative.svm.machines.BLOCK", 250)
+    monkeypatch.setattr("bayesmkl.discriminative.svm.one_kernel.BLOCK", 250)
     X, _ = toy(rng)
     bank = KernelBank(FUNCTIONS).fit(X)
     gates = rng.uniform(0.1, 1.0, size=(1, len(FUNCTIONS), 60))
@@ -220,7 +220,7 @@ def test_gated_native_kernel_in_blocks_of_rows(rng, monkeypatch):
     assert_same(kernel.product(kernel.training_rows, np.arange(60), coef), expected, 1e-12)
 
 
-def test_labels_flip_the_machine(rng):
+def test_labels_flip_the_svm(rng):
     X, y = random_kernels(rng, 30, 1)[0], random_labels(rng, 30)
     kernel = PrecomputedKernel(X)
     one, other = kernel.classify(y, 1.0, TIGHT), kernel.classify(-y, 1.0, TIGHT)

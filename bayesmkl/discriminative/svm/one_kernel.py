@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "SVM",
     "GatedKernel",
-    "Machine",
     "OneKernel",
     "PrecomputedKernel",
     "precomputed_kernels",
@@ -36,7 +36,7 @@ __all__ = [
 BLOCK = 2**19  # entries of a kernel that are held at once, 4 MB
 
 
-class Machine(NamedTuple):
+class SVM(NamedTuple):
     r"""A trained function :math:`f(x) = \sum_s v_s k(x_s, x) + b`.
 
     Parameters
@@ -62,7 +62,7 @@ class OneKernel(Protocol):
         """Rows of the training samples; the first axis is `n_train`."""
         ...
 
-    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> Machine:
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
         """Train a support vector classifier.
 
         Parameters
@@ -79,7 +79,7 @@ class OneKernel(Protocol):
 
     def regress(
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
-    ) -> Machine:
+    ) -> SVM:
         """Train support vector regression on a target of shape (n_train,), on all samples or on a subset."""
         ...
 
@@ -122,19 +122,19 @@ class PrecomputedKernel(NamedTuple):
         """The kernel itself."""
         return self.kernel
 
-    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> Machine:
+    def classify(self, target: np.ndarray, C: float, tol: float, subset: np.ndarray | None = None) -> SVM:
         """Train a support vector classifier; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
         if one_class(target[index]):
-            return constant_machine(float(target[index[0]]))
-        return _machine(solve_svm(self._among(index, subset), target[index], C, tol), index)
+            return constant_svm(float(target[index[0]]))
+        return _svm(solve_svm(self._among(index, subset), target[index], C, tol), index)
 
     def regress(
         self, target: np.ndarray, C: float, epsilon: float, tol: float, subset: np.ndarray | None = None
-    ) -> Machine:
+    ) -> SVM:
         """Train support vector regression; see `OneKernel`."""
         index = np.arange(len(target)) if subset is None else np.sort(subset)
-        return _machine(solve_svr(self._among(index, subset), target[index], C, epsilon, tol), index)
+        return _svm(solve_svr(self._among(index, subset), target[index], C, epsilon, tol), index)
 
     def block(self, rows: np.ndarray, columns: np.ndarray | slice) -> np.ndarray:
         """Return columns of rows; see `OneKernel`."""
@@ -240,12 +240,12 @@ def precomputed_kernels(stack: StoredStack) -> tuple[PrecomputedKernel, ...]:
     return tuple(map(PrecomputedKernel, stack.each()))
 
 
-def scores(kernel: OneKernel, machine: Machine, rows: np.ndarray | None = None) -> np.ndarray:
+def scores(kernel: OneKernel, svm: SVM, rows: np.ndarray | None = None) -> np.ndarray:
     """Return the values of an SVM at `rows`, or at the training samples, shape (n_rows,)."""
     rows = kernel.training_rows if rows is None else rows
-    if machine.support.size == 0:
-        return np.full(len(rows), machine.intercept)
-    return kernel.product(rows, machine.support, machine.coef) + machine.intercept
+    if svm.support.size == 0:
+        return np.full(len(rows), svm.intercept)
+    return kernel.product(rows, svm.support, svm.coef) + svm.intercept
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
@@ -260,15 +260,15 @@ def one_class(target: np.ndarray) -> bool:
     return bool((target == target[0]).all())
 
 
-def constant_machine(value: float) -> Machine:
+def constant_svm(value: float) -> SVM:
     """Return the SVM that is `value` everywhere."""
-    return Machine(np.zeros(0, dtype=np.intp), np.zeros(0), value)
+    return SVM(np.zeros(0, dtype=np.intp), np.zeros(0), value)
 
 
-def _machine(solution: InnerSolution, index: np.ndarray) -> Machine:
+def _svm(solution: InnerSolution, index: np.ndarray) -> SVM:
     """Keep the support vectors of an inner solution on the samples at `index`."""
     support = np.flatnonzero(solution.signed_dual)
-    return Machine(index[support], solution.signed_dual[support], solution.intercept)
+    return SVM(index[support], solution.signed_dual[support], solution.intercept)
 
 
 # checked by mypy
