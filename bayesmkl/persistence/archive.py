@@ -88,9 +88,9 @@ def with_present_modules(data: bytes, schema: dict[str, Any]) -> tuple[bytes, di
     moved = False
     for part in _parts(schema):
         subpackage = part.name.removeprefix("bayesmkl.").partition(".")[0]
-        written = part.state["__module__"], part.state["__class__"]
-        present = PRESENT.get((subpackage, written[1]))
-        if part.name.startswith("bayesmkl.") and present not in (None, written):
+        former = part.state["__module__"], part.state["__class__"]
+        present = PRESENT.get((subpackage, former[1]))
+        if part.name.startswith("bayesmkl.") and present not in (None, former):
             part.state["__module__"], part.state["__class__"] = present
             moved = True
     if not moved:
