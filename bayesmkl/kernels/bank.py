@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -24,19 +23,16 @@ from bayesmkl.kernels.adapters import as_kernels
 from bayesmkl.kernels.base import Kernel, check_range
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, have_same_columns, refuse_other_columns
-from bayesmkl.kernels.distance import FromDistance
+from bayesmkl.kernels.fitted import FittedKernels, evaluate_finite, finite_diagonal, naming_kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry
-from bayesmkl.kernels.landmarks import SELECTIONS, choose_landmarks
+from bayesmkl.kernels.landmarks import SELECTIONS, check_distances, choose_landmarks
 from bayesmkl.kernels.normalize import (
-    Center,
     Normalizer,
     check_normalize,
     fit_normalizers,
     fit_normalizers_by_rows,
     move_origin,
-    normalized_kernel,
 )
-from bayesmkl.kernels.presence import PresentPairs, positions, present_views
 from bayesmkl.kernels.views import View, check_samples, resolve_views
 
 __all__ = ["CheckedTable", "KernelBank"]
@@ -57,7 +53,7 @@ class CheckedTable(NamedTuple):
 
 
 @methods_with_own_settings
-class KernelBank(TransformerMixin, BaseEstimator):
+class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
     """Evaluate several kernels on several views of the same samples.
 
     Parameters
@@ -183,11 +179,6 @@ class KernelBank(TransformerMixin, BaseEstimator):
         tags.input_tags.allow_nan = self.missing_views == "keep"
         return tags
 
-    @property
-    def basis_(self) -> np.ndarray:
-        """Training points or landmarks that rows are compared with, one row each."""
-        return self.X_train_ if self.landmarks_ is None else self.landmarks_
-
     @all_or_nothing
     def fit(self, X: Samples, y: Targets | None = None) -> KernelBank:
         """Learn columns, kernel scales and normalizations from training data, without holding a training kernel.
@@ -310,100 +301,6 @@ class KernelBank(TransformerMixin, BaseEstimator):
         )
         return len(views) * len(as_kernels(self.kernels)), n_train, int(n_basis)
 
-    def stack_bytes(self, n_rows: int) -> int:
-        """Return the bytes of all kernels between so many rows and the basis points.
-
-        Parameters
-        ----------
-        n_rows : int
-            Number of rows.
-
-        Returns
-        -------
-        int
-            8 for every entry.
-        """
-        return 8 * self.n_kernels_ * n_rows * len(self.basis_)
-
-    def landmark_similarity(self) -> np.ndarray | None:
-        """Return the mean self-similarity of the landmarks.
-
-        Returns
-        -------
-        ndarray of shape (n_kernels,) or None
-            After normalization; None without landmarks.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        """
-        check_is_fitted(self, "normalizers_")
-        return None if self.landmarks_ is None else self.train_diagonal().mean(axis=1)
-
-    def centering_errors(self) -> np.ndarray:
-        """Return bounds on the rounding errors that centering leaves in the kernels.
-
-        Returns
-        -------
-        ndarray of shape (n_kernels,)
-            In units of the mean centered self-similarity; 0 without centering. Above 1e-6 digits are lost: nearly all
-            of the kernel was common to all samples, as it is for features far from zero. `Linear` and `Polynomial`
-            lose none where "center" comes before "spherical".
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        """
-        check_is_fitted(self, "normalizers_")
-        return np.array(
-            [
-                max((one.lost for one in own if isinstance(one, Center)), default=0.0)
-                for own in self.normalizers_
-            ]
-        )
-
-    def train_stack(self) -> np.ndarray:
-        """Return the training kernels, evaluated anew.
-
-        Returns
-        -------
-        ndarray of shape (n_kernels, n_train, n_basis)
-            In C order.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If a kernel has values that are not finite.
-        """
-        check_is_fitted(self, "normalizers_")
-        return self.evaluate(self.X_train_)
-
-    def train_diagonal(self) -> np.ndarray:
-        """Return the self-similarities of the basis points.
-
-        Returns
-        -------
-        ndarray of shape (n_kernels, n_basis)
-            After normalization; NaN where a view is absent.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        """
-        check_is_fitted(self, "normalizers_")
-        diagonals = np.full((self.n_kernels_, len(self.basis_)), np.nan)
-        for m, kernel, pairs in self._evaluations(self.basis_):
-            diagonal = normalized_kernel(kernel, self.normalizers_[m]).diagonal(pairs.geometry.Z)
-            for normalizer in self.normalizers_[m]:
-                diagonal = normalizer.train_diagonal(diagonal)
-            diagonals[m, pairs.columns] = diagonal
-        return diagonals
-
     def row_stack(self, X: Samples) -> np.ndarray:
         """Return the kernels between the rows of `X` and the basis points with kernels first.
 
@@ -429,29 +326,6 @@ class KernelBank(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "normalizers_")
         return self.evaluate(self._validate(X, reset=False))
-
-    def shared_rows(self, X: np.ndarray, share: float = 1.0) -> np.ndarray | None:
-        """Return all kernels of validated rows through the cache that is in use.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_features)
-            Query points in float64, with the columns of the training data.
-        share : float, default=1.0
-            The part of the kernels that is wanted, from 0 to 1.
-
-        Returns
-        -------
-        ndarray of shape (n_kernels, n_rows, n_basis) or None
-            Read-only; None where no cache is in use.
-
-        Raises
-        ------
-        ValueError
-            If a kernel has values that are not finite.
-        """
-        cache = current_cache()
-        return None if cache is None else cache.rows(self, X, share, lambda: self.evaluate(X))
 
     def _validate(self, X: Samples, **options: Any) -> np.ndarray:
         finite = "allow-nan" if self.missing_views == "keep" else True
@@ -518,7 +392,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
     def _choose_landmarks(
         self, X_train: np.ndarray, views: list[View], functions: list[Kernel]
     ) -> np.ndarray:
-        self._check_distances([f for f in functions if isinstance(f, FromDistance)])
+        check_distances(functions, self.landmarks, self.landmark_selection)
         if self.missing_views == "keep":
             raise ValueError(
                 '`landmarks` must be None with `missing_views="keep"`: a landmark has all views. Leave out samples '
@@ -533,20 +407,6 @@ class KernelBank(TransformerMixin, BaseEstimator):
         columns = np.unique(np.concatenate([view.columns for view in views]))
         return choose_landmarks(X_train, self.landmarks, self.landmark_selection, self.random_state, columns)
 
-    def _check_distances(self, functions: list[FromDistance]) -> None:
-        """Raise for landmarks that have no distance to the samples."""
-        if any(function.is_precomputed for function in functions):
-            raise ValueError(
-                '`landmarks` must be None with FromDistance("precomputed"), whose columns are distances to all '
-                "training samples. Name the distance, or give a matrix of all distances and a column of positions."
-            )
-        are_samples = self.landmark_selection == "random" or not isinstance(self.landmarks, Integral)
-        if any(function.is_matrix for function in functions) and not are_samples:
-            raise ValueError(
-                '`landmark_selection` must be "random" where a matrix holds the distances of samples, which have no '
-                f"centers; got {self.landmark_selection!r}."
-            )
-
     def _fit_kernels(self, normalize: tuple[str, ...], keep: bool) -> np.ndarray:
         """Fit kernels and normalizations to the basis; return the training kernels if they are to `keep`."""
         self.normalizers_: list[list[Normalizer]] = []
@@ -555,7 +415,7 @@ class KernelBank(TransformerMixin, BaseEstimator):
             self._require_memory()
         stack = np.empty((self.n_kernels_ if together else 0, len(basis), len(basis)))
         for m, kernel, pairs in self._evaluations(basis):
-            with _naming(self.kernel_names_[m]):
+            with naming_kernel(self.kernel_names_[m]):
                 kernel.fit(pairs.geometry.Z)
                 if together:
                     room = stack[m]
@@ -571,101 +431,12 @@ class KernelBank(TransformerMixin, BaseEstimator):
         what = f"a stack of {shape[0]} kernels of {shape[1]} x {shape[2]} entries"
         require_memory(self.stack_bytes(len(self.X_train_)), what, REMEDY)
 
-    def evaluate(self, X: np.ndarray, kernels: np.ndarray | None = None) -> np.ndarray:
-        """Do what `row_stack` does for rows that were validated before.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_rows, n_features)
-            Query points in float64, with the columns of the training data.
-        kernels : ndarray of int, of shape (n_wanted,), optional
-            Positions of the kernels that are wanted, in ascending order; all of them by default.
-
-        Returns
-        -------
-        ndarray of shape (n_wanted, n_rows, n_basis)
-            In C order.
-
-        Raises
-        ------
-        ValueError
-            If a kernel has values that are not finite.
-        """
-        wanted = range(self.n_kernels_) if kernels is None else [int(m) for m in kernels]
-        places = {m: place for place, m in enumerate(wanted)}
-        stack = np.empty((len(places), len(X), len(self.basis_)))
-        for m, kernel, pairs in self._evaluations(X):
-            if m not in places:
-                continue
-            self._write(m, kernel, pairs, stack[places[m]])
-        return stack
-
-    def train_kernels(self) -> Iterator[np.ndarray]:
-        """Yield the training kernels one by one, evaluated anew.
-
-        All of them come in the same array: what is to be kept has to be copied before the next one is asked for.
-
-        Yields
-        ------
-        ndarray of shape (n_train, n_basis)
-            Kernel after kernel, normalized.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ValueError
-            If a kernel has values that are not finite.
-        """
-        check_is_fitted(self, "normalizers_")
-        out = np.empty((len(self.X_train_), len(self.basis_)))
-        for m, kernel, pairs in self._evaluations(self.X_train_):
-            self._write(m, kernel, pairs, out)
-            yield out
-
-    def _write(self, m: int, kernel: Kernel, pairs: PresentPairs, out: np.ndarray) -> None:
-        """Evaluate and normalize one kernel into `out`, (n_rows, n_basis)."""
-        values = pairs.room_in(out)
-        if len(values):
-            kernel = normalized_kernel(kernel, self.normalizers_[m])
-            with _naming(self.kernel_names_[m]):
-                _evaluate(kernel, pairs.geometry, values)
-                if self.normalizers_[m]:
-                    diagonal = _diagonal(kernel, pairs.geometry.X)
-                    for normalizer in self.normalizers_[m]:
-                        diagonal = normalizer.apply(values, diagonal)
-        pairs.put(values, out)
-
-    def _present(self, X: np.ndarray) -> np.ndarray:
-        """Return the mask of present views, (n_views, n_rows)."""
-        if self.missing_views == "error":
-            return np.ones((len(self.views_), len(X)), dtype=bool)
-        return present_views(X, self.views_)
-
     def _refuse_empty_views(self) -> None:
         for view, present in zip(self.views_, self.present_, strict=True):
             if not present.any():
                 raise ValueError(
                     f"`X`: all training samples lack the view {view.name!r}. Leave it out of `views`."
                 )
-
-    def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PresentPairs]]:
-        """Go through the kernels view by view; those of one view share distances and inner products."""
-        per_view = self.n_kernels_ // len(self.views_)
-        is_basis = X is self.basis_
-        of_basis = self.present_ if self.landmarks_ is None else self._present(self.basis_)
-        present = of_basis if is_basis else self._present(X)
-        for v, view in enumerate(self.views_):
-            columns = positions(of_basis[v])
-            basis = _select(self.basis_, view, columns)
-            rows = columns if is_basis else positions(present[v])
-            geometry = PairwiseGeometry(basis if is_basis else _select(X, view, rows), basis)
-            for m in range(v * per_view, (v + 1) * per_view):
-                yield m, self.kernels_[m], PresentPairs(geometry, rows, columns)
-
-
-def _select(X: np.ndarray, view: View, rows: Index) -> np.ndarray:
-    return np.ascontiguousarray(X[:, view.columns][rows])
 
 
 def _fit_training(
@@ -675,8 +446,8 @@ def _fit_training(
     moved = None
     if "center" in normalize:
         kernel, moved = move_origin(normalize, kernel, geometry.Z)
-    _evaluate(kernel, geometry, values)
-    return fit_normalizers(normalize, values, _diagonal(kernel, geometry.Z), moved) if normalize else []
+    evaluate_finite(kernel, geometry, values)
+    return fit_normalizers(normalize, values, finite_diagonal(kernel, geometry.Z), moved) if normalize else []
 
 
 def _learn_by_rows(normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> list[Normalizer]:
@@ -684,21 +455,8 @@ def _learn_by_rows(normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray
     if not normalize:
         return []
     kernel, moved = move_origin(normalize, kernel, train)
-    diagonal = _diagonal(kernel, train)
+    diagonal = finite_diagonal(kernel, train)
     return fit_normalizers_by_rows(normalize, partial(_rows, kernel, train), diagonal, moved)
-
-
-def _evaluate(kernel: Kernel, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by name
-        kernel.evaluate(geometry, out)
-    _check_finite(out)
-
-
-def _diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore", invalid="ignore"):
-        diagonal = kernel.diagonal(X)
-    _check_finite(diagonal)
-    return diagonal
 
 
 def _rows(kernel: Kernel, train: np.ndarray, index: Index) -> np.ndarray:
@@ -707,25 +465,8 @@ def _rows(kernel: Kernel, train: np.ndarray, index: Index) -> np.ndarray:
     is_whole = rows.shape == train.shape and np.may_share_memory(rows, train)
     geometry = PairwiseGeometry(train if is_whole else rows, train)
     out = np.empty(geometry.shape)
-    _evaluate(kernel, geometry, out)
+    evaluate_finite(kernel, geometry, out)
     return out
-
-
-def _check_finite(values: np.ndarray) -> None:
-    if not np.isfinite(values).all():
-        raise ValueError(
-            "its values are not all finite. Scale the features of `X`, lower a polynomial degree, "
-            "or look for a division by zero in your own kernel."
-        )
-
-
-@contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Name the kernel in errors about values."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"kernel {name!r}: {error}") from error
 
 
 def _unique(labels: list[str]) -> list[str]:

@@ -6,6 +6,7 @@ centers of clusters of the training samples, samples drawn at random, or points 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -18,8 +19,10 @@ from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.validation import check_choice, check_integer, shown
 from bayesmkl._utils.warnings import holding_back
+from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.distance import FromDistance
 
-__all__ = ["SELECTIONS", "choose_landmarks"]
+__all__ = ["SELECTIONS", "check_distances", "choose_landmarks"]
 
 SELECTIONS = ("kmeans", "random")
 # Clusters are learned from at most this many samples per landmark, so that they cost less than the kernels do.
@@ -91,6 +94,35 @@ def choose_landmarks(
     used = X if columns is None or len(columns) == X.shape[1] else X[:, columns]
     draw, rng = (_centers if selection == "kmeans" else _rows), np.random.default_rng(seed)
     return np.ascontiguousarray(draw(X, used, int(landmarks), rng))
+
+
+def check_distances(kernels: Sequence[Kernel], landmarks: Any, selection: str) -> None:
+    """Raise for landmarks that have no distance to the samples.
+
+    Parameters
+    ----------
+    kernels : sequence of Kernel
+        Those of a bank.
+    landmarks : int or array-like of shape (n_landmarks, n_features)
+    selection : {"kmeans", "random"}
+
+    Raises
+    ------
+    ValueError
+        For distances that are precomputed, and for centers where a matrix holds the distances.
+    """
+    functions = [kernel for kernel in kernels if isinstance(kernel, FromDistance)]
+    if any(function.is_precomputed for function in functions):
+        raise ValueError(
+            '`landmarks` must be None with FromDistance("precomputed"), whose columns are distances to all '
+            "training samples. Name the distance, or give a matrix of all distances and a column of positions."
+        )
+    are_samples = selection == "random" or not isinstance(landmarks, Integral)
+    if any(function.is_matrix for function in functions) and not are_samples:
+        raise ValueError(
+            '`landmark_selection` must be "random" where a matrix holds the distances of samples, which have no '
+            f"centers; got {selection!r}."
+        )
 
 
 def _given(landmarks: int | ArrayLike | None, n_features: int) -> np.ndarray:

@@ -1,0 +1,281 @@
+"""Kernels of a fitted bank, evaluated on its basis points and on new rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from bayesmkl._utils.settings import methods_with_own_settings
+from bayesmkl._utils.typing import Index
+from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.cache import current_cache
+from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.normalize import Center, Normalizer, normalized_kernel
+from bayesmkl.kernels.presence import PresentPairs, positions, present_views
+from bayesmkl.kernels.views import View
+
+__all__ = ["FittedKernels", "evaluate_finite", "finite_diagonal", "naming_kernel"]
+
+
+@methods_with_own_settings
+class FittedKernels:
+    """Evaluate kernel functions on views, with scales and normalizations that training samples have set.
+
+    Base class of :class:`~bayesmkl.kernels.bank.KernelBank`, which sets the attributes and describes them.
+    """
+
+    missing_views: str
+    n_kernels_: int
+    kernel_names_: list[str]
+    views_: list[View]
+    kernels_: list[Kernel]
+    normalizers_: list[list[Normalizer]]
+    present_: np.ndarray
+    X_train_: np.ndarray
+    landmarks_: np.ndarray | None
+
+    @property
+    def basis_(self) -> np.ndarray:
+        """Training points or landmarks that rows are compared with, one row each."""
+        return self.X_train_ if self.landmarks_ is None else self.landmarks_
+
+    def stack_bytes(self, n_rows: int) -> int:
+        """Return the bytes of all kernels between so many rows and the basis points.
+
+        Parameters
+        ----------
+        n_rows : int
+            Number of rows.
+
+        Returns
+        -------
+        int
+            8 for every entry.
+        """
+        return 8 * self.n_kernels_ * n_rows * len(self.basis_)
+
+    def landmark_similarity(self) -> np.ndarray | None:
+        """Return the mean self-similarity of the landmarks.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels,) or None
+            After normalization; None without landmarks.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "normalizers_")
+        return None if self.landmarks_ is None else self.train_diagonal().mean(axis=1)
+
+    def centering_errors(self) -> np.ndarray:
+        """Return bounds on the rounding errors that centering leaves in the kernels.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels,)
+            In units of the mean centered self-similarity; 0 without centering. Above 1e-6 digits are lost: nearly all
+            of the kernel was common to all samples, as it is for features far from zero. `Linear` and `Polynomial`
+            lose none where "center" comes before "spherical".
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "normalizers_")
+        return np.array(
+            [
+                max((one.lost for one in own if isinstance(one, Center)), default=0.0)
+                for own in self.normalizers_
+            ]
+        )
+
+    def train_stack(self) -> np.ndarray:
+        """Return the training kernels, evaluated anew.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_train, n_basis)
+            In C order.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        check_is_fitted(self, "normalizers_")
+        return self.evaluate(self.X_train_)
+
+    def train_diagonal(self) -> np.ndarray:
+        """Return the self-similarities of the basis points.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_basis)
+            After normalization; NaN where a view is absent.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        """
+        check_is_fitted(self, "normalizers_")
+        diagonals = np.full((self.n_kernels_, len(self.basis_)), np.nan)
+        for m, kernel, pairs in self._evaluations(self.basis_):
+            diagonal = normalized_kernel(kernel, self.normalizers_[m]).diagonal(pairs.geometry.Z)
+            for normalizer in self.normalizers_[m]:
+                diagonal = normalizer.train_diagonal(diagonal)
+            diagonals[m, pairs.columns] = diagonal
+        return diagonals
+
+    def evaluate(self, X: np.ndarray, kernels: np.ndarray | None = None) -> np.ndarray:
+        """Do what `row_stack` does for rows that were validated before.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+        kernels : ndarray of int, of shape (n_wanted,), optional
+            Positions of the kernels that are wanted, in ascending order; all of them by default.
+
+        Returns
+        -------
+        ndarray of shape (n_wanted, n_rows, n_basis)
+            In C order.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        wanted = range(self.n_kernels_) if kernels is None else [int(m) for m in kernels]
+        places = {m: place for place, m in enumerate(wanted)}
+        stack = np.empty((len(places), len(X), len(self.basis_)))
+        for m, kernel, pairs in self._evaluations(X):
+            if m not in places:
+                continue
+            self._write(m, kernel, pairs, stack[places[m]])
+        return stack
+
+    def shared_rows(self, X: np.ndarray, share: float = 1.0) -> np.ndarray | None:
+        """Return all kernels of validated rows through the cache that is in use.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+        share : float, default=1.0
+            The part of the kernels that is wanted, from 0 to 1.
+
+        Returns
+        -------
+        ndarray of shape (n_kernels, n_rows, n_basis) or None
+            Read-only; None where no cache is in use.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        cache = current_cache()
+        return None if cache is None else cache.rows(self, X, share, lambda: self.evaluate(X))
+
+    def train_kernels(self) -> Iterator[np.ndarray]:
+        """Yield the training kernels one by one, evaluated anew.
+
+        All of them come in the same array: what is to be kept has to be copied before the next one is asked for.
+
+        Yields
+        ------
+        ndarray of shape (n_train, n_basis)
+            Kernel after kernel, normalized.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        check_is_fitted(self, "normalizers_")
+        out = np.empty((len(self.X_train_), len(self.basis_)))
+        for m, kernel, pairs in self._evaluations(self.X_train_):
+            self._write(m, kernel, pairs, out)
+            yield out
+
+    def _write(self, m: int, kernel: Kernel, pairs: PresentPairs, out: np.ndarray) -> None:
+        """Evaluate and normalize one kernel into `out`, (n_rows, n_basis)."""
+        values = pairs.room_in(out)
+        if len(values):
+            kernel = normalized_kernel(kernel, self.normalizers_[m])
+            with naming_kernel(self.kernel_names_[m]):
+                evaluate_finite(kernel, pairs.geometry, values)
+                if self.normalizers_[m]:
+                    diagonal = finite_diagonal(kernel, pairs.geometry.X)
+                    for normalizer in self.normalizers_[m]:
+                        diagonal = normalizer.apply(values, diagonal)
+        pairs.put(values, out)
+
+    def _present(self, X: np.ndarray) -> np.ndarray:
+        """Return the mask of present views, (n_views, n_rows)."""
+        if self.missing_views == "error":
+            return np.ones((len(self.views_), len(X)), dtype=bool)
+        return present_views(X, self.views_)
+
+    def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PresentPairs]]:
+        """Go through the kernels view by view; those of one view share distances and inner products."""
+        per_view = self.n_kernels_ // len(self.views_)
+        is_basis = X is self.basis_
+        of_basis = self.present_ if self.landmarks_ is None else self._present(self.basis_)
+        present = of_basis if is_basis else self._present(X)
+        for v, view in enumerate(self.views_):
+            columns = positions(of_basis[v])
+            basis = _select(self.basis_, view, columns)
+            rows = columns if is_basis else positions(present[v])
+            geometry = PairwiseGeometry(basis if is_basis else _select(X, view, rows), basis)
+            for m in range(v * per_view, (v + 1) * per_view):
+                yield m, self.kernels_[m], PresentPairs(geometry, rows, columns)
+
+
+def _select(X: np.ndarray, view: View, rows: Index) -> np.ndarray:
+    return np.ascontiguousarray(X[:, view.columns][rows])
+
+
+def evaluate_finite(kernel: Kernel, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+    """Write the values of a kernel into `out`, (n_rows, n_columns); raise where they are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by name
+        kernel.evaluate(geometry, out)
+    _check_finite(out)
+
+
+def finite_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
+    """Return the self-similarities of the rows of `X`; raise where they are not finite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        diagonal = kernel.diagonal(X)
+    _check_finite(diagonal)
+    return diagonal
+
+
+def _check_finite(values: np.ndarray) -> None:
+    if not np.isfinite(values).all():
+        raise ValueError(
+            "its values are not all finite. Scale the features of `X`, lower a polynomial degree, "
+            "or look for a division by zero in your own kernel."
+        )
+
+
+@contextmanager
+def naming_kernel(name: str) -> Iterator[None]:
+    """Name the kernel in errors about values."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"kernel {name!r}: {error}") from error
