@@ -6,6 +6,7 @@ answers at once.
 
 from __future__ import annotations
 
+import enum
 import io
 import sys
 from collections.abc import Iterator
@@ -16,10 +17,9 @@ from typing import Annotated
 import typer
 
 from bayesmkl import __version__
-from bayesmkl.cli.choices import Inference, KernelPrior, KernelsOn, MissingViews, Multiclass, Task
 from bayesmkl.cli.stops import STOPS, stops_raise, told
 
-__all__ = ["app", "main"]
+__all__ = ["Inference", "KernelPrior", "KernelsOn", "MissingViews", "Multiclass", "Task", "app", "main"]
 
 app = typer.Typer(
     name="bayesmkl",
@@ -28,6 +28,53 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+
+
+class Task(enum.StrEnum):
+    """Kind of target."""
+
+    AUTO = "auto"
+    CLASSIFICATION = "classification"
+    REGRESSION = "regression"
+
+
+class KernelsOn(enum.StrEnum):
+    """The columns that kernels see."""
+
+    ALL = "all"
+    EACH = "each"
+    ALL_AND_EACH = "all+each"
+
+
+class KernelPrior(enum.StrEnum):
+    """Prior on the precision of the kernel weights."""
+
+    NONSPARSE = "nonsparse"
+    SPARSE = "sparse"
+
+
+class Multiclass(enum.StrEnum):
+    """Decomposition of more than two classes."""
+
+    SHARED = "shared"
+    ONE_VERSUS_ALL = "one-versus-all"
+    MULTINOMIAL = "multinomial"
+
+
+class MissingViews(enum.StrEnum):
+    """Treatment of empty cells."""
+
+    ERROR = "error"
+    INTEGRATE = "integrate"
+
+
+class Inference(enum.StrEnum):
+    """Inference method."""
+
+    VB = "vb"
+    NUTS = "nuts"
+    GIBBS = "gibbs"
+    SVI = "svi"
 
 
 def main() -> None:

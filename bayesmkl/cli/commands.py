@@ -19,10 +19,9 @@ from sklearn.pipeline import Pipeline
 from bayesmkl import __version__
 from bayesmkl._utils.memory import format_bytes, require_memory
 from bayesmkl.bemkl import VB, BEMKLClassifier
-from bayesmkl.cli.folders import CONFIG, MODEL, check_free, folder_beside, load_run
+from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, check_free, folder_beside, load_run
 from bayesmkl.cli.options import FitOptions, check_options, may_be_empty, new_model
 from bayesmkl.cli.report import notes_of_warnings, print_metrics, print_shares, say
-from bayesmkl.cli.run_config import RUN_FORMAT, RUN_VERSION
 from bayesmkl.cli.tables import (
     EMPTY_CELLS,
     check_constant,

@@ -1,4 +1,4 @@
-"""Folders of runs: written beside, then renamed; a half-written one never looks like a good one."""
+"""Folders of runs, written beside, then renamed: a half-written one never looks like a good one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,31 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bayesmkl._utils.files import NO_SPACE, not_written
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+
+from bayesmkl._utils.files import NO_SPACE, check_layout, not_written, read_json
 from bayesmkl._utils.folders import lock, lock_if_possible
-from bayesmkl.cli.run_config import check_described, is_run_config, read_run_config
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.persistence import load_model
 
-__all__ = ["CONFIG", "MODEL", "check_free", "folder_beside", "load_run"]
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+__all__ = [
+    "CONFIG",
+    "MODEL",
+    "RUN_FORMAT",
+    "RUN_VERSION",
+    "check_described",
+    "check_free",
+    "folder_beside",
+    "is_run_config",
+    "load_run",
+    "read_run_config",
+]
 
 CONFIG = "config.json"
 MODEL = "model.skops"
@@ -27,6 +44,10 @@ MODEL = "model.skops"
 NEW, OLD, GONE = ".part", ".old", ".gone"
 PATIENCE = 1000  # milliseconds
 TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # another process has made a folder there
+RUN_FORMAT = "bayesmkl-run"
+RUN_VERSION = 2
+AGAIN = "Run `bayesmkl fit` again."
+TASKS = ("classification", "regression")
 
 
 def check_free(path: Path, force: bool) -> None:
@@ -169,3 +190,63 @@ def load_run(path: Path) -> tuple[Any, dict[str, Any]]:
     model = load_model(path / MODEL)
     check_described(model, config, path)
     return model, config
+
+
+def is_run_config(path: Path) -> bool:
+    """Return whether a file is the configuration of a run, of any layout."""
+    try:
+        config = read_json(path)
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("format") == RUN_FORMAT
+
+
+def read_run_config(path: Path) -> dict[str, Any]:
+    """Read the configuration of a run.
+
+    Raises
+    ------
+    ValueError
+        If it is damaged, of something else, or of a newer layout.
+    """
+    name = str(path)
+    try:
+        config = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{name!r} is damaged ({error}). {AGAIN}") from error
+    if not isinstance(config, dict) or config.get("format") != RUN_FORMAT:
+        raise ValueError(f"{name!r} is not the {path.name} of a run. {AGAIN}")
+    check_layout(config.get("version"), RUN_VERSION, repr(name), config.get("bayesmkl"))
+    config.setdefault("drop", [])
+    are_right = {
+        "features": _are_texts(config.get("features")) and config["features"] != [],
+        "drop": _are_texts(config["drop"]),
+        "target": isinstance(config.get("target"), str),
+        "task": config.get("task") in TASKS,
+    }
+    wrong = [key for key, is_right in are_right.items() if not is_right]
+    if wrong:
+        raise ValueError(f"{name!r} is damaged: {wrong[0]!r} is {str(config.get(wrong[0]))[:80]!r}. {AGAIN}")
+    return config
+
+
+def check_described(model: BaseEstimator, config: dict[str, Any], folder: Path) -> None:
+    """Raise unless the model of a run is what its configuration says."""
+    features, last = config["features"], model[-1] if isinstance(model, Pipeline) else model
+    if not isinstance(last, (BEMKLClassifier, BEMKLRegressor)):
+        fault = f"the model is a {type(last).__name__}"
+    elif is_classifier(last) != (config["task"] == "classification"):
+        fault = f"the model is a {type(last).__name__}, and the task {config['task']}"
+    elif not hasattr(last, "kernel_names_"):
+        fault = "the model is not fitted"
+    elif list(getattr(model, "feature_names_in_", features)) != features or model.n_features_in_ != len(
+        features
+    ):
+        fault = f"the model was fitted to {model.n_features_in_} other columns"
+    else:
+        return
+    raise ValueError(f"{str(folder)!r} holds files that do not belong together: {fault}. {AGAIN}")
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)

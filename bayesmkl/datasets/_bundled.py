@@ -6,7 +6,7 @@ import numpy as np
 from sklearn import datasets as sklearn_datasets
 from sklearn.utils import Bunch
 
-from bayesmkl.datasets._bunch import make_bunch
+from bayesmkl.datasets._raw import make_bunch
 from bayesmkl.datasets._table import TABLE
 
 __all__ = ["load_diabetes", "load_digits_views", "load_iris", "load_wdbc", "load_wine"]

@@ -13,8 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from bayesmkl._utils.described import check_layout, read_json
-from bayesmkl._utils.files import is_partial, written_beside
+from bayesmkl._utils.files import check_layout, is_partial, read_json, written_beside
 from bayesmkl._utils.folders import held_folder
 from bayesmkl.datasets._text import as_object, read_text
 

@@ -13,8 +13,7 @@ import skops.io
 from sklearn.exceptions import InconsistentVersionWarning
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.described import check_layout
-from bayesmkl._utils.files import READING_ARRAYS, written_beside
+from bayesmkl._utils.files import READING_ARRAYS, check_layout, written_beside
 from bayesmkl._utils.memory import available_memory, format_bytes
 from bayesmkl._utils.warnings import recording_warnings, warn_user
 from bayesmkl.persistence.archive import Contents, check_archive, untrusted_parts, with_present_modules

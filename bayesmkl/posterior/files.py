@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from bayesmkl._utils.described import check_layout
-from bayesmkl._utils.files import as_path, written_beside
+from bayesmkl._utils.files import as_path, check_layout, written_beside
 from bayesmkl._utils.memory import available_memory, format_bytes
 from bayesmkl._utils.settings import own_settings
 from bayesmkl.posterior.convert import to_datatree

@@ -19,8 +19,7 @@ from verdicts import assert_refused, quietly
 from bayesmkl import KernelBank, load_model, save_model
 from bayesmkl.bemkl import SVI, VB, Storage
 from bayesmkl.cli import app
-from bayesmkl.cli.folders import load_run
-from bayesmkl.cli.run_config import RUN_VERSION
+from bayesmkl.cli.folders import RUN_VERSION, load_run
 from bayesmkl.evaluation import journal
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import Journal

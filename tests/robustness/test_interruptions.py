@@ -36,8 +36,7 @@ from bayesmkl._utils.files import ABANDONED, READING_ARRAYS, is_partial, written
 from bayesmkl._utils.folders import scratch_folder
 from bayesmkl.bemkl import VB, Gibbs
 from bayesmkl.cli import folders
-from bayesmkl.cli.folders import CONFIG, MODEL, folder_beside, load_run
-from bayesmkl.cli.run_config import RUN_FORMAT, RUN_VERSION
+from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, folder_beside, load_run
 from bayesmkl.cli.stops import Terminated
 from bayesmkl.evaluation import Comparison, compare_models
 from bayesmkl.evaluation.journal import Journal
