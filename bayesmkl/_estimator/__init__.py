@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bayesmkl._estimator.base import BaseMKL
 from bayesmkl._estimator.labels import ClassTargets, LabelSplit, class_targets, encode_labels, split_labels
-from bayesmkl._estimator.progress import announce, step_progress
 from bayesmkl._estimator.storage import Holding
 from bayesmkl._estimator.targets import check_labels, is_missing
+from bayesmkl._utils.progress import announce, step_progress
 
 __all__ = [
     "BaseMKL",

@@ -15,12 +15,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from bayesmkl._utils.files import written_beside
+from bayesmkl._utils.progress import cell_progress
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.cli.report import console, notes_of_warnings, say
 from bayesmkl.cli.stops import STOPS
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import ABOUT, Journal, held_run
-from bayesmkl.evaluation.progress import cell_progress
 from bayesmkl.evaluation.report import write_report
 from bayesmkl.evaluation.runner import run_study
 

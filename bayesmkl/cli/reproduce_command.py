@@ -17,12 +17,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from bayesmkl._utils.files import written_beside
+from bayesmkl._utils.progress import cell_progress
 from bayesmkl._utils.validation import check_integer
 from bayesmkl.cli.compare_command import duration
 from bayesmkl.cli.report import notes_of_warnings, say
 from bayesmkl.cli.stops import STOPS
 from bayesmkl.evaluation.journal import held_run
-from bayesmkl.evaluation.progress import cell_progress
 from bayesmkl.reproduction import paper_tables
 from bayesmkl.reproduction.printing import as_text, markdown
 from bayesmkl.reproduction.run import Reproduction, find_table, reproduce

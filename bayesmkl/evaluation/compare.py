@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from bayesmkl._utils.files import as_path
 from bayesmkl._utils.given import as_array
+from bayesmkl._utils.progress import cell_progress
 from bayesmkl._utils.typing import Samples, Scoring, Splits, Targets
 from bayesmkl._utils.validation import (
     check_folds,
@@ -27,7 +28,6 @@ from bayesmkl._utils.validation import (
 )
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.comparison import Comparison
-from bayesmkl.evaluation.progress import cell_progress
 from bayesmkl.evaluation.runner import run_study
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched, in_memory
 

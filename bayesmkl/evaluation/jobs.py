@@ -1,4 +1,4 @@
-"""Jobs of a comparison: one model on one split of one data set, and groups of them."""
+"""Jobs of a comparison: one model on one split of one data set, with its time and memory, and groups of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import copy
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,16 +19,16 @@ from sklearn.utils.metaestimators import _safe_split
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.warnings import recording_warnings
-from bayesmkl.evaluation._peak import peak_memory
 from bayesmkl.evaluation.journal import Journal
 from bayesmkl.evaluation.scoring import Metric, Predictions, facts, score
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, as_splitter
 from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
-__all__ = ["Job", "cells_of", "is_dead", "row_of_dead", "run_job"]
+__all__ = ["Job", "Peak", "cells_of", "is_dead", "peak_memory", "row_of_dead", "run_job"]
 
 LONGEST_NOTE = 400  # characters
 DEAD = "WorkerDied"  # in place of the name of an exception
+_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Part(NamedTuple):
@@ -251,3 +252,44 @@ def _note(caught: list[warnings.WarningMessage]) -> str:
     texts = dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, UserWarning))
     note = " | ".join(" ".join(text.split()) for text in texts)
     return note if len(note) <= LONGEST_NOTE else f"{note[: LONGEST_NOTE - 3]}..."
+
+
+@dataclass
+class Peak:
+    """Bytes of resident memory above those at the start; NaN where the system does not count them."""
+
+    n_bytes: float = float("nan")
+
+
+@contextmanager
+def peak_memory() -> Iterator[Peak]:
+    """Measure the peak of the resident memory inside, on Linux, where the kernel counts it.
+
+    Memory that was freed before, and that the process still holds, is used again without being counted.
+    """
+    peak = Peak()
+    before = _reset_and_read()
+    try:
+        yield peak
+    finally:
+        if before is not None:
+            after = _resident("VmHWM")
+            peak.n_bytes = float("nan") if after is None else float(max(0, after - before))
+
+
+def _reset_and_read() -> int | None:
+    """Set the peak to what is resident now, and return that; None where that cannot be done."""
+    try:
+        _RESET.write_text("5", encoding="ascii")
+    except OSError:
+        return None
+    return _resident("VmRSS")
+
+
+def _resident(field: str) -> int | None:
+    try:
+        lines = _STATUS.read_text(encoding="ascii", errors="replace").splitlines()
+    except OSError:
+        return None
+    found = [line.split()[1] for line in lines if line.startswith(f"{field}:")]
+    return 1024 * int(found[0]) if found else None

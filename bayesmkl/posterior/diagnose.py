@@ -18,8 +18,8 @@ from bayesmkl.posterior.importance import importance_section
 from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_section
 from bayesmkl.posterior.mixing import sampling_section
 from bayesmkl.posterior.predictive_checks import check_section
+from bayesmkl.posterior.refine import PLURALS, honest_intervals, why_not_sampled
 from bayesmkl.posterior.report import Section, line_of_text, render, render_html
-from bayesmkl.posterior.samplers import PLURALS, honest_intervals, why_not_sampled
 from bayesmkl.posterior.sensitivity import sensitivity_section
 
 __all__ = ["Diagnosis", "diagnose"]

@@ -28,7 +28,7 @@ from sklearn.svm import SVC
 from bayesmkl import BEMKLClassifier
 from bayesmkl.discriminative import EasyMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.evaluation import Comparison, compare_models
-from bayesmkl.evaluation._peak import peak_memory
+from bayesmkl.evaluation.jobs import peak_memory
 from bayesmkl.evaluation.journal import VERSION
 from bayesmkl.evaluation.runner import run_study
 from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, content_of, fetched, spool
@@ -462,8 +462,8 @@ def test_the_peak_of_the_memory_is_that_of_the_model():
 def test_the_peak_is_read_from_the_status_of_the_process(tmp_path, monkeypatch):
     status, reset = tmp_path / "status", tmp_path / "clear_refs"
     status.write_bytes("Name:\tpythön\nVmPeak:\t9000 kB\nVmHWM:\t  3000 kB\nVmRSS:\t 2000 kB\n".encode())
-    monkeypatch.setattr("bayesmkl.evaluation._peak._STATUS", status)
-    monkeypatch.setattr("bayesmkl.evaluation._peak._RESET", reset)
+    monkeypatch.setattr("bayesmkl.evaluation.jobs._STATUS", status)
+    monkeypatch.setattr("bayesmkl.evaluation.jobs._RESET", reset)
     with peak_memory() as peak:
         assert reset.read_text() == "5"  # Linux resets the peak
         status.write_text("VmHWM:\t  7000 kB\nVmRSS:\t 1000 kB\n")

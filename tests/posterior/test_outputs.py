@@ -32,9 +32,9 @@ from bayesmkl.posterior.competing import log_class_probabilities
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.importance import _Marginal, _marginal_tails
 from bayesmkl.posterior.leave_one_out import leave_one_out
-from bayesmkl.posterior.one_output import one_output
 from bayesmkl.posterior.predictive_checks import check_section, prior_draws
 from bayesmkl.posterior.sensitivity import power_scaling
+from bayesmkl.posterior.uncertainty_plots import one_output
 
 LIGHT = Gamma(5.0, 5.0)
 LABELS = np.array([[1.0, -1.0, 1.0, 1.0, -1.0], [-1.0, -1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, -1.0, -1.0, 1.0]])

@@ -179,7 +179,7 @@ TARGETS = (
     _sampled(
         "posteriors",
         "posterior",
-        "calibration compare competing importance leave_one_out marginal mixing predictive_checks psis refine "
+        "calibration competing importance leave_one_out marginal mixing predictive_checks psis refine "
         "reliability sensitivity",
         POSTERIORS,
         5,
@@ -187,7 +187,7 @@ TARGETS = (
     _sampled(
         "posteriors",
         "posterior",
-        "convert diagnose evaluated files fitted one_output report sample samplers summary",
+        "convert diagnose evaluated files fitted report sample summary",
         POSTERIORS,
         4,
     ),
@@ -202,7 +202,7 @@ TARGETS = (
     _sampled(
         "comparisons",
         "evaluation",
-        "_peak facts metrics named_metrics predictions progress scoring",
+        "metrics named_metrics predictions scoring",
         "evaluation/test_metrics evaluation/test_scoring evaluation/test_compare_models",
         5,
         "not two_processes",
