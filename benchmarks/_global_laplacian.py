@@ -23,7 +23,7 @@ from bayesmkl.discriminative.graph import knn_laplacian
 from bayesmkl.discriminative.primal.lapmkl import Graph, LapMKLOptions, deform, fit_lapmkl, share
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.reproduction import lapmkl, primalmkl
-from bayesmkl.reproduction.tangent import AFFINE, TANGENT, tangent_distances
+from bayesmkl.reproduction.lapmkl import AFFINE, TANGENT, tangent_distances
 
 __all__ = ["run"]
 

@@ -18,7 +18,7 @@ from _localized_mwu_report import COSTLY_ROWS, EPSILON, Found, report_claims, re
 from _localized_protocol import GAMMAS, VARIANTS, Split, choose_width, load, split
 from threadpoolctl import threadpool_limits
 
-from bayesmkl.discriminative.global_weights import multiplicative
+from bayesmkl.discriminative.global_weights import mwumkl
 
 __all__ = ["run"]
 
@@ -41,14 +41,14 @@ class StepCount:
 
     def __init__(self) -> None:
         self.n_machines = self.n_steps = 0
-        self._fit = multiplicative.fit_mwumkl
+        self._fit = mwumkl.fit_mwumkl
 
     def __enter__(self) -> StepCount:
-        multiplicative.fit_mwumkl = self._counted
+        mwumkl.fit_mwumkl = self._counted
         return self
 
     def __exit__(self, *_: Any) -> None:
-        multiplicative.fit_mwumkl = self._fit
+        mwumkl.fit_mwumkl = self._fit
 
     def _counted(self, *arguments: Any) -> Any:
         result = self._fit(*arguments)

@@ -9,7 +9,7 @@ import numpy as np
 from _localized_protocol import SETS, VARIANTS
 from _report import markdown_table, mean_and_std
 
-from bayesmkl.reproduction import localized_numbers
+from bayesmkl.reproduction import localized
 
 __all__ = [
     "COSTLY_ROWS",
@@ -37,9 +37,9 @@ class Published(NamedTuple):
 
 def _published(name: str) -> dict[str, Published]:
     cells = zip(
-        localized_numbers.LOCALIZED,
-        localized_numbers.WITH_MWU[name],
-        localized_numbers.MWU_SECONDS[name],
+        localized.LOCALIZED,
+        localized.WITH_MWU[name],
+        localized.MWU_SECONDS[name],
         strict=True,
     )
     return {method: Published(accuracy, seconds) for method, accuracy, seconds in cells}

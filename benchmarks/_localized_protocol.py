@@ -23,7 +23,6 @@ from bayesmkl.discriminative import (
 )
 from bayesmkl.kernels import Gaussian, KernelBank, Polynomial
 from bayesmkl.reproduction import localized as paper
-from bayesmkl.reproduction import localized_numbers
 
 __all__ = [
     "GAMMAS",
@@ -104,9 +103,9 @@ class Split(NamedTuple):
 
 def _published(name: str) -> dict[str, Published]:
     """Put what tables 2 and 4 have of a set together."""
-    accuracies = dict(zip(localized_numbers.LOCALIZED, localized_numbers.WITH_LIBSVM[name], strict=True))
-    seconds = dict(zip(localized_numbers.LOCALIZED, localized_numbers.SECONDS[name], strict=True))
-    support = dict(zip(localized_numbers.ALL, localized_numbers.SUPPORT[name], strict=True))
+    accuracies = dict(zip(paper.LOCALIZED, paper.WITH_LIBSVM[name], strict=True))
+    seconds = dict(zip(paper.LOCALIZED, paper.SECONDS[name], strict=True))
+    support = dict(zip(paper.ALL, paper.SUPPORT[name], strict=True))
     return {
         method: Published(share, accuracies.get(method), seconds.get(method))
         for method, share in support.items()

@@ -40,8 +40,8 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.bemkl import NUTS, Gamma, Gibbs
-from bayesmkl.bemkl.inference.agreement import check_agreement
 from bayesmkl.bemkl.inference.options import INFERENCES
+from bayesmkl.bemkl.inference.runs import check_agreement
 from bayesmkl.posterior import refine_posterior
 
 ASKED_SHARES, ASKED_PROBABILITIES, ASKED_COVERAGE, ASKED_COST = 0.05, 0.03, 85.0, 10.0

@@ -33,7 +33,7 @@ from _report import finish, markdown_table, parser
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.bemkl import NUTS
-from bayesmkl.bemkl.inference.agreement import check_agreement
+from bayesmkl.bemkl.inference.runs import check_agreement
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.leave_one_out import leave_one_out

@@ -18,7 +18,7 @@ import bayesmkl.cli.commands
 import bayesmkl.cli.folders
 from bayesmkl import __version__, load_model
 from bayesmkl.cli import app
-from bayesmkl.cli.options import FitOptions, check_options, new_model
+from bayesmkl.cli.commands import FitOptions, check_options, new_model
 from bayesmkl.cli.tables import check_target, labeled_rows
 from bayesmkl.posterior import kernel_table, load_posterior
 

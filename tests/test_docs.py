@@ -37,7 +37,6 @@ MODULES_IN_EQUATION_TABLES = {
     "regression": "bayesmkl.bemkl.models.regression",
     "loop": "bayesmkl.bemkl.inference.loop",
     "predict": "bayesmkl.bemkl.reading.predict",
-    "agreement": "bayesmkl.bemkl.inference.agreement",
     "class_probabilities": "bayesmkl.bemkl.reading.class_probabilities",
     "collapsed": "bayesmkl.bemkl.reading.collapsed",
     "draws": "bayesmkl.bemkl.reading.draws",

@@ -15,7 +15,7 @@ import pytest
 import bayesmkl
 from bayesmkl import bemkl, discriminative, kernels
 from bayesmkl.discriminative.methods import METHODS
-from bayesmkl.reproduction import localized_numbers, obmkl_rows, primalmkl, samkl
+from bayesmkl.reproduction import localized, obmkl_rows, primalmkl, samkl
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -243,13 +243,13 @@ def test_contracts_are_those_of_the_stacks():
 
 
 def test_swmkl_is_not_the_fastest_on_one_of_the_small_sets():
-    seconds = {name: localized_numbers.SECONDS[name] for name in ("breast", "diabetes", "german", "liver")}
-    fastest = {name: localized_numbers.LOCALIZED[row.index(min(row))] for name, row in seconds.items()}
+    seconds = {name: localized.SECONDS[name] for name in ("breast", "diabetes", "german", "liver")}
+    fastest = {name: localized.LOCALIZED[row.index(min(row))] for name, row in seconds.items()}
     assert fastest == {"breast": "LD-MKL", "diabetes": "SwMKL", "german": "SwMKL", "liver": "SwMKL"}
 
 
 def test_a_localized_method_has_more_support_points_than_all_global_ones():
-    german = dict(zip(localized_numbers.ALL, localized_numbers.SUPPORT["german"], strict=True))
+    german = dict(zip(localized.ALL, localized.SUPPORT["german"], strict=True))
     assert german["C-LMKL"][0] > max(german[name][0] for name in ("MWUMKL", "Uniform", "GMKL"))
 
 

@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,18 +15,19 @@ import scipy
 import sklearn
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import __version__
 from bayesmkl._utils.memory import format_bytes, require_memory
-from bayesmkl.bemkl import VB, BEMKLClassifier
+from bayesmkl.bemkl import NUTS, SVI, VB, BEMKLClassifier, BEMKLRegressor, Gibbs
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, check_free, folder_beside, load_run
-from bayesmkl.cli.options import FitOptions, check_options, may_be_empty, new_model
 from bayesmkl.cli.report import notes_of_warnings, print_metrics, print_shares, say
 from bayesmkl.cli.tables import (
     EMPTY_CELLS,
     check_constant,
     check_features,
     check_target,
+    label_in,
     labeled_rows,
     match_columns,
     named,
@@ -38,6 +39,7 @@ from bayesmkl.cli.tables import (
 )
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.evaluation import evaluate_classifier, evaluate_regressor
+from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.adapters import paper_kernels
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
@@ -57,7 +59,16 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["FitOptions", "run_demo", "run_diagnose", "run_fit", "run_predict"]
+__all__ = [
+    "FitOptions",
+    "check_options",
+    "may_be_empty",
+    "new_model",
+    "run_demo",
+    "run_diagnose",
+    "run_fit",
+    "run_predict",
+]
 
 
 def run_demo(out: Path, seed: int, fast: bool) -> None:
@@ -276,3 +287,107 @@ def _write_config(path: Path, options: FitOptions, about: dict[str, Any]) -> Non
     }
     text = json.dumps(config | options._asdict() | about, indent=2, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
+
+
+class FitOptions(NamedTuple):
+    """Everything that decides a fit, as it is kept in the run's configuration."""
+
+    target: str
+    task: str = "auto"
+    kernels_on: str = "all+each"
+    kernel_prior: str = "nonsparse"
+    multiclass: str | None = None
+    nonnegative: bool = False
+    unlabeled_label: str | None = None
+    missing_views: str = "error"
+    inference: str = "vb"
+    draws: int = 1000
+    refine: bool = False
+    drop: tuple[str, ...] = ()
+    test_size: float = 0.3
+    seed: int = 0
+    max_iter: int = 1000
+    tol: float = 1e-6
+    refit: bool = False
+
+    @property
+    def sampling(self) -> str | None:
+        """The option that asks for draws instead of VB, or after it."""
+        if self.inference != "vb":
+            return f"--inference {self.inference}"
+        return "--refine" if self.refine else None
+
+    @property
+    def by_gibbs(self) -> bool:
+        """Whether posteriors are sampled by Gibbs, which knows one score only."""
+        return self.inference == "gibbs" or self.refine
+
+
+def check_options(options: FitOptions) -> None:
+    """Raise for options that are out of range or do not go together."""
+    if not 0.0 < options.test_size < 1.0:
+        raise ValueError(
+            f"--test-size must be between 0 and 1; got {options.test_size:g}. 0.3 holds out 30 %."
+        )
+    if options.refine and options.inference != "vb":
+        raise ValueError(
+            f"--refine follows --inference vb; got {options.inference}, whose draws need no refinement. Leave it out."
+        )
+    closed_form_only = {
+        "--multiclass multinomial": options.multiclass == "multinomial",
+        "--nonnegative": options.nonnegative,
+        "--unlabeled-label": options.unlabeled_label is not None,
+        "--missing-views integrate": options.missing_views == "integrate",
+    }
+    for name, given in closed_form_only.items():
+        if given and options.sampling is not None:
+            raise ValueError(f"{name} is for the closed form only. Leave it out, or {options.sampling}.")
+    if options.multiclass == "shared" and options.by_gibbs:
+        raise ValueError(
+            f"--multiclass shared has no Gibbs sampler, which {options.sampling} needs. Use --multiclass "
+            "one-versus-all, or --inference nuts."
+        )
+    if options.missing_views == "integrate" and options.kernels_on != "each":
+        raise ValueError(
+            "--missing-views integrate needs --kernels-on each, where every column is a view of its own; got "
+            f"--kernels-on {options.kernels_on}, and kernels on all columns need all of them. Views of several "
+            "columns are for Python: KernelBank(views={name: columns})."
+        )
+
+
+def may_be_empty(config: dict[str, Any]) -> bool:
+    """Return whether the model of a run takes empty cells."""
+    return config.get("missing_views") == "integrate"
+
+
+def _inference(options: FitOptions) -> Any:
+    """Return the inference with as many draws as asked for."""
+    if options.inference == "svi":
+        return SVI(n_draws=options.draws)
+    samplers: dict[str, Any] = {"nuts": NUTS, "gibbs": Gibbs}
+    if options.inference in samplers:
+        return samplers[options.inference](n_warmup=options.draws, n_draws=options.draws)
+    return options.inference
+
+
+def new_model(options: FitOptions, y: np.ndarray) -> Pipeline:
+    """Build what is fitted; `y` says of which type labels are."""
+    common: dict[str, Any] = {
+        "kernel_prior": options.kernel_prior,
+        "nonnegative": options.nonnegative,
+        "missing_views": options.missing_views,
+        "inference": _inference(options),
+        "max_iter": options.max_iter,
+        "tol": options.tol,
+        "random_state": options.seed,
+        "verbose": 1,
+    }
+    bank = KernelBank(views=options.kernels_on)
+    bemkl: BEMKLClassifier | BEMKLRegressor
+    if options.task == "classification":
+        multiclass = options.multiclass or ("one-versus-all" if options.by_gibbs else "shared")
+        label = None if options.unlabeled_label is None else label_in(y, options.unlabeled_label)
+        bemkl = BEMKLClassifier(bank, multiclass=multiclass, unlabeled_label=label, **common)
+    else:
+        bemkl = BEMKLRegressor(bank, **common)
+    return Pipeline([("standardize", StandardScaler().set_output(transform="pandas")), ("bemkl", bemkl)])

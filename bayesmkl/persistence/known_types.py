@@ -38,7 +38,7 @@ from bayesmkl.kernels import (
 )
 from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
-from bayesmkl.kernels.quality.clip import Clipping
+from bayesmkl.kernels.quality.definiteness import Clipping
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.views import View
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_collection, check_integer
-from bayesmkl.bemkl.inference.agreement import RHAT
+from bayesmkl.bemkl.inference.runs import RHAT
 from bayesmkl.posterior.axes import COLORS, LINES, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.fitted import check_probability, fitted_bemkl

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.ndimage import gaussian_filter
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import MinMaxScaler
 
@@ -31,14 +32,22 @@ from bayesmkl.reproduction.tables import (
     Sizes,
     references,
 )
-from bayesmkl.reproduction.tangent import AFFINE, TANGENT, tangent_distances
 from bayesmkl.reproduction.transductive import GLKSTransducer, TransductiveSearch
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["PUBLISHED_3", "PUBLISHED_4", "SETS_3", "SETS_4", "TABLES"]
+__all__ = [
+    "AFFINE",
+    "PUBLISHED_3",
+    "PUBLISHED_4",
+    "SETS_3",
+    "SETS_4",
+    "TABLES",
+    "TANGENT",
+    "tangent_distances",
+]
 
 UNLABELED = 0  # next to -1 and +1
 MOST_ROWS = 1000
@@ -78,6 +87,9 @@ PUBLISHED_4 = {  # accuracy (%) and its standard deviation
 
 
 # ------------------------------------------------------------------------------------------------------------ data
+SMOOTHING = 0.9  # pixels: images are smoothed before they are differentiated
+AFFINE = ("shift x", "shift y", "scale", "rotate", "stretch along axes", "stretch along diagonals")
+TANGENT = (*AFFINE, "thicken")
 
 
 def digit_pair(name: str, first: int, second: int) -> Data:
@@ -295,3 +307,42 @@ TABLES = {
         ),
     )
 }
+
+
+def tangent_distances(images: np.ndarray, transformations: tuple[str, ...] = TANGENT) -> np.ndarray:
+    """Return distances, (n_images, n_images); entry (i, j) is that of image j to the tangent plane at image i.
+
+    This is the one-sided tangent distance (Simard, LeCun, Denker & Victorri 1998). An image that is moved, turned,
+    scaled, sheared or drawn with a thicker pen moves along a curved surface of pixels. The distance of a second image
+    to the tangent plane of that surface at the first one ignores such changes: ``d(x, z) = min_a ||x + T_x a - z||``,
+    with one column of ``T_x`` per transformation.
+
+    Parameters
+    ----------
+    images : ndarray of shape (n_images, height, width)
+    transformations : tuple of str
+    """
+    pixels = images.reshape(len(images), -1)
+    squares = np.empty((len(images), len(images)))
+    for i, image in enumerate(images):
+        basis = np.linalg.qr(tangents(image, transformations))[0]
+        difference = pixels - pixels[i]
+        squares[i] = (difference**2).sum(axis=1) - ((difference @ basis) ** 2).sum(axis=1)
+    squares[np.diag_indices(len(images))] = 0.0
+    return np.sqrt(np.maximum(squares, 0.0))
+
+
+def tangents(image: np.ndarray, transformations: tuple[str, ...]) -> np.ndarray:
+    """Differentiate one image by its transformations, (n_pixels, n_transformations)."""
+    along_y, along_x = (gaussian_filter(image, SMOOTHING, order=order) for order in ((1, 0), (0, 1)))
+    y, x = (axis - (size - 1) / 2 for axis, size in zip(np.indices(image.shape), image.shape, strict=True))
+    fields = {
+        "shift x": along_x,
+        "shift y": along_y,
+        "scale": x * along_x + y * along_y,
+        "rotate": y * along_x - x * along_y,
+        "stretch along axes": x * along_x - y * along_y,
+        "stretch along diagonals": y * along_x + x * along_y,
+        "thicken": along_x**2 + along_y**2,
+    }
+    return np.stack([fields[name].ravel() for name in transformations], axis=1)

@@ -18,15 +18,19 @@ from bayesmkl.evaluation.study import DataRef, ModelSpec, Study
 from bayesmkl.reproduction.bemkl_files import PROTEIN_LAYOUT
 from bayesmkl.reproduction.printing import provenance, published_beside_ours, values_of
 from bayesmkl.reproduction.samkl_data import (
+    NORMALIZED,
+    PAPER,
     WithGateFeatures,
+    convex,
     halves_of_classes,
     of_unit_trace,
     protein_and_features,
     protein_pair,
     protein_stand_in,
+    switching,
     unit_trace_stand_in,
+    wanted_fast,
 )
-from bayesmkl.reproduction.samkl_models import NORMALIZED, PAPER, convex, switching, wanted_fast
 from bayesmkl.reproduction.samkl_synthetic import SYNTHETIC
 from bayesmkl.reproduction.tables import (
     Entry,

@@ -1,4 +1,4 @@
-"""Data of the SAMKL paper: kernels of unit trace, pairs of protein folds, and kernels with the features of gates.
+"""Data and methods of the SAMKL paper: kernels of unit trace, pairs of protein folds, kernels with gate features.
 
 LMKL alone needs features besides the kernels. They travel as further slices of the stack, each the same in all
 columns; :class:`WithGateFeatures` takes the stack apart.
@@ -16,25 +16,40 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl.datasets import make_corrupted
 from bayesmkl.datasets._text import read_numbers
-from bayesmkl.evaluation.study import Data
+from bayesmkl.discriminative import (
+    LpMKLClassifier,
+    SAMKLClassifier,
+    SimpleMKLClassifier,
+    UniformMKLClassifier,
+)
+from bayesmkl.evaluation.study import Data, DataRef
 from bayesmkl.reproduction.bemkl_files import protein
 from bayesmkl.reproduction.readers import find_data, read_user_data
 from bayesmkl.reproduction.standins import synthetic_features, synthetic_kernels
+from bayesmkl.reproduction.tables import PaperSet, Setting, references, set_name
 
 __all__ = [
+    "NORMALIZED",
+    "PAPER",
     "WithGateFeatures",
+    "convex",
     "corrupted",
     "halves_of_classes",
     "of_unit_trace",
     "protein_and_features",
     "protein_pair",
     "protein_stand_in",
+    "switching",
     "unit_trace_stand_in",
+    "wanted_fast",
     "with_features",
 ]
 
 PER_CLASS = 15  # training and test samples of Caltech-101
 STAND_IN_PER_CLASS, STAND_IN_CLASSES, STAND_IN_KERNELS = 16, 16, 12
+PAPER = "X. Liu, L. Wang, J. Zhang and J. Yin (2014), Sample-adaptive multiple kernel learning, AAAI"
+GAP = 1e-2  # relative duality gap of all convex problems, the default of SAMKL
+NORMALIZED = "scores divided by τ"
 
 
 class WithGateFeatures(ClassifierMixin, BaseEstimator):
@@ -202,3 +217,25 @@ def corrupted(
     """Draw kernels that are useless for some samples, :func:`bayesmkl.datasets.make_corrupted`."""
     sample = make_corrupted(n_samples, corruption=corruption, fraction=fraction, random_state=seed)
     return Data(with_features(sample.kernels, sample.data) if features else sample.kernels, sample.target)
+
+
+def convex(C: float = 1.0) -> dict[str, Any]:
+    """Return the estimators of table 2 for kernels, but for SAMKL."""
+    found: dict[str, Any] = {"SimpleMKL": SimpleMKLClassifier("precomputed", C=C, tol=GAP)}
+    for p_norm in (2, 4, 8):
+        found[f"LpMKL, p = {p_norm}"] = LpMKLClassifier("precomputed", C=C, p_norm=float(p_norm), tol=GAP)
+    return found | {"UMKL": UniformMKLClassifier("precomputed", C=C)}
+
+
+def switching(max_switches: int, C: float = 1.0) -> dict[str, Any]:
+    """Return SAMKL as published, and with scores divided by the margins of their patterns."""
+    plain = SAMKLClassifier("precomputed", C=C, max_switches=max_switches, gap_tol=GAP)
+    return {"SAMKL": plain, "SAMKL, normalized": clone(plain).set_params(normalize=True)}
+
+
+def wanted_fast(sets: tuple[PaperSet, ...], names: tuple[str, ...], setting: Setting) -> dict[str, DataRef]:
+    """Return the references of all sets, or of the named ones in a fast run."""
+    found = references(sets, setting)
+    if not setting.fast or setting.sets is not None:
+        return found
+    return {label: reference for label, reference in found.items() if set_name(label) in names}

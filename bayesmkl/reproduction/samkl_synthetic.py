@@ -15,8 +15,15 @@ from bayesmkl.discriminative import LMKLClassifier
 from bayesmkl.evaluation.significance import corrected_t
 from bayesmkl.evaluation.study import DataRef, ModelSpec, Study
 from bayesmkl.reproduction.printing import provenance, values_of
-from bayesmkl.reproduction.samkl_data import WithGateFeatures, corrupted
-from bayesmkl.reproduction.samkl_models import NORMALIZED, PAPER, convex, switching, wanted_fast
+from bayesmkl.reproduction.samkl_data import (
+    NORMALIZED,
+    PAPER,
+    WithGateFeatures,
+    convex,
+    corrupted,
+    switching,
+    wanted_fast,
+)
 from bayesmkl.reproduction.tables import Fetched, PaperSet, PaperTable, Printed, Setting, Sizes
 
 if TYPE_CHECKING:

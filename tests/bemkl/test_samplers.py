@@ -23,9 +23,9 @@ from bayesmkl import BEMKLClassifier
 from bayesmkl._numerics.truncated_normal import truncated_moments
 from bayesmkl.bemkl import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.inference import gibbs
-from bayesmkl.bemkl.inference.agreement import check_agreement, judge
 from bayesmkl.bemkl.inference.chains import Chains, run_chains
 from bayesmkl.bemkl.inference.options import NUTS, Gibbs
+from bayesmkl.bemkl.inference.runs import check_agreement, judge
 from bayesmkl.bemkl.inference.sampling import fit_nuts, fit_svi
 from bayesmkl.bemkl.models.binary import BinaryPriors
 from bayesmkl.bemkl.models.moments import Gamma
@@ -301,7 +301,7 @@ def test_agreement_sees_chains_that_disagree_but_not_the_symmetries(rng):
 
 
 def test_the_worst_outcome_is_reported():
-    from bayesmkl.bemkl.inference.agreement import Agreement
+    from bayesmkl.bemkl.inference.runs import Agreement
 
     good = Agreement(1.002, 900.0, 0.0)
     assert judge(good, False).name == "MIXED"

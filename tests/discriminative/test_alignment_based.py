@@ -11,8 +11,8 @@ from scipy.optimize import minimize
 from sklearn.svm import SVC, SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from bayesmkl.discriminative.estimators import shared_gram as estimators
 from bayesmkl.discriminative.estimators.alignment import AlignmentMKLClassifier, AlignmentMKLRegressor
+from bayesmkl.discriminative.global_weights import two_stage
 from bayesmkl.discriminative.global_weights.alignment import (
     METHODS,
     AlignmentOptions,
@@ -241,7 +241,7 @@ def test_classes_with_own_weights_equal_binary_problems(rng, monkeypatch):
         calls.append(arguments)
         return frobenius_gram(*arguments)
 
-    monkeypatch.setattr(estimators, "frobenius_gram", counted)
+    monkeypatch.setattr(two_stage, "frobenius_gram", counted)
     X = np.moveaxis(kernels, 0, -1)
     model = AlignmentMKLClassifier("precomputed", tol=TIGHT).fit(X, y)
     assert len(calls) == 1  # the products of the kernels serve all classes

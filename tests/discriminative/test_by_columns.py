@@ -18,8 +18,7 @@ from bayesmkl.discriminative.estimators.ldmkl import LDMKLClassifier
 from bayesmkl.discriminative.estimators.lmkl import LMKLClassifier
 from bayesmkl.discriminative.estimators.swmkl import SwMKLClassifier
 from bayesmkl.discriminative.gating import combine_components
-from bayesmkl.discriminative.global_weights.multiplicative import MultiplicativeWeights
-from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
+from bayesmkl.discriminative.global_weights.mwumkl import MultiplicativeWeights, MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.localized.clmkl import CLMKLOptions, ClusteredStack, fit_clmkl
 from bayesmkl.discriminative.localized.gatings import SigmoidGating, SoftmaxGating
 from bayesmkl.discriminative.localized.lmkl import SOLVERS, LMKLOptions, _Evaluator, fit_lmkl, gate_slopes

@@ -17,7 +17,7 @@ from sklearn.svm import SVC, SVR
 from bayesmkl import KernelBank
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative import LDMKLClassifier, SwMKLClassifier, UniformMKLClassifier
-from bayesmkl.discriminative.global_weights import multiplicative
+from bayesmkl.discriminative.global_weights import mwumkl
 from bayesmkl.discriminative.localized.ldmkl import LDMKLOptions, fit_ldmkl, ldmkl_gates, ldmkl_scores
 from bayesmkl.discriminative.localized.success import SuccessOptions
 from bayesmkl.discriminative.svm.native import native_kernels
@@ -459,9 +459,9 @@ def test_multiplicative_weights_train_the_squared_hinge(rng):
 @pytest.mark.parametrize("method", [LDMKLClassifier, SwMKLClassifier])
 def test_one_warning_where_multiplicative_weights_fall_short(rng, monkeypatch, method):
     X, y, _ = toy(rng, 40)
-    fit_mwumkl = multiplicative.fit_mwumkl
+    fit_mwumkl = mwumkl.fit_mwumkl
     monkeypatch.setattr(
-        multiplicative,
+        mwumkl,
         "fit_mwumkl",
         lambda stack, y, options: fit_mwumkl(stack, y, options._replace(max_iter=9)),
     )

@@ -13,8 +13,8 @@ from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl.discriminative.estimators import shared_gram as estimators
 from bayesmkl.discriminative.estimators.obmkl import OBMKLClassifier
+from bayesmkl.discriminative.global_weights import two_stage
 from bayesmkl.discriminative.global_weights.alignment import select_by_alignment
 from bayesmkl.discriminative.global_weights.obmkl import (
     METHODS,
@@ -278,7 +278,7 @@ def test_classes_with_own_weights_equal_binary_problems(rng, monkeypatch):
         calls.append(arguments)
         return frobenius_gram(*arguments)
 
-    monkeypatch.setattr(estimators, "frobenius_gram", counted)
+    monkeypatch.setattr(two_stage, "frobenius_gram", counted)
     X = np.moveaxis(kernels, 0, -1)
     model = OBMKLClassifier("precomputed", tol=TIGHT).fit(X, y)
     assert len(calls) == 1

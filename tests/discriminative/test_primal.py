@@ -12,7 +12,7 @@ from sklearn.svm import LinearSVC
 from bayesmkl._numerics.simplex import project_simplex, solve_simplex_qp
 from bayesmkl.discriminative.primal import solve
 from bayesmkl.discriminative.primal.losses import exact_step, huber, one_class, squared, squared_hinge
-from bayesmkl.discriminative.primal.nesterov import minimize_nesterov
+from bayesmkl.discriminative.primal.primalmkl import minimize_nesterov
 from bayesmkl.discriminative.primal.solve import Huber, OneClass, Squared, SquaredHinge, solve_primal
 from bayesmkl.discriminative.primal.steps import (
     PrimalProblem,

@@ -8,7 +8,7 @@ from matplotlib import pyplot
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
-from bayesmkl.discriminative.plots.switches import OFF_ACTIVE, OFF_INACTIVE, ON, plot_switches
+from bayesmkl.discriminative.plots.gates import OFF_ACTIVE, OFF_INACTIVE, ON, plot_switches
 
 SWITCHES = np.array([[1, 1, 0, 1], [0, 1, 0, 1], [1, 0, 1, 0], [1, 1, 0, 1], [1, 1, 1, 1]], dtype=bool)
 WEIGHTS = np.array([0.6, 0.4, 0.0, 0.0])

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 from bayesmkl.bemkl import VB, Gamma
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.study import Data, DataRef
-from bayesmkl.reproduction import bemkl_classes, bemkl_files, bemkl_uci
+from bayesmkl.reproduction import bemkl, bemkl_files, bemkl_uci
 from bayesmkl.reproduction.bemkl import TABLES
 from bayesmkl.reproduction.tables import MissingData, PaperSet, Published, Setting, Sizes
 
@@ -53,7 +53,7 @@ def test_table_1_holds_the_published_numbers(line: str) -> None:
 
 def test_tables_2_to_5_hold_the_published_numbers() -> None:
     entries = [entry for table in list(TABLES.values())[1:4] for entry in table.entries]
-    entries += bemkl_classes.CALTECH101_CELLS
+    entries += bemkl.CALTECH101_CELLS
     rows = {(e.dataset, e.model, e.metric): e.published for e in entries if not e.variant}
     assert len(entries) == 2 * len(rows)  # every cell with less noise as well
     assert rows == {
@@ -303,10 +303,10 @@ def test_folders_of_the_common_layout_are_read_as_well(load, content, tmp_path) 
 @pytest.mark.parametrize(
     ("paper_set", "asked"),
     [
-        (bemkl_classes.PROTEIN, "NAME_train.csv"),
-        (bemkl_classes.FLOWERS17, "distancematrices17gcfeat06.mat"),
-        (bemkl_classes.FLOWERS102, "distancematrices102.mat"),
-        (bemkl_classes.CALTECH101[1], "meta-15-1.mat to meta-15-3.mat"),
+        (bemkl.PROTEIN, "NAME_train.csv"),
+        (bemkl.FLOWERS17, "distancematrices17gcfeat06.mat"),
+        (bemkl.FLOWERS102, "distancematrices102.mat"),
+        (bemkl.CALTECH101[1], "meta-15-1.mat to meta-15-3.mat"),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -321,8 +321,8 @@ def test_missing_files_are_named(paper_set: PaperSet, asked: str, tmp_path) -> N
 def test_published_sizes_are_asserted(tmp_path, distances) -> None:
     write_flowers17(tmp_path / "flowers17", distances)
     with pytest.raises(MissingData, match=r"published 1360 samples.*they have 34 samples"):
-        bemkl_classes.FLOWERS17.reference(Setting(data=tmp_path))
-    tiny = bemkl_classes.FLOWERS17._replace(sizes=Sizes(34, None, 7, 17, 3, 20))
+        bemkl.FLOWERS17.reference(Setting(data=tmp_path))
+    tiny = bemkl.FLOWERS17._replace(sizes=Sizes(34, None, 7, 17, 3, 20))
     label, reference = tiny.reference(Setting(data=tmp_path))
     assert label == "flowers17"
     assert isinstance(reference(), Data)

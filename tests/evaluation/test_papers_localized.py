@@ -13,7 +13,7 @@ from bayesmkl.datasets import make_corrupted
 from bayesmkl.discriminative import LMKLClassifier
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import COLUMNS
-from bayesmkl.reproduction import localized, localized_numbers, samkl, samkl_data, samkl_synthetic
+from bayesmkl.reproduction import localized, samkl, samkl_data, samkl_synthetic
 from bayesmkl.reproduction.tables import MissingData, Setting, Sizes
 
 # Test samples of five folds, of which the published accuracies of all ten pairs are whole shares.
@@ -45,9 +45,9 @@ def comparison_of(rows, **about):
 def test_tables_have_the_published_shape():
     sets = [s.name for s in localized.SETS]
     for published, n_methods in (
-        (localized_numbers.WITH_LIBSVM, 4),
-        (localized_numbers.WITH_MWU, 4),
-        (localized_numbers.SUPPORT, 7),
+        (localized.WITH_LIBSVM, 4),
+        (localized.WITH_MWU, 4),
+        (localized.SUPPORT, 7),
     ):
         assert list(published) == sets
         assert {len(row) for row in published.values()} == {n_methods}
@@ -142,7 +142,7 @@ def test_width_best_on_test_has_the_best_mean_and_is_the_widest_of_equals():
         for gamma, values in accuracies.items()
         for k, value in enumerate(values)
     ]
-    contents = localized.Contents(localized_numbers.WITH_LIBSVM, localized_numbers.LOCALIZED, {}, "accuracy")
+    contents = localized.Contents(localized.WITH_LIBSVM, localized.LOCALIZED, {}, "accuracy")
     (entry,) = localized.best_on_test(contents, comparison_of(rows))
     assert entry.model == "SwMKL, γ = 0.25"
     assert entry.published == (69.3, 5.0)

@@ -17,9 +17,9 @@ from bayesmkl.evaluation.study import DataRef
 from bayesmkl.kernels import Gaussian, KernelBank
 from bayesmkl.reproduction import lapmkl, obmkl, obmkl_rows, primalmkl
 from bayesmkl.reproduction.folds import FewLabeled, SpreadFolds
+from bayesmkl.reproduction.lapmkl import AFFINE, TANGENT, tangent_distances
 from bayesmkl.reproduction.standins import synthetic_features
 from bayesmkl.reproduction.tables import Setting
-from bayesmkl.reproduction.tangent import AFFINE, TANGENT, tangent_distances
 from bayesmkl.reproduction.transductive import GLKSTransducer, TransductiveSearch
 
 FAST = Setting(fast=True)

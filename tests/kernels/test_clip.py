@@ -6,7 +6,7 @@ import numpy as np
 from helpers import SAME_FORMULA, assert_same, frozen, random_kernels
 
 from bayesmkl.kernels.quality.checks import indefinite_kernels
-from bayesmkl.kernels.quality.clip import fit_clipping
+from bayesmkl.kernels.quality.definiteness import fit_clipping
 
 
 def indefinite_stack(rng, n_samples=12):

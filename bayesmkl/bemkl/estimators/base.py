@@ -23,7 +23,6 @@ from bayesmkl._utils.validation import (
 )
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.bemkl.estimators.rounding import TOO_MUCH, rounding_error
-from bayesmkl.bemkl.inference.agreement import ESS, RHAT
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
 from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
@@ -39,7 +38,16 @@ from bayesmkl.bemkl.inference.options import (
     inference_of,
     storage_of,
 )
-from bayesmkl.bemkl.inference.runs import Fit, check_can_sample, run_gibbs, run_nuts, run_svi, variational_fit
+from bayesmkl.bemkl.inference.runs import (
+    ESS,
+    RHAT,
+    Fit,
+    check_can_sample,
+    run_gibbs,
+    run_nuts,
+    run_svi,
+    variational_fit,
+)
 from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma

@@ -15,7 +15,6 @@ from bayesmkl.discriminative.estimators.base import (
     OnStep,
 )
 from bayesmkl.discriminative.estimators.checked import check_tube
-from bayesmkl.discriminative.estimators.shared_gram import WithGram, with_gram
 from bayesmkl.discriminative.global_weights.alignment import (
     CENTERED,
     METHODS,
@@ -24,6 +23,7 @@ from bayesmkl.discriminative.global_weights.alignment import (
     InUnitVariance,
     fit_alignment,
 )
+from bayesmkl.discriminative.global_weights.two_stage import WithGram, with_gram
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
 from bayesmkl.kernels.alignment import centering_errors

@@ -23,7 +23,7 @@ from bayesmkl.kernels.quality.checks import (
     indefinite_kernels,
     refuse_unusable,
 )
-from bayesmkl.kernels.quality.clip import fit_clipping
+from bayesmkl.kernels.quality.definiteness import fit_clipping
 from bayesmkl.kernels.stacks.base import KernelColumns
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack

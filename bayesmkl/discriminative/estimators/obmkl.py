@@ -13,8 +13,8 @@ from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     OnStep,
 )
-from bayesmkl.discriminative.estimators.shared_gram import WithGram, with_gram
 from bayesmkl.discriminative.global_weights.obmkl import METHODS, WITH_GRAM, OBMKLOptions, fit_obmkl
+from bayesmkl.discriminative.global_weights.two_stage import WithGram, with_gram
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
 

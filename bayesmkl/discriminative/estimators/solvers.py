@@ -12,7 +12,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import fit_columns
-from bayesmkl.discriminative.global_weights.multiplicative import MOST_STEPS, MultiplicativeWeights
+from bayesmkl.discriminative.global_weights.mwumkl import MOST_STEPS, MultiplicativeWeights
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.svm.by_columns import takes_columns
 from bayesmkl.discriminative.svm.libsvm import Hinge

@@ -10,9 +10,20 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.kernels.alignment import frobenius_gram
 from bayesmkl.kernels.stacks.base import StoredStack
 
-__all__ = ["Folds", "Selection", "fold_accuracy", "fold_scores", "shares", "solve_tasks", "train_selected"]
+__all__ = [
+    "Folds",
+    "Selection",
+    "WithGram",
+    "fold_accuracy",
+    "fold_scores",
+    "shares",
+    "solve_tasks",
+    "train_selected",
+    "with_gram",
+]
 
 Folds = Sequence[tuple[np.ndarray, np.ndarray]]  # training and validation positions
 
@@ -115,3 +126,22 @@ def shares(scores: np.ndarray) -> np.ndarray:
         return np.full(len(scores), 1.0 / len(scores))
     relative = positive / largest
     return relative / relative.sum()
+
+
+class WithGram(NamedTuple):
+    """Training kernels and their Frobenius products.
+
+    Parameters
+    ----------
+    stack : StoredStack
+    gram : ndarray of shape (n_kernels, n_kernels) or None
+        None where the method needs none.
+    """
+
+    stack: StoredStack
+    gram: np.ndarray | None
+
+
+def with_gram(stack: StoredStack, needed: bool, center: bool = False) -> WithGram:
+    """Compute the Frobenius products of (centered) kernels if they are needed."""
+    return WithGram(stack, frobenius_gram(stack, center) if needed else None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bayesmkl.discriminative.plots.decision import plot_decision
-from bayesmkl.discriminative.plots.gates import plot_gates
-from bayesmkl.discriminative.plots.switches import plot_switches
+from bayesmkl.discriminative.plots.gates import plot_gates, plot_switches
 
 __all__ = ["plot_decision", "plot_gates", "plot_switches"]

@@ -15,6 +15,7 @@ place of the simplex, and tasks may share their weights: their objectives add up
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,6 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.spectral_gradient import SPGOptions, minimize_spg
 from bayesmkl.discriminative.outer import WeightedFit, gather, lp_weights, projection_for
-from bayesmkl.discriminative.primal.nesterov import minimize_nesterov
 from bayesmkl.discriminative.primal.records import (
     InnerLoss,
     OnStep,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from bayesmkl.discriminative.primal.steps import Direction, Gradient
 
 
-__all__ = ["WEIGHT_SCHEMES", "fit_primalmkl"]
+__all__ = ["WEIGHT_SCHEMES", "fit_primalmkl", "minimize_nesterov"]
 
 WEIGHT_SCHEMES = ("spg", "closed", "paper")
 INNER_SHARE = 0.1  # share of the tolerance left to the inner problems
@@ -53,6 +53,7 @@ TIGHTER = 1e-2  # inner problems are solved this much better when their errors s
 FINEST = 1e-12  # tolerance of the inner problems beyond which there is only rounding
 SMALLEST_START = 1e-3  # share of uniform weights in a warm start, as closed-form updates keep zeros
 CHI_1 = 1e-5  # Algorithm 4 stops when no weight changes by more than this
+STEEPEST = 1e30  # Lipschitz constant of Algorithm 4 beyond which only rounding is left
 
 
 def fit_primalmkl(
@@ -251,3 +252,68 @@ def _in_new_metric(kernel: np.ndarray, memory: tuple[Gradient, Direction] | None
         return None
     gradient, direction = memory
     return gradient, direction._replace(product=kernel @ direction.alpha)
+
+
+def minimize_nesterov(
+    function: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    project: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+    tol: float = 1e-5,
+    max_iter: int = 1000,
+) -> np.ndarray:
+    r"""Minimize a convex function over a set that can be projected on, by Nesterov's method (Algorithm 4).
+
+    Departures from the printed algorithm: the majorization of line 13 is tested at the projected point, where it has
+    to hold, not at the point before projection; the last point is returned; and the momentum starts again whenever
+    the function would rise, so that it never does.
+
+    Parameters
+    ----------
+    function : callable
+        Takes a point, also outside the set, and returns value and gradient.
+    project : callable
+        Euclidean projection on the set.
+    start : ndarray
+        A point of the set.
+    tol : float
+        :math:`\chi_1`: stop when a step moves no coordinate by more than this.
+    max_iter : int
+
+    Returns
+    -------
+    ndarray
+        Where the function is not larger than at `start`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> target = np.array([0.5, 2.0])
+    >>> square = lambda x: (0.5 * (x - target) @ (x - target), x - target)
+    >>> minimize_nesterov(square, lambda x: np.clip(x, 0.0, 1.0), np.zeros(2))
+    array([0.5, 1. ])
+    """
+    point = previous = start
+    value, _ = function(start)
+    old_momentum, momentum, lipschitz = 0.0, 1.0, 1.0  # line 2
+    for _ in range(max_iter):
+        ahead = point + (old_momentum - 1.0) / momentum * (point - previous)  # line 5
+        ahead_value, gradient = function(ahead)
+        while True:  # lines 6 to 16
+            new = project(ahead - gradient / lipschitz)
+            step = new - ahead
+            new_value, _ = function(new)
+            bound = ahead_value + float(gradient @ step) + 0.5 * lipschitz * float(step @ step)
+            if new_value <= bound or np.abs(step).max() < tol or lipschitz > STEEPEST:
+                break
+            lipschitz *= 2.0
+        done = np.abs(step).max() < tol  # line 9
+        if new_value > value:  # restart from the last point, which guarantees descent
+            if np.array_equal(ahead, point):
+                break
+            previous, old_momentum, momentum = point, 0.0, 1.0
+            continue
+        previous, point, value = point, new, new_value
+        old_momentum, momentum = momentum, 0.5 + 0.5 * np.sqrt(1.0 + 4.0 * momentum**2)  # line 17
+        if done:
+            break
+    return point

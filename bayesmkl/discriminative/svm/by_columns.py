@@ -94,7 +94,7 @@ class ByColumns(NamedTuple):
     --------
     >>> import numpy as np
     >>> from bayesmkl.discriminative.svm.one_kernel import PrecomputedKernel, scores
-    >>> from bayesmkl.discriminative.global_weights.multiplicative import MultiplicativeWeights
+    >>> from bayesmkl.discriminative.global_weights.mwumkl import MultiplicativeWeights
     >>> x = np.array([-2.0, 1.0, 3.0])
     >>> kernel = ByColumns(PrecomputedKernel(np.outer(x, x)), MultiplicativeWeights(epsilon=0.01))
     >>> svm = kernel.classify(np.array([-1.0, 1.0, 1.0]), C=10.0, tol=1e-3)
