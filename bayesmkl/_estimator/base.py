@@ -15,8 +15,7 @@ from bayesmkl._estimator.storage import Holding, hold_bank, hold_given, resolve_
 from bayesmkl._estimator.targets import check_targets
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.given import naming
-from bayesmkl._utils.rollback import all_or_nothing
-from bayesmkl._utils.settings import methods_with_own_settings
+from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
 from bayesmkl._utils.typing import Index, Samples, Targets
 from bayesmkl._utils.validation import (
     check_choice,

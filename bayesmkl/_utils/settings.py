@@ -1,4 +1,4 @@
-"""Settings of NumPy and scikit-learn that hold inside this package, whatever the caller has set."""
+"""Wrappers of methods: settings of NumPy and scikit-learn inside them, and attributes restored if a fit raises."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 from sklearn import config_context
 
-__all__ = ["CONFIG", "ERRSTATE", "methods_with_own_settings", "own_settings"]
+__all__ = ["CONFIG", "ERRSTATE", "all_or_nothing", "methods_with_own_settings", "own_settings"]
 
 ERRSTATE: dict[str, Any] = {"under": "ignore"}  # of NumPy
 CONFIG: dict[str, Any] = {"transform_output": "default", "assume_finite": False}  # of scikit-learn
@@ -50,3 +50,41 @@ def methods_with_own_settings(cls: _Class) -> _Class:
         if is_public and not hasattr(method, "has_own_settings"):
             setattr(cls, name, own_settings(method))
     return cls
+
+
+def all_or_nothing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a method that sets attributes, so that an error or an interrupt takes all of them back.
+
+    Attributes have to be replaced, not changed in place. The method runs under the settings of `own_settings`, which
+    need no wrapper of their own.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     @all_or_nothing
+    ...     def fit(self, value):
+    ...         self.half_ = value
+    ...         self.whole_ = 1 / value
+    ...         return self
+    >>> model = Model().fit(2)
+    >>> model.fit(0)
+    Traceback (most recent call last):
+    ...
+    ZeroDivisionError: division by zero
+    >>> model.half_, model.whole_
+    (2, 0.5)
+    """
+
+    @functools.wraps(method)
+    def guarded(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = dict(self.__dict__)
+        try:
+            with np.errstate(**ERRSTATE), config_context(**CONFIG):
+                return method(self, *args, **kwargs)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    guarded.has_own_settings = True  # type: ignore[attr-defined]
+    return guarded

@@ -16,8 +16,7 @@ from sklearn.metrics import get_scorer_names
 from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
-from bayesmkl.cli.config_models import bank_of, model_of
-from bayesmkl.cli.config_section import Section, did_you_mean, read_toml
+from bayesmkl.cli.config_models import Section, bank_of, did_you_mean, model_of, read_toml
 from bayesmkl.cli.report import say
 from bayesmkl.cli.tables import words_among
 from bayesmkl.datasets import fetch

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesmkl._utils.given import naming
 from bayesmkl._utils.memory import require_memory
-from bayesmkl._utils.rollback import all_or_nothing
-from bayesmkl._utils.settings import methods_with_own_settings
+from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
 from bayesmkl._utils.typing import Index, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.adapters import as_kernels

@@ -32,16 +32,17 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
     UniformMKLRegressor,
 )
-from bayesmkl.discriminative.plots.axes import (
+from bayesmkl.discriminative.plots.decision import BOUNDARY, plot_decision
+from bayesmkl.discriminative.plots.gates import _order, plot_gates
+from bayesmkl.discriminative.plots.parts import (
     CLASS_COLORS,
     KERNEL_COLORS,
     KERNEL_TINTS,
     NEUTRAL,
     kernel_colors,
+    leading_kernels,
+    read_classifier,
 )
-from bayesmkl.discriminative.plots.decision import BOUNDARY, plot_decision
-from bayesmkl.discriminative.plots.gates import _order, plot_gates
-from bayesmkl.discriminative.plots.models import leading_kernels, read_classifier
 from bayesmkl.kernels import Gaussian, Polynomial
 
 ROOT = Path(__file__).resolve().parents[2]

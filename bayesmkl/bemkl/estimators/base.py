@@ -22,7 +22,6 @@ from bayesmkl._utils.validation import (
     shown,
 )
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.bemkl.estimators.rounding import TOO_MUCH, rounding_error
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
 from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
@@ -41,8 +40,10 @@ from bayesmkl.bemkl.inference.options import (
 from bayesmkl.bemkl.inference.runs import (
     ESS,
     RHAT,
+    TOO_MUCH,
     Fit,
     check_can_sample,
+    rounding_error,
     run_gibbs,
     run_nuts,
     run_svi,

@@ -10,19 +10,22 @@ from bayesmkl._utils.given import as_array, finite_numbers
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_axes, check_integer, shown
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
-from bayesmkl.discriminative.plots.axes import (
+from bayesmkl.discriminative.plots.parts import (
     CLASS_COLORS,
     CLASS_MARKERS,
     KERNEL_COLORS,
     KERNEL_TINTS,
     NEUTRAL,
+    TIED,
+    Classifier,
     kernel_colors,
+    leading_kernels,
     legend_below,
     new_axes,
     percent,
+    read_classifier,
     shorten,
 )
-from bayesmkl.discriminative.plots.models import TIED, Classifier, leading_kernels, read_classifier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,16 +11,17 @@ from numpy.typing import ArrayLike
 from bayesmkl._utils.given import as_array, finite_numbers
 from bayesmkl._utils.typing import Label, Samples
 from bayesmkl._utils.validation import check_axes
-from bayesmkl.discriminative.plots.axes import (
+from bayesmkl.discriminative.plots.parts import (
     KERNEL_COLORS,
     KERNEL_MARKERS,
     NEUTRAL,
+    leading_kernels,
     legend_below,
     new_axes,
     percent,
+    read_classifier,
     shorten,
 )
-from bayesmkl.discriminative.plots.models import leading_kernels, read_classifier
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
