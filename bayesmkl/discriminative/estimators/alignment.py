@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
@@ -15,6 +16,7 @@ from bayesmkl.discriminative.estimators.base import (
     OnStep,
 )
 from bayesmkl.discriminative.estimators.checked import check_tube
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.global_weights.alignment import (
     CENTERED,
     METHODS,
@@ -68,6 +70,7 @@ def _align(
     return fit_alignment(prepared.stack, targets, inner, options, prepared.gram)
 
 
+@fill_docs(CLASSIFIER)
 class AlignmentMKLClassifier(DiscriminativeClassifier):
     r"""Kernel weights by alignment with the labels, then an SVM.
 
@@ -78,9 +81,7 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    %(kernels)s
     C : float, default=None
         Penalty of margin violations, :math:`C > 0`. None: one over the variance of the samples in the feature space
         of the combined kernel, :math:`\operatorname{tr}(K_\eta^c) / N`; the units of the kernels do not matter then.
@@ -88,55 +89,35 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
         "ratio": weights proportional to the alignment of each kernel [1]_. "convex": the convex combination nearest
         to the target matrix [2]_. "align": proportional to the centered alignment of each kernel [3]_. "alignf": the
         conic combination of highest centered alignment [3]_.
-    tol : float, default=1e-3
-        Tolerance of LibSVM, the largest violation of its optimality conditions.
-    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
-        With more than two classes: kernel weights of its own for each class, or one set of weights for all.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
+    %(tol:libsvm)s
+    %(multiclass)s
+    %(indefinite)s
+    %(kernel_names)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, attributes marked * get a leading axis of length n_classes, or are tuples of that
-        length; under ``multiclass="shared"`` only `dual_coef_` and `intercept_` do.
-    kernel_weights_ : ndarray of shape (n_kernels,) *
+    %(classes_)s
+    kernel_weights_ : ndarray of shape (n_kernels,) +
         Nonnegative, with sum one.
-    dual_coef_ : ndarray of shape (n_samples,) *
-        Signed dual :math:`\alpha_i y_i`, zero off the support.
-    intercept_ : float *
-        :math:`b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors (of any class).
-    support_fraction_ : float
-        Their share of the training samples.
-    n_active_kernels_ : int
-        Kernels whose weight exceeds 1e-6 of the largest (for any class).
-    objective_history_ : ndarray of shape (n_iter_,) *
+    %(dual_coef_)s *
+    %(intercept_)s *
+    %(support_)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
+    objective_history_ : ndarray of shape (n_iter_,) +
         One entry: the squared distance :math:`\|K_\eta - T\|_F^2` for "convex", else the objective of the
         trained SVM(s).
-    duality_gap_ : float *
+    duality_gap_ : float +
         Of the squared distance for "convex", else NaN.
-    n_iter_, n_solves_ : int *
-        Length of the history, and number of SVMs trained.
-    outcome_ : Outcome *
-        Stopping reason of the optimization of the weights.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
-    clipping_ : object or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(n_iter_, n_solves_)s +
+    %(outcome_)s +
+    %(converged_)s
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
@@ -212,6 +193,7 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
         return _align(self, stack, targets, Hinge(1.0 if self.C is None else float(self.C)))
 
 
+@fill_docs(REGRESSOR, AlignmentMKLClassifier)
 class AlignmentMKLRegressor(DiscriminativeRegressor):
     r"""Kernel weights by alignment with the target, then support vector regression.
 
@@ -221,63 +203,38 @@ class AlignmentMKLRegressor(DiscriminativeRegressor):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    %(kernels)s
     C : float, default=None
         Penalty of deviations beyond `epsilon`, :math:`C > 0`. None: the standard deviation of the target over the
         variance of the samples in the feature space of the combined kernel, :math:`\operatorname{tr}(K_\eta^c) / N`;
         neither the units of the target nor those of the kernels matter then.
-    epsilon : float, default=None
-        Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
-    method : {"ratio", "convex", "align", "alignf"}, default="alignf"
-        "ratio": weights proportional to the alignment of each kernel [1]_. "convex": the convex combination nearest
-        to the target matrix [2]_. "align": proportional to the centered alignment of each kernel [3]_. "alignf": the
-        conic combination of highest centered alignment [3]_.
-    tol : float, default=1e-3
-        Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
+    %(epsilon)s
+    %(AlignmentMKLClassifier.method)s
+    %(tol:libsvm)s
+    %(indefinite)s
+    %(kernel_names)s
 
     Attributes
     ----------
-    kernel_weights_ : ndarray of shape (n_kernels,)
-        Nonnegative, with sum one.
-    dual_coef_ : ndarray of shape (n_samples,)
-        Coefficients of the training samples, zero off the support.
-    intercept_ : float
-        :math:`b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors.
-    support_fraction_ : float
-        Their share of the training samples.
-    n_active_kernels_ : int
-        Kernels whose weight exceeds 1e-6 of the largest.
+    %(AlignmentMKLClassifier.kernel_weights_)s
+    %(dual_coef_)s
+    %(intercept_)s
+    %(support_)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
     objective_history_ : ndarray of shape (n_iter_,)
         One entry: the squared distance :math:`\|K_\eta - T\|_F^2` for "convex", else the objective of the
         trained SVM.
-    duality_gap_ : float
-        Of the squared distance for "convex", else NaN.
-    n_iter_, n_solves_ : int
-        Length of the history, and number of SVMs trained.
-    outcome_ : Outcome
-        Stopping reason of the optimization of the weights.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
-    clipping_ : object or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(AlignmentMKLClassifier.duality_gap_)s
+    %(n_iter_, n_solves_)s
+    %(outcome_)s
+    %(converged_)s
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import BaseMKL, encode_labels, is_missing, step_progress
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import as_array
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
@@ -26,6 +27,7 @@ from bayesmkl.discriminative.estimators.checked import (
     store_convergence,
     warn_unless_converged,
 )
+from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.stacks.base import StoredStack
@@ -46,6 +48,7 @@ ALL_LABELED = (
 MULTICLASS = ("one-versus-rest", "shared")
 
 
+@fill_docs(DISCRIMINATIVE)
 class BaseDiscriminative(BaseMKL):
     """Kernel weights and a signed dual per task, found by `_learn` and stored here."""
 
@@ -159,8 +162,7 @@ class BaseDiscriminative(BaseMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -171,11 +173,8 @@ class BaseDiscriminative(BaseMKL):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         check_is_fitted(self, "kernel_weights_")
         stack = self._row_stack(X)
@@ -190,8 +189,8 @@ class BaseDiscriminative(BaseMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
+        %(X)s, default=None
+            None is for the training samples.
 
         Returns
         -------
@@ -202,11 +201,8 @@ class BaseDiscriminative(BaseMKL):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         check_is_fitted(self, "kernel_weights_")
         n_rows = self.dual_coef_.shape[-1] if X is None else len(self._validate_rows(X))
@@ -217,8 +213,7 @@ class BaseDiscriminative(BaseMKL):
 
         Parameters
         ----------
-        X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            Samples, as in `gates`; None is for the training samples.
+        %(X, Z)s
         kernel : int or str
             Position or name.
 
@@ -231,11 +226,9 @@ class BaseDiscriminative(BaseMKL):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `kernel` is neither a position nor a name.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+            Also if `kernel` is neither a position nor a name.
+        %(TypeError:X)s
         """
         check_is_fitted(self, "kernel_weights_")
         position = position_of(self, kernel)
@@ -246,6 +239,7 @@ class BaseDiscriminative(BaseMKL):
         raise NotImplementedError
 
 
+@fill_docs(DISCRIMINATIVE)
 class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
     """Classifiers: one task for two classes, one per class (one-versus-rest) for more."""
 
@@ -271,10 +265,8 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
+        %(X:training)s
+        %(y:labels)s
 
         Returns
         -------
@@ -283,17 +275,13 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
 
         Raises
         ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+        %(ValueError:parameters)s
+        %(TypeError:y)s
 
         Warns
         -----
-        ConvergenceWarning
-            If the tolerance was not reached; the message gives the duality gap.
-        KernelQualityWarning
-            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
         """
         self._fit_tasks(*self._prepare(X, y))
         return self
@@ -303,8 +291,7 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -315,11 +302,8 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         scores = self._scores(X)
         return scores[0] if len(scores) == 1 else scores.T
@@ -329,8 +313,7 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -341,16 +324,14 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         scores = self.decision_function(X)
         return self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
 
+@fill_docs(DISCRIMINATIVE)
 class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
     """Regressors: one task, the target itself."""
 
@@ -374,10 +355,8 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
-        y : array-like of shape (n_samples,)
-            Target, in any units; it is not standardized.
+        %(X:training)s
+        %(y:target)s
 
         Returns
         -------
@@ -386,17 +365,13 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
 
         Raises
         ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+        %(ValueError:parameters)s
+        %(TypeError:y)s
 
         Warns
         -----
-        ConvergenceWarning
-            If the tolerance was not reached; the message gives the duality gap.
-        KernelQualityWarning
-            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
         """
         self._fit_tasks(*self._prepare(X, y))
         return self
@@ -406,8 +381,7 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -418,11 +392,8 @@ class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         return self._scores(X)[0]
 

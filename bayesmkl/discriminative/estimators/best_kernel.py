@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
@@ -14,6 +15,7 @@ from bayesmkl.discriminative.estimators.base import (
     OnStep,
 )
 from bayesmkl.discriminative.estimators.folds import stratified_folds
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.best_kernel import fit_best_kernel
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["BestKernelClassifier"]
 
 
+@fill_docs(CLASSIFIER)
 class BestKernelClassifier(DiscriminativeClassifier):
     r"""Support vector machine on the one kernel that does best in cross-validation.
 
@@ -35,66 +38,41 @@ class BestKernelClassifier(DiscriminativeClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Regularization parameter, :math:`C > 0`: penalty of margin violations.
-    cv : int, cross-validation generator or iterable, default=5
-        Number of stratified, shuffled folds, or what scikit-learn takes for `cv`.
-    tol : float, default=1e-3
-        Tolerance of LibSVM, the largest violation of its optimality conditions.
+    %(kernels)s
+    %(C)s
+    %(cv)s
+    %(tol:libsvm)s
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         With more than two classes: a kernel of its own for each class, by binary accuracy, or one for all,
         by the accuracy of the class of the highest score.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    random_state : int or None, default=None
-        Seed of the folds. None is a fixed seed.
+    %(indefinite)s
+    %(kernel_names)s
+    %(random_state:folds)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, attributes marked * get a leading axis of length n_classes, or are tuples of that
-        length; under ``multiclass="shared"`` only `dual_coef_` and `intercept_` do.
-    kernel_weights_ : ndarray of shape (n_kernels,) *
+    %(classes_)s
+    kernel_weights_ : ndarray of shape (n_kernels,) +
         One for the chosen kernel, zero for the others.
-    cv_scores_ : ndarray of shape (n_kernels,) *
+    cv_scores_ : ndarray of shape (n_kernels,) +
         Mean accuracy of each kernel over the folds.
-    dual_coef_ : ndarray of shape (n_samples,) *
-        Signed dual :math:`\alpha_i y_i`, zero off the support.
-    intercept_ : float *
-        :math:`b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors (of any class).
-    support_fraction_ : float
-        Their share of the training samples.
-    n_active_kernels_ : int
-        Kernels whose weight exceeds 1e-6 of the largest (for any class).
-    objective_history_ : ndarray of shape (n_iter_,) *
+    %(dual_coef_)s *
+    %(intercept_)s *
+    %(support_)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
+    objective_history_ : ndarray of shape (n_iter_,) +
         One entry, the objective of the trained SVM(s).
-    duality_gap_ : float *
-        NaN: the weights solve no optimization problem.
-    n_iter_, n_solves_ : int *
-        Length of the history, and number of SVMs trained.
-    outcome_ : Outcome *
-        Stopping reason of the optimization of the weights.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
-    clipping_ : object or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(duality_gap_:none)s +
+    %(n_iter_, n_solves_)s +
+    %(outcome_)s +
+    %(converged_)s
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------

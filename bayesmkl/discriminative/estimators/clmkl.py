@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number
 from bayesmkl._utils.warnings import warn_user
@@ -16,6 +17,7 @@ from bayesmkl.discriminative.estimators.base import MULTICLASS
 from bayesmkl.discriminative.estimators.checked import ACTIVE, OnStep
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
 from bayesmkl.discriminative.estimators.localized_classifier import LocalizedClassifier
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.estimators.solvers import (
     check_svm,
     fit_cached_columns,
@@ -52,6 +54,7 @@ LANDMARKS = 1000  # beyond
 LANDMARK_MEANS = {"span": landmark_kmeans, "sample": sample_kmeans}
 
 
+@fill_docs(CLASSIFIER)
 class CLMKLClassifier(LocalizedClassifier):
     r"""C-LMKL: kernel weights of their own for every cluster of samples, found by a convex problem.
 
@@ -65,11 +68,8 @@ class CLMKLClassifier(LocalizedClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Regularization parameter, :math:`C > 0`: penalty of margin violations.
+    %(kernels)s
+    %(C)s
     n_clusters : int, default=3
         Number of clusters; with 1 this is `LpMKLClassifier`.
     p_norm : float, default=4/3
@@ -88,33 +88,26 @@ class CLMKLClassifier(LocalizedClassifier):
         alone and assigns the other samples to their means, as the unified view of localized methods does [3]_.
     n_restarts : int, default=10
         Runs of k-means from different first means; the tightest clusters are kept.
-    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
-        Of more than two classes: kernel weights of its own for every class against the rest, or one set for all. The
-        clusters are the same for all classes.
+    %(multiclass)s
+        The clusters are the same for all classes.
     svm : {"libsvm", "mwu"}, default="libsvm"
         "mwu" trains the SVMs by multiplicative weights from single columns of the kernels, in memory linear in
         the number of samples, with squared hinge loss and the accuracy `mwu_epsilon`.
     mwu_epsilon : float, default=0.05
         Accuracy of the SVMs with ``svm="mwu"``, relative to their objective.
-    tol : float, default=1e-3
-        Largest duality gap, relative to the objective. With ``svm="mwu"`` the search also ends where a step no longer
-        lowers the objective; the gap is then that of the SVMs.
-    max_iter : int, default=500
-        Maximum number of updates of the weights.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
+    %(tol)s
+        With ``svm="mwu"`` the search also ends where a step no longer lowers the objective; the gap is then that of
+        the SVMs.
+    %(max_iter)s, default=500
+    %(indefinite)s
+    %(kernel_names)s
     random_state : int, default=None
         Seed of landmarks and first means. None is a fixed seed.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples), those
-        marked + only with ``multiclass="one-versus-rest"``.
+    %(classes_)s
     memberships_ : ndarray of shape (n_samples, n_clusters)
         :math:`c_r(x)` of the training samples.
     kernel_weights_ : ndarray of shape (n_clusters, n_kernels) +
@@ -124,40 +117,27 @@ class CLMKLClassifier(LocalizedClassifier):
         :math:`(\sum_r \beta_{rm} c_r(x)^2)^{1/2}`.
     dual_coef_ : ndarray of shape (n_samples,) *
         Coefficients of the training samples, zero off the support.
-    intercept_ : float *
-        The intercept `b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors, of any class.
-    support_fraction_ : float
-        Their share of the training samples.
+    %(intercept_)s *
+    %(support_)s
+    %(support_fraction_)s
     n_active_kernels_ : int
         Kernels with a weight above 1e-6 of the largest, in any cluster and class.
     clusters_ : Clusters
         Means, sharpness `tau`, hard labels and inertia of the clusters.
     objective_history_ : ndarray of shape (n_iter_,) +
         Least objective after every step.
-    duality_gap_ : float +
-        Primal minus dual value, a bound of the distance from the optimum.
-    n_iter_, n_solves_ : int +
-        Length of the history, and number of SVMs trained.
-    outcome_ : Outcome +
-        Stopping reason of the optimization of the weights.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
+    %(duality_gap_)s +
+    %(n_iter_, n_solves_)s +
+    %(outcome_)s +
+    %(converged_)s
     results_ : tuple of MKLResult
         Results of the fit, class by class, or for all classes together.
-    clipping_ : Clipping or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
@@ -376,8 +356,8 @@ class CLMKLClassifier(LocalizedClassifier):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
+        %(X)s, default=None
+            None is for the training samples.
 
         Returns
         -------
@@ -388,11 +368,8 @@ class CLMKLClassifier(LocalizedClassifier):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         check_is_fitted(self, "results_")
         if X is None:

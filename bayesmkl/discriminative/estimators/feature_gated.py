@@ -9,12 +9,15 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import accuracy_score, r2_score
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
+from bayesmkl.discriminative.estimators.shared_docs import GATED
 
 __all__ = ["FeatureGatedClassifier", "FeatureGatedRegressor"]
 
 
+@fill_docs(GATED)
 class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
     """Classifiers whose gates are functions of features."""
 
@@ -26,12 +29,9 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
-        gate_features : array-like of shape (n_samples, n_gate_features), default=None
-            With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
+        %(X:training)s
+        %(y:labels)s
+        %(gate_features:training)s
 
         Returns
         -------
@@ -40,10 +40,8 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 
         Raises
         ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
+        %(ValueError:parameters)s
+        %(TypeError:gates)s
 
         Warns
         -----
@@ -51,8 +49,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
             If the tolerance was not reached.
         UserWarning
             If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
-        KernelQualityWarning
-            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        %(KernelQualityWarning)s
         """
         self._fit_classes(X, y, gate_features)
         return self
@@ -62,10 +59,8 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            Features that the gates are functions of, with ``kernels="precomputed"``.
+        %(X)s
+        %(gate_features)s
 
         Returns
         -------
@@ -76,11 +71,8 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:gates)s
+        %(TypeError:X)s
         """
         return self._decide(X, gate_features)
 
@@ -89,10 +81,8 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            Features that the gates are functions of, with ``kernels="precomputed"``.
+        %(X)s
+        %(gate_features)s
 
         Returns
         -------
@@ -103,11 +93,8 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:gates)s
+        %(TypeError:X)s
         """
         return self._choose(self._decide(X, gate_features))
 
@@ -122,14 +109,12 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
         y : array-like of shape (n_rows,)
             True labels.
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows.
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            Features that the gates are functions of, with ``kernels="precomputed"``.
+        %(gate_features)s
 
         Returns
         -------
@@ -140,12 +125,9 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
-            shape; or if `y` does not have a label for every row.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:gates)s
+            Also if `y` does not have a label for every row.
+        %(TypeError:X)s
         """
         return float(accuracy_score(y, self.predict(X, gate_features), sample_weight=sample_weight))
 
@@ -154,10 +136,9 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            Features that the gates are functions of, with ``kernels="precomputed"``.
+        %(X)s, default=None
+            None is for the training samples.
+        %(gate_features)s
 
         Returns
         -------
@@ -168,11 +149,8 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:gates)s
+        %(TypeError:X)s
         """
         return self._gates_local(X, gate_features)
 
@@ -189,8 +167,7 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            Samples, as in `gates`; None is for the training samples.
+        %(X, Z)s
         kernel : int or str
             Position or name.
         gate_features, gate_features_Z : array-like of shape (n_rows, n_gate_features), default=None
@@ -205,12 +182,9 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
-            shape; or if `kernel` is neither a position nor a name.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:gates)s
+            Also if `kernel` is neither a position nor a name.
+        %(TypeError:X)s
         """
         rows, columns = self._components_local(X, gate_features), self._components_local(Z, gate_features_Z)
         return self._gating_local(rows, columns, kernel)
@@ -220,10 +194,8 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            Features that the gates are functions of, with ``kernels="precomputed"``.
+        %(X)s
+        %(gate_features)s
 
         Returns
         -------
@@ -234,15 +206,13 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:gates)s
+        %(TypeError:X)s
         """
         return self._combined_local(X, gate_features)
 
 
+@fill_docs(GATED)
 class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
     """Regressors whose gates are functions of features."""
 
@@ -258,12 +228,9 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
-        y : array-like of shape (n_samples,)
-            Target, in any units; it is not standardized.
-        gate_features : array-like of shape (n_samples, n_gate_features), default=None
-            With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
+        %(X:training)s
+        %(y:target)s
+        %(gate_features:training)s
 
         Returns
         -------
@@ -272,17 +239,14 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
 
         Raises
         ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
+        %(ValueError:parameters)s
+        %(TypeError:gates)s
 
         Warns
         -----
         ConvergenceWarning
             If the tolerance was not reached.
-        KernelQualityWarning
-            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        %(KernelQualityWarning)s
         """
         self._check_parameters()
         kernels, y = self._fit_stack(X, y, y_numeric=True)
@@ -294,10 +258,8 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            Features that the gates are functions of, with ``kernels="precomputed"``.
+        %(X)s
+        %(gate_features)s
 
         Returns
         -------
@@ -308,11 +270,8 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:gates)s
+        %(TypeError:X)s
         """
         return self._scores_local(X, gate_features)[0]
 
@@ -327,14 +286,12 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
         y : array-like of shape (n_rows,)
             True target.
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows.
-        gate_features : array-like of shape (n_rows, n_gate_features), default=None
-            Features that the gates are functions of, with ``kernels="precomputed"``.
+        %(gate_features)s
 
         Returns
         -------
@@ -345,11 +302,8 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `gate_features` are missing where they are needed, given where not, or of another
-            shape; or if `y` does not have a number for every row.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:gates)s
+            Also if `y` does not have a number for every row.
+        %(TypeError:X)s
         """
         return float(r2_score(y, self.predict(X, gate_features), sample_weight=sample_weight))

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, shown
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
 from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_stopping
 from bayesmkl.discriminative.estimators.path import path_over_C
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights import gmkl
 from bayesmkl.discriminative.global_weights.gmkl import GMKLOptions, combine_product, fit_gmkl
 from bayesmkl.discriminative.outer import MKLResult
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["GMKLClassifier"]
 
 
+@fill_docs(CLASSIFIER)
 class GMKLClassifier(DiscriminativeClassifier):
     r"""Generalized multiple kernel learning: sums or products of kernels, with any regularizer.
 
@@ -36,11 +39,8 @@ class GMKLClassifier(DiscriminativeClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Regularization parameter, :math:`C > 0`: penalty of margin violations.
+    %(kernels)s
+    %(C)s
     regularizer : {"l1", "uniform"} or callable, default="l1"
         "l1" is :math:`\sum_m d_m` [1]_. "uniform" is :math:`\tfrac12 \|d - 1/P\|^2` with weights on the simplex,
         which [3]_ compares with. A callable takes weights of shape (n_kernels,) and returns :math:`r(d)` and its
@@ -51,56 +51,35 @@ class GMKLClassifier(DiscriminativeClassifier):
         Spectral projected gradients [2]_, or projected gradients with a monotone line search [1]_.
     tol : float, default=1e-3
         Largest duality gap, or measure of stationarity where there is none, relative to the objective.
-    max_iter : int, default=1000
-        Maximum number of updates of the kernel weights.
-    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
-        Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(max_iter)s, default=1000
+    %(multiclass)s
+    %(indefinite)s
+    %(kernel_names)s
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples), those
-        marked + only with ``multiclass="one-versus-rest"``.
+    %(classes_)s
     kernel_weights_ : ndarray of shape (n_kernels,) +
         Weights :math:`d \ge 0`; on the simplex with "uniform".
-    dual_coef_ : ndarray of shape (n_samples,) *
-        Signed dual :math:`\alpha_i y_i`, zero off the support.
-    intercept_ : float *
-        The intercept `b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors, in any class.
-    support_fraction_ : float
-        Their share of the training samples.
-    n_active_kernels_ : int
-        Kernels with a weight above 1e-6 of the largest, in any class.
+    %(dual_coef_)s *
+    %(intercept_)s *
+    %(support_)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
     objective_history_ : ndarray of shape (n_iter_,) +
         Objective after every step; never rises with "pg".
     duality_gap_ : float +
         Primal minus dual value of a sum with "l1" or "uniform"; NaN otherwise, where no dual is known.
-    n_iter_, n_solves_ : int +
-        Length of the history, and number of SVMs trained.
-    outcome_ : Outcome +
-        Stopping reason of the optimization of the weights.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
-    clipping_ : Clipping or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(n_iter_, n_solves_)s +
+    %(outcome_)s +
+    %(converged_)s
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
@@ -220,8 +199,8 @@ class GMKLClassifier(DiscriminativeClassifier):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
+        %(X)s, default=None
+            None is for the training samples.
 
         Returns
         -------
@@ -234,8 +213,7 @@ class GMKLClassifier(DiscriminativeClassifier):
             Before `fit`.
         ValueError
             With ``combination="product"``, and for an `X` that `predict` refuses.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(TypeError:X)s
         """
         if self.combination == "product":
             raise ValueError(

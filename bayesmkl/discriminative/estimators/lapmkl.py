@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesmkl._estimator import LabelSplit, split_labels
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep, refuse_missing_labels
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.graph import (
     check_distances,
     check_laplacian,
@@ -35,6 +37,7 @@ __all__ = ["LapMKLClassifier"]
 SOLVERS = ("deformed", "paper")
 
 
+@fill_docs(CLASSIFIER)
 class LapMKLClassifier(DiscriminativeClassifier):
     r"""Semi-supervised multiple kernel learning with a graph over labeled and unlabeled samples.
 
@@ -80,16 +83,11 @@ class LapMKLClassifier(DiscriminativeClassifier):
     tol : float, default=1e-3
         Stop when the duality gap is at most this share of the objective. "paper" has none: there it is the decrease
         that the gradient promises.
-    max_iter : int, default=200
-        Maximum number of updates of the kernel weights.
-    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
-        With more than two classes: kernel weights of its own for each class, or one set of weights for all.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(max_iter)s, default=200
+    %(multiclass)s
+    %(indefinite)s
+    %(kernel_names)s
+    %(verbose)s
 
     Attributes
     ----------
@@ -103,38 +101,28 @@ class LapMKLClassifier(DiscriminativeClassifier):
     dual_coef_ : ndarray of shape (n_kernels, n_samples) or (n_samples,) *
         Coefficients over all training samples, one vector for each kernel ("deformed": :math:`f_m = K_m \alpha_m`) or
         for all ("paper": :math:`f_m = K_m \alpha`).
-    intercept_ : float *
-        :math:`b`.
+    %(intercept_)s *
     laplacian_ : ndarray or csr_array of shape (n_samples, n_samples)
         Laplacian of the graph, sparse where at most a tenth of its entries differ from zero.
     support_ : ndarray of shape (n_support,)
         Positions of labeled samples with a loss (of any class).
     support_fraction_ : float
         Their share of the labeled samples.
-    n_active_kernels_ : int
-        Kernels whose weight is not negligible (for any class).
+    %(n_active_kernels_)s
     objective_history_ : ndarray of shape (n_iter_,) *
         The objective above, or eq. (18), at the weights of every step.
     duality_gap_ : float *
         Of the objective; NaN for "paper".
-    n_iter_, n_solves_ : int *
-        Length of the history, and number of SVMs trained.
-    outcome_ : Outcome *
-        Stopping reason of the optimization of the weights.
+    %(n_iter_, n_solves_)s *
+    %(outcome_)s *
     converged_ : bool
         Whether `tol` was reached everywhere.
-    clipping_ : object or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
@@ -237,17 +225,13 @@ class LapMKLClassifier(DiscriminativeClassifier):
 
         Raises
         ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+        %(ValueError:parameters)s
+        %(TypeError:y)s
 
         Warns
         -----
-        ConvergenceWarning
-            If the tolerance was not reached; the message gives the duality gap.
-        KernelQualityWarning
-            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
         """
         self._check_parameters()  # first: a mistake in them costs no time
         form = deform if self.solver == "deformed" else share

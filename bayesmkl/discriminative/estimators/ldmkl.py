@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Seed
 from bayesmkl._utils.validation import check_choice, check_scale, float_of, shown
 from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
+from bayesmkl.discriminative.estimators.shared_docs import BY_SUCCESS
 from bayesmkl.discriminative.estimators.solvers import check_svm
 from bayesmkl.discriminative.estimators.success import (
     check_gates,
@@ -51,6 +53,7 @@ __all__ = ["LDMKLClassifier"]
 FEW = 0.1  # of the samples
 
 
+@fill_docs(BY_SUCCESS)
 class LDMKLClassifier(FeatureGatedClassifier):
     r"""LD-MKL: votes of SVMs of single kernels, gated by their expected success.
 
@@ -66,9 +69,7 @@ class LDMKLClassifier(FeatureGatedClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    %(kernels)s
     C : float, default=1.0
         Factor of the hinge loss of the classifiers, above 0.
     sv_gate : {"none", "paper"}, default="none"
@@ -82,43 +83,26 @@ class LDMKLClassifier(FeatureGatedClassifier):
     threshold : float or "paper", default=0.0
         Least gate, from 0 to 1, of the samples that a voter is trained on. 0 keeps all of them, "paper" is
         1 / n_kernels, for sharp gates (a `gate_kernel` and a low `temperature`).
-    gate_targets : {"train", "cv"}, default="train"
-        Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
-        cross-validation, with as many folds as samples in the smallest class at most.
-    gate_kernel : "own" or Kernel, default="own"
-        Kernels of the regressions: the kernel whose success they predict, or one kernel for all, of the columns
-        `gate_columns`, or of `gate_features` beside precomputed kernels.
-    gate_columns : list of str or int, default=None
-        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
-        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
-        position.
-    gate_C : float, default=1.0
-        Factor of the loss of the regressions.
-    gate_epsilon : float, default=0.1
-        Errors of the regressions that cost nothing.
-    gate_subsample : int or None, default=None
-        Maximum number of samples that the regressions are trained on, drawn at random. None takes all.
+    %(gate_targets)s
+    %(gate_kernel)s
+    %(gate_columns)s
+    %(gate_C)s
+    %(gate_epsilon)s
+    %(gate_subsample)s
     svm : {"libsvm", "mwu"}, default="libsvm"
         Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of the kernel. The regressions are LibSVM's in both cases.
-    mwu_epsilon : float, default=0.05
-        With ``svm="mwu"``, the duality gap at which an SVM is finished, as a share of its objective.
+    %(mwu_epsilon)s
     tol : float, default=1e-4
         Tolerance of LibSVM. Up to about ten times as much, scores depend on the order of the samples.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    random_state : int, Generator or None, default=None
-        Seed of folds and subsamples; None is a fixed seed.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(indefinite)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, there is a vote for every class against the rest, and attributes marked * have a
-        leading axis of length n_classes (or are tuples).
+    %(classes_:separate)s
     gates_ : ndarray of shape (n_samples, n_kernels) *
         Gates of the training samples; they sum to one.
     dual_coef_ : ndarray of shape (n_kernels, n_samples) *
@@ -129,44 +113,28 @@ class LDMKLClassifier(FeatureGatedClassifier):
         False where the samples above the threshold were of one class, and the first classifier votes.
     n_selected_ : ndarray of shape (n_kernels,) *
         Samples above the threshold.
-    support_ : ndarray of shape (n_support,)
-        Positions of the samples with a coefficient, for any kernel and class.
-    support_fraction_ : float
-        Their share.
-    n_active_kernels_ : int
-        Kernels with a gate above 1e-6 of the largest at any sample.
-    n_solves_ : int *
-        Number of SVMs trained.
+    %(support_:kernels)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
+    %(n_solves_)s *
     objective_history_ : ndarray of shape (0,) *
         Empty: there is no objective.
     duality_gap_ : float *
         NaN.
-    n_iter_ : int *
-        One.
-    outcome_ : Outcome *
-        MAX_ITER where an SVM by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
-    converged_ : bool
-        Whether none fell short.
+    %(n_iter_)s *
+    %(outcome_)s *
+    %(converged_)s
     results_ : tuple of LDMKLResult
         All SVMs, per class.
-    gate_bank_ : KernelBank or None
-        The fitted kernel of the gates; None for "own".
-    n_gate_features_ : int
-        Number of its features.
-    gate_columns_ : ndarray of shape (n_gate_features_,) or None
-        Positions of `gate_columns`.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    clipping_ : Clipping or None
-        Clipping of indefinite kernels.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(gate_bank_)s
+    %(n_gate_features_)s
+    %(gate_columns_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(clipping_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------

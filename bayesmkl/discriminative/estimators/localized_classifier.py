@@ -7,12 +7,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.discriminative.estimators.localized import BaseLocalized
+from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
 
 __all__ = ["LocalizedClassifier"]
 
 
+@fill_docs(DISCRIMINATIVE)
 class LocalizedClassifier(ClassifierMixin, BaseLocalized):
     """Classifiers whose gates need nothing but the kernels."""
 
@@ -21,10 +24,8 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
-        y : array-like of shape (n_samples,)
-            Labels of at least two classes.
+        %(X:training)s
+        %(y:labels)s
 
         Returns
         -------
@@ -33,10 +34,8 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
 
         Raises
         ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+        %(ValueError:parameters)s
+        %(TypeError:y)s
 
         Warns
         -----
@@ -44,8 +43,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
             If the tolerance was not reached.
         UserWarning
             If a vote or inferred switches (LD-MKL, SAMKL) give all training samples one answer.
-        KernelQualityWarning
-            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        %(KernelQualityWarning)s
         """
         self._fit_classes(X, y)
         return self
@@ -55,8 +53,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -67,11 +64,8 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         return self._decide(X)
 
@@ -80,8 +74,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -92,11 +85,8 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         return self._choose(self._decide(X))
 
@@ -105,8 +95,8 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels, default=None
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels). None is for the training samples.
+        %(X)s, default=None
+            None is for the training samples.
 
         Returns
         -------
@@ -117,11 +107,8 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         return self._gates_local(X)
 
@@ -130,8 +117,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            Samples, as in `gates`; None is for the training samples.
+        %(X, Z)s
         kernel : int or str
             Position or name.
 
@@ -144,11 +130,9 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers; or if `kernel` is neither a position nor a name.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+            Also if `kernel` is neither a position nor a name.
+        %(TypeError:X)s
         """
         return self._gating_local(self._components_local(X), self._components_local(Z), kernel)
 
@@ -157,8 +141,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -169,10 +152,7 @@ class LocalizedClassifier(ClassifierMixin, BaseLocalized):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         return self._combined_local(X)

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.validation import check_folds, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
 from bayesmkl.discriminative.estimators.folds import stratified_folds
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLOptions, fit_lpboostmkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["LPBoostMKLClassifier"]
 
 
+@fill_docs(CLASSIFIER)
 class LPBoostMKLClassifier(DiscriminativeClassifier):
     r"""LP-β: one SVM per kernel, combined by the weights of largest soft margin in cross-validation.
 
@@ -34,9 +37,7 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    %(kernels)s
     C : float, default=1.0
         Penalty of margin violations in the SVMs of all kernels, :math:`C > 0`.
     C_values : sequence of float, default=None
@@ -44,25 +45,18 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
     nu : float, default=0.2
         :math:`0 < \nu < 1`, the largest share of samples with a margin below :math:`\rho`. Near 1 the mean margin
         decides, and one kernel gets all; low values heed the samples that are hard to tell.
-    cv : int, cross-validation generator or iterable, default=5
-        Number of stratified, shuffled folds, or what scikit-learn takes for `cv`.
-    tol : float, default=1e-3
-        Tolerance of LibSVM, the largest violation of its optimality conditions.
+    %(cv)s
+    %(tol:libsvm)s
     multiclass : {"one-versus-rest", "shared"}, default="shared"
         Of more than two classes: one set of weights for all, by the margins of the class of a sample against every
         other one (the paper), or weights of its own for every class against the rest.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    random_state : int or None, default=None
-        Seed of the folds. None is a fixed seed.
+    %(indefinite)s
+    %(kernel_names)s
+    %(random_state:folds)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples), those
-        marked + only with ``multiclass="one-versus-rest"``.
+    %(classes_)s
     kernel_weights_ : ndarray of shape (n_kernels,) +
         Weights :math:`\beta` on the simplex.
     C_ : ndarray of shape (n_kernels,) +
@@ -73,34 +67,22 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         Signed dual :math:`\alpha_i y_i` of the SVM of every kernel, zero where it has no weight.
     intercept_ : float *
         The sum of their intercepts :math:`b_m`, weighted like the kernels.
-    support_ : ndarray of shape (n_support,)
-        Positions of the samples with a coefficient, for any kernel and class.
-    support_fraction_ : float
-        Their share of the training samples.
-    n_active_kernels_ : int
-        Kernels with a weight above 1e-6 of the largest, in any class.
+    %(support_:kernels)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
     objective_history_ : ndarray of shape (1,) +
         :math:`\tfrac{1}{\nu n} \sum_i \xi_i - \rho`.
     duality_gap_ : float +
         Of the linear program.
-    n_iter_, n_solves_ : int +
-        Length of the history, and SVMs that were trained.
-    outcome_ : Outcome +
-        Stopping reason of the optimization of the weights.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
-    clipping_ : Clipping or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(n_iter_, n_solves_)s +
+    %(outcome_)s +
+    %(converged_)s
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------

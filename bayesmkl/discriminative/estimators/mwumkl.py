@@ -9,11 +9,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
 from bayesmkl.discriminative.estimators.checked import fit_columns
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.outer import MKLResult
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MWUMKLClassifier"]
 
 
+@fill_docs(CLASSIFIER)
 class MWUMKLClassifier(DiscriminativeClassifier):
     r"""Multiple kernel learning by multiplicative weights, in memory linear in the number of samples.
 
@@ -38,9 +41,7 @@ class MWUMKLClassifier(DiscriminativeClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    %(kernels)s
     C : float, default=1.0
         Factor of the squared hinge loss.
     epsilon : float, default=0.05
@@ -53,37 +54,26 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         Maximum number of iterations. One takes two columns of every kernel.
     cache_mb : float, default=100.0
         Memory for columns that may be asked for again, in MB. With a bank only.
-    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
-        Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
+    %(multiclass)s
+    %(indefinite)s
         "clip" evaluates all kernels in full.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(kernel_names)s
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples), those
-        marked + only with ``multiclass="one-versus-rest"``.
+    %(classes_)s
     kernel_weights_ : ndarray of shape (n_kernels,) +
         Weights :math:`d_m`.
     dual_coef_ : ndarray of shape (n_samples,) *
         Signed dual coefficients of all training samples.
-    intercept_ : float *
-        The intercept `b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the samples with a coefficient, in any class.
-    support_fraction_ : float
-        Their share.
-    n_active_kernels_ : int
-        Kernels with a weight above 1e-6 of the largest, in any class.
+    %(intercept_)s *
+    %(support_:coefficients)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
     objective_history_ : ndarray of shape (n_iter_,) +
         Least primal value after every step.
-    duality_gap_ : float +
-        Primal minus dual value, a bound of the distance to the optimum.
+    %(duality_gap_)s +
     n_iter_, n_solves_ : int +
         Steps.
     outcome_ : Outcome +
@@ -92,18 +82,12 @@ class MWUMKLClassifier(DiscriminativeClassifier):
         Whether the accuracy was reached everywhere.
     n_columns_ : int
         Columns that were evaluated, in each of the kernels. With a bank only.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    clipping_ : Clipping or None
-        Clipping of indefinite kernels.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(clipping_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
     OnStep,
 )
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.obmkl import METHODS, WITH_GRAM, OBMKLOptions, fit_obmkl
 from bayesmkl.discriminative.global_weights.two_stage import WithGram, with_gram
 from bayesmkl.discriminative.outer import MKLResult
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["OBMKLClassifier"]
 
 
+@fill_docs(CLASSIFIER)
 class OBMKLClassifier(DiscriminativeClassifier):
     r"""Kernel weights by the empirical optimal kernel, then an SVM.
 
@@ -34,11 +37,8 @@ class OBMKLClassifier(DiscriminativeClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Regularization parameter, :math:`C > 0`: penalty of margin violations.
+    %(kernels)s
+    %(C)s
     method : {"ratio", "qp", "aqp"}, default="qp"
         "ratio": weights proportional to the alignment of each kernel with :math:`K_{opti}`, eq. 10 of [1]_. "qp": the
         problem above, eq. 12. "aqp": the same with every pair weighted by the duals of its samples, in turn with the
@@ -47,55 +47,35 @@ class OBMKLClassifier(DiscriminativeClassifier):
         "aqp" stops when no weight changes by more; also the tolerance of LibSVM.
     max_iter : int, default=50
         Maximum number of alternations of "aqp".
-    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
-        With more than two classes: kernel weights of its own for each class, or one set of weights for all.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(multiclass)s
+    %(indefinite)s
+    %(kernel_names)s
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, attributes marked * get a leading axis of length n_classes, or are tuples of that
-        length; under ``multiclass="shared"`` only `dual_coef_` and `intercept_` do.
-    kernel_weights_ : ndarray of shape (n_kernels,) *
+    %(classes_)s
+    kernel_weights_ : ndarray of shape (n_kernels,) +
         Nonnegative, with sum one.
-    dual_coef_ : ndarray of shape (n_samples,) *
-        Signed dual :math:`\alpha_i y_i`, zero off the support.
-    intercept_ : float *
-        :math:`b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors (of any class).
-    support_fraction_ : float
-        Their share of the training samples.
-    n_active_kernels_ : int
-        Kernels whose weight exceeds 1e-6 of the largest (for any class).
-    objective_history_ : ndarray of shape (n_iter_,) *
+    %(dual_coef_)s *
+    %(intercept_)s *
+    %(support_)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
+    objective_history_ : ndarray of shape (n_iter_,) +
         One entry for "ratio" (the objective of the trained SVMs) and "qp" (the squared distance above); for "aqp"
         the objective of the SVM at every alternation, which need not fall.
-    duality_gap_ : float *
+    duality_gap_ : float +
         Of the squared distance for "qp", else NaN.
-    n_iter_, n_solves_ : int *
-        Length of the history, and number of SVMs trained.
-    outcome_ : Outcome *
-        Stopping reason of the optimization of the weights.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
-    clipping_ : object or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(n_iter_, n_solves_)s +
+    %(outcome_)s +
+    %(converged_)s
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_flag
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
 from bayesmkl.discriminative.estimators.localized_classifier import LocalizedClassifier
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.localized.patterns import (
     RULES,
     Inference,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["SAMKLClassifier"]
 
 
+@fill_docs(CLASSIFIER)
 class SAMKLClassifier(LocalizedClassifier):
     r"""Multiple kernel learning that switches kernels off for single samples.
 
@@ -51,11 +54,8 @@ class SAMKLClassifier(LocalizedClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Regularization parameter, :math:`C > 0`: penalty of margin violations.
+    %(kernels)s
+    %(C)s
     max_switches : int, default=1
         How many switches of a sample may differ from the initial ones, :math:`m_0`. 0 is SimpleMKL.
     initial_switches : {"ones", "support"} or array-like of bool of shape (n_kernels,), default="ones"
@@ -74,17 +74,13 @@ class SAMKLClassifier(LocalizedClassifier):
         Maximum number of alternations.
     gap_tol : float, default=1e-2
         Duality gap, relative to the objective, up to which kernel weights and SVM are found in each of them.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(indefinite)s
+    %(kernel_names)s
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples).
+    %(classes_:separate)s
     kernel_weights_ : ndarray of shape (n_kernels,) *
         Weights :math:`\gamma` on the simplex.
     kernel_switches_ : ndarray of bool of shape (n_samples, n_kernels) *
@@ -97,12 +93,9 @@ class SAMKLClassifier(LocalizedClassifier):
         :math:`\sqrt{\gamma_m}\, h_{im}` of the training samples.
     dual_coef_ : ndarray of shape (n_samples,) *
         Signed dual :math:`\alpha_i y_i / \tau_i`, zero off the support.
-    intercept_ : float *
-        The intercept `b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors, in any class.
-    support_fraction_ : float
-        Their share of the training samples.
+    %(intercept_)s *
+    %(support_)s
+    %(support_fraction_)s
     n_active_kernels_ : int
         Kernels with a weight that are on for some sample, in any class.
     objective_history_ : ndarray of shape (n_iter_,) *
@@ -114,22 +107,15 @@ class SAMKLClassifier(LocalizedClassifier):
         Number of alternations, and number of SVMs trained.
     outcome_ : Outcome *
         How the alternation ended.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
+    %(converged_)s
     results_ : tuple of SAMKLResult
         Results of the fit, one entry for two classes, and one per class for more.
-    clipping_ : Clipping or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
 from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_stopping
 from bayesmkl.discriminative.estimators.path import path_over_C
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.silpmkl import SILPMKLOptions, fit_silpmkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels.stacks.base import StoredStack
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["SILPMKLClassifier"]
 
 
+@fill_docs(CLASSIFIER)
 class SILPMKLClassifier(DiscriminativeClassifier):
     r"""SimpleMKL's problem as a semi-infinite linear program, solved by cutting planes.
 
@@ -33,63 +36,36 @@ class SILPMKLClassifier(DiscriminativeClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Penalty of margin violations, :math:`C > 0`.
-    tol : float, default=1e-3
-        Largest duality gap, relative to the objective.
-    max_iter : int, default=1000
-        Maximum number of updates of the kernel weights.
-    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
-        Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(kernels)s
+    %(C)s
+    %(tol)s
+    %(max_iter)s, default=1000
+    %(multiclass)s
+    %(indefinite)s
+    %(kernel_names)s
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples), those
-        marked + only with ``multiclass="one-versus-rest"``.
-    kernel_weights_ : ndarray of shape (n_kernels,) +
-        Weights on the simplex, most of them exactly zero.
-    dual_coef_ : ndarray of shape (n_samples,) *
-        Signed dual :math:`\alpha_i y_i`, zero off the support.
-    intercept_ : float *
-        The intercept `b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors, in any class.
-    support_fraction_ : float
-        Their share of the training samples.
-    n_active_kernels_ : int
-        Kernels with a weight above 1e-6 of the largest, in any class.
+    %(classes_)s
+    %(kernel_weights_:sparse)s +
+    %(dual_coef_)s *
+    %(intercept_)s *
+    %(support_)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
     objective_history_ : ndarray of shape (n_iter_,) +
         Objective of the best weights after every step; it never rises.
-    duality_gap_ : float +
-        Primal minus dual value, an upper bound of the distance from the optimum.
-    n_iter_, n_solves_ : int +
-        Length of the history, and SVMs that were trained.
-    outcome_ : Outcome +
-        Stopping reason of the optimization of the weights.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
-    clipping_ : Clipping or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(duality_gap_)s +
+    %(n_iter_, n_solves_)s +
+    %(outcome_)s +
+    %(converged_)s
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------

@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Seed
 from bayesmkl._utils.validation import check_choice, check_number
 from bayesmkl.discriminative.estimators.checked import OnStep
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
+from bayesmkl.discriminative.estimators.shared_docs import BY_SUCCESS
 from bayesmkl.discriminative.estimators.solvers import check_svm
 from bayesmkl.discriminative.estimators.success import (
     check_gates,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["SwMKLClassifier"]
 
 
+@fill_docs(BY_SUCCESS)
 class SwMKLClassifier(FeatureGatedClassifier):
     r"""SwMKL: kernels weighted at every sample by their expected success, then one SVM.
 
@@ -60,9 +63,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    %(kernels)s
     C : float, default=1.0
         Factor of the hinge loss of all classifiers, above 0.
     psd : {"unit-norm", "paper"}, default="unit-norm"
@@ -70,43 +71,25 @@ class SwMKLClassifier(FeatureGatedClassifier):
         indefinite.
     lowest_gate : float, default=1e-3
         Gates below this are raised to it, between 0 and 1.
-    gate_targets : {"train", "cv"}, default="train"
-        Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
-        cross-validation, with as many folds as samples in the smallest class at most.
-    gate_kernel : "own" or Kernel, default="own"
-        Kernels of the regressions: the kernel whose success they predict, or one kernel for all, of the columns
-        `gate_columns`, or of `gate_features` beside precomputed kernels.
-    gate_columns : list of str or int, default=None
-        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
-        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
-        position.
-    gate_C : float, default=1.0
-        Factor of the loss of the regressions.
-    gate_epsilon : float, default=0.1
-        Errors of the regressions that cost nothing.
-    gate_subsample : int or None, default=None
-        Maximum number of samples that the regressions are trained on, drawn at random. None takes all.
+    %(gate_targets)s
+    %(gate_kernel)s
+    %(gate_columns)s
+    %(gate_C)s
+    %(gate_epsilon)s
+    %(gate_subsample)s
     svm : {"libsvm", "mwu"}, default="libsvm"
         Solver of the classifiers: LibSVM, or multiplicative weights, with the squared hinge loss and from single
         columns of :math:`\kappa`, which is then never formed. The regressions are LibSVM's in both cases.
-    mwu_epsilon : float, default=0.05
-        With ``svm="mwu"``, the duality gap at which an SVM is finished, as a share of its objective.
-    tol : float, default=1e-3
-        Tolerance of LibSVM.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    random_state : int, Generator or None, default=None
-        Seed of folds and subsamples; None is a fixed seed.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(mwu_epsilon)s
+    %(tol:libsvm)s
+    %(indefinite)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, there is one SVM for every class against the rest, and attributes marked *
-        have a leading axis of length n_classes (or are tuples).
+    %(classes_:separate)s
     gates_ : ndarray of shape (n_samples, n_kernels) *
         Gates of the training samples, scaled to length one: :math:`\sqrt{\Gamma_m(x, x)}` for either `psd`.
     dual_coef_ : ndarray of shape (n_samples,) *
@@ -116,44 +99,28 @@ class SwMKLClassifier(FeatureGatedClassifier):
     smallest_eigenvalue_ : float *
         Of the training kernel, for ``psd="paper"``: exact up to 500 samples, from above for more. NaN for
         "unit-norm", where none is negative, and with ``svm="mwu"``.
-    support_ : ndarray of shape (n_support,)
-        Positions of the samples with a coefficient, in any class.
-    support_fraction_ : float
-        Their share.
-    n_active_kernels_ : int
-        Kernels with a gate above 1e-6 of the largest at any sample.
-    n_solves_ : int *
-        Number of SVMs trained.
+    %(support_:coefficients)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
+    %(n_solves_)s *
     objective_history_ : ndarray of shape (1,) *
         Dual value of the last SVM.
     duality_gap_ : float *
         Its primal minus its dual value; NaN for ``psd="paper"``, where nothing bounds the distance to the optimum.
-    n_iter_ : int *
-        One.
-    outcome_ : Outcome *
-        MAX_ITER where an SVM by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
-    converged_ : bool
-        Whether none fell short.
+    %(n_iter_)s *
+    %(outcome_)s *
+    %(converged_)s
     results_ : tuple of SwMKLResult
         All SVMs, per class.
-    gate_bank_ : KernelBank or None
-        The fitted kernel of the gates; None for "own".
-    n_gate_features_ : int
-        Number of its features.
-    gate_columns_ : ndarray of shape (n_gate_features_,) or None
-        Positions of `gate_columns`.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    clipping_ : Clipping or None
-        Clipping of indefinite kernels.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(gate_bank_)s
+    %(n_gate_features_)s
+    %(gate_columns_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(clipping_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------

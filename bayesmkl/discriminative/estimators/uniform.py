@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.validation import check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     DiscriminativeClassifier,
@@ -14,6 +15,7 @@ from bayesmkl.discriminative.estimators.base import (
     OnStep,
 )
 from bayesmkl.discriminative.estimators.checked import check_tube
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
 from bayesmkl.discriminative.global_weights.uniform import fit_uniform
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["UniformMKLClassifier", "UniformMKLRegressor"]
 
 
+@fill_docs(CLASSIFIER)
 class UniformMKLClassifier(DiscriminativeClassifier):
     r"""Support vector machine on the mean of all kernels.
 
@@ -36,17 +39,11 @@ class UniformMKLClassifier(DiscriminativeClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=1.0
-        Regularization parameter, :math:`C > 0`: penalty of margin violations.
-    tol : float, default=1e-3
-        Tolerance of LibSVM, the largest violation of its optimality conditions.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
+    %(kernels)s
+    %(C)s
+    %(tol:libsvm)s
+    %(indefinite)s
+    %(kernel_names)s
 
     Attributes
     ----------
@@ -54,38 +51,23 @@ class UniformMKLClassifier(DiscriminativeClassifier):
         Labels. With more than two, `dual_coef_` and `intercept_` get a leading axis of length n_classes.
     kernel_weights_ : ndarray of shape (n_kernels,)
         :math:`1/P` each.
-    dual_coef_ : ndarray of shape (n_samples,), or (n_classes, n_samples) for more than two
-        Signed dual :math:`\alpha_i y_i`, zero off the support.
-    intercept_ : float, or ndarray of shape (n_classes,)
-        :math:`b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors (of any class).
-    support_fraction_ : float
-        Their share of the training samples.
-    n_active_kernels_ : int
-        Kernels whose weight exceeds 1e-6 of the largest (for any class).
+    %(dual_coef_)s, or (n_classes, n_samples) for more than two
+    %(intercept_)s, or ndarray of shape (n_classes,)
+    %(support_)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
     objective_history_ : ndarray of shape (n_iter_,)
         One entry, the objective of the trained SVM(s).
-    duality_gap_ : float
-        NaN: the weights solve no optimization problem.
-    n_iter_, n_solves_ : int
-        Length of the history, and number of SVMs trained.
-    outcome_ : Outcome
-        Stopping reason of the optimization of the weights.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
-    clipping_ : object or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(duality_gap_:none)s
+    %(n_iter_, n_solves_)s
+    %(outcome_)s
+    %(converged_)s
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
@@ -142,6 +124,7 @@ class UniformMKLClassifier(DiscriminativeClassifier):
         return fit_uniform(stack, targets, Hinge(float(self.C)), float(self.tol))
 
 
+@fill_docs(REGRESSOR, UniformMKLClassifier)
 class UniformMKLRegressor(DiscriminativeRegressor):
     r"""Support vector regression on the mean of all kernels.
 
@@ -150,57 +133,33 @@ class UniformMKLRegressor(DiscriminativeRegressor):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
-    C : float, default=None
-        Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
-        self-similarity. None: its standard deviation, so that its unit and origin do not matter.
-    epsilon : float, default=None
-        Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
-    tol : float, default=1e-3
-        Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
+    %(kernels)s
+    %(C)s
+    %(epsilon)s
+    %(tol:libsvm)s
+    %(indefinite)s
+    %(kernel_names)s
 
     Attributes
     ----------
-    kernel_weights_ : ndarray of shape (n_kernels,)
-        :math:`1/P` each.
-    dual_coef_ : ndarray of shape (n_samples,)
-        Coefficients of the training samples, zero off the support.
-    intercept_ : float
-        :math:`b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors.
-    support_fraction_ : float
-        Their share of the training samples.
-    n_active_kernels_ : int
-        Kernels whose weight exceeds 1e-6 of the largest.
+    %(UniformMKLClassifier.kernel_weights_)s
+    %(dual_coef_)s
+    %(intercept_)s
+    %(support_)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
     objective_history_ : ndarray of shape (n_iter_,)
         One entry, the objective of the trained SVM.
-    duality_gap_ : float
-        NaN: the weights solve no optimization problem.
-    n_iter_, n_solves_ : int
-        Length of the history, and number of SVMs trained.
-    outcome_ : Outcome
-        Stopping reason of the optimization of the weights.
-    converged_ : bool
-        Whether it reached its tolerance everywhere.
-    clipping_ : object or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(duality_gap_:none)s
+    %(n_iter_, n_solves_)s
+    %(outcome_)s
+    %(converged_)s
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------

@@ -1,0 +1,41 @@
+"""Docstring entries of all estimators."""
+
+from __future__ import annotations
+
+from bayesmkl._utils.docstrings import entries
+
+__all__ = ["ESTIMATOR"]
+
+ESTIMATOR = entries(
+    """
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    kernel_names : sequence of str, default=None
+        Names of the kernels; taken from the bank by default.
+    verbose : int, default=0
+        With 1, a progress bar on a terminal for fits of over two seconds.
+
+    kernel_names_ : ndarray of shape (n_kernels,)
+        Names of the kernels.
+    n_kernels_in_ : int
+        Number of kernels.
+    kernel_bank_ : KernelBank or None
+        The fitted bank.
+    n_features_in_ : int
+        Number of features, or of training samples with precomputed kernels.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Feature names, where `X` had them.
+
+    X : array-like or DataFrame of shape (n_rows, n_features), or kernels
+        With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+    X:training : array-like or DataFrame of shape (n_samples, n_features), or kernels
+        With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+    ValueError:parameters
+        For invalid parameters or data; the message names the argument and the remedy.
+    TypeError:X
+        If `X` is a sparse matrix, or holds other objects than numbers.
+    TypeError:y
+        If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+    """
+)

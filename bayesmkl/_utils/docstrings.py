@@ -1,0 +1,117 @@
+"""Docstring entries that several classes share, written once."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType
+from typing import Any, TypeVar
+
+__all__ = ["MARKER", "entries", "fill_docs"]
+
+# A line `%(key)s`, and what is added to the first line of the entry. It must be a whole line, so that percent signs
+# and braces of formulas stay what they are.
+MARKER = re.compile(r"^(?P<indent>[ ]*)%\((?P<key>[^()]+)\)s(?P<added>.*)$", re.MULTILINE)
+_ENTRY = re.compile(
+    r"^(?P<names>\w+(?:, \w+)*)(?P<variant>:\w+)?(?P<type> : .*)?\n(?P<text>(?:[ ]{4}.*\n|\n(?=[ ]{4}))+)",
+    re.MULTILINE,
+)
+_CLASS_MARKS = " *+"  # at the end of a type, of attributes that may have a leading axis of classes
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def entries(text: str) -> dict[str, str]:
+    """Return the numpydoc entries of a text by their names.
+
+    A name may be followed by a variant, ``tol:libsvm``, which tells apart entries of one name and is no part of them.
+
+    Examples
+    --------
+    >>> found = entries('''
+    ...     tol : float, default=1e-3
+    ...         Largest duality gap.
+    ...     tol:libsvm : float, default=1e-3
+    ...         Tolerance of LibSVM.
+    ...     ''')
+    >>> print(found["tol:libsvm"])
+    tol : float, default=1e-3
+        Tolerance of LibSVM.
+    """
+    found = {}
+    for entry in _ENTRY.finditer(inspect.cleandoc(text) + "\n"):
+        kind = (entry["type"] or "").rstrip(_CLASS_MARKS)
+        found[entry["names"] + (entry["variant"] or "")] = f"{entry['names']}{kind}\n{entry['text'].rstrip()}"
+    return found
+
+
+def fill_docs(*sources: Mapping[str, str] | type) -> Callable[[_Class], _Class]:
+    """Fill shared entries into the docstrings of a class and of the methods that it defines.
+
+    A line ``%(key)s`` becomes the entry of that key. What follows on the line, such as a default, is added to the
+    first line of the entry.
+
+    Parameters
+    ----------
+    *sources : mapping of str to str, or type
+        Tables of entries; the first one that has a key decides. A class lends the entries of its own docstring by
+        keys such as ``LpMKLClassifier.p_norm``, without the marks * and + of attributes.
+
+    Returns
+    -------
+    callable
+        Decorator of a class. It raises LookupError for a key that no source has.
+
+    Examples
+    --------
+    >>> table = entries('''
+    ...     max_iter : int
+    ...         Maximum number of steps.
+    ...     ''')
+    >>> @fill_docs(table)
+    ... class Solver:
+    ...     '''Walk downhill.
+    ...
+    ...     %(max_iter)s, default=100
+    ...     '''
+    >>> print(inspect.getdoc(Solver))
+    Walk downhill.
+    <BLANKLINE>
+    max_iter : int, default=100
+        Maximum number of steps.
+    """
+    table: dict[str, str] = {}
+    for source in reversed(sources):
+        table.update(_lent(source) if isinstance(source, type) else source)
+
+    def fill(cls: _Class) -> _Class:
+        for documented in _documented(cls):
+            if documented.__doc__:  # there are none under `python -OO`
+                documented.__doc__ = _filled(documented, table)
+        return cls
+
+    return fill
+
+
+def _lent(source: type) -> dict[str, str]:
+    return {f"{source.__name__}.{key}": entry for key, entry in entries(source.__doc__ or "").items()}
+
+
+def _documented(cls: type) -> Iterator[Any]:
+    """Yield a class and the functions that it defines, wrappers and what is inside them."""
+    yield cls
+    for member in vars(cls).values():
+        while isinstance(member, FunctionType):
+            yield member
+            member = getattr(member, "__wrapped__", None)
+
+
+def _filled(documented: Any, table: Mapping[str, str]) -> str:
+    def entry(marker: re.Match[str]) -> str:
+        if marker["key"] not in table:
+            raise LookupError(f"{documented.__qualname__}: no shared docstring entry {marker['key']!r}.")
+        first, *others = table[marker["key"]].splitlines()
+        return "\n".join((marker["indent"] + line).rstrip() for line in (first + marker["added"], *others))
+
+    return MARKER.sub(entry, documented.__doc__)

@@ -1,0 +1,165 @@
+"""Docstring entries of discriminative estimators."""
+
+from __future__ import annotations
+
+from bayesmkl._estimator.shared_docs import ESTIMATOR
+from bayesmkl._utils.docstrings import entries
+
+__all__ = ["BY_SUCCESS", "CLASSIFIER", "DISCRIMINATIVE", "GATED", "REGRESSOR"]
+
+DISCRIMINATIVE = ESTIMATOR | entries(
+    r"""
+    tol : float, default=1e-3
+        Largest duality gap, relative to the objective.
+    max_iter : int
+        Maximum number of updates of the kernel weights.
+    indefinite : {"raise", "clip"}, default="raise"
+        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
+
+    intercept_ : float
+        The intercept `b`.
+    support_fraction_ : float
+        Their share of the training samples.
+    objective_history_ : ndarray of shape (n_iter_,)
+        Objective after every step; it never rises.
+    duality_gap_ : float
+        Primal minus dual value, a bound of the distance from the optimum.
+    duality_gap_:none : float
+        NaN: the weights solve no optimization problem.
+    n_iter_, n_solves_ : int
+        Length of the history, and number of SVMs trained.
+    outcome_ : Outcome
+        Stopping reason of the optimization of the weights.
+    clipping_ : Clipping or None
+        Clipping of indefinite kernels.
+
+    X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
+        Samples, as in `gates`; None is for the training samples.
+    y:labels : array-like of shape (n_samples,)
+        Labels of at least two classes.
+    y:target : array-like of shape (n_samples,)
+        Target, in any units; it is not standardized.
+    ValueError:X
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+        numbers.
+    ConvergenceWarning
+        If the tolerance was not reached; the message gives the duality gap.
+    KernelQualityWarning
+        If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+    """
+)
+
+CLASSIFIER = DISCRIMINATIVE | entries(
+    r"""
+    C : float, default=1.0
+        Regularization parameter, :math:`C > 0`: penalty of margin violations.
+    tol:libsvm : float, default=1e-3
+        Tolerance of LibSVM, the largest violation of its optimality conditions.
+    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
+        Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
+    cv : int, cross-validation generator or iterable, default=5
+        Number of stratified, shuffled folds, or what scikit-learn takes for `cv`.
+    random_state:folds : int or None, default=None
+        Seed of the folds. None is a fixed seed.
+
+    classes_ : ndarray of shape (n_classes,)
+        Labels. With more than two, attributes marked * have a leading axis of length n_classes (or are tuples), those
+        marked + only with ``multiclass="one-versus-rest"``.
+    classes_:separate : ndarray of shape (n_classes,)
+        Labels. With more than two, one model is fitted per class (one-versus-rest), and attributes marked * have a
+        leading axis of length n_classes (or are tuples).
+    kernel_weights_:sparse : ndarray of shape (n_kernels,)
+        Weights on the simplex, most of them exactly zero.
+    dual_coef_ : ndarray of shape (n_samples,)
+        Signed dual :math:`\alpha_i y_i`, zero off the support.
+    support_ : ndarray of shape (n_support,)
+        Positions of the support vectors, in any class.
+    support_:coefficients : ndarray of shape (n_support,)
+        Positions of the samples with a coefficient, in any class.
+    support_:kernels : ndarray of shape (n_support,)
+        Positions of the samples with a coefficient, for any kernel and class.
+    n_active_kernels_ : int
+        Kernels with a weight above 1e-6 of the largest, in any class.
+    converged_ : bool
+        Whether it reached its tolerance everywhere.
+    """
+)
+
+REGRESSOR = DISCRIMINATIVE | entries(
+    r"""
+    C : float, default=None
+        Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
+        self-similarity. None: its standard deviation, so that its unit and origin do not matter.
+    epsilon : float, default=None
+        Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
+    tol:libsvm : float, default=1e-3
+        Tolerance of LibSVM, the largest violation of its optimality conditions in standard deviations of the target.
+
+    dual_coef_ : ndarray of shape (n_samples,)
+        Coefficients of the training samples, zero off the support.
+    support_ : ndarray of shape (n_support,)
+        Positions of the support vectors.
+    n_active_kernels_ : int
+        Kernels with a weight above 1e-6 of the largest.
+    converged_ : bool
+        Whether it reached its tolerance.
+    """
+)
+
+GATED = CLASSIFIER | entries(
+    r"""
+    gate_columns : list of str or int, default=None
+        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
+        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
+        position.
+
+    n_active_kernels_ : int
+        Kernels with a gate above 1e-6 of the largest, at any sample and in any class.
+    n_gate_features_ : int
+        Number of features that the gates depend on.
+    gate_columns_ : ndarray of shape (n_gate_features_,) or None
+        Positions of `gate_columns`.
+
+    gate_features : array-like of shape (n_rows, n_gate_features), default=None
+        Features that the gates are functions of, with ``kernels="precomputed"``.
+    gate_features:training : array-like of shape (n_samples, n_gate_features), default=None
+        With ``kernels="precomputed"``, what the gates are functions of; columns of `X` otherwise.
+    ValueError:gates
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
+        numbers; or if `gate_features` are missing where they are needed, given where not, or of another shape.
+    TypeError:gates
+        If `X`, `y` or `gate_features` is a sparse matrix, or holds other objects than numbers or labels.
+    """
+)
+
+BY_SUCCESS = GATED | entries(
+    r"""
+    gate_targets : {"train", "cv"}, default="train"
+        Where successes are counted: at the samples that a classifier was trained on (the paper), or by 5-fold
+        cross-validation, with as many folds as samples in the smallest class at most.
+    gate_kernel : "own" or Kernel, default="own"
+        Kernels of the regressions: the kernel whose success they predict, or one kernel for all, of the columns
+        `gate_columns`, or of `gate_features` beside precomputed kernels.
+    gate_C : float, default=1.0
+        Factor of the loss of the regressions.
+    gate_epsilon : float, default=0.1
+        Errors of the regressions that cost nothing.
+    gate_subsample : int or None, default=None
+        Maximum number of samples that the regressions are trained on, drawn at random. None takes all.
+    mwu_epsilon : float, default=0.05
+        With ``svm="mwu"``, the duality gap at which an SVM is finished, as a share of its objective.
+    random_state : int, Generator or None, default=None
+        Seed of folds and subsamples; None is a fixed seed.
+
+    n_solves_ : int
+        Number of SVMs trained.
+    n_iter_ : int
+        One.
+    outcome_ : Outcome
+        MAX_ITER where an SVM by multiplicative weights did not reach `mwu_epsilon`, else CONVERGED.
+    converged_ : bool
+        Whether none fell short.
+    gate_bank_ : KernelBank or None
+        The fitted kernel of the gates; None for "own".
+    """
+)
