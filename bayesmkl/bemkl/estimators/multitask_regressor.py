@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask, TaskFactors
+from bayesmkl.bemkl.estimators.shared_docs import MULTITASK
 from bayesmkl.bemkl.estimators.task_table import target_table, task_targets
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import regression
@@ -29,6 +31,7 @@ __all__ = ["BEMKLMultitaskRegressor"]
 UNIT = Gamma(100.0, 100.0)  # intermediate_prior="unit"
 
 
+@fill_docs(MULTITASK)
 class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     r"""Bayesian efficient multiple kernel learning for several regressions with related kernel weights.
 
@@ -74,78 +77,45 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate outputs
         out.
-    inference : "vb" or VB, default="vb"
-        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain sweeps.
-    init : {"mean", "random"} or posterior, default="mean"
-        Start of the updates; a posterior is a `posterior_` of the same kernels, tasks and samples.
-    n_init : int, default=1
-        Starts of the updates, the first at `init` and the others random; the highest ELBO is kept.
-    max_iter : int, default=1000
-        Maximum number of sweeps over all factors.
-    tol : float, default=1e-6
-        Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
-    storage : {"auto", "dense"} or Storage, default="auto"
-        ``Storage(backend=...)`` says where the updates run; the kernels of all tasks are one dense array.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    random_state : int, default=None
-        Seed of the random starts and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(inference)s
+    %(init)s
+    %(n_init)s
+    %(max_iter)s
+    %(tol)s
+    %(storage)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
 
     Attributes
     ----------
-    tasks_ : ndarray of shape (n_tasks,)
-        Names of the tasks: columns of a data frame, sorted values of `tasks`, or numbers.
-    kernel_weights_, kernel_weights_std_ : ndarray of shape (n_tasks, n_kernels)
-        Posterior mean and standard deviation of every task's weights.
-    kernel_weights_cov_ : ndarray of shape (n_tasks, n_kernels, n_kernels)
-        Posterior covariance of every task's weights.
-    common_kernel_weights_, common_kernel_weights_std_ : ndarray of shape (n_kernels,)
-        Posterior mean and standard deviation of the common weights; not set if tasks are separate.
-    common_kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels)
-        Posterior covariance of the common weights; not set if tasks are separate.
-    kernel_shares_, kernel_shares_std_ : ndarray of shape (n_tasks, n_kernels)
-        Posterior mean and standard deviation of each kernel's part of the scores of each task: the numbers to read
-        first. The means of a task sum to one.
-    task_spread_ : float
-        Typical distance of a task's weight from the common one, :math:`\mathrm E[\tau]^{-1/2}`; 0 if tasks share
-        their weights, not set if they are separate.
-    task_influence_ : ndarray of shape (n_tasks,)
-        Influence of each task on the common weights; one minus their sum is the influence of the prior. Not set if
-        tasks are separate.
-    intercept_ : ndarray of shape (n_tasks,)
-        Posterior mean of every task's intercept.
-    dual_coef_ : ndarray of shape (n_tasks, n_samples)
-        Posterior mean of every task's sample weights; 0 for samples that lack the task.
-    task_samples_ : tuple of ndarray of shape (n_samples_of_task,)
-        Positions of the training samples of every task.
+    %(tasks_)s
+    %(kernel_weights_, kernel_weights_std_)s
+    %(kernel_weights_cov_)s
+    %(common_kernel_weights_, common_kernel_weights_std_)s
+    %(common_kernel_weights_cov_)s
+    %(kernel_shares_, kernel_shares_std_)s
+    %(task_spread_)s
+    %(task_influence_)s
+    %(intercept_)s
+    %(dual_coef_)s
+    %(task_samples_)s
     y_mean_, y_scale_ : ndarray of shape (n_tasks,)
         Mean and standard deviation by which each task's targets were standardized.
     target_ : ndarray of shape (n_tasks, n_samples)
         Standardized training targets; NaN for samples that lack the task.
-    elbo_ : float
-        Evidence lower bound in nats. It rises as tasks are tied more closely, related or not: no guide to `relation`.
-    elbo_history_ : ndarray of shape (n_iter_,)
-        ELBO after every sweep; a tuple of one per task if they are separate.
-    n_iter_ : int, or ndarray of shape (n_tasks,) if tasks are separate
-        Sweeps.
-    outcome_ : Outcome, or tuple of them if tasks are separate
-        Stopping reason of the loop.
-    converged_ : bool
-        Whether `tol` was reached, everywhere.
+    %(elbo_)s
+    %(elbo_history_)s
+    %(n_iter_)s
+    %(outcome_)s
+    %(converged_)s
     posterior_ : MultitaskState, or tuple of RegressionState if tasks are separate
         All factors of the posterior.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
@@ -229,13 +199,11 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            Samples of all tasks. With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        %(X:training)s
         y : array-like of shape (n_samples, n_tasks) or (n_samples,)
             Targets. With a column per task, NaN where a sample lacks the task. With one vector, the target of every
             sample in the task that `tasks` names; without `tasks` there is one task.
-        tasks : array-like of shape (n_samples,), optional
-            Name of the task of every sample.
+        %(tasks:training)s
 
         Returns
         -------
@@ -247,15 +215,12 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         ValueError
             For invalid parameters or data, such as a task without samples; the message names the argument and the
             remedy.
-        TypeError
-            If `X` or `y` is a sparse matrix, or holds other objects than numbers.
+        %(TypeError:numbers)s
 
         Warns
         -----
-        ConvergenceWarning
-            If `tol` was not reached.
-        KernelQualityWarning
-            If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
         """
         self._check_parameters()
         table = target_table(y, tasks)
@@ -306,10 +271,8 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
-        tasks : array-like of shape (n_rows,), optional
-            Name of the task to predict each row in; None predicts every row in all tasks.
+        %(X)s
+        %(tasks)s
         return_std : bool, default=False
             Also return standard deviations of the targets, their noise included.
 
@@ -317,19 +280,14 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         -------
         mean : ndarray of shape (n_rows, n_tasks), or (n_rows,) with `tasks` or after a fit of one vector `y` alone
             Predictive mean, in the units of each task's targets.
-        std : ndarray of the same shape
-            Predictive standard deviation, if `return_std`.
+        %(std)s
 
         Raises
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
-            infinity; if `tasks` does not name a task of the training samples for every row; or for a `predictive`
-            that is not known.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
 
         def moments(t: int, one: TaskFactors, score: ScoreMoments) -> np.ndarray:
@@ -352,14 +310,11 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            As in `predict`.
+        %(X:again)s
         y : array-like of shape (n_rows, n_tasks) or (n_rows,)
             Targets in the form that `fit` takes; tasks with fewer than two of them are left out.
-        sample_weight : array-like of shape (n_rows,), optional
-            Weights of the rows.
-        tasks : array-like of shape (n_rows,), optional
-            Name of the task of every row.
+        %(sample_weight)s
+        %(tasks:rows)s
 
         Returns
         -------
@@ -370,10 +325,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `y` does not have a column per task of the model, or `tasks` the task of every row, or no task has two
-            values; and for an `X` that `predict` refuses.
-        TypeError
-            If `X` or `y` is a sparse matrix, or holds what cannot be read.
+        %(ValueError:score)s
+        %(TypeError:score)s
         """
         return self._mean_score(X, y, tasks, target_table(y, tasks), r2_score, sample_weight)

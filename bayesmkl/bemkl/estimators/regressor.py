@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
+from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import multioutput, regression
 from bayesmkl.bemkl.models.absent_views import view_moments
@@ -32,6 +34,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 __all__ = ["BEMKLRegressor"]
 
 
+@fill_docs(BEMKL)
 class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     r"""Bayesian efficient multiple kernel learning for regression.
 
@@ -51,8 +54,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     normalize_y : bool, default=True
         Standardize the target first, so that priors mean the same whatever its units. Predictions are in the
         original units; weights, `posterior_` and `elbo_` are those of the standardized target.
-    nonnegative : bool, default=False
-        Restrict the kernel weights to :math:`e \ge 0`. VB only.
+    %(nonnegative)s
     missing_views : {"error", "integrate"}, default="error"
         Whether samples may lack views, as in `BEMKLClassifier`. VB only.
     predictive : {"full", "paper"}, default="full"
@@ -62,23 +64,13 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         How the posterior is found, as in `BEMKLClassifier`.
     init : {"mean", "random"} or posterior, default="mean"
         Start of the closed-form updates.
-    n_init : int, default=1
-        Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept.
-    max_iter : int, default=1000
-        Maximum number of sweeps over all factors.
-    tol : float, default=1e-6
-        Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
-    storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
-        Storage of training kernels in a closed-form fit, and with a `Storage` also the backend and the devices of
-        its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
-        landmarks that would need more than half of the memory that is left.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    random_state : int, default=None
-        Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
-        a fixed seed.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(n_init)s
+    %(max_iter)s
+    %(tol)s
+    %(storage)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
 
     Attributes
     ----------
@@ -86,22 +78,17 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         Posterior mean and standard deviation of each kernel's part of the score; means sum to one.
     kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,)
         Posterior mean and standard deviation of `e`.
-    kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels)
-        Posterior covariance of `e`.
+    %(kernel_weights_cov_)s
     intercept_ : float, or ndarray of shape (n_outputs,)
         Posterior mean of `b`.
-    dual_coef_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
-        Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
+    %(dual_coef_)s or (n_outputs, n_samples)
     y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,)
         Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`).
     elbo_ : float
         Evidence lower bound in nats; "vb" and "svi" only.
-    elbo_history_ : ndarray of shape (n_iter_,)
-        ELBO after every sweep ("vb"), or its mean over blocks of steps ("svi").
-    n_iter_ : int
-        Sweeps, draws of each chain, or optimizer steps.
-    outcome_ : Outcome
-        Stopping reason of the inference.
+    %(elbo_history_)s
+    %(n_iter_)s
+    %(outcome_)s
     converged_ : bool
         Whether `tol` was reached, or the chains agree.
     posterior_ : RegressionState, MultioutputState or PosteriorDraws
@@ -111,24 +98,15 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         The sampler's own statistics; not set by "vb".
     target_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
         The standardized training target.
-    storage_ : str
-        Storage of the training kernels: "dense", "compressed", "float32" or "streamed".
-    kernel_bytes_ : int
-        Their size in bytes.
-    present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
-        Mask of training samples that have the view of each kernel, with ``missing_views="integrate"``; else None.
-    training_factors_ : object or None
-        The factors of "compressed" kernels of a bank, where predictions go through them.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(storage_)s
+    %(kernel_bytes_)s
+    %(present_)s
+    %(training_factors_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
@@ -209,8 +187,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        %(X:training)s
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets. Several share the kernel weights.
 
@@ -221,17 +198,13 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
 
         Raises
         ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X` or `y` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:parameters)s
+        %(TypeError:numbers)s
 
         Warns
         -----
-        ConvergenceWarning
-            If `tol` was not reached, chains diverge or disagree, or a sampler was interrupted.
-        KernelQualityWarning
-            If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
         """
         stack, y = self._prepare(X, y)
         task = self._task(stack, self._gram(stack), y)
@@ -291,8 +264,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
         return_std : bool, default=False
             Also return standard deviations of the target, its noise included.
 
@@ -300,19 +272,14 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         -------
         mean : ndarray of shape (n_rows,) or (n_rows, n_outputs)
             Predictive mean, in the units of the target.
-        std : ndarray of the same shape
-            Predictive standard deviation, if `return_std`.
+        %(std)s
 
         Raises
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
-            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
-            known.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         scores, noise = self._scores(self._row_stack(X))
         mean = self.y_mean_ + self.y_scale_ * self._shaped([score.mean for score in scores])

@@ -1,0 +1,135 @@
+"""Docstring entries of BEMKL's estimators."""
+
+from __future__ import annotations
+
+from bayesmkl._estimator.shared_docs import ESTIMATOR
+from bayesmkl._utils.docstrings import entries
+
+__all__ = ["BEMKL", "MULTITASK"]
+
+BEMKL = ESTIMATOR | entries(
+    r"""
+    nonnegative : bool, default=False
+        Restrict the kernel weights to :math:`e \ge 0`. VB only.
+    n_init : int, default=1
+        Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept.
+    max_iter : int, default=1000
+        Maximum number of sweeps over all factors.
+    tol : float, default=1e-6
+        Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
+    storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
+        Storage of training kernels in a closed-form fit, and with a `Storage` also the backend and the devices of
+        its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
+        landmarks that would need more than half of the memory that is left.
+    random_state : int, default=None
+        Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
+        a fixed seed.
+
+    kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels)
+        Posterior covariance of `e`.
+    dual_coef_ : ndarray of shape (n_samples,)
+        Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
+    elbo_history_ : ndarray of shape (n_iter_,)
+        ELBO after every sweep ("vb"), or its mean over blocks of steps ("svi").
+    n_iter_ : int
+        Sweeps, draws of each chain, or optimizer steps.
+    outcome_ : Outcome
+        Stopping reason of the inference.
+    storage_ : str
+        Storage of the training kernels: "dense", "compressed", "float32" or "streamed".
+    kernel_bytes_ : int
+        Their size in bytes.
+    present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
+        Mask of training samples that have the view of each kernel, with ``missing_views="integrate"``; else None.
+    training_factors_ : object or None
+        The factors of "compressed" kernels of a bank, where predictions go through them.
+
+    std : ndarray of the same shape
+        Predictive standard deviation, if `return_std`.
+    ValueError:X
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+        infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
+        known.
+    TypeError:numbers
+        If `X` or `y` is a sparse matrix, or holds other objects than numbers.
+    ConvergenceWarning
+        If `tol` was not reached, chains diverge or disagree, or a sampler was interrupted.
+    KernelQualityWarning
+        If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
+    """
+)
+
+MULTITASK = BEMKL | entries(
+    r"""
+    inference : "vb" or VB, default="vb"
+        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain sweeps.
+    init : {"mean", "random"} or posterior, default="mean"
+        Start of the updates; a posterior is a `posterior_` of the same kernels, tasks and samples.
+    storage : {"auto", "dense"} or Storage, default="auto"
+        ``Storage(backend=...)`` says where the updates run; the kernels of all tasks are one dense array.
+    random_state : int, default=None
+        Seed of the random starts and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
+
+    tasks_ : ndarray of shape (n_tasks,)
+        Names of the tasks: columns of a data frame, sorted values of `tasks`, or numbers.
+    kernel_weights_, kernel_weights_std_ : ndarray of shape (n_tasks, n_kernels)
+        Posterior mean and standard deviation of every task's weights.
+    kernel_weights_cov_ : ndarray of shape (n_tasks, n_kernels, n_kernels)
+        Posterior covariance of every task's weights.
+    common_kernel_weights_, common_kernel_weights_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of the common weights; not set if tasks are separate.
+    common_kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels)
+        Posterior covariance of the common weights; not set if tasks are separate.
+    kernel_shares_, kernel_shares_std_ : ndarray of shape (n_tasks, n_kernels)
+        Posterior mean and standard deviation of each kernel's part of the scores of each task: the numbers to read
+        first. The means of a task sum to one.
+    task_spread_ : float
+        Typical distance of a task's weight from the common one, :math:`\mathrm E[\tau]^{-1/2}`; 0 if tasks share
+        their weights, not set if they are separate.
+    task_influence_ : ndarray of shape (n_tasks,)
+        Influence of each task on the common weights; one minus their sum is the influence of the prior. Not set if
+        tasks are separate.
+    intercept_ : ndarray of shape (n_tasks,)
+        Posterior mean of every task's intercept.
+    dual_coef_ : ndarray of shape (n_tasks, n_samples)
+        Posterior mean of every task's sample weights; 0 for samples that lack the task.
+    task_samples_ : tuple of ndarray of shape (n_samples_of_task,)
+        Positions of the training samples of every task.
+    elbo_ : float
+        Evidence lower bound in nats. It rises as tasks are tied more closely, related or not: no guide to `relation`.
+    elbo_history_ : ndarray of shape (n_iter_,)
+        ELBO after every sweep; a tuple of one per task if they are separate.
+    n_iter_ : int, or ndarray of shape (n_tasks,) if tasks are separate
+        Sweeps.
+    outcome_ : Outcome, or tuple of them if tasks are separate
+        Stopping reason of the loop.
+    converged_ : bool
+        Whether `tol` was reached, everywhere.
+
+    X:training : array-like or DataFrame of shape (n_samples, n_features), or kernels
+        Samples of all tasks. With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+    X:again : array-like or DataFrame of shape (n_rows, n_features), or kernels
+        As in `predict`.
+    tasks : array-like of shape (n_rows,), optional
+        Name of the task to predict each row in; None predicts every row in all tasks.
+    tasks:training : array-like of shape (n_samples,), optional
+        Name of the task of every sample.
+    tasks:again : array-like of shape (n_rows,), optional
+        As in `predict`.
+    tasks:rows : array-like of shape (n_rows,), optional
+        Name of the task of every row.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of the rows.
+    ValueError:X
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+        infinity; if `tasks` does not name a task of the training samples for every row; or for a `predictive`
+        that is not known.
+    ValueError:score
+        If `y` does not have a column per task of the model, or `tasks` the task of every row, or no task has two
+        values; and for an `X` that `predict` refuses.
+    TypeError:score
+        If `X` or `y` is a sparse matrix, or holds what cannot be read.
+    ConvergenceWarning
+        If `tol` was not reached.
+    """
+)
