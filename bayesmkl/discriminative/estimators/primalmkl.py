@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import OutlierMixin
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
@@ -18,6 +19,7 @@ from bayesmkl.discriminative.estimators.base import (
 )
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
 from bayesmkl.discriminative.estimators.path import path_over_reg
+from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, PRIMAL, REGRESSOR
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.primal.basis import BasisMKLResult, fit_basis_mkl
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
@@ -48,6 +50,7 @@ def _options(model: BaseDiscriminative) -> PrimalMKLOptions:
     )
 
 
+@fill_docs(PRIMAL, CLASSIFIER)
 class PrimalMKLClassifier(DiscriminativeClassifier):
     r"""Multiple kernel learning in the primal, with the squared hinge loss.
 
@@ -58,72 +61,48 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    %(kernels)s
     reg : float, default=1.0
         :math:`\lambda > 0`; `1 / C` of an SVM with squared slacks.
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 (the paper) gives few kernels weight, larger values spread it.
-    weights : {"spg", "closed", "paper"}, default="spg"
-        Optimization of the weights. "spg": spectral projected gradients, the inner problem solved at every step.
-        "closed": the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of
-        `solver`, then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
-    solver : {"newton", "truncated", "pcg"}, default="newton"
-        "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
-        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
-        preconditioned conjugate gradients, what the paper compares itself with.
+    %(weights)s
+    %(solver)s
     max_basis : int, default=None
         Maximum number of samples with a coefficient (per class), selected greedily [2]_. Needs ``weights="spg"``
         and ``solver="newton"``. None lets every sample with a loss have one.
-    tol : float, default=1e-3
-        Stop when the duality gap is at most this share of the objective.
-    max_iter : int, default=500
-        Maximum number of updates of the weights.
-    multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
-        With more than two classes: kernel weights of its own for each class, or one set of weights for all.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(tol)s
+    %(max_iter)s, default=500
+    %(multiclass)s
+    %(indefinite)s
+    %(kernel_names)s
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, attributes marked * get a leading axis of length n_classes (or are tuples of that
-        length); under ``multiclass="shared"`` only coefficients and intercepts do.
-    kernel_weights_ : ndarray of shape (n_kernels,) *
+    %(classes_)s
+    kernel_weights_ : ndarray of shape (n_kernels,) +
         :math:`d`.
-    dual_coef_ : ndarray of shape (n_samples,) *
-        :math:`\alpha`, one entry per training sample, zero off the support.
-    intercept_ : float *
-        :math:`b`.
-    support_, support_fraction_ : ndarray of shape (n_support,), float
-        Positions of samples with a coefficient (of any class), and their share.
-    n_active_kernels_ : int
-        Kernels whose weight is not negligible (for any class).
-    objective_history_ : ndarray of shape (n_iter_,) *
-        `F` at the start and after every update; it never rises.
-    weights_history_ : ndarray of shape (n_iter_, n_kernels) *
-        The weights of these updates.
-    duality_gap_ : float *
+    %(dual_coef_)s *
+    %(intercept_)s *
+    %(support_:coefficients)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
+    %(objective_history_)s +
+    %(weights_history_)s +
+    duality_gap_ : float +
         Of the objective; NaN with `max_basis`.
-    n_iter_, n_solves_ : int *
-        Length of the histories, and number of inner problems solved.
-    outcome_, converged_ : Outcome, bool
-        Stopping reason of the optimization of the weights, and whether `tol` was reached everywhere.
+    %(n_iter_, n_solves_)s +
+    %(outcome_)s +
+    %(converged_)s
     basis_ : ndarray of shape (n_basis,), or tuple of these
         Positions of the basis samples; one array per class for more than two. Set with `max_basis`.
-    clipping_ : object or None
-        Clipping of indefinite kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
-        Names of the kernels, and of the features where `X` had them.
-    n_kernels_in_, n_features_in_ : int
-        Number of kernels, and of features (of training samples with precomputed kernels).
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
@@ -235,6 +214,7 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         self._inner_loss(), self._options()
 
 
+@fill_docs(PRIMAL, REGRESSOR)
 class PrimalMKLRegressor(DiscriminativeRegressor):
     r"""Multiple kernel regression in the primal: kernel ridge regression, or its robust form.
 
@@ -246,9 +226,7 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    %(kernels)s
     reg : float, default=1.0
         :math:`\lambda > 0`; with one kernel and the squared loss, `alpha` of kernel ridge regression.
     loss : {"squared", "huber"}, default="squared"
@@ -257,55 +235,36 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
         :math:`\delta > 0` of Huber's loss, in units of the target.
     p_norm : float, default=1.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
-    weights : {"spg", "closed", "paper"}, default="spg"
-        Optimization of the weights. "spg": spectral projected gradients, the inner problem solved at every step.
-        "closed": the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of
-        `solver`, then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
-    solver : {"newton", "truncated", "pcg"}, default="newton"
-        "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
-        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
-        preconditioned conjugate gradients, what the paper compares itself with.
-    tol : float, default=1e-3
-        Stop when the duality gap is at most this share of the objective.
-    max_iter : int, default=500
-        Maximum number of updates of the weights.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(weights)s
+    %(solver)s
+    %(tol)s
+    %(max_iter)s, default=500
+    %(indefinite)s
+    %(kernel_names)s
+    %(verbose)s
 
     Attributes
     ----------
     kernel_weights_ : ndarray of shape (n_kernels,)
         :math:`d`.
-    dual_coef_ : ndarray of shape (n_samples,)
-        :math:`\alpha`, one entry per training sample, zero off the support.
-    intercept_ : float
-        :math:`b`.
-    support_, support_fraction_ : ndarray of shape (n_support,), float
-        Positions of samples with a coefficient, and their share.
-    n_active_kernels_ : int
-        Kernels whose weight is not negligible.
-    objective_history_ : ndarray of shape (n_iter_,)
-        `F` at the start and after every update; it never rises.
-    weights_history_ : ndarray of shape (n_iter_, n_kernels)
-        The weights of these updates.
+    %(dual_coef_)s
+    %(intercept_)s
+    %(support_:one_task)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
+    %(objective_history_)s
+    %(weights_history_)s
     duality_gap_ : float
         Of the objective.
-    n_iter_, n_solves_ : int
-        Length of the histories, and number of inner problems solved.
-    outcome_, converged_ : Outcome, bool
-        Stopping reason of the optimization of the weights, and whether `tol` was reached.
-    clipping_ : object or None
-        Clipping of indefinite kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
-        Names of the kernels, and of the features where `X` had them.
-    n_kernels_in_, n_features_in_ : int
-        Number of kernels, and of features (of training samples with precomputed kernels).
+    %(n_iter_, n_solves_)s
+    %(outcome_)s
+    %(converged_)s
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     Notes
     -----
@@ -390,6 +349,7 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
         self.weights_history_ = _unpacked([each.weights_history for each in found])
 
 
+@fill_docs(PRIMAL, REGRESSOR)
 class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
     r"""Novelty detection with several kernels: a one-class SVM with squared slacks, in the primal.
 
@@ -401,9 +361,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    %(kernels)s
     reg : float, default=1.0
         :math:`\lambda > 0`; large values make the score a kernel density estimate, small ones leave few samples
         below the threshold.
@@ -412,57 +370,39 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
         :math:`\rho`, below which lie exactly the samples with a coefficient.
     p_norm : float, default=2.0
         :math:`p \ge 1`; 1 gives few kernels weight, larger values spread it.
-    weights : {"spg", "closed", "paper"}, default="spg"
-        Optimization of the weights. "spg": spectral projected gradients, the inner problem solved at every step.
-        "closed": the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of
-        `solver`, then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
-    solver : {"newton", "truncated", "pcg"}, default="newton"
-        "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
-        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
-        preconditioned conjugate gradients, what the paper compares itself with.
-    tol : float, default=1e-3
-        Stop when the duality gap is at most this share of the objective.
-    max_iter : int, default=500
-        Maximum number of updates of the weights.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(weights)s
+    %(solver)s
+    %(tol)s
+    %(max_iter)s, default=500
+    %(indefinite)s
+    %(kernel_names)s
+    %(verbose)s
 
     Attributes
     ----------
     kernel_weights_ : ndarray of shape (n_kernels,)
         :math:`d`.
-    dual_coef_ : ndarray of shape (n_samples,)
-        :math:`\alpha`, one entry per training sample, zero off the support.
+    %(dual_coef_)s
     intercept_ : float
         :math:`-\rho`.
-    support_, support_fraction_ : ndarray of shape (n_support,), float
-        Positions of samples with a coefficient, and their share.
-    n_active_kernels_ : int
-        Kernels whose weight is not negligible.
-    objective_history_ : ndarray of shape (n_iter_,)
-        `F` at the start and after every update; it never rises.
-    weights_history_ : ndarray of shape (n_iter_, n_kernels)
-        The weights of these updates.
+    %(support_:one_task)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
+    %(objective_history_)s
+    %(weights_history_)s
     duality_gap_ : float
         Of the objective.
-    n_iter_, n_solves_ : int
-        Length of the histories, and number of inner problems solved.
-    outcome_, converged_ : Outcome, bool
-        Stopping reason of the optimization of the weights, and whether `tol` was reached.
+    %(n_iter_, n_solves_)s
+    %(outcome_)s
+    %(converged_)s
     offset_ : float
         Threshold of the score.
-    clipping_ : object or None
-        Clipping of indefinite kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    kernel_names_, feature_names_in_ : ndarray of str, of shape (n_kernels,) and (n_features_in_,)
-        Names of the kernels, and of the features where `X` had them.
-    n_kernels_in_, n_features_in_ : int
-        Number of kernels, and of features (of training samples with precomputed kernels).
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     Notes
     -----
@@ -548,8 +488,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        %(X:training)s
         y : None
             Ignored.
 
@@ -560,17 +499,13 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
 
         Raises
         ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:parameters)s
+        %(TypeError:X)s
 
         Warns
         -----
-        ConvergenceWarning
-            If the tolerance was not reached; the message gives the duality gap.
-        KernelQualityWarning
-            If kernels are near-identity, constant, duplicate, asymmetric or badly scaled.
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
         """
         self._check_parameters()
         share = self.contamination
@@ -586,8 +521,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -598,11 +532,8 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         return self._scores(X)[0] - self.intercept_
 
@@ -611,8 +542,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -623,11 +553,8 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         return self.score_samples(X) - self.offset_
 
@@ -636,8 +563,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -648,11 +574,8 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds no finite
-            numbers.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         return np.where(self.decision_function(X) >= 0.0, 1, -1)
 

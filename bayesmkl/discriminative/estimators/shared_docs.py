@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayesmkl._estimator.shared_docs import ESTIMATOR
 from bayesmkl._utils.docstrings import entries
 
-__all__ = ["BY_SUCCESS", "CLASSIFIER", "DISCRIMINATIVE", "GATED", "REGRESSOR"]
+__all__ = ["BY_SUCCESS", "CLASSIFIER", "DISCRIMINATIVE", "GATED", "PRIMAL", "REGRESSOR"]
 
 DISCRIMINATIVE = ESTIMATOR | entries(
     r"""
@@ -161,5 +161,31 @@ BY_SUCCESS = GATED | entries(
         Whether none fell short.
     gate_bank_ : KernelBank or None
         The fitted kernel of the gates; None for "own".
+    """
+)
+
+PRIMAL = entries(
+    r"""
+    weights : {"spg", "closed", "paper"}, default="spg"
+        Optimization of the weights. "spg": spectral projected gradients, the inner problem solved at every step.
+        "closed": the closed-form weights for fixed functions (every kernel keeps some weight). "paper": one step of
+        `solver`, then Nesterov's method on the weights for fixed coefficients (Algorithm 1), slow for small `reg`.
+    solver : {"newton", "truncated", "pcg"}, default="newton"
+        "newton": finite Newton steps, solved densely up to 3000 support vectors and by conjugate gradients beyond.
+        "truncated": truncated Newton (Algorithm 2), one product with the kernel per inner iteration. "pcg": nonlinear
+        preconditioned conjugate gradients, what the paper compares itself with.
+    tol : float, default=1e-3
+        Stop when the duality gap is at most this share of the objective.
+
+    dual_coef_ : ndarray of shape (n_samples,)
+        :math:`\alpha`, one entry per training sample, zero off the support.
+    support_:one_task : ndarray of shape (n_support,)
+        Positions of the samples with a coefficient.
+    objective_history_ : ndarray of shape (n_iter_,)
+        `F` at the start and after every update; it never rises.
+    weights_history_ : ndarray of shape (n_iter_, n_kernels)
+        The weights of these updates.
+    n_iter_, n_solves_ : int
+        Length of the histories, and number of inner problems solved.
     """
 )
