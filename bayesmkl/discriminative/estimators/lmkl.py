@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Seed, Targets
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, check_number
 from bayesmkl._utils.warnings import warn_user
@@ -18,6 +19,7 @@ from bayesmkl.discriminative.estimators.checked import OnStep, check_tube
 from bayesmkl.discriminative.estimators.feature_gated import FeatureGatedClassifier, FeatureGatedRegressor
 from bayesmkl.discriminative.estimators.gate_features import features_of
 from bayesmkl.discriminative.estimators.localized import LocalFit, Rows
+from bayesmkl.discriminative.estimators.shared_docs import GATED, REGRESSOR
 from bayesmkl.discriminative.estimators.solvers import (
     check_svm,
     fit_cached_columns,
@@ -148,6 +150,7 @@ def _last_gain(history: np.ndarray) -> float:
     return float((history[-2] - history[-1]) / max(abs(history[-1]), 1e-300)) if len(history) > 1 else np.inf
 
 
+@fill_docs(GATED)
 class LMKLClassifier(FeatureGatedClassifier):
     r"""Localized multiple kernel learning: how strongly each kernel acts depends on the sample.
 
@@ -164,17 +167,13 @@ class LMKLClassifier(FeatureGatedClassifier):
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
         passed as `gate_features`. None is ``KernelBank()``.
-    C : float, default=1.0
-        Regularization parameter, :math:`C > 0`: penalty of margin violations.
+    %(C)s
     gating : {"softmax", "sigmoid", "gaussian"} or Gating, default="softmax"
         "softmax": kernels compete, gates sum to one at every sample. "sigmoid": each gate for itself. "gaussian":
         each kernel has a center and a width, gates sum to one. Or an object such as
         :class:`~bayesmkl.discriminative.GroupGating`, or one of your own with the methods `init`, `gates` and
         `pullback`.
-    gate_columns : list of str or int, default=None
-        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
-        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
-        position.
+    %(gate_columns)s
     solver : {"lbfgs", "armijo", "paper"}, default="lbfgs"
         Quasi-Newton steps, gradient steps with a line search, or the line search of the original, which doubles and
         halves.
@@ -193,20 +192,15 @@ class LMKLClassifier(FeatureGatedClassifier):
         Stop when a step lowers the objective by no more than this fraction of it.
     max_iter : int, default=100
         Maximum number of iterations from one start.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
+    %(indefinite)s
+    %(kernel_names)s
     random_state : int or Generator, default=None
         Seed of the random starts, the same for every class. None is a fixed seed.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(verbose)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels. With more than two, one model is fitted per class (one-versus-rest), and attributes marked * have a
-        leading axis of length n_classes (or are tuples).
+    %(classes_:separate)s
     gates_ : ndarray of shape (n_samples, n_kernels) *
         Gates at the training samples.
     gating_ : Gating
@@ -216,20 +210,13 @@ class LMKLClassifier(FeatureGatedClassifier):
         "gaussian" the rows :math:`(s_m, \mu_m)`, one after the other.
     gate_scaler_ : StandardScaler or None
         Scaler of the gate features.
-    n_gate_features_ : int
-        Number of features that the gates depend on.
-    gate_columns_ : ndarray of shape (n_gate_features_,) or None
-        Positions of `gate_columns`.
-    dual_coef_ : ndarray of shape (n_samples,) *
-        Signed dual :math:`\alpha_i y_i`, zero off the support.
-    intercept_ : float *
-        The intercept `b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors, in any class.
-    support_fraction_ : float
-        Their share of the training samples.
-    n_active_kernels_ : int
-        Kernels with a gate above 1e-6 of the largest, at any sample and in any class.
+    %(n_gate_features_)s
+    %(gate_columns_)s
+    %(dual_coef_)s *
+    %(intercept_)s *
+    %(support_)s
+    %(support_fraction_)s
+    %(n_active_kernels_)s
     objective_history_ : ndarray of shape (n_iter_,) *
         Optimal value of the SVM at the start that was kept and after each of its steps; it never rises.
     duality_gap_ : float *
@@ -242,18 +229,12 @@ class LMKLClassifier(FeatureGatedClassifier):
         Whether all descents reached the tolerance.
     results_ : tuple of LMKLResult
         Results of the fit for every class, or one result for two classes.
-    clipping_ : Clipping or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
@@ -365,6 +346,7 @@ class LMKLClassifier(FeatureGatedClassifier):
         _warn_of_descent(self, results, "Lower `mwu_epsilon`" if self.svm == "mwu" else normalize)
 
 
+@fill_docs(REGRESSOR, GATED, LMKLClassifier)
 class LMKLRegressor(FeatureGatedRegressor):
     r"""Localized multiple kernel learning for a real-valued target.
 
@@ -377,94 +359,49 @@ class LMKLRegressor(FeatureGatedRegressor):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel, and the features of the gates are
-        passed as `gate_features`. None is ``KernelBank()``.
-    C : float, default=None
-        Penalty of deviations beyond `epsilon`, :math:`C > 0`, in units of the target for kernels of about unit
-        self-similarity. None: its standard deviation, so that its unit and origin do not matter.
-    epsilon : float, default=None
-        Deviations up to this cost nothing, in units of the target. None: a tenth of its standard deviation.
-    gating : {"softmax", "sigmoid", "gaussian"} or Gating, default="softmax"
-        "softmax": kernels compete, gates sum to one at every sample. "sigmoid": each gate for itself. "gaussian":
-        each kernel has a center and a width, gates sum to one. Or an object such as
-        :class:`~bayesmkl.discriminative.GroupGating`, or one of your own with the methods `init`, `gates` and
-        `pullback`.
-    gate_columns : list of str or int, default=None
-        Columns of `X`, by names or positions, that the gates are functions of. Kernels do not see them, unless a view
-        of the bank names them. None: gates and kernels see all columns. Also a slice, a boolean mask, or one name or
-        position.
-    solver : {"lbfgs", "armijo", "paper"}, default="lbfgs"
-        Quasi-Newton steps, gradient steps with a line search, or the line search of the original, which doubles and
-        halves.
-    n_init : int, default=1
-        Random starts, of which the one that ends lowest is kept.
-    standardize : bool, default=True
-        Scale the features of the gates to mean 0 and standard deviation 1 over the training samples; constant ones
-        become 0. Kernels do not see this.
-    tol : float, default=1e-3
-        Stop when a step lowers the objective by no more than this fraction of it.
-    max_iter : int, default=100
-        Maximum number of iterations from one start.
-    indefinite : {"raise", "clip"}, default="raise"
-        Treatment of kernels that are not positive semidefinite: raise an error, or clip negative eigenvalues.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
+    %(LMKLClassifier.kernels)s
+    %(C)s
+    %(epsilon)s
+    %(LMKLClassifier.gating)s
+    %(gate_columns)s
+    %(LMKLClassifier.solver)s
+    %(LMKLClassifier.n_init)s
+    %(LMKLClassifier.standardize)s
+    %(LMKLClassifier.tol)s
+    %(LMKLClassifier.max_iter)s
+    %(indefinite)s
+    %(kernel_names)s
     random_state : int or Generator, default=None
         Seed of the random starts. None is a fixed seed.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(verbose)s
 
     Attributes
     ----------
-    gates_ : ndarray of shape (n_samples, n_kernels)
-        Gates at the training samples.
-    gating_ : Gating
-        Gates as a function of parameters and (standardized) features.
-    gating_parameters_ : ndarray of shape (n_parameters,)
-        Its parameters. For "softmax" and "sigmoid" these are the rows :math:`(v_{m0}, v_m)` of all kernels, for
-        "gaussian" the rows :math:`(s_m, \mu_m)`, one after the other.
-    gate_scaler_ : StandardScaler or None
-        Scaler of the gate features.
-    n_gate_features_ : int
-        Number of features that the gates depend on.
-    gate_columns_ : ndarray of shape (n_gate_features_,) or None
-        Positions of `gate_columns`.
-    dual_coef_ : ndarray of shape (n_samples,)
-        Coefficients of the training samples, zero off the support.
-    intercept_ : float
-        The intercept `b`.
-    support_ : ndarray of shape (n_support,)
-        Positions of the support vectors.
-    support_fraction_ : float
-        Their share of the training samples.
+    %(LMKLClassifier.gates_)s
+    %(LMKLClassifier.gating_)s
+    %(LMKLClassifier.gating_parameters_)s
+    %(LMKLClassifier.gate_scaler_)s
+    %(n_gate_features_)s
+    %(gate_columns_)s
+    %(dual_coef_)s
+    %(intercept_)s
+    %(support_)s
+    %(support_fraction_)s
     n_active_kernels_ : int
         Kernels with a gate above 1e-6 of the largest, at any sample.
-    objective_history_ : ndarray of shape (n_iter_,)
-        Optimal value of the SVM at the start that was kept and after each of its steps; it never rises.
-    duality_gap_ : float
-        Of the SVM at the end. Of the gates there is no such certificate, only a minimum nearby.
-    n_iter_, n_solves_ : int
-        Length of the history, and number of SVMs trained, for all starts.
-    outcome_ : Outcome
-        Stopping reason of the descent.
-    converged_ : bool
-        Whether it reached its tolerance.
+    %(LMKLClassifier.objective_history_)s
+    %(LMKLClassifier.duality_gap_)s
+    %(LMKLClassifier.n_iter_, n_solves_)s
+    %(LMKLClassifier.outcome_)s
+    %(converged_)s
     results_ : tuple of LMKLResult
         Result of the fit.
-    clipping_ : Clipping or None
-        Clipping of indefinite kernels.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(clipping_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
