@@ -10,6 +10,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator import ClassTargets, class_targets
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
@@ -21,6 +22,7 @@ from bayesmkl.bemkl.estimators.class_models import (
     SharedWeights,
     class_model_of,
 )
+from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.inference.runs import Fit
@@ -43,6 +45,7 @@ CLASS_MODELS: dict[str, type] = {
 }
 
 
+@fill_docs(BEMKL)
 class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     r"""Bayesian efficient multiple kernel learning for classification.
 
@@ -57,9 +60,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
     Parameters
     ----------
-    kernels : KernelBank, "precomputed" or None, default=None
-        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
-        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
+    %(kernels)s
     kernel_prior : {"nonsparse", "sparse"}, Gamma, "dirichlet", "spike-slab", Dirichlet or SpikeSlab
         Prior on the precision of each kernel weight. "nonsparse", the default, is Gamma(concentration=1, rate=1),
         "sparse" is Gamma(1e-10, 1e-10), which switches most kernels off; the samplers need a concentration of at
@@ -78,8 +79,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         weights for all; or a model with its own kernel weights for every class; or one model in which the scores of
         the classes compete (multinomial probit). The last two words also say whether the labels of a label matrix
         share kernel weights. "shared" has no Gibbs sampler, "multinomial" none at all.
-    nonnegative : bool, default=False
-        Restrict the kernel weights to :math:`e \ge 0`. VB only.
+    %(nonnegative)s
     unlabeled_label : label, default=None
         Mark of samples without a label in `y`; exactly two classes must remain. They take part in the fit:
         their scores avoid the margin, so that the boundary lies where samples are rare. With None, every value of
@@ -99,26 +99,15 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates: the mean of the paper's random start (so that results do not depend on the
         order of samples or kernels), a random start, or a `posterior_` of the same samples and kernels.
-    n_init : int, default=1
-        Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept. The
-        bound can have several local maxima.
-    max_iter : int, default=1000
-        Maximum number of sweeps over all factors.
-    tol : float, default=1e-6
-        Stop when the relative change of the ELBO stays below this in three sweeps. With 0, all `max_iter`
-        sweeps are done; ``inference=VB(accelerate=False), tol=0,
-        max_iter=200`` is the paper's loop.
-    storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
-        Storage of training kernels in a closed-form fit, and with a `Storage` also the backend and the devices of
-        its updates. "auto" holds them dense or compressed, whatever is faster, and streams those of a bank with
-        landmarks that would need more than half of the memory that is left.
-    kernel_names : sequence of str, default=None
-        Names of the kernels; taken from the bank by default.
-    random_state : int, default=None
-        Seed of the random starts, of the samplers, and of the Monte Carlo estimate behind `kernel_shares_`. None is
-        a fixed seed.
-    verbose : int, default=0
-        With 1, a progress bar on a terminal for fits of over two seconds.
+    %(n_init)s
+        The bound can have several local maxima.
+    %(max_iter)s
+    %(tol)s
+        ``inference=VB(accelerate=False), tol=0, max_iter=200`` is the paper's loop.
+    %(storage)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
 
     Attributes
     ----------
@@ -131,20 +120,15 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         read first. Means sum to one.
     kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,) *
         Posterior mean and standard deviation of `e`: known up to a common sign with `dual_coef_`.
-    kernel_weights_cov_ : ndarray of shape (n_kernels, n_kernels) *
-        Posterior covariance of `e`.
+    %(kernel_weights_cov_)s *
     intercept_ : float **
         Posterior mean of `b`.
-    dual_coef_ : ndarray of shape (n_samples,) **
-        Posterior mean of `a`, one entry per training sample, or per landmark of the bank.
+    %(dual_coef_)s **
     elbo_ : float
         Evidence lower bound in nats (summed over the one-versus-all models); "vb" and "svi" only.
-    elbo_history_ : ndarray of shape (n_iter_,) *
-        ELBO after every sweep ("vb"), or its mean over blocks of steps ("svi").
-    n_iter_ : int *
-        Sweeps, draws of each chain, or optimizer steps.
-    outcome_ : Outcome *
-        Stopping reason of the inference.
+    %(elbo_history_)s *
+    %(n_iter_)s *
+    %(outcome_)s *
     converged_ : bool
         Whether `tol` was reached, or the chains agree, everywhere.
     transduction_ : ndarray of shape (n_samples,)
@@ -160,24 +144,15 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         "svi"); not set by "vb".
     target_ : ndarray of shape (n_samples,) **
         Training labels as the model sees them, -1 and +1, and 0 for unlabeled samples.
-    storage_ : str
-        Storage of the training kernels: "dense", "compressed", "float32" or "streamed".
-    kernel_bytes_ : int
-        Their size in bytes.
-    present_ : ndarray of bool, of shape (n_kernels, n_samples), or None
-        Mask of training samples that have the view of each kernel, with ``missing_views="integrate"``; else None.
-    training_factors_ : object or None
-        The factors of "compressed" kernels of a bank, where predictions go through them.
-    kernel_names_ : ndarray of shape (n_kernels,)
-        Names of the kernels.
-    n_kernels_in_ : int
-        Number of kernels.
-    kernel_bank_ : KernelBank or None
-        The fitted bank.
-    n_features_in_ : int
-        Number of features, or of training samples with precomputed kernels.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Feature names, where `X` had them.
+    %(storage_)s
+    %(kernel_bytes_)s
+    %(present_)s
+    %(training_factors_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
 
     See Also
     --------
@@ -276,8 +251,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_samples, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_samples, n_samples, n_kernels).
+        %(X:training)s
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Labels of at least two classes, each of at least two samples; or a matrix of 0 and 1 that says which
             labels each sample has. With `unlabeled_label`, exactly two classes besides it.
@@ -289,17 +263,13 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
         Raises
         ------
-        ValueError
-            For invalid parameters or data; the message names the argument and the remedy.
-        TypeError
-            If `X` or `y` is a sparse matrix, or holds other objects than numbers or labels.
+        %(ValueError:parameters)s
+        %(TypeError:y)s
 
         Warns
         -----
-        ConvergenceWarning
-            If `tol` was not reached, chains diverge or disagree, or a sampler was interrupted.
-        KernelQualityWarning
-            If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
         """
         stack, y = self._prepare(X, y)
         task = self._task(stack, self._gram(stack), y)
@@ -417,8 +387,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
         return_std : bool, default=False
             Also return standard deviations, the unit noise of `f` included.
 
@@ -426,19 +395,14 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         -------
         mean : ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes and for labels
             Predictive mean.
-        std : ndarray of the same shape
-            Predictive standard deviation, if `return_std`.
+        %(std)s
 
         Raises
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
-            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
-            known.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         model, scores = self._scores(X)
         mean, std = (_squeeze(moment) for moment in model.moments(scores))
@@ -449,8 +413,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -461,12 +424,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
-            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
-            known.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         model, scores = self._scores(X)
         return _squeeze(model.log_odds(scores, self._margin()))
@@ -476,8 +435,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -490,12 +448,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
-            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
-            known.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         model, scores = self._scores(X)
         if self.is_multilabel_:
@@ -509,8 +463,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n_rows, n_features), or kernels
-            With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
+        %(X)s
 
         Returns
         -------
@@ -521,12 +474,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         ------
         NotFittedError
             Before `fit`.
-        ValueError
-            If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
-            infinity (NaN is an absent view with ``missing_views="integrate"``); or for a `predictive` that is not
-            known.
-        TypeError
-            If `X` is a sparse matrix, or holds other objects than numbers.
+        %(ValueError:X)s
+        %(TypeError:X)s
         """
         odds = self.decision_function(X)
         if self.is_multilabel_:
