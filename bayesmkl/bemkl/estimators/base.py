@@ -32,7 +32,6 @@ from bayesmkl.bemkl.inference.options import (
     SVI,
     VB,
     Inference,
-    Storage,
     backend_of,
     inference_of,
     storage_of,
@@ -105,6 +104,8 @@ class BaseBEMKL(BaseMKL):
     _takes_landmarks: ClassVar[bool] = True
     _streams_rows: ClassVar[bool] = True
 
+    nonnegative: bool = False  # a parameter of some
+
     # Fitted attributes that the next fit may lack.
     _OF_SOME_FITS: ClassVar[tuple[str, ...]] = ("elbo_", "elbo_history_", "sample_stats_")
     # Which inferences and forms of kernels there are.
@@ -157,15 +158,17 @@ class BaseBEMKL(BaseMKL):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._loop_options()
-        self._check_init(self.init)
-        check_integer("n_init", self.n_init, low=1)
-
-    def _check_init(self, init: object) -> None:
-        """Check `init`; whether a posterior fits the problem is checked when there is one."""
+        init = self.init  # whether a posterior fits the problem is checked when there is one
         posteriors = init if type(init) is tuple else (init,)
         is_word = isinstance(init, str) and init in ("mean", "random")
         if not is_word and not (posteriors and all(map(_is_posterior, posteriors))):
             raise ValueError(f'`init` must be "mean", "random" or a `posterior_`; got {shown(init)}.')
+        check_integer("n_init", self.n_init, low=1)
+        self._settings()
+
+    def _settings(self) -> tuple[Any, ...]:
+        """Return the checked priors, and what else the models of an estimator are made with."""
+        raise NotImplementedError
 
     def _inference(self) -> Inference:
         """Return the options of the inference, checked."""
@@ -182,8 +185,15 @@ class BaseBEMKL(BaseMKL):
         return list(self.init)
 
     def _loop_options(self) -> LoopOptions:
-        options = self._stopping_rule()
-        self._storage()
+        """Return the options of VB, once they are checked, and checked against each other."""
+        check_choice("predictive", self.predictive, ("full", "paper"))
+        inference = self._inference()
+        options = LoopOptions(
+            max_iter=check_integer("max_iter", self.max_iter, low=1),
+            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
+            accelerate=not isinstance(inference, VB) or inference.accelerate,
+            backend=self._storage().backend,
+        )
         if self.missing_views == "integrate":
             self._check_inference(
                 '`missing_views="integrate"`', ["vb"], "Or leave the incomplete samples out."
@@ -194,24 +204,10 @@ class BaseBEMKL(BaseMKL):
             )
         return options
 
-    def _stopping_rule(self) -> LoopOptions:
-        """Check the options of VB that all estimators share."""
-        check_choice("predictive", self.predictive, ("full", "paper"))
-        inference = self._inference()
-        return LoopOptions(
-            max_iter=check_integer("max_iter", self.max_iter, low=1),
-            tol=check_number("tol", self.tol, low=0.0, inclusive=True),
-            accelerate=not isinstance(inference, VB) or inference.accelerate,
-            backend=backend_of(self._stored()),
-        )
-
-    def _stored(self) -> Storage:
-        """Return the validated storage, with backend and devices."""
-        return storage_of(self.storage, self._STORAGES)
-
     def _storage(self) -> Holding:
         """Check `storage` against what the fit does with the kernels."""
-        storage, backend = self._stored(), backend_of(self._stored())
+        storage = storage_of(self.storage, self._STORAGES)
+        backend = backend_of(storage)
         is_closed_form = isinstance(self._inference(), VB) and self.missing_views == "error"
         for name, value, plain in (
             ("storage", storage.kind, storage.kind in ("auto", "dense")),

@@ -281,10 +281,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self._check_parameters()  # first: a mistake in them costs no time
         return self._fit_stack(X, y, multi_output=True)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._settings()
-
     def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the models of the classes in `y`."""
         settings, labels = self._settings(), class_targets(y, self.unlabeled_label)
@@ -314,13 +310,10 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             self._prior("sample_prior"),
             self._prior("bias_prior"),
             self._kernel_prior(),
-            self._margin(),
+            check_scale("margin", self.margin, zero=True),
             check_scale("intermediate_scale", self.intermediate_scale),
             self.missing_views == "integrate",
         )
-
-    def _margin(self) -> float:
-        return check_scale("margin", self.margin, zero=True)
 
     def _class_model(self, labels: ClassTargets) -> ClassModel:
         """Choose the class model, and raise for options that do not go together."""
@@ -428,7 +421,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(TypeError:X)s
         """
         model, scores = self._scores(X)
-        return _squeeze(model.log_odds(scores, self._margin()))
+        return _squeeze(model.log_odds(scores, self._settings().margin))
 
     def predict_proba(self, X: Samples) -> np.ndarray:
         """Predict class probabilities.
@@ -452,11 +445,12 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(TypeError:X)s
         """
         model, scores = self._scores(X)
+        margin = self._settings().margin
         if self.is_multilabel_:
-            return expit(model.log_odds(scores, self._margin()))
+            return expit(model.log_odds(scores, margin))
         if len(self.classes_) == 2:
-            return np.exp(log_probabilities(scores[0], self._margin()))
-        return np.exp(model.log_class_probabilities(scores, self._margin()))
+            return np.exp(log_probabilities(scores[0], margin))
+        return np.exp(model.log_class_probabilities(scores, margin))
 
     def predict(self, X: Samples) -> np.ndarray:
         """Predict the most probable class, or the labels that are more probable than not.

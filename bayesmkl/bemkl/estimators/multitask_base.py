@@ -15,6 +15,7 @@ from bayesmkl._utils.validation import check_choice
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.task_table import TaskTable, codes_of
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
+from bayesmkl.bemkl.inference.options import backend_of, storage_of
 from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models import multitask
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
@@ -82,27 +83,20 @@ class BaseMultitask(BaseBEMKL):
 
     # ------------------------------------------------------------------------------------------- parameters
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._priors_of_tasks()
-
-    def _priors_of_tasks(self) -> MultitaskPriors:
+    def _settings(self) -> MultitaskPriors:
         check_choice("relation", self.relation, RELATIONS)
         task_prior, values = self._task_prior(), self._multitask_priors()
         return values._replace(task=SHARED if self.relation == "shared" else task_prior)
 
-    def _loop_options(self) -> LoopOptions:
-        self._storage()
-        return self._stopping_rule()
-
     def _storage(self) -> Holding:
         """Hold the kernels in one dense array: tasks take their rows and columns out of it."""
-        if self._stored().devices is not None:
+        storage = storage_of(self.storage, self._STORAGES)
+        if storage.devices is not None:
             raise ValueError(
                 f"`devices` of `storage` must be None for {type(self).__name__}, whose tasks take their rows and "
-                f"columns out of one array; got {self._stored().devices!r}."
+                f"columns out of one array; got {storage.devices!r}."
             )
-        return Holding()
+        return Holding(backend=backend_of(storage))
 
     def _task_prior(self) -> Gamma:
         value = self.task_prior
@@ -148,7 +142,7 @@ class BaseMultitask(BaseBEMKL):
 
     def _task(self, stack: DenseStack, table: TaskTable, targets: list[np.ndarray]) -> FitTask:
         """Return one model of all tasks, or one for each of them."""
-        priors, tasks = self._priors_of_tasks(), []
+        priors, tasks = self._settings(), []
         for column, y in zip(table.present.T, targets, strict=True):
             part = stack if column.all() else observed_part(stack, column, self._has_landmarks)
             tasks.append(self._task_problem(part, self._gram(part), y))

@@ -216,10 +216,6 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self._check_parameters()  # first: a mistake in them costs no time
         return self._fit_stack(X, y, y_numeric=True, multi_output=True)
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._priors()
-
     def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the model of the targets in `y`."""
         self.y_mean_, self.y_scale_ = _location_and_scale(y, self.normalize_y)
@@ -228,19 +224,19 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
             self._check_inference(
                 "`y` with several columns", ["vb", "nuts", "svi"], "Or fit a model for every column."
             )
-        problem = self._problem(stack, gram, targets, self._priors())
+        problem = self._problem(stack, gram, targets, self._settings())
         algorithm = multioutput if isinstance(problem, multioutput.MultioutputProblem) else regression
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
         return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"])
 
-    def _priors(self) -> regression.RegressionPriors:
+    def _settings(self) -> regression.RegressionPriors:
         sample, bias = self._prior("sample_prior"), self._prior("bias_prior")
         intermediate, noise = self._prior("intermediate_prior"), self._prior("noise_prior")
         return regression.RegressionPriors(sample, bias, self._kernel_prior(), intermediate, noise)
 
     def _problems(self, stack: DenseStack) -> list[Any]:
         """Return the problem of the last fit."""
-        return [self._problem(stack, self._gram(stack), self.target_, self._priors())]
+        return [self._problem(stack, self._gram(stack), self.target_, self._settings())]
 
     def _problem(
         self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, priors: regression.RegressionPriors
