@@ -106,7 +106,8 @@ def minimize_spg(
     >>> result.point, result.outcome.converged
     (array([1., 1.]), True)
     """
-    at = _evaluate(function, project(start))
+    point = project(start)
+    at = _Iterate(point, *function(point))
     unit = unit_of(max(abs(at.value), float(np.abs(at.gradient).max(initial=0.0))))
     at, function = _in_units(at, unit), _divided(function, unit)
     best, history, n_evaluations = at, [at.value], 1
@@ -135,10 +136,6 @@ def minimize_spg(
     found = at if outcome is Outcome.CONVERGED else best
     values = tuple(unit * value for value in history)
     return SPGResult(found.point, unit * found.value, found.payload, values, n_evaluations, outcome)
-
-
-def _evaluate(function: Callable[[np.ndarray], Any], point: np.ndarray) -> _Iterate:
-    return _Iterate(point, *function(point))
 
 
 def _in_units(at: _Iterate, unit: float) -> _Iterate:
@@ -170,7 +167,8 @@ def _search(
     """Go back along `direction` until the value is sufficiently below `reference`."""
     slope, fraction, spent = float(at.gradient @ direction), 1.0, 0
     while fraction > SMALLEST_FRACTION and slope < 0.0:
-        new = _evaluate(function, at.point + fraction * direction)
+        point = at.point + fraction * direction
+        new = _Iterate(point, *function(point))
         spent += 1
         if new.value <= reference + SUFFICIENT * fraction * slope:
             return new, spent

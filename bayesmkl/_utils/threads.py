@@ -63,7 +63,9 @@ def one_thread(user_api: str | None = None) -> Iterator[None]:
         with _LOCK:
             for library in found.lib_controllers:
                 entered.append((library, library.num_threads))
-                _enter(library, token)
+                if not _is_per_thread(library):
+                    _INSIDE.setdefault(library.filepath, (library.num_threads, set()))[1].add(token)
+                _set_threads(library, 1)
         yield
     finally:
         with _LOCK:
@@ -75,12 +77,6 @@ def one_thread(user_api: str | None = None) -> Iterator[None]:
 def _loaded(_n_modules: int) -> ThreadpoolController:
     """Look for libraries among all files of the process, again once a module that may bring one was imported."""
     return ThreadpoolController()
-
-
-def _enter(library: Any, token: object) -> None:
-    if not _is_per_thread(library):
-        _INSIDE.setdefault(library.filepath, (library.num_threads, set()))[1].add(token)
-    _set_threads(library, 1)
 
 
 def _leave(library: Any, threads: int, token: object) -> None:

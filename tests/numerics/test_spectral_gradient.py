@@ -169,7 +169,7 @@ def searched(function, point, direction):
         tried.append(float(x[0]))
         return function(x)
 
-    at = spectral_gradient._evaluate(function, np.array([point]))
+    at = spectral_gradient._Iterate(np.array([point]), *function(np.array([point])))
     found, spent = spectral_gradient._search(recorded, at, np.array([direction]), at.value)
     assert spent == len(tried)
     return tried, found
