@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +41,9 @@ __all__ = ["BaseMKL"]
 
 MISSING_VIEWS = ("error", "integrate")
 BLOCK_ENTRIES = 2**22  # of the kernels of new rows that are held at once, 32 MB
+NAN_REMEDY = (
+    'If samples lack whole views, all columns of those views being NaN, use `missing_views="integrate"`.'
+)
 STREAMED_FROM = 2**28  # bytes of kernels of rows that are evaluated anew in every product rather than held
 
 
@@ -124,14 +126,15 @@ class BaseMKL(BaseEstimator):
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
         """Validate training data, learn the bank, check the kernels once; return their stack and y."""
-        finite = self._finite_or_nan()
+        if self.missing_views == "integrate":
+            check_y["ensure_all_finite"] = "allow-nan"
         if self._is_precomputed():
-            kernels, y = self._fit_precomputed(X, y, check_y | finite)
+            kernels, y = self._fit_precomputed(X, y, check_y)
             given, storage = self._stack_of_training(kernels), self._storage()
             storage = resolve_storage(storage, kernels.shape, is_square=True, is_source=False)
             stack = hold_given(self._check_kernels(given, known_psd=None), storage)
         else:
-            X, y = self._fit_rows(X, y, check_y | finite)
+            X, y = self._fit_rows(X, y, check_y)
             stack = self._stack_of_rows(X)
         self.n_kernels_in_ = stack.n_kernels
         return stack, y
@@ -145,7 +148,7 @@ class BaseMKL(BaseEstimator):
         if is_row_source(X):
             return X, self._check_data(np.zeros((len(X), 1)), y, check)
         y = self._check_data(X, y, check)
-        with self._naming_missing_views(), naming("X"):
+        with naming("X", NAN_REMEDY if self._takes_missing_views else ""):
             values, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check)
         return CheckedTable(values, getattr(self, "feature_names_in_", None), column_labels(X)), y
 
@@ -168,25 +171,25 @@ class BaseMKL(BaseEstimator):
             raise ValueError(f"`X` must be an array or a DataFrame for {type(self).__name__}; got {X!r}.")
         shape = bank.training_shape(X)
         storage = resolve_storage(asked, shape, bank.landmarks is None, is_source)
-        is_shared = current_cache() is not None and storage.kind == "compressed"
+        is_shared = storage.kind == "compressed" and current_cache() is not None
         if is_shared or (storage.kind == "dense" and storage.devices is None):
             kernels = np.moveaxis(bank.fit_transform(X), -1, 0)
-            self._learned(bank)
+            self.kernel_bank_, self.kernel_names_ = bank, self._names(bank.kernel_names_)
             stack = self._check_kernels(self._stack_of_training(kernels), bank.kernels_known_psd_)
             return hold_given(stack, storage) if is_shared else stack
-        self._learned(fit_bank_to_rows(bank, X) if is_source else bank.fit(X))
+        if is_source:
+            fit_bank_to_rows(bank, X)
+            for name in ("n_features_in_", "feature_names_in_"):
+                if hasattr(bank, name):
+                    setattr(self, name, getattr(bank, name))
+        else:
+            bank.fit(X)
+        self.kernel_bank_, self.kernel_names_ = bank, self._names(bank.kernel_names_)
         self.present_ = None
         stack = hold_bank(bank, X if is_source else bank.X_train_, list(self.kernel_names_), storage)
         if asked.kind == "compressed" and has_factored_rows(bank, stack):
             self.training_factors_ = stack
         return stack
-
-    def _learned(self, bank: KernelBank) -> None:
-        self.kernel_bank_ = bank
-        self.kernel_names_ = self._names(bank.kernel_names_)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(bank, name):
-                setattr(self, name, getattr(bank, name))
 
     def _stack_of_training(self, kernels: np.ndarray) -> DenseStack:
         """Find missing views in training kernels (n_kernels, n_train, n_train), and return their stack."""
@@ -200,24 +203,6 @@ class BaseMKL(BaseEstimator):
         check_some_view(stack.present)
         self.present_ = np.ones(kernels.shape[:2], dtype=bool) if stack.present is None else stack.present
         return stack
-
-    def _finite_or_nan(self) -> dict[str, Any]:
-        """Return the arguments that let NaN pass scikit-learn's validation; none where it is not allowed."""
-        policy = check_choice("missing_views", self.missing_views, MISSING_VIEWS)
-        return {"ensure_all_finite": "allow-nan"} if policy == "integrate" else {}
-
-    @contextmanager
-    def _naming_missing_views(self) -> Iterator[None]:
-        """Add the remedy to scikit-learn's error for NaN, where there is one."""
-        try:
-            yield
-        except ValueError as error:
-            if "Input X contains NaN" not in str(error) or not self._takes_missing_views:
-                raise
-            raise ValueError(
-                f"{error}\n\nIf samples lack whole views, all columns of those views being NaN, use "
-                '`missing_views="integrate"`.'
-            ) from error
 
     def _check_kernels(self, stack: DenseStack, known_psd: np.ndarray | None) -> DenseStack:
         """Judge the training kernels once and return those to train on.
@@ -272,7 +257,7 @@ class BaseMKL(BaseEstimator):
 
     def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         y = self._check_data(X, y, check)
-        with self._naming_missing_views(), naming("X"):
+        with naming("X", NAN_REMEDY if self._takes_missing_views else ""):
             refuse_shuffled_rows(X)
             self._column_labels = column_labels(X)  # of kernels: the training samples
             X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check)
@@ -374,7 +359,7 @@ class BaseMKL(BaseEstimator):
             check_rows(X, self.kernel_bank_)
             return X
         check_samples(X)
-        with self._naming_missing_views(), naming("X"):
+        with naming("X", NAN_REMEDY if self._takes_missing_views else ""):
             if self.kernel_bank_ is not None:
                 values = validate_data(self, X, reset=False, order="C", **options)
                 self.kernel_bank_.check_columns(X)

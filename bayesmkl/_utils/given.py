@@ -149,8 +149,8 @@ def check_magnitude(name: str, values: np.ndarray, remedy: str) -> None:
 
 
 @contextmanager
-def naming(name: str) -> Iterator[None]:
-    """Name the argument in errors of a validation that do not.
+def naming(name: str, nan_remedy: str = "") -> Iterator[None]:
+    """Name the argument in errors of a validation that do not, and add the remedy for NaN to the error for it.
 
     Examples
     --------
@@ -164,6 +164,8 @@ def naming(name: str) -> Iterator[None]:
         with np.errstate(over="ignore", invalid="ignore"):  # sums over all entries look for infinities
             yield
     except (TypeError, ValueError) as error:
+        if nan_remedy and f"Input {name} contains NaN" in str(error):
+            raise ValueError(f"{error}\n\n{nan_remedy}") from error
         if re.search(rf"\b{name}\b", str(error)):
             raise
         raise type(error)(f"`{name}`: {error}") from error

@@ -89,7 +89,7 @@ class DenseStack(NamedTuple):
 
     @property
     def _tall(self) -> Any:
-        return self.kernels.reshape(self.n_kernels * self.n_rows, self.n_train)
+        return self.kernels.reshape(-1, self.kernels.shape[2])
 
     def combine(self, weights: Any) -> Any:
         """Return weighted sums of the kernels.
