@@ -12,10 +12,9 @@ from sklearn.utils import check_array
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import float_of
 from bayesmkl.kernels.geometry import PairwiseGeometry
 
-__all__ = ["Kernel", "check_range", "is_positive"]
+__all__ = ["LARGEST", "SMALLEST", "Kernel", "check_range"]
 
 SMALLEST, LARGEST = 1e-150, 1e150  # magnitudes whose squares are in the range of float64
 
@@ -167,8 +166,3 @@ def check_range(name: str, rows: np.ndarray) -> None:
             f"`{name}` must have entries up to a magnitude from {SMALLEST:g} to {LARGEST:g}, or zeros alone; got "
             f"{size:.3g}. Scale the features: their squares are out of the range of numbers."
         )
-
-
-def is_positive(value: object) -> bool:
-    """Return whether `value` is a number above zero that can be squared."""
-    return SMALLEST <= float_of(value) <= LARGEST

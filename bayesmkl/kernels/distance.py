@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import shown
-from bayesmkl.kernels.base import Kernel, is_positive
+from bayesmkl._utils.validation import float_of, shown
+from bayesmkl.kernels.base import LARGEST, SMALLEST, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 
 __all__ = ["FromDistance"]
@@ -122,7 +122,8 @@ class FromDistance(Kernel):
         TypeError
             If `distance` holds other objects than numbers.
         """
-        if not (isinstance(self.scale, str) and self.scale == "train-mean") and not is_positive(self.scale):
+        is_learned = isinstance(self.scale, str) and self.scale == "train-mean"
+        if not is_learned and not SMALLEST <= float_of(self.scale) <= LARGEST:
             raise ValueError(
                 f'`scale` of FromDistance must be "train-mean" or a positive number; got {shown(self.scale)}. '
                 "It is a distance at which two samples still count as similar, between 1e-150 and 1e150."

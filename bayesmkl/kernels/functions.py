@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import ClassVar
 
 import numpy as np
 
 from bayesmkl._utils.validation import float_of, shown
-from bayesmkl.kernels.base import LARGEST, Kernel, is_positive
+from bayesmkl.kernels.base import LARGEST, SMALLEST, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 from bayesmkl.kernels.moved import MovedPolynomial
 
@@ -16,7 +17,45 @@ __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Polynomial", "Tanimoto"
 HIGHEST_DEGREE = 2**31  # of a polynomial; far lower ones overflow
 
 
-class Gaussian(Kernel):
+class ScaledKernel(Kernel):
+    """A kernel of a distance, whose scale is given as a width or as a factor in the exponent."""
+
+    NAME: ClassVar[str]
+
+    def __init__(self, width: float | None = None, gamma: float | None = None) -> None:
+        self.width = width
+        self.gamma = gamma
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots."""
+        width = 1.0 if self.width is None else self.width
+        scale = f"width={width:g}" if self.gamma is None else f"gamma={self.gamma:g}"
+        return f"{self.NAME.lower()}({scale})"
+
+    def check_parameters(self) -> None:
+        """Raise for a width or gamma that is not positive, or for both at once.
+
+        Raises
+        ------
+        ValueError
+            If `width` or `gamma` is not a positive number, or both are given.
+        """
+        owner, width, gamma = self.NAME, self.width, self.gamma
+        if width is not None and gamma is not None:
+            raise ValueError(
+                f"{owner} takes `width` or `gamma`, not both; got width={width!r} and gamma={gamma!r}."
+            )
+        for name, value in (("width", width), ("gamma", gamma)):
+            if value is not None and not SMALLEST <= float_of(value) <= LARGEST:
+                raise ValueError(
+                    f"`{name}` of {owner} must be a positive number; got {shown(value)}. "
+                    "A typical distance between two samples is a good first width; both lie between 1e-150 and "
+                    "1e150."
+                )
+
+
+class Gaussian(ScaledKernel):
     r"""Gaussian kernel :math:`\exp(-\|x-z\|^2 / (2 w^2))`.
 
     Parameters
@@ -38,24 +77,7 @@ class Gaussian(Kernel):
     array([[1.    , 0.6065]])
     """
 
-    def __init__(self, width: float | None = None, gamma: float | None = None) -> None:
-        self.width = width
-        self.gamma = gamma
-
-    @property
-    def label(self) -> str:
-        """Name for tables and plots."""
-        return f"gaussian({_scale_label(self.width, self.gamma)})"
-
-    def check_parameters(self) -> None:
-        """Raise for a width or gamma that is not positive, or for both at once.
-
-        Raises
-        ------
-        ValueError
-            If `width` or `gamma` is not a positive number, or both are given.
-        """
-        _check_scale("Gaussian", self.width, self.gamma)
+    NAME = "Gaussian"
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`.
@@ -73,7 +95,7 @@ class Gaussian(Kernel):
         np.exp(out, out=out)
 
 
-class Laplacian(Kernel):
+class Laplacian(ScaledKernel):
     r"""Laplacian kernel :math:`\exp(-\|x-z\|_1 / w)`, with the sum of absolute differences as distance.
 
     Parameters
@@ -91,24 +113,7 @@ class Laplacian(Kernel):
     array([[0.3679]])
     """
 
-    def __init__(self, width: float | None = None, gamma: float | None = None) -> None:
-        self.width = width
-        self.gamma = gamma
-
-    @property
-    def label(self) -> str:
-        """Name for tables and plots."""
-        return f"laplacian({_scale_label(self.width, self.gamma)})"
-
-    def check_parameters(self) -> None:
-        """Raise for a width or gamma that is not positive, or for both at once.
-
-        Raises
-        ------
-        ValueError
-            If `width` or `gamma` is not a positive number, or both are given.
-        """
-        _check_scale("Laplacian", self.width, self.gamma)
+    NAME = "Laplacian"
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`.
@@ -355,23 +360,6 @@ class Tanimoto(Kernel):
         union = np.add.outer(of_x, of_z) - geometry.inner_products
         out[...] = 1.0
         np.divide(geometry.inner_products, union, out=out, where=union > 0)
-
-
-def _check_scale(owner: str, width: float | None, gamma: float | None) -> None:
-    if width is not None and gamma is not None:
-        raise ValueError(
-            f"{owner} takes `width` or `gamma`, not both; got width={width!r} and gamma={gamma!r}."
-        )
-    for name, value in (("width", width), ("gamma", gamma)):
-        if value is not None and not is_positive(value):
-            raise ValueError(
-                f"`{name}` of {owner} must be a positive number; got {shown(value)}. "
-                "A typical distance between two samples is a good first width; both lie between 1e-150 and 1e150."
-            )
-
-
-def _scale_label(width: float | None, gamma: float | None) -> str:
-    return f"gamma={gamma:g}" if gamma is not None else f"width={1.0 if width is None else width:g}"
 
 
 def _power(values: np.ndarray, degree: int) -> None:
