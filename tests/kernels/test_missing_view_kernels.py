@@ -311,6 +311,7 @@ class Ridge(RegressorMixin, BaseMKL):
         self.strength = strength
 
     def fit(self, X, y):
+        self._check_parameters()
         self.stack_, y = self._fit_stack(X, y, y_numeric=True)
         kernel = self.stack_.combine(np.ones(self.stack_.n_kernels))
         self.dual_ = np.linalg.solve(kernel + self.strength * np.eye(len(y)), y)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesmkl._utils.typing import Index
 from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.quality.definiteness import CONSTANT, SHOWN, is_semidefinite, join, spectrum
@@ -135,41 +136,36 @@ class KernelInspector:
         m = len(self._findings)
         if m == len(self._names):
             raise ValueError(f"`names` must name each of the kernels; got {m} names and more kernels.")
-        probe: np.ndarray = np.random.default_rng(0).standard_normal((kernel.shape[1],))
-        if present is None or present.all():
-            self._findings.append(self._judge(m, kernel, probe))
-            return
-        finding = self._judge(m, kernel[np.ix_(present, present)], probe[present])
-        if finding.fingerprint is not None:
-            spread = np.zeros(len(kernel))
-            spread[present] = finding.fingerprint
-            finding = finding._replace(fingerprint=spread)
-        self._findings.append(finding)
-
-    def _judge(self, m: int, kernel: np.ndarray, probe: np.ndarray) -> _Finding:
+        part: Index = slice(None) if present is None or present.all() else np.flatnonzero(present)
+        probe: np.ndarray = np.random.default_rng(0).standard_normal((kernel.shape[1],))[part]
+        fingerprint = np.zeros(len(kernel))
+        kernel = kernel if isinstance(part, slice) else kernel[np.ix_(part, part)]
         name, known = self._names[m], bool(self._known[m])
         similarity = None if self._similarity is None else abs(float(self._similarity[m]))
         size = check_entries(name, kernel, similarity)
-        smallest, largest = kernel.min(), kernel.max()
         finding = _Finding(name, scale=float(size) if similarity is None else similarity)
         if self._lost[m] > LOST:
             finding = finding._replace(canceled=f"{name} (errors of up to {min(self._lost[m], 1.0):.0e})")
         if similarity is None and not known and self._definiteness and not is_semidefinite(kernel):
             shown = sum(bool(other.indefinite) for other in self._findings) < SHOWN
             finding = finding._replace(indefinite=f"{name} ({spectrum(kernel)})" if shown else name)
-        if largest - smallest <= CONSTANT * size:
-            return finding._replace(constant=not finding.canceled)
-        if size < SMALLEST:
-            return finding._replace(remote=True)
-        square = float(np.vdot(kernel, kernel))
-        finding = finding._replace(fingerprint=kernel @ probe / np.sqrt(square))
-        if similarity is not None:
-            return finding._replace(remote=_median_length(kernel) < NEAR_IDENTITY * similarity)
-        return finding._replace(
-            asymmetric=not known and is_asymmetric(kernel, ASYMMETRIC * size),
-            near_identity=_is_near_identity(kernel, square),
-            scale=float(np.abs(kernel.diagonal()).mean()),
-        )
+        if kernel.max() - kernel.min() <= CONSTANT * size:
+            finding = finding._replace(constant=not finding.canceled)
+        elif size < SMALLEST:
+            finding = finding._replace(remote=True)
+        else:
+            square = float(np.vdot(kernel, kernel))
+            fingerprint[part] = kernel @ probe / np.sqrt(square)
+            finding = finding._replace(fingerprint=fingerprint)
+            if similarity is not None:
+                finding = finding._replace(remote=_median_length(kernel) < NEAR_IDENTITY * similarity)
+            else:
+                finding = finding._replace(
+                    asymmetric=not known and is_asymmetric(kernel, ASYMMETRIC * size),
+                    near_identity=_is_near_identity(kernel, square),
+                    scale=float(np.abs(kernel.diagonal()).mean()),
+                )
+        self._findings.append(finding)
 
     def report(self) -> None:
         """Warn once about everything doubtful.
