@@ -21,7 +21,6 @@ __all__ = ["FeatureGatedClassifier", "FeatureGatedRegressor"]
 class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
     """Classifiers whose gates are functions of features."""
 
-    gate_columns_: np.ndarray | None
     n_gate_features_: int
 
     def fit(self, X: Samples, y: Targets, gate_features: ArrayLike | None = None) -> Any:
@@ -216,7 +215,6 @@ class FeatureGatedClassifier(ClassifierMixin, BaseLocalized):
 class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
     """Regressors whose gates are functions of features."""
 
-    gate_columns_: np.ndarray | None
     n_gate_features_: int
 
     gates = FeatureGatedClassifier.gates
@@ -249,6 +247,7 @@ class FeatureGatedRegressor(RegressorMixin, BaseLocalized):
         %(KernelQualityWarning)s
         """
         self._check_parameters()
+        self._refuse_gate_features(gate_features, not self._is_precomputed())
         kernels, y = self._fit_stack(X, y, y_numeric=True)
         self._fit_local(kernels, np.asarray(y, dtype=np.float64)[None], gate_features)
         return self

@@ -16,7 +16,7 @@ from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.views import check_samples, positions_of, views_without
 
-__all__ = ["apart_from_gates", "check_gate_columns", "features_of"]
+__all__ = ["apart_from_gates", "check_gate_columns", "features_of", "refuse_gate_features"]
 
 
 def check_gate_columns(gate_columns: Sequence[str | int] | np.ndarray | None, precomputed: bool) -> None:
@@ -34,7 +34,7 @@ def apart_from_gates(
     X: Samples | None,
     gate_columns: Sequence[str | int] | np.ndarray | None,
     n_features: int,
-) -> KernelBank:
+) -> tuple[KernelBank, np.ndarray | None]:
     """Let the views of an unfitted bank leave the columns of the gates out, unless they name theirs.
 
     Parameters
@@ -48,6 +48,12 @@ def apart_from_gates(
     n_features : int
         Number of columns of `X`.
 
+    Returns
+    -------
+    bank : KernelBank
+    columns : ndarray of int of shape (n_gate_features,) or None
+        Positions of `gate_columns`.
+
     Raises
     ------
     ValueError
@@ -56,14 +62,14 @@ def apart_from_gates(
     labels = X.labels if isinstance(X, CheckedTable) else column_labels(X)
     columns = gate_positions(gate_columns, n_features, labels)
     if columns is None:
-        return bank
+        return bank, None
     views = views_without(bank.views, columns, n_features, labels)
     if not views and len(columns) == n_features:
         raise ValueError(
             f"`gate_columns` must leave columns of `X` to the kernels; got all {n_features}. Name what kernels see, "
             "`KernelBank(views={name: columns})`, which may be the same columns; None lets gates see all, too."
         )
-    return bank.set_params(views=views)
+    return bank.set_params(views=views), columns
 
 
 def gate_positions(
@@ -85,19 +91,16 @@ def features_of(
 ) -> np.ndarray:
     """Return columns of `X`, or `gate_features` where kernels are precomputed, (n_rows, n_gate_features).
 
-    Fitting sets `gate_columns_` and `n_gate_features_` of the model.
+    Fitting sets `n_gate_features_` of the model, and its `gate_columns_` where `apart_from_gates` found none.
     """
+    if fitting and (X is None or model.gate_columns is None):
+        model.gate_columns_ = None
     if X is not None:
-        refuse_gate_features(gate_features)
-        if fitting:
-            labels = model.kernel_bank_.column_labels_
-            model.gate_columns_ = gate_positions(model.gate_columns, X.shape[1], labels)
         features = X if model.gate_columns_ is None else X[:, model.gate_columns_]
         if fitting:
             model.n_gate_features_ = features.shape[1]
         return features
     if fitting:
-        model.gate_columns_ = None
         model._gate_labels = column_labels(gate_features)
     if gate_features is None:
         raise ValueError(
@@ -117,9 +120,9 @@ def features_of(
     return features
 
 
-def refuse_gate_features(gate_features: ArrayLike | None) -> None:
+def refuse_gate_features(model: Any, gate_features: ArrayLike | None, has_samples: bool) -> None:
     """Raise for features of gates beside samples."""
-    if gate_features is not None:
+    if has_samples and gate_features is not None:
         raise ValueError(
             f"`gate_features` must be None with kernels made from samples; got {type(gate_features).__name__}. "
             "Append these features to `X` as columns and name them by the parameter `gate_columns`, such as "

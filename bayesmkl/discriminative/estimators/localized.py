@@ -32,7 +32,11 @@ from bayesmkl.discriminative.estimators.checked import (
     store_convergence,
     warn_unless_converged,
 )
-from bayesmkl.discriminative.estimators.gate_features import apart_from_gates, check_gate_columns
+from bayesmkl.discriminative.estimators.gate_features import (
+    apart_from_gates,
+    check_gate_columns,
+    refuse_gate_features,
+)
 from bayesmkl.discriminative.estimators.solvers import warn_of_stopped
 from bayesmkl.discriminative.gating import combine_components, gates_of_components, gating_matrix
 from bayesmkl.kernels.bank import KernelBank
@@ -103,6 +107,7 @@ class BaseLocalized(BaseMKL):
     classes_: np.ndarray  # of classifiers
     results_: tuple[Any, ...]
     gates_: np.ndarray
+    gate_columns_: np.ndarray | None  # where gates are functions of features
     dual_coef_: np.ndarray
     intercept_: Any
 
@@ -152,6 +157,8 @@ class BaseLocalized(BaseMKL):
         """Return the features of the gates, (n_rows, n_gate_features); None where they need nothing."""
         return None
 
+    _refuse_gate_features = refuse_gate_features
+
     def _most_steps(self) -> int:
         """Return the largest number of steps of a task, for the progress bar."""
         return int(self.max_iter)
@@ -180,7 +187,10 @@ class BaseLocalized(BaseMKL):
         self._inner()
 
     def _bank_for(self, X: Samples) -> KernelBank:
-        return apart_from_gates(super()._bank_for(X), X, self.gate_columns, self.n_features_in_)
+        bank, columns = apart_from_gates(super()._bank_for(X), X, self.gate_columns, self.n_features_in_)
+        if columns is not None:
+            self.gate_columns_ = columns
+        return bank
 
     def _check_kernels(self, stack: DenseStack, known_psd: np.ndarray | None) -> DenseStack:
         return check_definite(self, stack, known_psd, bank_errors(self, stack.n_kernels))
@@ -196,6 +206,7 @@ class BaseLocalized(BaseMKL):
         """Fit a classifier, and issue one warning with the reasons against it."""
         self._check_parameters()  # first: a mistake in them costs no time
         refuse_missing_labels(y, "a label", ALL_LABELED)
+        self._refuse_gate_features(gate_features, not self._is_precomputed())
         kernels, y = self._fit_stack(X, y)
         self.classes_, targets = encode_labels(y)
         training = self._fit_local(kernels, targets, gate_features)
@@ -244,6 +255,7 @@ class BaseLocalized(BaseMKL):
         """Cut rows into parts whose kernels fit into memory."""
         check_is_fitted(self, "results_")
         rows = self._validate_rows(X)
+        self._refuse_gate_features(gate_features, self.kernel_bank_ is not None)
         with_features = rows if self.kernel_bank_ is not None else None
         features = self._gate_features(with_features, gate_features, len(rows), fitting=False)
         first = 0

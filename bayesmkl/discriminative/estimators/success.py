@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale, shown
 from bayesmkl.discriminative.estimators.checked import SINGLE_PRECISION, check_among_some, fit_bank
-from bayesmkl.discriminative.estimators.gate_features import features_of
+from bayesmkl.discriminative.estimators.gate_features import features_of, refuse_gate_features
 from bayesmkl.discriminative.estimators.localized import BaseLocalized, Rows
 from bayesmkl.discriminative.inner import InnerProblem
 from bayesmkl.discriminative.localized.success import Folds, SuccessOptions
@@ -43,6 +43,7 @@ __all__ = [
     "gate_kernels",
     "kernels_of_parts",
     "learn_gate_features",
+    "refuse_unseen_features",
     "some_training_rows",
     "success_options",
     "trainable",
@@ -86,6 +87,16 @@ def check_gates(model: BaseMKL) -> None:
         )
 
 
+def refuse_unseen_features(model: BaseMKL, gate_features: ArrayLike | None, has_samples: bool) -> None:
+    """Raise for features of gates that see kernels, or columns of the samples."""
+    if gate_features is not None and not isinstance(model.gate_kernel, Kernel):
+        raise ValueError(
+            '`gate_features` must be None with `gate_kernel="own"`, where gates see the kernels only; got an '
+            f"array of shape {np.shape(gate_features)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
+        )
+    refuse_gate_features(model, gate_features, has_samples)
+
+
 def _check_kernel(kernel: Kernel) -> None:
     """Raise for a kernel whose own parameters are wrong."""
     try:
@@ -122,11 +133,6 @@ def learn_gate_features(
         if fitting:
             model.gate_bank_ = KernelBank([model.gate_kernel], normalize=None).fit(features)
         return features
-    if gate_features is not None:
-        raise ValueError(
-            '`gate_features` must be None with `gate_kernel="own"`, where gates see the kernels only; got an '
-            f"array of shape {np.shape(gate_features)}. Give them a kernel: `gate_kernel=Gaussian(width=1)`."
-        )
     if fitting:
         model.gate_bank_ = model.gate_columns_ = None
     return None
@@ -193,6 +199,7 @@ def kernels_of_parts(model: BaseMKL, X: Samples, gate_features: ArrayLike | None
             yield Rows(list(rows.kernels.each()), rows.features)
         return
     X = model._validate_rows(X)
+    model._refuse_gate_features(gate_features, True)
     features = model._gate_features(X, gate_features, len(X), fitting=False)
     bank = model.gate_bank_
     held = 1 if bank is None or native_of(bank) is not None else len(bank.X_train_)

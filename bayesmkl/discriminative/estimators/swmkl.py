@@ -25,6 +25,7 @@ from bayesmkl.discriminative.estimators.success import (
     gate_kernels,
     kernels_of_parts,
     learn_gate_features,
+    refuse_unseen_features,
     some_training_rows,
     success_options,
     trainable,
@@ -164,6 +165,7 @@ class SwMKLClassifier(FeatureGatedClassifier):
     _inner = check_svm
     _fit_stack = fit_single_kernels
     _gate_features = learn_gate_features
+    _refuse_gate_features = refuse_unseen_features
     _training_rows = some_training_rows
     _row_parts = kernels_of_parts
 
