@@ -37,6 +37,12 @@ __all__ = ["PrimalMKLClassifier", "PrimalMKLOneClass", "PrimalMKLRegressor"]
 LOSSES = ("squared", "huber")
 
 
+def _store_with_history(model: BaseDiscriminative, found: Sequence[Any], n_tasks: int) -> None:
+    """Set the fitted attributes, the path of the weights among them."""
+    BaseDiscriminative._store(model, found, n_tasks)
+    model.weights_history_ = _unpacked([each.weights_history for each in found])
+
+
 def _reg_and_solver(model: BaseDiscriminative) -> tuple[float, str]:
     return check_scale("reg", model.reg), check_choice("solver", model.solver, SOLVERS)
 
@@ -193,8 +199,7 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         return found.result
 
     def _store(self, found: Sequence[Any], n_tasks: int) -> None:
-        super()._store(found, n_tasks)
-        self.weights_history_ = _unpacked([each.weights_history for each in found])
+        _store_with_history(self, found, n_tasks)
         if self.max_basis is not None:
             self.basis_ = _unpacked([rows for each in found for rows in each.basis])
 
@@ -344,9 +349,7 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
     def _result_of(self, found: PrimalMKLResult) -> MKLResult:
         return found.result
 
-    def _store(self, found: Sequence[PrimalMKLResult], n_tasks: int) -> None:
-        super()._store(found, n_tasks)
-        self.weights_history_ = _unpacked([each.weights_history for each in found])
+    _store = _store_with_history
 
 
 @fill_docs(PRIMAL, REGRESSOR)
@@ -479,9 +482,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
     def _result_of(self, found: PrimalMKLResult) -> MKLResult:
         return found.result
 
-    def _store(self, found: Sequence[PrimalMKLResult], n_tasks: int) -> None:
-        super()._store(found, n_tasks)
-        self.weights_history_ = _unpacked([each.weights_history for each in found])
+    _store = _store_with_history
 
     def fit(self, X: Samples, y: Targets | None = None) -> PrimalMKLOneClass:
         """Fit kernel weights and the one-class SVM.
