@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bayesmkl._utils.typing import Index
 from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.quality.definiteness import CONSTANT, SHOWN, is_semidefinite, join, spectrum
@@ -136,7 +135,7 @@ class KernelInspector:
         m = len(self._findings)
         if m == len(self._names):
             raise ValueError(f"`names` must name each of the kernels; got {m} names and more kernels.")
-        part: Index = slice(None) if present is None or present.all() else np.flatnonzero(present)
+        part: slice | np.ndarray = slice(None) if present is None or present.all() else np.flatnonzero(present)
         probe: np.ndarray = np.random.default_rng(0).standard_normal((kernel.shape[1],))[part]
         fingerprint = np.zeros(len(kernel))
         kernel = kernel if isinstance(part, slice) else kernel[np.ix_(part, part)]
