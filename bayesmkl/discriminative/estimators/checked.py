@@ -1,4 +1,4 @@
-"""Checks of training kernels, clipping of indefinite ones, kernels by columns, and warnings about convergence."""
+"""Checks of parameters and of training kernels, clipping of indefinite ones, kernels by columns, and warnings."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bayesmkl._estimator import BaseMKL
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.given import naming
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_scale
+from bayesmkl._utils.validation import check_integer, check_number, check_scale
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive
+from bayesmkl.discriminative.svm.libsvm import EpsilonInsensitive, Hinge
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.quality.checks import (
     check_kernel_stack,
@@ -41,6 +41,8 @@ __all__ = [
     "check_above_rounding",
     "check_among_some",
     "check_definite",
+    "check_hinge",
+    "check_stopping",
     "check_tube",
     "clip_rows",
     "fit_bank",
@@ -199,3 +201,16 @@ def position_of(model: BaseMKL, kernel: int | str) -> int:
         f"`kernel` must be a position from 0 to {model.n_kernels_in_ - 1} or one of {list(model.kernel_names_)}; "
         f"got {kernel!r}."
     )
+
+
+def check_hinge(C: float) -> Hinge:
+    """Return the SVM with a valid parameter."""
+    return Hinge(check_scale("C", C))
+
+
+def check_stopping(model: BaseDiscriminative) -> dict[str, Any]:
+    """Return valid `tol` and `max_iter` of an estimator, by name."""
+    return {
+        "tol": check_number("tol", model.tol, low=0.0),
+        "max_iter": check_integer("max_iter", model.max_iter, low=1),
+    }

@@ -9,7 +9,7 @@ import numpy as np
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
-from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_stopping
+from bayesmkl.discriminative.estimators.checked import check_hinge, check_stopping
 from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.silpmkl import SILPMKLOptions, fit_silpmkl

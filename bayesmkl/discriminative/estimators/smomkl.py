@@ -10,7 +10,7 @@ import numpy as np
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.validation import check_number, check_scale
 from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, OnStep
-from bayesmkl.discriminative.estimators.optimizing import check_hinge, check_stopping
+from bayesmkl.discriminative.estimators.checked import check_hinge, check_stopping
 from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
