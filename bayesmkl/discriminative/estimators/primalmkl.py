@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import OutlierMixin
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer, check_number, check_scale
 from bayesmkl.discriminative.estimators.base import (
     BaseDiscriminative,
@@ -18,6 +16,7 @@ from bayesmkl.discriminative.estimators.base import (
     OnStep,
 )
 from bayesmkl.discriminative.estimators.checked import check_above_rounding
+from bayesmkl.discriminative.estimators.novelty import NoveltyDetector
 from bayesmkl.discriminative.estimators.path import path_over_reg
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, PRIMAL, REGRESSOR
 from bayesmkl.discriminative.outer import MKLResult
@@ -26,7 +25,6 @@ from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalm
 from bayesmkl.discriminative.primal.records import PrimalMKLOptions, PrimalMKLResult
 from bayesmkl.discriminative.primal.solve import SOLVERS, Huber, OneClass, Squared, SquaredHinge
 from bayesmkl.kernels.stacks.base import StoredStack
-from bayesmkl.kernels.views import check_samples
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -353,7 +351,7 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
 
 
 @fill_docs(PRIMAL, REGRESSOR)
-class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
+class PrimalMKLOneClass(NoveltyDetector):
     r"""Novelty detection with several kernels: a one-class SVM with squared slacks, in the primal.
 
     .. math:: \min_{d, \alpha, \rho} \; F = \tfrac12 \lambda\, \alpha^\top K(d)\, \alpha - \lambda \rho
@@ -465,10 +463,7 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._inner_loss(), _options(self)
-        share = self.contamination
-        is_auto = isinstance(share, str) and share == "auto"
-        if not is_auto and check_number("contamination", share, low=0.0) > 0.5:
-            raise ValueError(f'`contamination` must be "auto" or a share of at most 0.5; got {share!r}.')
+        self._check_contamination()
 
     def _inner_loss(self) -> OneClass:
         return OneClass(*_reg_and_solver(self))
@@ -483,102 +478,6 @@ class PrimalMKLOneClass(OutlierMixin, BaseDiscriminative):
         return found.result
 
     _store = _store_with_history
-
-    def fit(self, X: Samples, y: Targets | None = None) -> PrimalMKLOneClass:
-        """Fit kernel weights and the one-class SVM.
-
-        Parameters
-        ----------
-        %(X:training)s
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self : PrimalMKLOneClass
-            The fitted estimator.
-
-        Raises
-        ------
-        %(ValueError:parameters)s
-        %(TypeError:X)s
-
-        Warns
-        -----
-        %(ConvergenceWarning)s
-        %(KernelQualityWarning)s
-        """
-        self._check_parameters()
-        share = self.contamination
-        stack, nothing = self._fit_stack(X, np.zeros(check_samples(X)))
-        self._fit_tasks(stack, nothing[None])
-        self.offset_ = -float(self.intercept_)
-        if share != "auto":
-            self.offset_ = float(np.quantile(self._scores_of(stack)[0] - self.intercept_, float(share)))
-        return self
-
-    def score_samples(self, X: Samples) -> np.ndarray:
-        """Return the scores `s` of the rows of `X`, high for what resembles the training samples.
-
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            High for what resembles the training samples; `offset_` is the threshold.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        return self._scores(X)[0] - self.intercept_
-
-    def decision_function(self, X: Samples) -> np.ndarray:
-        """Return ``score_samples(X) - offset_``, negative for outliers.
-
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Zero at the threshold `offset_`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        return self.score_samples(X) - self.offset_
-
-    def predict(self, X: Samples) -> np.ndarray:
-        """Return 1 for rows that resemble the training samples and -1 for outliers.
-
-        Parameters
-        ----------
-        %(X)s
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            1 or -1, as whole numbers.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        return np.where(self.decision_function(X) >= 0.0, 1, -1)
 
 
 def _unpacked(arrays: list[np.ndarray]) -> Any:

@@ -135,7 +135,9 @@ class KernelInspector:
         m = len(self._findings)
         if m == len(self._names):
             raise ValueError(f"`names` must name each of the kernels; got {m} names and more kernels.")
-        part: slice | np.ndarray = slice(None) if present is None or present.all() else np.flatnonzero(present)
+        part: slice | np.ndarray = (
+            slice(None) if present is None or present.all() else np.flatnonzero(present)
+        )
         probe: np.ndarray = np.random.default_rng(0).standard_normal((kernel.shape[1],))[part]
         fingerprint = np.zeros(len(kernel))
         kernel = kernel if isinstance(part, slice) else kernel[np.ix_(part, part)]
