@@ -151,9 +151,6 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
     (20, 8, 1)
     """
 
-    X_train_: np.ndarray
-    landmarks_: np.ndarray | None
-
     def __init__(
         self,
         kernels: Any = "paper",
