@@ -6,12 +6,11 @@ size.
 """
 
 from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
-from bayesmkl.datasets._corruption import make_corrupted
 from bayesmkl.datasets._fetch import fetch
-from bayesmkl.datasets._multiview import make_multiview
 from bayesmkl.datasets._names import list_datasets
 from bayesmkl.datasets._rows import RowSource, open_rows
 from bayesmkl.datasets._synthetic import make_ringnorm, make_twonorm, make_waveform
+from bayesmkl.datasets._views import make_corrupted, make_multiview
 
 __all__ = [
     "RowSource",

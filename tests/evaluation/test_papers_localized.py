@@ -13,7 +13,7 @@ from bayesmkl.datasets import make_corrupted
 from bayesmkl.discriminative import LMKLClassifier
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import COLUMNS
-from bayesmkl.reproduction import localized, samkl, samkl_data, samkl_synthetic
+from bayesmkl.reproduction import localized, samkl, samkl_data
 from bayesmkl.reproduction.tables import MissingData, Setting, Sizes
 
 # Test samples of five folds, of which the published accuracies of all ten pairs are whole shares.
@@ -300,7 +300,7 @@ def test_gains_of_the_synthetic_study_are_tested_with_overlapping_training_sets_
         for model, values in accuracies.items()
         for k, value in enumerate(values)
     ]
-    (printed,) = samkl_synthetic.print_synthetic(comparison_of(rows), Setting())
+    (printed,) = samkl.print_synthetic(comparison_of(rows), Setting())
     gains = np.subtract(accuracies["SAMKL"], accuracies["SimpleMKL"])
     statistic = gains.mean() / np.sqrt((1 / 4 + 1.0) * gains.var(ddof=1))  # as many test as training samples
     assert printed.frame.loc[0, "gain_over_simplemkl"] == pytest.approx(100 * gains.mean())
