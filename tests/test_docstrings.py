@@ -237,7 +237,11 @@ def _is_error(name: str) -> bool:
 def _tree(function: Callable[..., Any]) -> ast.AST:
     if function.__code__.co_filename.startswith("<"):  # the constructor of a dataclass
         return ast.parse("")
-    return ast.parse(textwrap.dedent(inspect.getsource(function)))
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            node.decorator_list = []  # they run on import
+    return tree
 
 
 def _called(function: Callable[..., Any], owner: type | None) -> Iterator[tuple[Any, type | None]]:

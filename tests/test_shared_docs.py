@@ -1,4 +1,4 @@
-"""Docstring entries that several estimators share are written once, and all of them are filled in."""
+"""Docstring entries that several estimators or functions share are written once, and all of them are filled in."""
 
 from __future__ import annotations
 
@@ -10,26 +10,15 @@ import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
-import bayesmkl._estimator.shared_docs
-import bayesmkl.bemkl.estimators.shared_docs
-import bayesmkl.discriminative.estimators.shared_docs
 from bayesmkl._utils.docstrings import MARKER, entries, fill_docs
 
 ROOT = Path(__file__).parents[1]
-TABLES = {
-    f"{module.__name__}.{name}": getattr(module, name)
-    for module in (
-        bayesmkl._estimator.shared_docs,
-        bayesmkl.discriminative.estimators.shared_docs,
-        bayesmkl.bemkl.estimators.shared_docs,
-    )
-    for name in module.__all__
-}
 ENTRY = re.compile(r"^(\S.*)\n((?: {4,}\S.*\n){2,})", re.MULTILINE)  # of three lines or more
+Definition = ast.ClassDef | ast.FunctionDef
 
 
 class Source(NamedTuple):
@@ -38,49 +27,65 @@ class Source(NamedTuple):
     path: str
     text: str
     module: str
-    decorated: ast.ClassDef | None  # the class whose decorator fills it
+    filled: Definition | None  # what is decorated to fill it: a function, a class, or that of a method
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Return the syntax trees of all modules of the package."""
+    paths = sorted((ROOT / "bayesmkl").rglob("*.py"))
+    names = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in paths
+    ]
+    return {name: ast.parse(path.read_text("utf-8")) for name, path in zip(names, paths, strict=True)}
 
 
 @functools.cache
 def sources() -> tuple[Source, ...]:
-    return tuple(source for path in sorted((ROOT / "bayesmkl").rglob("*.py")) for source in _sources_of(path))
+    return tuple(source for module, tree in trees().items() for source in _sources_of(module, tree))
 
 
-def _sources_of(path: Path) -> Iterator[Source]:
-    module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    owners = {f: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for f in node.body}
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.ClassDef | ast.FunctionDef):
-            continue
-        owner = node if isinstance(node, ast.ClassDef) else owners.get(node)
-        decorated = owner if owner is not None and _decorator(owner) is not None else None
-        yield Source(f"{module}.{node.name}", ast.get_docstring(node) or "", module, decorated)
+def _sources_of(module: str, tree: ast.Module) -> Iterator[Source]:
+    nodes = [node for node in ast.walk(tree) if isinstance(node, Definition)]
+    owners = {child: node for node in nodes if isinstance(node, ast.ClassDef) for child in node.body}
+    for node in nodes:
+        places = [one for one in (node, owners.get(node)) if one is not None and _decorator(one) is not None]
+        yield Source(f"{module}.{node.name}", ast.get_docstring(node) or "", module, next(iter(places), None))
 
 
-def _decorator(node: ast.ClassDef) -> ast.Call | None:
+def _decorator(node: Definition) -> ast.Call | None:
     calls = [call for call in node.decorator_list if isinstance(call, ast.Call)]
     return next((call for call in calls if getattr(call.func, "id", None) == "fill_docs"), None)
 
 
-def _arguments(source: Source) -> list[Any]:
-    """Return the tables and classes that a docstring is filled from."""
-    names = [argument.id for argument in _decorator(source.decorated).args]
-    return [getattr(importlib.import_module(source.module), name) for name in names]
+def _tables(source: Source) -> list[dict[str, str]]:
+    """Return the tables that a docstring is filled from."""
+    names = [argument.id for argument in _decorator(source.filled).args]
+    found = [getattr(importlib.import_module(source.module), name) for name in names]
+    return [one for one in found if not isinstance(one, type)]
 
 
-def test_every_docstring_with_a_marker_belongs_to_a_class_that_fills_it():
+def _all_tables() -> Iterator[tuple[str, dict[str, str]]]:
+    for module, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.Assign) and re.search(r"\bentries\(", ast.unparse(node.value)):
+                name = node.targets[0].id
+                yield f"{module}.{name}", getattr(importlib.import_module(module), name)
+
+
+def test_every_docstring_with_a_marker_is_filled_by_a_decorator():
     marked = [source for source in sources() if MARKER.search(source.text)]
     assert len(marked) > 50
-    assert [source.path for source in marked if source.decorated is None] == []
+    assert [source.path for source in marked if source.filled is None] == []
 
 
 def test_no_marker_is_left():
-    places = {(source.module, source.decorated.name) for source in sources() if source.decorated is not None}
+    places = {(source.module, source.filled.name) for source in sources() if source.filled is not None}
     assert len(places) > 30
     for module, name in places:
-        cls = getattr(importlib.import_module(module), name)
-        documents = {name: cls, **{key: inspect.getattr_static(cls, key) for key in dir(cls)}}
+        filled = getattr(importlib.import_module(module), name)
+        members = dir(filled) if isinstance(filled, type) else ()
+        documents = {name: filled, **{key: inspect.getattr_static(filled, key) for key in members}}
         left = [
             key
             for key, value in documents.items()
@@ -93,15 +98,12 @@ def test_every_shared_entry_is_used_twice():
     used = collections.Counter()
     for source in sources():
         for marker in MARKER.finditer(source.text):
-            key, tables = marker["key"], [each for each in _arguments(source) if not isinstance(each, type)]
+            key, tables = marker["key"], _tables(source)
             used.update([(key, table[key]) for table in tables if key in table][:1])
-    rare = {
-        f"{name}: {key}"
-        for name, table in TABLES.items()
-        for key, text in table.items()
-        if used[key, text] < 2
-    }
-    assert not rare, "once or never: " + "; ".join(sorted(rare))
+    written = {(key, text): f"{name}: {key}" for name, table in _all_tables() for key, text in table.items()}
+    assert len(written) > 100
+    rare = [name for entry, name in written.items() if used[entry] < 2]
+    assert not rare, "once or never: " + "; ".join(rare)
 
 
 def test_no_entry_is_written_in_two_estimators():
@@ -205,6 +207,17 @@ def test_classes_methods_and_what_is_inside_wrappers_are_filled():
             Own text.
         """
     )
+
+
+def test_functions_are_filled():
+    @fill_docs(TABLE)
+    def fit(C):
+        """Fit.
+
+        %(C)s, default=2.0
+        """
+
+    assert inspect.getdoc(fit).startswith("Fit.\n\nC : float, default=2.0\n    Penalty, 95 % of")
 
 
 def test_an_unknown_key_is_an_error():

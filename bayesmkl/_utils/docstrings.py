@@ -1,4 +1,4 @@
-"""Docstring entries that several classes share, written once."""
+"""Docstring entries that several classes or functions share, written once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ENTRY = re.compile(
 )
 _CLASS_MARKS = " *+"  # at the end of a type, of attributes that may have a leading axis of classes
 
-_Class = TypeVar("_Class", bound=type)
+_Documented = TypeVar("_Documented", bound=Callable[..., Any])
 
 
 def entries(text: str) -> dict[str, str]:
@@ -46,8 +46,8 @@ def entries(text: str) -> dict[str, str]:
     return found
 
 
-def fill_docs(*sources: Mapping[str, str] | type) -> Callable[[_Class], _Class]:
-    """Fill shared entries into the docstrings of a class and of the methods that it defines.
+def fill_docs(*sources: Mapping[str, str] | type) -> Callable[[_Documented], _Documented]:
+    """Fill shared entries into the docstrings of a function, or of a class and the methods that it defines.
 
     A line ``%(key)s`` becomes the entry of that key. What follows on the line, such as a default, is added to the
     first line of the entry.
@@ -61,7 +61,7 @@ def fill_docs(*sources: Mapping[str, str] | type) -> Callable[[_Class], _Class]:
     Returns
     -------
     callable
-        Decorator of a class. It raises LookupError for a key that no source has.
+        Decorator of a class or a function. It raises LookupError for a key that no source has.
 
     Examples
     --------
@@ -85,11 +85,11 @@ def fill_docs(*sources: Mapping[str, str] | type) -> Callable[[_Class], _Class]:
     for source in reversed(sources):
         table.update(_lent(source) if isinstance(source, type) else source)
 
-    def fill(cls: _Class) -> _Class:
-        for documented in _documented(cls):
-            if documented.__doc__:  # there are none under `python -OO`
-                documented.__doc__ = _filled(documented, table)
-        return cls
+    def fill(documented: _Documented) -> _Documented:
+        for one in _with_methods(documented):
+            if one.__doc__:  # there are none under `python -OO`
+                one.__doc__ = _filled(one, table)
+        return documented
 
     return fill
 
@@ -98,10 +98,11 @@ def _lent(source: type) -> dict[str, str]:
     return {f"{source.__name__}.{key}": entry for key, entry in entries(source.__doc__ or "").items()}
 
 
-def _documented(cls: type) -> Iterator[Any]:
-    """Yield a class and the functions that it defines, wrappers and what is inside them."""
-    yield cls
-    for member in vars(cls).values():
+def _with_methods(documented: Any) -> Iterator[Any]:
+    """Yield a function, or a class and the functions that it defines: wrappers and what is inside them."""
+    if isinstance(documented, type):
+        yield documented
+    for member in vars(documented).values() if isinstance(documented, type) else [documented]:
         while isinstance(member, FunctionType):
             yield member
             member = getattr(member, "__wrapped__", None)
