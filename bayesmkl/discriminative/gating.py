@@ -18,10 +18,12 @@ from typing import Protocol
 
 import numpy as np
 
+from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = [
+    "GATING",
     "Gating",
     "check_gating",
     "combine_components",
@@ -34,7 +36,27 @@ FINITE_STEP = 1e-6  # of the differences that `check_gating` compares a pullback
 ROUNDING = 1e-9
 ALLOWED_ERROR = 1e-4  # of a pullback, relative to its largest entry
 
+GATING = entries(
+    """
+    features:training : ndarray of shape
+        Gating features of the training samples.
+    features : ndarray of shape
+        Gating features of the rows.
+    n_kernels : int
+        Number of kernels.
+    rng : numpy.random.Generator
+        Random generator.
+    parameters : ndarray of shape
+        Parameters of the gates.
+    parameters:slopes : ndarray of shape
+        Parameters at which the gradient was evaluated.
+    slopes : ndarray of shape (n_kernels, n_rows)
+        Derivatives of a number by the gates.
+    """
+)
 
+
+@fill_docs(GATING)
 class Gating(Protocol):
     """Gates as differentiable functions of a flat array of parameters.
 
@@ -62,12 +84,9 @@ class Gating(Protocol):
 
         Parameters
         ----------
-        features : ndarray of shape (n_samples, n_features)
-            Gating features of the training samples.
-        n_kernels : int
-            Number of kernels.
-        rng : numpy.random.Generator
-            Random generator.
+        %(features:training)s (n_samples, n_features)
+        %(n_kernels)s
+        %(rng)s
 
         Returns
         -------
@@ -81,10 +100,8 @@ class Gating(Protocol):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n_parameters,)
-            Parameters of the gates.
-        features : ndarray of shape (n_rows, n_features)
-            Gating features of the rows.
+        %(parameters)s (n_parameters,)
+        %(features)s (n_rows, n_features)
 
         Returns
         -------
@@ -98,12 +115,9 @@ class Gating(Protocol):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n_parameters,)
-            Parameters at which the gradient was evaluated.
-        features : ndarray of shape (n_rows, n_features)
-            Gating features of the rows.
-        slopes : ndarray of shape (n_kernels, n_rows)
-            Derivatives of a number by the gates.
+        %(parameters:slopes)s (n_parameters,)
+        %(features)s (n_rows, n_features)
+        %(slopes)s
 
         Returns
         -------

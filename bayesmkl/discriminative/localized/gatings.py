@@ -12,7 +12,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from scipy.special import expit
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.validation import check_integer, check_scale
+from bayesmkl.discriminative.gating import GATING
 
 if TYPE_CHECKING:
     from bayesmkl.discriminative.gating import Gating
@@ -23,6 +25,7 @@ __all__ = ["GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating", "c
 NARROWEST = 1e-6  # widths of Gaussian gates below this count as this
 
 
+@fill_docs(GATING)
 class SoftmaxGating(NamedTuple):
     r"""Kernels compete: gates are the softmax of affine functions of the features.
 
@@ -56,12 +59,9 @@ class SoftmaxGating(NamedTuple):
 
         Parameters
         ----------
-        features : ndarray of shape (n_samples, n_features)
-            Gating features of the training samples.
-        n_kernels : int
-            Number of kernels.
-        rng : numpy.random.Generator
-            Random generator.
+        %(features:training)s (n_samples, n_features)
+        %(n_kernels)s
+        %(rng)s
 
         Returns
         -------
@@ -75,10 +75,8 @@ class SoftmaxGating(NamedTuple):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            Parameters of the gates.
-        features : ndarray of shape (n_rows, n_features)
-            Gating features of the rows.
+        %(parameters)s (n_kernels * (1 + n_features),)
+        %(features)s (n_rows, n_features)
 
         Returns
         -------
@@ -92,12 +90,9 @@ class SoftmaxGating(NamedTuple):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            Parameters at which the gradient was evaluated.
-        features : ndarray of shape (n_rows, n_features)
-            Gating features of the rows.
-        slopes : ndarray of shape (n_kernels, n_rows)
-            Derivatives of a number by the gates.
+        %(parameters:slopes)s (n_kernels * (1 + n_features),)
+        %(features)s (n_rows, n_features)
+        %(slopes)s
 
         Returns
         -------
@@ -107,6 +102,7 @@ class SoftmaxGating(NamedTuple):
         return _pull_affine(_pull_softmax(self.gates(parameters, features), slopes), features)
 
 
+@fill_docs(GATING)
 class SigmoidGating(NamedTuple):
     r"""Kernels do not compete: each gate is a sigmoid of its own.
 
@@ -139,12 +135,9 @@ class SigmoidGating(NamedTuple):
 
         Parameters
         ----------
-        features : ndarray of shape (n_samples, n_features)
-            Gating features of the training samples.
-        n_kernels : int
-            Number of kernels.
-        rng : numpy.random.Generator
-            Random generator.
+        %(features:training)s (n_samples, n_features)
+        %(n_kernels)s
+        %(rng)s
 
         Returns
         -------
@@ -158,10 +151,8 @@ class SigmoidGating(NamedTuple):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            Parameters of the gates.
-        features : ndarray of shape (n_rows, n_features)
-            Gating features of the rows.
+        %(parameters)s (n_kernels * (1 + n_features),)
+        %(features)s (n_rows, n_features)
 
         Returns
         -------
@@ -175,12 +166,9 @@ class SigmoidGating(NamedTuple):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            Parameters at which the gradient was evaluated.
-        features : ndarray of shape (n_rows, n_features)
-            Gating features of the rows.
-        slopes : ndarray of shape (n_kernels, n_rows)
-            Derivatives of a number by the gates.
+        %(parameters:slopes)s (n_kernels * (1 + n_features),)
+        %(features)s (n_rows, n_features)
+        %(slopes)s
 
         Returns
         -------
@@ -191,6 +179,7 @@ class SigmoidGating(NamedTuple):
         return _pull_affine(slopes * gates * (1.0 - gates), features)
 
 
+@fill_docs(GATING)
 class GaussianGating(NamedTuple):
     r"""Each kernel has a place: gates fall with the distance from its center, normalized over kernels.
 
@@ -223,12 +212,9 @@ class GaussianGating(NamedTuple):
 
         Parameters
         ----------
-        features : ndarray of shape (n_samples, n_features)
-            Gating features of the training samples.
-        n_kernels : int
-            Number of kernels.
-        rng : numpy.random.Generator
-            Random generator.
+        %(features:training)s (n_samples, n_features)
+        %(n_kernels)s
+        %(rng)s
 
         Returns
         -------
@@ -243,10 +229,8 @@ class GaussianGating(NamedTuple):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            Parameters of the gates.
-        features : ndarray of shape (n_rows, n_features)
-            Gating features of the rows.
+        %(parameters)s (n_kernels * (1 + n_features),)
+        %(features)s (n_rows, n_features)
 
         Returns
         -------
@@ -261,12 +245,9 @@ class GaussianGating(NamedTuple):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n_kernels * (1 + n_features),)
-            Parameters at which the gradient was evaluated.
-        features : ndarray of shape (n_rows, n_features)
-            Gating features of the rows.
-        slopes : ndarray of shape (n_kernels, n_rows)
-            Derivatives of a number by the gates.
+        %(parameters:slopes)s (n_kernels * (1 + n_features),)
+        %(features)s (n_rows, n_features)
+        %(slopes)s
 
         Returns
         -------
@@ -288,6 +269,7 @@ class GaussianGating(NamedTuple):
         return bounded, centers, cdist(centers, features, "sqeuclidean")
 
 
+@fill_docs(GATING)
 class GroupGating(NamedTuple):
     r"""Samples of one group share their gates.
 
@@ -328,10 +310,8 @@ class GroupGating(NamedTuple):
         ----------
         features : ndarray of shape (n_samples, 1)
             Group numbers of the training samples.
-        n_kernels : int
-            Number of kernels.
-        rng : numpy.random.Generator
-            Random generator.
+        %(n_kernels)s
+        %(rng)s
 
         Returns
         -------
@@ -345,8 +325,7 @@ class GroupGating(NamedTuple):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n_groups * n_kernels,)
-            Parameters of the gates.
+        %(parameters)s (n_groups * n_kernels,)
         features : ndarray of shape (n_rows, 1)
             Group numbers of the rows.
 
@@ -367,12 +346,10 @@ class GroupGating(NamedTuple):
 
         Parameters
         ----------
-        parameters : ndarray of shape (n_groups * n_kernels,)
-            Parameters at which the gradient was evaluated.
+        %(parameters:slopes)s (n_groups * n_kernels,)
         features : ndarray of shape (n_rows, 1)
             Group numbers of the rows.
-        slopes : ndarray of shape (n_kernels, n_rows)
-            Derivatives of a number by the gates.
+        %(slopes)s
 
         Returns
         -------
