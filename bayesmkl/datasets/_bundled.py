@@ -6,21 +6,32 @@ import numpy as np
 from sklearn import datasets as sklearn_datasets
 from sklearn.utils import Bunch
 
+from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl.datasets._raw import make_bunch
 from bayesmkl.datasets._table import TABLE
 
 __all__ = ["load_diabetes", "load_digits_views", "load_iris", "load_wdbc", "load_wine"]
 
+LOADER = entries(
+    """
+    return_X_y : bool, default=False
+        Return ``(data, target)`` instead of a Bunch.
+    as_frame : bool, default=False
+        Return the data as a DataFrame with feature names and the target as a Series.
+    ValueError
+        If `return_X_y` or `as_frame` is neither True nor False.
+    """
+)
 
+
+@fill_docs(LOADER)
 def load_wdbc(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
     """Load the Wisconsin diagnostic breast cancer data (569 samples, 30 features, binary).
 
     Parameters
     ----------
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Return the data as a DataFrame with feature names and the target as a Series.
+    %(return_X_y)s
+    %(as_frame)s
 
     Returns
     -------
@@ -30,8 +41,7 @@ def load_wdbc(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
 
     Raises
     ------
-    ValueError
-        If `return_X_y` or `as_frame` is neither True nor False.
+    %(ValueError)s
 
     Notes
     -----
@@ -58,15 +68,14 @@ def load_wdbc(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     )
 
 
+@fill_docs(LOADER)
 def load_iris(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
     """Load Fisher's iris data (150 samples, 4 features, 3 classes).
 
     Parameters
     ----------
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Return the data as a DataFrame with feature names and the target as a Series.
+    %(return_X_y)s
+    %(as_frame)s
 
     Returns
     -------
@@ -76,8 +85,7 @@ def load_iris(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
 
     Raises
     ------
-    ValueError
-        If `return_X_y` or `as_frame` is neither True nor False.
+    %(ValueError)s
 
     Examples
     --------
@@ -97,15 +105,14 @@ def load_iris(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     )
 
 
+@fill_docs(LOADER)
 def load_wine(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
     """Load the wine data (178 samples, 13 chemical measurements, 3 cultivars).
 
     Parameters
     ----------
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Return the data as a DataFrame with feature names and the target as a Series.
+    %(return_X_y)s
+    %(as_frame)s
 
     Returns
     -------
@@ -114,8 +121,7 @@ def load_wine(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
 
     Raises
     ------
-    ValueError
-        If `return_X_y` or `as_frame` is neither True nor False.
+    %(ValueError)s
 
     Examples
     --------
@@ -134,15 +140,14 @@ def load_wine(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tu
     )
 
 
+@fill_docs(LOADER)
 def load_diabetes(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
     """Load the diabetes progression data (442 samples, 10 features, regression).
 
     Parameters
     ----------
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Return the data as a DataFrame with feature names and the target as a Series.
+    %(return_X_y)s
+    %(as_frame)s
 
     Returns
     -------
@@ -152,8 +157,7 @@ def load_diabetes(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch 
 
     Raises
     ------
-    ValueError
-        If `return_X_y` or `as_frame` is neither True nor False.
+    %(ValueError)s
 
     Notes
     -----
@@ -179,15 +183,14 @@ def load_diabetes(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch 
     )
 
 
+@fill_docs(LOADER)
 def load_digits_views(*, return_X_y: bool = False, as_frame: bool = False) -> Bunch | tuple:
     """Load scikit-learn's 8 x 8 digits as six views (1797 samples, 156 features, 10 classes).
 
     Parameters
     ----------
-    return_X_y : bool, default=False
-        Return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=False
-        Return the data as a DataFrame with feature names and the target as a Series.
+    %(return_X_y)s
+    %(as_frame)s
 
     Returns
     -------
@@ -197,8 +200,7 @@ def load_digits_views(*, return_X_y: bool = False, as_frame: bool = False) -> Bu
 
     Raises
     ------
-    ValueError
-        If `return_X_y` or `as_frame` is neither True nor False.
+    %(ValueError)s
 
     Notes
     -----

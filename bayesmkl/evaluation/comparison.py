@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path
 from bayesmkl.evaluation.journal import CELLS, RESULTS, Journal, read_results, table_of
 from bayesmkl.evaluation.significance import pairwise, rank_table, wins
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Comparison"]
 
+METRIC = entries(
+    """
+    metric : str, default=None
+        One of `metrics`; None is the first.
+    """
+)
 
+
+@fill_docs(METRIC)
 class Comparison:
     """Scores of models on splits of data sets.
 
@@ -97,8 +106,7 @@ class Comparison:
 
         Parameters
         ----------
-        metric : str, default=None
-            One of `metrics`; None is the first.
+        %(metric)s
         dataset : str, default=None
             One of `datasets`; None is all.
 
@@ -149,8 +157,7 @@ class Comparison:
 
         Parameters
         ----------
-        metric : str, default=None
-            One of `metrics`; None is the first.
+        %(metric)s
 
         Returns
         -------
@@ -182,8 +189,7 @@ class Comparison:
 
         Parameters
         ----------
-        metric : str, default=None
-            One of `metrics`; None is the first.
+        %(metric)s
 
         Returns
         -------
@@ -205,8 +211,7 @@ class Comparison:
 
         Parameters
         ----------
-        metric : str, default=None
-            One of `metrics`; None is the first.
+        %(metric)s
         test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
             The first two and the last compare the splits of each data set, "nemenyi" the ranks over data sets,
             "wilcoxon" both.
@@ -235,8 +240,7 @@ class Comparison:
 
         Parameters
         ----------
-        metric : str, default=None
-            One of `metrics`; None is the first.
+        %(metric)s
         test : {"corrected_t", "paired_t", "wilcoxon", "bayesian"}, default="corrected_t"
             Test over the splits of each data set.
         **options
@@ -264,8 +268,7 @@ class Comparison:
         ----------
         kind : {"scores", "ranks", "critical_difference", "pairwise", "time"}, default="scores"
             Plot to draw; one function of ``bayesmkl.evaluation.plots`` each.
-        metric : str, default=None
-            One of `metrics`; None is the first.
+        %(metric)s
         **options
             Of the function in ``bayesmkl.evaluation.plots``, such as ``dataset`` or ``ax``.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.evaluation.plots.pairs import plot_pairwise
+from bayesmkl.evaluation.plots.parts import PLOT
 from bayesmkl.evaluation.plots.ranks import plot_critical_difference, plot_ranks
 from bayesmkl.evaluation.plots.scores import plot_scores, plot_time
 
@@ -34,18 +36,17 @@ PLOTS: dict[str, Callable[..., Axes]] = {
 }
 
 
+@fill_docs(PLOT)
 def plot(comparison: Comparison, kind: str = "scores", metric: str | None = None, **options: Any) -> Axes:
     """Draw a comparison.
 
     Parameters
     ----------
-    comparison : Comparison
-        Result of :func:`~bayesmkl.evaluation.compare_models`.
+    %(comparison)s
     kind : {"scores", "ranks", "critical_difference", "pairwise", "time"}, default="scores"
         :func:`plot_scores`, :func:`plot_ranks`, :func:`plot_critical_difference`, :func:`plot_pairwise`,
         :func:`plot_time`.
-    metric : str, default=None
-        One of its metrics; None is the first.
+    %(metric)s
     **options
         Of that function, such as ``dataset`` or ``ax``.
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from bayesmkl.evaluation.plots.parts import Shown, explain, own_axes, short_names, shown, width_of
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl.evaluation.plots.parts import PLOT, Shown, explain, own_axes, short_names, shown, width_of
 from bayesmkl.evaluation.significance.pairwise_table import OVERLAPPING, TESTS, pairwise
 from bayesmkl.evaluation.significance.win_counts import wins
 from bayesmkl.posterior.axes import NEUTRAL
@@ -33,6 +34,7 @@ class Square(NamedTuple):
     explained: str
 
 
+@fill_docs(PLOT)
 def plot_pairwise(
     comparison: Comparison,
     metric: str | None = None,
@@ -47,14 +49,11 @@ def plot_pairwise(
 
     Parameters
     ----------
-    comparison : Comparison
-        Result of :func:`~bayesmkl.evaluation.compare_models`.
-    metric : str, default=None
-        One of its metrics; None is the first.
+    %(comparison)s
+    %(metric)s
     test : {"corrected_t", "paired_t", "wilcoxon", "nemenyi", "bayesian"}, default="corrected_t"
         See :func:`~bayesmkl.evaluation.significance.pairwise`.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure.
+    %(ax)s
     dataset : str, default=None
         One of its data sets. With None and several, "nemenyi" and "wilcoxon" compare over them, and the other tests
         show on how many of them the model of the row is better, not different, and worse.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
+from bayesmkl._utils.docstrings import entries
 from bayesmkl._utils.validation import check_axes
 from bayesmkl.evaluation.scoring import METRICS
 from bayesmkl.evaluation.significance.ranks import rank_table
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from bayesmkl.evaluation.comparison import Comparison
 
 __all__ = [
+    "PLOT",
     "Shown",
     "explain",
     "name_rows",
@@ -35,6 +37,17 @@ __all__ = [
 LONGEST_NAME = 28
 INCHES_PER_CHARACTER = 0.085  # of names beside rows
 INCHES_PER_LETTER = 0.058  # of small text
+
+PLOT = entries(
+    """
+    comparison : Comparison
+        Result of :func:`~bayesmkl.evaluation.compare_models`.
+    metric : str, default=None
+        One of its metrics; None is the first.
+    ax : matplotlib.axes.Axes, default=None
+        Axes to draw on; None makes a figure.
+    """
+)
 
 
 class Shown(NamedTuple):

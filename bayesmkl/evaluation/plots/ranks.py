@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from bayesmkl.evaluation.plots.parts import explain, name_rows, own_axes, remark, short_names, shown, width_of
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl.evaluation.plots.parts import (
+    PLOT,
+    explain,
+    name_rows,
+    own_axes,
+    remark,
+    short_names,
+    shown,
+    width_of,
+)
 from bayesmkl.evaluation.significance.optional import require
 from bayesmkl.evaluation.significance.ranks import (
     blocks_of,
@@ -30,6 +40,7 @@ ROW, PLANE = 0.26, 4.6  # inches: height of a model, width of the axis of ranks
 LEVEL = 0.19  # inches: height of a line of the critical-difference diagram
 
 
+@fill_docs(PLOT)
 def plot_ranks(
     comparison: Comparison, metric: str | None = None, ax: Axes | None = None, *, alpha: float = 0.05
 ) -> Axes:
@@ -37,12 +48,9 @@ def plot_ranks(
 
     Parameters
     ----------
-    comparison : Comparison
-        Result of :func:`~bayesmkl.evaluation.compare_models`.
-    metric : str, default=None
-        One of its metrics; None is the first.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure.
+    %(comparison)s
+    %(metric)s
+    %(ax)s
     alpha : float, default=0.05
         Level of Nemenyi's test, whose critical difference from the best mean rank is shaded where there are at least
         three models and two data sets.
@@ -104,6 +112,7 @@ def plot_ranks(
     return ax
 
 
+@fill_docs(PLOT)
 def plot_critical_difference(
     comparison: Comparison, metric: str | None = None, ax: Axes | None = None, *, alpha: float = 0.05
 ) -> Axes:
@@ -113,10 +122,8 @@ def plot_critical_difference(
     ----------
     comparison : Comparison
         Result of :func:`~bayesmkl.evaluation.compare_models`, of at least three models on two data sets.
-    metric : str, default=None
-        One of its metrics; None is the first.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure.
+    %(metric)s
+    %(ax)s
     alpha : float, default=0.05
         Level of Nemenyi's test.
 

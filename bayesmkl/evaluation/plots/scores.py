@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.validation import check_axes, check_number
 from bayesmkl.evaluation.plots.parts import (
+    PLOT,
     Shown,
     explain,
     name_rows,
@@ -39,6 +41,7 @@ PLANE = 4.4  # inches: width of time against score
 LINE = 0.165  # inches between the names in a list
 
 
+@fill_docs(PLOT)
 def plot_scores(
     comparison: Comparison,
     metric: str | None = None,
@@ -51,10 +54,8 @@ def plot_scores(
 
     Parameters
     ----------
-    comparison : Comparison
-        Result of :func:`~bayesmkl.evaluation.compare_models`.
-    metric : str, default=None
-        One of its metrics; None is the first.
+    %(comparison)s
+    %(metric)s
     dataset : str, default=None
         One of its data sets; None shows all, in a panel each.
     ax : matplotlib.axes.Axes, default=None
@@ -149,6 +150,7 @@ def _half_width(values: np.ndarray, ratio: float, confidence: float) -> float:
     return float(stats.t.ppf(0.5 + confidence / 2.0, n - 1)) * scale
 
 
+@fill_docs(PLOT)
 def plot_time(
     comparison: Comparison, metric: str | None = None, dataset: str | None = None, ax: Axes | None = None
 ) -> Axes:
@@ -156,14 +158,11 @@ def plot_time(
 
     Parameters
     ----------
-    comparison : Comparison
-        Result of :func:`~bayesmkl.evaluation.compare_models`.
-    metric : str, default=None
-        One of its metrics; None is the first.
+    %(comparison)s
+    %(metric)s
     dataset : str, default=None
         One of its data sets; None takes the mean over all, of models that have a score on each split.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure.
+    %(ax)s
 
     Returns
     -------
