@@ -10,12 +10,14 @@ from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_collection, check_integer
 from bayesmkl.bemkl.inference.runs import RHAT
 from bayesmkl.posterior.axes import COLORS, LINES, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.fitted import check_probability, fitted_bemkl
+from bayesmkl.posterior.shared_docs import MODEL
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -29,6 +31,7 @@ LONGEST_NAME, LONGEST_PANEL_NAME = 36, 31
 BY_CHAIN = {"color": ["chain"], "linestyle": ["chain"], "overlay": ["chain"]}
 
 
+@fill_docs(MODEL)
 @own_settings
 def plot_trace(
     model: BaseEstimator | DataTree,
@@ -49,15 +52,12 @@ def plot_trace(
     kind : {"shares", "weights"}, default="shares"
         Shares of the score, which the model identifies; or raw weights, whose common scale may wander although
         predictions have long converged.
-    max_kernels : int, default=8
-        Number of kernels to show, the most important first.
+    %(max_kernels)s
     label : object, default=None
         Where classes or labels have kernel weights of their own (one-versus-all), the one whose model to show; None
         is the one whose chains agree least.
-    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, needed for a model that was fitted to precomputed ones.
-    plot_collection : arviz_plots.PlotCollection, default=None
-        Plots to draw on; None makes a figure.
+    %(kernels)s
+    %(plot_collection)s
 
     Returns
     -------
@@ -67,8 +67,7 @@ def plot_trace(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model or a DataTree; for a multitask model too.
+    %(TypeError:tree)s
     NotFittedError
         Before `fit`.
     ValueError
@@ -110,6 +109,7 @@ def plot_trace(
     return without_pyplot(collection, chains.finding)
 
 
+@fill_docs(MODEL)
 @own_settings
 def plot_rank(
     model: BaseEstimator | DataTree,
@@ -130,18 +130,15 @@ def plot_rank(
         search that ends in one; or what :func:`to_datatree` made of it.
     kind : {"shares", "weights"}, default="shares"
         Shares of the score, which the model identifies; or raw weights.
-    max_kernels : int, default=8
-        Number of kernels to show, the most important first.
+    %(max_kernels)s
     ci_prob : float, default=0.94
         Chains that agree stay within the shaded bounds with this probability (ArviZ before 1.2), or are left without
         a mark with this probability (since).
     label : object, default=None
         Where classes or labels have kernel weights of their own, the one whose model to show, as in
         :func:`plot_trace`.
-    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, needed for a model that was fitted to precomputed ones.
-    plot_collection : arviz_plots.PlotCollection, default=None
-        Plots to draw on; None makes a figure.
+    %(kernels)s
+    %(plot_collection)s
 
     Returns
     -------
@@ -151,8 +148,7 @@ def plot_rank(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model or a DataTree; for a multitask model too.
+    %(TypeError:tree)s
     NotFittedError
         Before `fit`.
     ValueError

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Seed
 from bayesmkl._utils.validation import check_collection, check_integer, generator_of
@@ -20,6 +21,7 @@ from bayesmkl.posterior.fitted import check_probability, fitted_bemkl
 from bayesmkl.posterior.leave_one_out import leave_one_out
 from bayesmkl.posterior.psis import quietly
 from bayesmkl.posterior.reliability import reliability
+from bayesmkl.posterior.shared_docs import MODEL
 
 if TYPE_CHECKING:
     from arviz_plots import PlotCollection
@@ -32,6 +34,7 @@ LONGEST_NAME = 24
 N_SHOWN = 50  # replicated data sets
 
 
+@fill_docs(MODEL)
 @own_settings
 def plot_posterior_predictive(
     model: BaseEstimator | DataTree,
@@ -54,12 +57,10 @@ def plot_posterior_predictive(
         whose coverage the title tells (regression).
     n_draws : int, default=500
         Draws of all training targets; of existing chains at most this many each. Not used for a DataTree.
-    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, needed for a model that was fitted to precomputed ones.
+    %(kernels)s
     random_state : int, numpy.random.Generator or None, default=0
         Seed or source of the draws. Not used for a DataTree.
-    plot_collection : arviz_plots.PlotCollection, default=None
-        Plots to draw on; None makes a figure.
+    %(plot_collection)s
 
     Returns
     -------
@@ -71,8 +72,7 @@ def plot_posterior_predictive(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model or a DataTree; for a multitask model too.
+    %(TypeError:tree)s
     NotFittedError
         Before `fit`.
     ValueError
@@ -117,6 +117,7 @@ def plot_posterior_predictive(
     return _plot_densities(tree, ci_prob, plot_collection)
 
 
+@fill_docs(MODEL)
 @own_settings
 def plot_pareto_k(
     model: BaseEstimator | Diagnosis | ELPDData,
@@ -135,8 +136,7 @@ def plot_pareto_k(
         :func:`diagnose` found; or the result of ``arviz_stats.loo(..., pointwise=True)``.
     n_draws : int, default=1000
         Draws in each chain, at most, as in :func:`diagnose`. Used for an estimator only, as all that follow.
-    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, needed for a model that was fitted to precomputed ones.
+    %(kernels)s
     random_state : int, numpy.random.Generator or None, default=0
         Seed or source of draws from a variational posterior.
     plot_collection : arviz_plots.PlotCollection, default=None

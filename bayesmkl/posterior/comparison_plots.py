@@ -10,11 +10,13 @@ import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_axes, check_choice, check_integer, generator_of
 from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.posterior.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, evenly, fitted_bemkl
+from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import kernel_table
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ INCHES_PER_CHARACTER = 0.085
 HEIGHT, DEPTH = 0.64, 0.3  # of a row: the highest density above its line, and all intervals below it
 
 
+@fill_docs(MODEL)
 @own_settings
 def plot_posteriors(
     models: Mapping[str, Any],
@@ -52,10 +55,8 @@ def plot_posteriors(
         Weights are mirrored where that brings them closer to the reference.
     max_kernels : int, default=8
         How many kernels to show, those with the largest shares under the reference.
-    ci_prob : float, default=0.94
-        Probability content of the intervals, see :func:`kernel_table`.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure.
+    %(ci_prob:plot)s
+    %(ax)s
     label : object, default=None
         Where classes or labels have kernel weights of their own (one-versus-all), the one whose models to show; None
         is the first.
@@ -74,8 +75,7 @@ def plot_posteriors(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model; for a multitask model too.
+    %(TypeError)s
     NotFittedError
         Before `fit`.
     ValueError

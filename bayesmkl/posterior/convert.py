@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_flag, check_integer, generator_of
 from bayesmkl.bemkl.reading.collapsed import log_prior_terms, log_variational
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.sample import named_draws
+from bayesmkl.posterior.shared_docs import MODEL
 
 if TYPE_CHECKING:
     from xarray import Dataset, DataTree
@@ -47,6 +49,7 @@ DIMS: dict[str, dict[str, list[str]]] = {
 }
 
 
+@fill_docs(MODEL)
 @own_settings
 def to_datatree(
     model: BaseEstimator,
@@ -61,15 +64,13 @@ def to_datatree(
 
     Parameters
     ----------
-    model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
+    %(model)s
     n_draws : int, default=None
         Draws in each chain: from a variational posterior this many (None: 1000); of existing chains at most this
         many, at even distances (None: all).
     random_state : int, numpy.random.Generator or None, default=None
         Seed or source of the draws from a variational posterior and of the replicated targets.
-    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, for a model that was fitted to precomputed ones and does not keep them.
+    %(kernels:kept)s
     pointwise : bool, default=None
         Whether to evaluate the draws at the training samples: shares, replicated targets and log likelihood. They
         take a product of every training kernel with every draw, and every kernel once more where a bank makes them.
@@ -104,8 +105,7 @@ def to_datatree(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model; for a multitask model too.
+    %(TypeError)s
     NotFittedError
         Before `fit`.
     ValueError

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_integer, generator_of
@@ -21,6 +22,7 @@ from bayesmkl.posterior.predictive_checks import check_section
 from bayesmkl.posterior.refine import PLURALS, honest_intervals, why_not_sampled
 from bayesmkl.posterior.report import Section, line_of_text, render, render_html
 from bayesmkl.posterior.sensitivity import sensitivity_section
+from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -86,6 +88,7 @@ class Diagnosis(dict):
         return render_html(*self._report)
 
 
+@fill_docs(MODEL)
 @own_settings
 def diagnose(
     model: BaseEstimator,
@@ -101,16 +104,14 @@ def diagnose(
 
     Parameters
     ----------
-    model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
+    %(model)s
     X_test : array-like of shape (n_test, n_features) or (n_test, n_train, n_kernels), default=None
         Samples that the model was not fitted to, as `model` takes them, for calibration. Without them training
         samples are left out in turn by importance sampling, which is less reliable. Several labels of a sample are
         as many events, several targets as many intervals.
     y_test : array-like of shape (n_test,) or (n_test, n_outputs), default=None
         Their labels or targets.
-    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, for a model that was fitted to precomputed ones and does not keep them.
+    %(kernels:kept)s
     n_draws : int, default=1000
         Draws in each chain, at least 100: from a variational posterior this many; of existing chains at most this
         many, at even distances.
@@ -138,8 +139,7 @@ def diagnose(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model; for a multitask model too.
+    %(TypeError)s
     NotFittedError
         Before `fit`.
     ValueError

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_axes, check_choice, check_flag, check_integer
 from bayesmkl.posterior.axes import COLORS, MARKERS, NEUTRAL, new_axes, shorten, tidy
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import kernel_table
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ LONGEST_NAME, LONGEST_GROUP = 46, 28  # characters shown of a kernel name and of
 INCHES_PER_CHARACTER = 0.085
 
 
+@fill_docs(MODEL)
 @own_settings
 def plot_kernel_weights(
     model: BaseEstimator,
@@ -39,18 +42,15 @@ def plot_kernel_weights(
 
     Parameters
     ----------
-    model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference. Or a
-        multitask model.
+    %(model)s
+        Or a multitask model.
     kind : {"shares", "weights"}, default="shares"
         The kernel's part of the score, which the model identifies, or the raw weight, which is known up to a common
         sign and scale. Kernels are sorted by share in both.
-    ci_prob : float, default=0.94
-        Probability content of the intervals, see :func:`kernel_table`.
+    %(ci_prob:plot)s
     max_kernels : int, default=20
         How many kernels to show.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure.
+    %(ax)s
     by_view : bool, default=False
         Put the kernels of each view together, under a heading with the name of the view and the sum of the shares of
         all its kernels. Views are sorted by that sum.
@@ -64,8 +64,7 @@ def plot_kernel_weights(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model.
+    %(TypeError:tasks)s
     NotFittedError
         Before `fit`.
     ValueError
@@ -167,6 +166,7 @@ def _draw_intervals(ax: Axes, rows: np.ndarray, group: pd.DataFrame, value: str,
     return ax.plot(middle, rows, marker, color=color, markeredgecolor="white", markersize=7)[0]
 
 
+@fill_docs(MODEL)
 @own_settings
 def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     """Show how far the evidence lower bound was from its best value, after every sweep or block of steps.
@@ -176,8 +176,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     model : estimator
         A BEMKLClassifier or BEMKLRegressor fitted by "vb" or "svi", or a Pipeline or search that ends in one. Or a
         multitask model.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure.
+    %(ax)s
 
     Returns
     -------
@@ -187,8 +186,7 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model.
+    %(TypeError:tasks)s
     NotFittedError
         Before `fit`.
     ValueError

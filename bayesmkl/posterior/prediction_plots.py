@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import norm
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Targets
@@ -15,6 +16,7 @@ from bayesmkl._utils.validation import check_axes
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, new_axes, tidy
 from bayesmkl.posterior.fitted import check_probability
 from bayesmkl.posterior.reliability import Reliability, reliability
+from bayesmkl.posterior.shared_docs import MODEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["plot_predictions", "plot_reliability"]
 
 
+@fill_docs(MODEL)
 @own_settings
 def plot_reliability(
     y_true: Targets,
@@ -45,8 +48,8 @@ def plot_reliability(
         Class of each column of `y_prob`, ``model.classes_``. None takes the sorted labels in `y_true`.
     ci_prob : float, default=0.94
         Probability content of the Wilson interval of each frequency.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure. The histogram of the predictions hangs below it as an inset.
+    %(ax)s
+        The histogram of the predictions hangs below it as an inset.
 
     Returns
     -------
@@ -113,6 +116,7 @@ def plot_reliability(
     return ax
 
 
+@fill_docs(MODEL)
 @own_settings
 def plot_predictions(
     y_true: Targets, mean: ArrayLike, std: ArrayLike, ci_prob: float = 0.94, ax: Axes | None = None
@@ -127,8 +131,7 @@ def plot_predictions(
         Predictive means and standard deviations, ``model.predict(X, return_std=True)``.
     ci_prob : float, default=0.94
         Probability content of the predictive intervals.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure.
+    %(ax)s
 
     Returns
     -------

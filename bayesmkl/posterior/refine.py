@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl.bemkl.estimators.base import FitTask
@@ -18,11 +19,13 @@ from bayesmkl.bemkl.inference.runs import check_can_sample, gibbs_start, run_gib
 from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.predictive_checks import why_no_prior_draws
+from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["PLURALS", "honest_intervals", "refine_posterior", "why_not_refined", "why_not_sampled"]
 PLURALS = {"class": "classes", "label": "labels", "output": "targets"}
 
 
+@fill_docs(MODEL)
 @own_settings
 def refine_posterior(
     model: BaseEstimator,
@@ -56,8 +59,7 @@ def refine_posterior(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model; for a multitask model too.
+    %(TypeError)s
     NotFittedError
         Before `fit`.
     ValueError

@@ -5,14 +5,17 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["named_draws", "sample_posterior"]
 
 
+@fill_docs(MODEL)
 @own_settings
 def sample_posterior(
     model: BaseEstimator, n_draws: int | None = None, random_state: int | np.random.Generator | None = None
@@ -27,8 +30,7 @@ def sample_posterior(
         Number of draws. A model fitted by "nuts", "gibbs" or "svi" has its draws already: its chains are put in a row
         and `n_draws` of them are taken at even distances. None is all of these, or 1000 draws from a variational
         posterior.
-    random_state : int, numpy.random.Generator or None, default=None
-        Seed or source of the draws from a variational posterior.
+    %(random_state)s
 
     Returns
     -------
@@ -48,8 +50,7 @@ def sample_posterior(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model; for a multitask model too.
+    %(TypeError)s
     NotFittedError
         Before `fit`.
     ValueError

@@ -12,12 +12,14 @@ from scipy.stats import beta, norm
 from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.quadrant import quadrant_quantiles
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
+from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["kernel_table", "view_table"]
 
@@ -32,6 +34,7 @@ BETA = "Beta distributions with the mean and standard deviation of the share"
 QUANTILES = "quantiles of the draws"
 
 
+@fill_docs(MODEL)
 @own_settings
 def kernel_table(
     model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike | None = None
@@ -40,11 +43,9 @@ def kernel_table(
 
     Parameters
     ----------
-    model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference. Or a
-        multitask model.
-    ci_prob : float, default=0.94
-        Probability content of the intervals, the same in both tails.
+    %(model)s
+        Or a multitask model.
+    %(ci_prob)s
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, for quantiles of the shares of a model that has draws ("nuts", "gibbs", "svi") and was
         fitted to precomputed kernels. Without them its share intervals are those of Beta distributions.
@@ -68,8 +69,7 @@ def kernel_table(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model.
+    %(TypeError:tasks)s
     NotFittedError
         Before `fit`.
     ValueError
@@ -116,6 +116,7 @@ def kernel_table(
     return table
 
 
+@fill_docs(MODEL)
 @own_settings
 def view_table(
     model: BaseEstimator,
@@ -132,13 +133,11 @@ def view_table(
     model : estimator
         A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; its kernels come from a
         KernelBank.
-    ci_prob : float, default=0.94
-        Probability content of the intervals, the same in both tails.
+    %(ci_prob)s
     n_draws : int, default=None
         Draws from the posterior; of existing chains at most this many each, at even distances. None is 200 from a
         variational posterior and all draws of chains. Each takes a matrix-vector product with every training kernel.
-    random_state : int, numpy.random.Generator or None, default=None
-        Seed or source of the draws from a variational posterior.
+    %(random_state)s
 
     Returns
     -------
@@ -151,8 +150,7 @@ def view_table(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model; for a multitask model too.
+    %(TypeError)s
     NotFittedError
         Before `fit`.
     ValueError

@@ -8,12 +8,14 @@ import numpy as np
 from scipy.stats import entropy
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import as_array, check_numbers, finite_numbers
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_axes, check_choice, check_integer
 from bayesmkl.posterior.axes import COLORS, MARKERS, SHADES, legend_below, new_axes
 from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.shared_docs import MODEL
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,6 +34,7 @@ class _Plane(NamedTuple):
     probability: np.ndarray  # (n_points, n_classes); no classes in regression
 
 
+@fill_docs(MODEL)
 @own_settings
 def plot_uncertainty(
     model: object,
@@ -59,8 +62,7 @@ def plot_uncertainty(
         the entropy of the class probabilities in nats. None is "std", with more than two classes "entropy".
     n_grid : int, default=60
         Points of the plane along each feature.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; None makes a figure.
+    %(ax)s
     label : int, default=None
         With several labels or targets, the number of the one to show; `y` may then have all of them as columns.
 
@@ -72,8 +74,7 @@ def plot_uncertainty(
 
     Raises
     ------
-    TypeError
-        For anything else than a BEMKL model; for a multitask model too.
+    %(TypeError)s
     NotFittedError
         Before `fit`.
     ValueError

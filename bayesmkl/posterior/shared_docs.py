@@ -1,0 +1,37 @@
+"""Docstring entries of functions that look at a fitted model."""
+
+from __future__ import annotations
+
+from bayesmkl._utils.docstrings import entries
+
+__all__ = ["MODEL"]
+
+MODEL = entries(
+    """
+    model : estimator
+        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
+    kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
+        The training kernels, needed for a model that was fitted to precomputed ones.
+    kernels:kept : array-like of shape (n_samples, n_samples, n_kernels), default=None
+        The training kernels, for a model that was fitted to precomputed ones and does not keep them.
+    max_kernels : int, default=8
+        Number of kernels to show, the most important first.
+    ci_prob : float, default=0.94
+        Probability content of the intervals, the same in both tails.
+    ci_prob:plot : float, default=0.94
+        Probability content of the intervals, see :func:`kernel_table`.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of the draws from a variational posterior.
+    ax : matplotlib.axes.Axes, default=None
+        Axes to draw on; None makes a figure.
+    plot_collection : arviz_plots.PlotCollection, default=None
+        Plots to draw on; None makes a figure.
+
+    TypeError
+        For anything else than a BEMKL model; for a multitask model too.
+    TypeError:tasks
+        For anything else than a BEMKL model.
+    TypeError:tree
+        For anything else than a BEMKL model or a DataTree; for a multitask model too.
+    """
+)
