@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.normalize import Center
@@ -41,7 +42,22 @@ __all__ = [
 # Bytes of upper triangles that one matrix product takes at a time: enough for full speed, little beside a stack.
 CHUNK_BYTES = 2**26
 
+ALIGNMENT = entries(
+    """
+    kernels : array-like of shape (n_samples, n_samples) or (n_samples, n_samples, n_kernels)
+        Training kernels, as `KernelBank` returns them.
+    target : array-like of shape (n_samples,) or (n_samples, n_samples)
+        Labels -1 and +1 or real numbers :math:`y`, or another symmetric matrix :math:`T`.
+    ValueError
+        If `kernels` does not have one of these shapes or is not finite, or `target` does not belong to the same
+        samples or is not finite.
+    KernelQualityWarning
+        If centering leaves few digits of a kernel, as of a linear kernel of features far from zero.
+    """
+)
 
+
+@fill_docs(ALIGNMENT)
 def kernel_polarization(kernels: ArrayLike | DenseStack, target: Targets) -> Any:
     r"""Return the polarization of one kernel, or of every kernel of a stack.
 
@@ -49,8 +65,7 @@ def kernel_polarization(kernels: ArrayLike | DenseStack, target: Targets) -> Any
 
     Parameters
     ----------
-    kernels : array-like of shape (n_samples, n_samples) or (n_samples, n_samples, n_kernels)
-        Training kernels, as `KernelBank` returns them.
+    %(kernels)s
     target : array-like of shape (n_samples,)
         Labels -1 and +1, or real numbers.
 
@@ -61,9 +76,7 @@ def kernel_polarization(kernels: ArrayLike | DenseStack, target: Targets) -> Any
 
     Raises
     ------
-    ValueError
-        If `kernels` does not have one of these shapes or is not finite, or `target` does not belong to the same
-        samples or is not finite.
+    %(ValueError)s
 
     References
     ----------
@@ -82,6 +95,7 @@ def kernel_polarization(kernels: ArrayLike | DenseStack, target: Targets) -> Any
     return float(values[0]) if single else values
 
 
+@fill_docs(ALIGNMENT)
 def kernel_alignment(kernels: ArrayLike | DenseStack, target: Targets, center: bool = False) -> Any:
     r"""Return the alignment of one kernel, or of every kernel of a stack, with a target.
 
@@ -89,10 +103,8 @@ def kernel_alignment(kernels: ArrayLike | DenseStack, target: Targets, center: b
 
     Parameters
     ----------
-    kernels : array-like of shape (n_samples, n_samples) or (n_samples, n_samples, n_kernels)
-        Training kernels, as `KernelBank` returns them.
-    target : array-like of shape (n_samples,) or (n_samples, n_samples)
-        Labels -1 and +1 or real numbers :math:`y`, or another symmetric matrix :math:`T`.
+    %(kernels)s
+    %(target)s
     center : bool, default=False
         Center both, :math:`HKH` and :math:`HTH`.
 
@@ -103,14 +115,11 @@ def kernel_alignment(kernels: ArrayLike | DenseStack, target: Targets, center: b
 
     Raises
     ------
-    ValueError
-        If `kernels` does not have one of these shapes or is not finite, or `target` does not belong to the same
-        samples or is not finite.
+    %(ValueError)s
 
     Warns
     -----
-    KernelQualityWarning
-        If centering leaves few digits of a kernel, as of a linear kernel of features far from zero.
+    %(KernelQualityWarning)s
 
     References
     ----------
@@ -143,6 +152,7 @@ def kernel_alignment(kernels: ArrayLike | DenseStack, target: Targets, center: b
     return float(values[0]) if single else values
 
 
+@fill_docs(ALIGNMENT)
 def centered_alignment(kernels: ArrayLike | DenseStack, target: Targets) -> Any:
     r"""Return the centered alignment of one kernel, or of every kernel of a stack, with a target.
 
@@ -150,10 +160,8 @@ def centered_alignment(kernels: ArrayLike | DenseStack, target: Targets) -> Any:
 
     Parameters
     ----------
-    kernels : array-like of shape (n_samples, n_samples) or (n_samples, n_samples, n_kernels)
-        Training kernels, as `KernelBank` returns them.
-    target : array-like of shape (n_samples,) or (n_samples, n_samples)
-        Labels -1 and +1 or real numbers :math:`y`, or another symmetric matrix :math:`T`.
+    %(kernels)s
+    %(target)s
 
     Returns
     -------
@@ -162,14 +170,11 @@ def centered_alignment(kernels: ArrayLike | DenseStack, target: Targets) -> Any:
 
     Raises
     ------
-    ValueError
-        If `kernels` does not have one of these shapes or is not finite, or `target` does not belong to the same
-        samples or is not finite.
+    %(ValueError)s
 
     Warns
     -----
-    KernelQualityWarning
-        If centering leaves few digits of a kernel, as of a linear kernel of features far from zero.
+    %(KernelQualityWarning)s
 
     Notes
     -----
