@@ -9,16 +9,29 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 
+from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.kernels.geometry import PairwiseGeometry
 
-__all__ = ["LARGEST", "SMALLEST", "Kernel", "check_range"]
+__all__ = ["KERNEL", "LARGEST", "SMALLEST", "Kernel", "check_range"]
 
 SMALLEST, LARGEST = 1e-150, 1e150  # magnitudes whose squares are in the range of float64
 
+KERNEL = entries(
+    """
+    geometry : PairwiseGeometry
+        Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
+    out : ndarray of shape (n_rows, n_train)
+        Overwritten.
+    X : ndarray of shape (n_rows, n_features)
+        Rows of finite numbers.
+    """
+)
 
+
+@fill_docs(KERNEL)
 class Kernel(BaseEstimator):
     """Base of all kernel objects: a subclass writes `evaluate`, `diagonal` and `label`.
 
@@ -68,10 +81,8 @@ class Kernel(BaseEstimator):
 
         Parameters
         ----------
-        geometry : PairwiseGeometry
-            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
-        out : ndarray of shape (n_rows, n_train)
-            Overwritten.
+        %(geometry)s
+        %(out)s
         """
         raise NotImplementedError
 
@@ -80,8 +91,7 @@ class Kernel(BaseEstimator):
 
         Parameters
         ----------
-        X : ndarray of shape (n_rows, n_features)
-            Rows of finite numbers.
+        %(X)s
 
         Returns
         -------

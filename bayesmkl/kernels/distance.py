@@ -11,10 +11,11 @@ from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import check_numbers, naming
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import float_of, shown
-from bayesmkl.kernels.base import LARGEST, SMALLEST, Kernel
+from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 
 __all__ = ["FromDistance"]
@@ -37,6 +38,7 @@ OTHER_METRICS = (
 METRICS = OWN_METRICS + OTHER_METRICS + BOOLEAN_METRICS
 
 
+@fill_docs(KERNEL)
 class FromDistance(Kernel):
     r"""Kernel :math:`\exp(-d(x, z) / s)` of a distance :math:`d`.
 
@@ -189,10 +191,8 @@ class FromDistance(Kernel):
 
         Parameters
         ----------
-        geometry : PairwiseGeometry
-            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
-        out : ndarray of shape (n_rows, n_train)
-            Overwritten.
+        %(geometry)s
+        %(out)s
 
         Raises
         ------

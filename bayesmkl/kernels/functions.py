@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.validation import float_of, shown
-from bayesmkl.kernels.base import LARGEST, SMALLEST, Kernel
+from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 from bayesmkl.kernels.moved import MovedPolynomial
 
@@ -55,6 +56,7 @@ class ScaledKernel(Kernel):
                 )
 
 
+@fill_docs(KERNEL)
 class Gaussian(ScaledKernel):
     r"""Gaussian kernel :math:`\exp(-\|x-z\|^2 / (2 w^2))`.
 
@@ -84,10 +86,8 @@ class Gaussian(ScaledKernel):
 
         Parameters
         ----------
-        geometry : PairwiseGeometry
-            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
-        out : ndarray of shape (n_rows, n_train)
-            Overwritten.
+        %(geometry)s
+        %(out)s
         """
         width = 1.0 if self.width is None else float(self.width)
         gamma = 0.5 / width**2 if self.gamma is None else float(self.gamma)
@@ -95,6 +95,7 @@ class Gaussian(ScaledKernel):
         np.exp(out, out=out)
 
 
+@fill_docs(KERNEL)
 class Laplacian(ScaledKernel):
     r"""Laplacian kernel :math:`\exp(-\|x-z\|_1 / w)`, with the sum of absolute differences as distance.
 
@@ -120,10 +121,8 @@ class Laplacian(ScaledKernel):
 
         Parameters
         ----------
-        geometry : PairwiseGeometry
-            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
-        out : ndarray of shape (n_rows, n_train)
-            Overwritten.
+        %(geometry)s
+        %(out)s
         """
         width = 1.0 if self.width is None else float(self.width)
         gamma = 1.0 / width if self.gamma is None else float(self.gamma)
@@ -131,6 +130,7 @@ class Laplacian(ScaledKernel):
         np.exp(out, out=out)
 
 
+@fill_docs(KERNEL)
 class Polynomial(Kernel):
     r"""Polynomial kernel :math:`(x \cdot z + c)^q`.
 
@@ -188,10 +188,8 @@ class Polynomial(Kernel):
 
         Parameters
         ----------
-        geometry : PairwiseGeometry
-            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
-        out : ndarray of shape (n_rows, n_train)
-            Overwritten.
+        %(geometry)s
+        %(out)s
         """
         np.add(geometry.inner_products, float(self.offset), out=out)
         _power(out, int(self.degree))
@@ -201,8 +199,7 @@ class Polynomial(Kernel):
 
         Parameters
         ----------
-        X : ndarray of shape (n_rows, n_features)
-            Rows of finite numbers.
+        %(X)s
 
         Returns
         -------
@@ -217,6 +214,7 @@ class Polynomial(Kernel):
         return MovedPolynomial(origin, int(self.degree), float(self.offset))
 
 
+@fill_docs(KERNEL)
 class Linear(Kernel):
     r"""Linear kernel :math:`x \cdot z`.
 
@@ -238,10 +236,8 @@ class Linear(Kernel):
 
         Parameters
         ----------
-        geometry : PairwiseGeometry
-            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
-        out : ndarray of shape (n_rows, n_train)
-            Overwritten.
+        %(geometry)s
+        %(out)s
         """
         out[...] = geometry.inner_products
 
@@ -250,8 +246,7 @@ class Linear(Kernel):
 
         Parameters
         ----------
-        X : ndarray of shape (n_rows, n_features)
-            Rows of finite numbers.
+        %(X)s
 
         Returns
         -------
@@ -264,6 +259,7 @@ class Linear(Kernel):
         return MovedPolynomial(origin)
 
 
+@fill_docs(KERNEL)
 class Cosine(Kernel):
     r"""Cosine of the angle between two rows, :math:`x \cdot z / (\|x\| \|z\|)`.
 
@@ -287,10 +283,8 @@ class Cosine(Kernel):
 
         Parameters
         ----------
-        geometry : PairwiseGeometry
-            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
-        out : ndarray of shape (n_rows, n_train)
-            Overwritten.
+        %(geometry)s
+        %(out)s
         """
         of_x, of_z = geometry.squared_norms
         lengths = np.multiply.outer(np.sqrt(of_x), np.sqrt(of_z))
@@ -302,8 +296,7 @@ class Cosine(Kernel):
 
         Parameters
         ----------
-        X : ndarray of shape (n_rows, n_features)
-            Rows of finite numbers.
+        %(X)s
 
         Returns
         -------
@@ -313,6 +306,7 @@ class Cosine(Kernel):
         return (squared_norms(X) > 0).astype(np.float64)
 
 
+@fill_docs(KERNEL)
 class Tanimoto(Kernel):
     r"""Tanimoto (Jaccard) kernel :math:`x \cdot z / (\|x\|^2 + \|z\|^2 - x \cdot z)`.
 
@@ -351,10 +345,8 @@ class Tanimoto(Kernel):
 
         Parameters
         ----------
-        geometry : PairwiseGeometry
-            Query points of shape (n_rows, n_features) against training points of shape (n_train, n_features).
-        out : ndarray of shape (n_rows, n_train)
-            Overwritten.
+        %(geometry)s
+        %(out)s
         """
         of_x, of_z = geometry.squared_norms
         union = np.add.outer(of_x, of_z) - geometry.inner_products
