@@ -162,23 +162,18 @@ def class_targets(y: Any, unlabeled_label: Label | None = None) -> ClassTargets:
     if unlabeled_label is not None:
         return _partial_targets(y, unlabeled_label)
     classes, targets = encode_labels(y)
-    _check_rare(y)
-    return ClassTargets(classes, targets)
-
-
-def _check_rare(y: np.ndarray) -> None:
-    """Raise for one sample of one of two classes, and warn of it among more, where the others can be learned."""
-    values, counts = np.unique(y, return_counts=True)
-    rare = ", ".join(repr(label) for label in values[counts < 2].tolist())
+    counts = np.unique(y, return_counts=True)[1]
+    rare = ", ".join(repr(label) for label in classes[counts < 2].tolist())
     advice = "Merge the class with another, leave the sample out, or stratify the split."
-    if rare and len(values) == 2:
+    if rare and len(classes) == 2:
         raise ValueError(
             f"`y` must hold at least two samples of every class; got one of {rare}, of {len(y)} samples. {advice}"
         )
-    if rare:
+    if rare:  # of one among more the others can be learned
         warn_user(
             f"`y` holds one sample only of {rare}: too little to learn a class from. {advice}", UserWarning
         )
+    return ClassTargets(classes, targets)
 
 
 def _partial_targets(y: np.ndarray, unlabeled_label: Label | None) -> ClassTargets:

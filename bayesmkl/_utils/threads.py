@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from threadpoolctl import ThreadpoolController
 
@@ -55,33 +55,41 @@ def one_thread(user_api: str | None = None) -> Iterator[None]:
     >>> with one_thread():
     ...     pass
     """
-    found = _loaded(len(sys.modules))
-    if user_api is not None:
-        found = found.select(user_api=user_api)
+    found = [one for one in _loaded(len(sys.modules)) if user_api in (None, one.library.user_api)]
     token, entered = object(), []
     try:
         with _LOCK:
-            for library in found.lib_controllers:
-                entered.append((library, library.num_threads))
-                if not _is_per_thread(library):
+            for library, is_per_thread in found:
+                entered.append((library, is_per_thread, library.num_threads))
+                if not is_per_thread:
                     _INSIDE.setdefault(library.filepath, (library.num_threads, set()))[1].add(token)
                 _set_threads(library, 1)
         yield
     finally:
         with _LOCK:
-            for library, threads in entered:
-                _leave(library, threads, token)
+            for library, is_per_thread, threads in entered:
+                _leave(library, is_per_thread, threads, token)
+
+
+class _Loaded(NamedTuple):
+    """A library that the process has loaded."""
+
+    library: Any
+    is_per_thread: bool  # every Python thread has a number of its own: OpenMP, and BLAS that was built on it
 
 
 @lru_cache(maxsize=1)
-def _loaded(_n_modules: int) -> ThreadpoolController:
+def _loaded(_n_modules: int) -> list[_Loaded]:
     """Look for libraries among all files of the process, again once a module that may bring one was imported."""
-    return ThreadpoolController()
+    return [
+        _Loaded(one, "openmp" in (one.user_api, getattr(one, "threading_layer", None)))
+        for one in ThreadpoolController().lib_controllers
+    ]
 
 
-def _leave(library: Any, threads: int, token: object) -> None:
+def _leave(library: Any, is_per_thread: bool, threads: int, token: object) -> None:
     """Restore the threads if no other block is active; also where the entry was interrupted."""
-    if _is_per_thread(library):
+    if is_per_thread:
         _set_threads(library, threads)
         return
     before, inside = _INSIDE.get(library.filepath, (threads, set()))
@@ -89,11 +97,6 @@ def _leave(library: Any, threads: int, token: object) -> None:
     if not inside:
         _set_threads(library, before)
         _INSIDE.pop(library.filepath, None)
-
-
-def _is_per_thread(library: Any) -> bool:
-    """Return whether every Python thread has a number of its own: OpenMP, and BLAS that was built on it."""
-    return library.user_api == "openmp" or getattr(library, "threading_layer", None) == "openmp"
 
 
 def _set_threads(library: Any, threads: int) -> None:

@@ -73,13 +73,9 @@ def is_semidefinite(kernel: np.ndarray, tolerance: float = INDEFINITE) -> bool:
     smallest, largest = kernel.min(), kernel.max()
     if largest - smallest <= CONSTANT * max(abs(smallest), abs(largest)):
         return bool(kernel.flat[0] >= 0)
-    return _has_cholesky(kernel, tolerance)
-
-
-def _has_cholesky(kernel: np.ndarray, tolerance: float) -> bool:
     shifted = kernel.copy()
     shifted.flat[:: len(kernel) + 1] += tolerance * np.linalg.norm(kernel)
-    return dpotrf(shifted.T, overwrite_a=1, clean=0)[1] == 0  # reads one triangle
+    return dpotrf(shifted.T, overwrite_a=1, clean=0)[1] == 0  # it has a factor; reads one triangle
 
 
 def spectrum(kernel: np.ndarray) -> str:
