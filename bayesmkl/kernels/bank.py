@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -22,7 +23,7 @@ from bayesmkl.kernels.adapters import as_kernels
 from bayesmkl.kernels.base import Kernel, check_range
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, have_same_columns, refuse_other_columns
-from bayesmkl.kernels.fitted import FittedKernels, evaluate_finite, finite_diagonal, naming_kernel
+from bayesmkl.kernels.fitted import FittedKernels, check_finite, naming_kernel, put_present
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.landmarks import SELECTIONS, check_distances, choose_landmarks
 from bayesmkl.kernels.normalize import (
@@ -407,25 +408,22 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         """Fit kernels and normalizations to the basis; return the training kernels if they are to `keep`."""
         self.normalizers_: list[list[Normalizer]] = []
         basis, together = self.basis_, keep and self.landmarks_ is None
-        if keep and self.stack_bytes(len(self.X_train_)) > SURELY_THERE:
-            self._require_memory()
+        shape = self.n_kernels_, len(self.X_train_), len(basis)
+        if keep and 8 * math.prod(shape) > SURELY_THERE:
+            what = f"a stack of {shape[0]} kernels of {shape[1]} x {shape[2]} entries"
+            require_memory(8 * math.prod(shape), what, REMEDY)
         stack = np.empty((self.n_kernels_ if together else 0, len(basis), len(basis)))
-        for m, kernel, pairs in self._evaluations(basis):
+        for m, kernel, geometry, place in self._evaluations(basis):
             with naming_kernel(self.kernel_names_[m]):
-                kernel.fit(pairs.geometry.Z)
-                if together:
-                    room = stack[m]
-                    values = pairs.room_in(room)
-                    self.normalizers_.append(_fit_training(normalize, kernel, pairs.geometry, values))
-                    pairs.put(values, room)
-                else:
-                    self.normalizers_.append(_learn_by_rows(normalize, kernel, pairs.geometry.Z))
+                kernel.fit(geometry.Z)
+                if not together:
+                    self.normalizers_.append(_learn_by_rows(normalize, kernel, geometry.Z))
+                    continue
+                values = stack[m] if place is None else np.empty(geometry.shape)
+                self.normalizers_.append(_fit_training(normalize, kernel, geometry, values))
+                if place is not None:
+                    put_present(values, place, stack[m])
         return self.evaluate(self.X_train_) if keep and not together else stack
-
-    def _require_memory(self) -> None:
-        shape = self.n_kernels_, len(self.X_train_), len(self.basis_)
-        what = f"a stack of {shape[0]} kernels of {shape[1]} x {shape[2]} entries"
-        require_memory(self.stack_bytes(len(self.X_train_)), what, REMEDY)
 
     def _refuse_empty_views(self) -> None:
         for view, present in zip(self.views_, self.present_, strict=True):
@@ -442,8 +440,11 @@ def _fit_training(
     moved = None
     if "center" in normalize:
         kernel, moved = move_origin(normalize, kernel, geometry.Z)
-    evaluate_finite(kernel, geometry, values)
-    return fit_normalizers(normalize, values, finite_diagonal(kernel, geometry.Z), moved) if normalize else []
+    kernel.evaluate(geometry, values)
+    check_finite(values)
+    if not normalize:
+        return []
+    return fit_normalizers(normalize, values, check_finite(kernel.diagonal(geometry.Z)), moved)
 
 
 def _learn_by_rows(normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> list[Normalizer]:
@@ -451,7 +452,7 @@ def _learn_by_rows(normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray
     if not normalize:
         return []
     kernel, moved = move_origin(normalize, kernel, train)
-    diagonal = finite_diagonal(kernel, train)
+    diagonal = check_finite(kernel.diagonal(train))
     return fit_normalizers_by_rows(normalize, partial(_rows, kernel, train), diagonal, moved)
 
 
@@ -461,8 +462,8 @@ def _rows(kernel: Kernel, train: np.ndarray, index: Index) -> np.ndarray:
     is_whole = rows.shape == train.shape and np.may_share_memory(rows, train)
     geometry = PairwiseGeometry(train if is_whole else rows, train)
     out = np.empty(geometry.shape)
-    evaluate_finite(kernel, geometry, out)
-    return out
+    kernel.evaluate(geometry, out)
+    return check_finite(out)
 
 
 def _unique(labels: list[str]) -> list[str]:

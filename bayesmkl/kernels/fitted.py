@@ -9,15 +9,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.settings import methods_with_own_settings
-from bayesmkl._utils.typing import Index
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, normalized_kernel
-from bayesmkl.kernels.presence import PresentPairs, positions, present_views
+from bayesmkl.kernels.presence import present_views
 from bayesmkl.kernels.views import View
 
-__all__ = ["FittedKernels", "evaluate_finite", "finite_diagonal", "naming_kernel"]
+__all__ = ["FittedKernels", "check_finite", "naming_kernel", "put_present"]
+
+# Where the points that have a view are among all rows and columns of a kernel; None: all of them have it.
+Place = tuple[np.ndarray, ...] | None
 
 
 @methods_with_own_settings
@@ -129,11 +131,11 @@ class FittedKernels:
         """
         check_is_fitted(self, "normalizers_")
         diagonals = np.full((self.n_kernels_, len(self.basis_)), np.nan)
-        for m, kernel, pairs in self._evaluations(self.basis_):
-            diagonal = normalized_kernel(kernel, self.normalizers_[m]).diagonal(pairs.geometry.Z)
+        for m, kernel, geometry, place in self._evaluations(self.basis_):
+            diagonal = normalized_kernel(kernel, self.normalizers_[m]).diagonal(geometry.Z)
             for normalizer in self.normalizers_[m]:
                 diagonal = normalizer.train_diagonal(diagonal)
-            diagonals[m, pairs.columns] = diagonal
+            diagonals[m, slice(None) if place is None else place[1][0]] = diagonal
         return diagonals
 
     def evaluate(self, X: np.ndarray, kernels: np.ndarray | None = None) -> np.ndarray:
@@ -159,10 +161,9 @@ class FittedKernels:
         wanted = range(self.n_kernels_) if kernels is None else [int(m) for m in kernels]
         places = {m: place for place, m in enumerate(wanted)}
         stack = np.empty((len(places), len(X), len(self.basis_)))
-        for m, kernel, pairs in self._evaluations(X):
-            if m not in places:
-                continue
-            self._write(m, kernel, pairs, stack[places[m]])
+        for m, kernel, geometry, place in self._evaluations(X):
+            if m in places:
+                self._write(m, kernel, geometry, place, stack[places[m]])
         return stack
 
     def shared_rows(self, X: np.ndarray, share: float = 1.0) -> np.ndarray | None:
@@ -207,22 +208,26 @@ class FittedKernels:
         """
         check_is_fitted(self, "normalizers_")
         out = np.empty((len(self.X_train_), len(self.basis_)))
-        for m, kernel, pairs in self._evaluations(self.X_train_):
-            self._write(m, kernel, pairs, out)
+        for m, kernel, geometry, place in self._evaluations(self.X_train_):
+            self._write(m, kernel, geometry, place, out)
             yield out
 
-    def _write(self, m: int, kernel: Kernel, pairs: PresentPairs, out: np.ndarray) -> None:
+    def _write(
+        self, m: int, kernel: Kernel, geometry: PairwiseGeometry, place: Place, out: np.ndarray
+    ) -> None:
         """Evaluate and normalize one kernel into `out`, (n_rows, n_basis)."""
-        values = pairs.room_in(out)
+        values = out if place is None else np.empty(geometry.shape)
         if len(values):
             kernel = normalized_kernel(kernel, self.normalizers_[m])
             with naming_kernel(self.kernel_names_[m]):
-                evaluate_finite(kernel, pairs.geometry, values)
+                kernel.evaluate(geometry, values)
+                check_finite(values)
                 if self.normalizers_[m]:
-                    diagonal = finite_diagonal(kernel, pairs.geometry.X)
+                    diagonal = check_finite(kernel.diagonal(geometry.X))
                     for normalizer in self.normalizers_[m]:
                         diagonal = normalizer.apply(values, diagonal)
-        pairs.put(values, out)
+        if place is not None:
+            put_present(values, place, out)
 
     def _present(self, X: np.ndarray) -> np.ndarray:
         """Return the mask of present views, (n_views, n_rows)."""
@@ -230,52 +235,43 @@ class FittedKernels:
             return np.ones((len(self.views_), len(X)), dtype=bool)
         return present_views(X, self.views_)
 
-    def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PresentPairs]]:
+    def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PairwiseGeometry, Place]]:
         """Go through the kernels view by view; those of one view share distances and inner products."""
         per_view = self.n_kernels_ // len(self.views_)
         is_basis = X is self.basis_
         of_basis = self.present_ if self.landmarks_ is None else self._present(self.basis_)
-        present = of_basis if is_basis else self._present(X)
+        of_rows = of_basis if is_basis else self._present(X)
         for v, view in enumerate(self.views_):
-            columns = positions(of_basis[v])
-            basis = _select(self.basis_, view, columns)
-            rows = columns if is_basis else positions(present[v])
-            geometry = PairwiseGeometry(basis if is_basis else _select(X, view, rows), basis)
+            rows, columns = of_rows[v], of_basis[v]
+            basis = np.ascontiguousarray(self.basis_[:, view.columns][columns])
+            points = basis if is_basis else np.ascontiguousarray(X[:, view.columns][rows])
+            geometry = PairwiseGeometry(points, basis)
+            place = None if rows.all() and columns.all() else np.ix_(rows, columns)
             for m in range(v * per_view, (v + 1) * per_view):
-                yield m, self.kernels_[m], PresentPairs(geometry, rows, columns)
+                yield m, self.kernels_[m], geometry, place
 
 
-def _select(X: np.ndarray, view: View, rows: Index) -> np.ndarray:
-    return np.ascontiguousarray(X[:, view.columns][rows])
+def put_present(values: np.ndarray, place: tuple[np.ndarray, ...], out: np.ndarray) -> None:
+    """Copy the kernel of the points that have its view to its places in that of all points, NaN elsewhere."""
+    out.fill(np.nan)
+    out[place] = values
 
 
-def evaluate_finite(kernel: Kernel, geometry: PairwiseGeometry, out: np.ndarray) -> None:
-    """Write the values of a kernel into `out`, (n_rows, n_columns); raise where they are not finite."""
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused by name
-        kernel.evaluate(geometry, out)
-    _check_finite(out)
-
-
-def finite_diagonal(kernel: Kernel, X: np.ndarray) -> np.ndarray:
-    """Return the self-similarities of the rows of `X`; raise where they are not finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        diagonal = kernel.diagonal(X)
-    _check_finite(diagonal)
-    return diagonal
-
-
-def _check_finite(values: np.ndarray) -> None:
+def check_finite(values: np.ndarray) -> np.ndarray:
+    """Return values of a kernel; raise where they are not finite."""
     if not np.isfinite(values).all():
         raise ValueError(
             "its values are not all finite. Scale the features of `X`, lower a polynomial degree, "
             "or look for a division by zero in your own kernel."
         )
+    return values
 
 
 @contextmanager
 def naming_kernel(name: str) -> Iterator[None]:
-    """Name the kernel in errors about values."""
+    """Name the kernel in errors about values; that of values which are not finite comes in place of NumPy's."""
     try:
-        yield
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
     except ValueError as error:
         raise ValueError(f"kernel {name!r}: {error}") from error

@@ -7,15 +7,13 @@ column of a sample that lacks its view are NaN. Algorithms get zeros in their pl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View
 
-__all__ = ["PresentPairs", "centered", "check_some_view", "positions", "present_views", "stack_with_absent"]
+__all__ = ["centered", "check_some_view", "present_views", "stack_with_absent"]
 
 
 def present_views(X: np.ndarray, views: Sequence[View]) -> np.ndarray:
@@ -97,34 +95,6 @@ def _incomplete(view: View, rows: np.ndarray, whole: bool) -> str:
 
 def _count(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-class PresentPairs(NamedTuple):
-    """Query and training points that have a view, and their positions among all."""
-
-    geometry: PairwiseGeometry
-    rows: Any  # positions, or a slice of all
-    columns: Any
-
-    def room_in(self, kernel: np.ndarray) -> np.ndarray:
-        """Return the array for their values: `kernel` (n_rows, n_train) itself if no sample lacks the view."""
-        is_whole = isinstance(self.rows, slice) and isinstance(self.columns, slice)
-        return kernel if is_whole else np.empty(self.geometry.shape)
-
-    def put(self, values: np.ndarray, kernel: np.ndarray) -> None:
-        """Copy their values to their places in `kernel`, NaN elsewhere."""
-        if values is kernel:
-            return
-        kernel.fill(np.nan)
-        index = [
-            np.arange(size)[part] for part, size in zip((self.rows, self.columns), kernel.shape, strict=True)
-        ]
-        kernel[np.ix_(*index)] = values
-
-
-def positions(present: np.ndarray) -> Any:
-    """Return positions; a slice where all are present, so that nothing is copied."""
-    return slice(None) if present.all() else np.flatnonzero(present)
 
 
 def stack_with_absent(
