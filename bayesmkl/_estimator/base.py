@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from bayesmkl._estimator.storage import Holding, hold_bank, hold_given, resolve_storage
@@ -32,6 +33,7 @@ from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns, 
 from bayesmkl.kernels.presence import check_some_view, stack_with_absent
 from bayesmkl.kernels.quality.checks import check_kernel_stack
 from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
+from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factored import factored_rows, has_factored_rows
 from bayesmkl.kernels.stacks.streamed import streamed_stack
@@ -84,7 +86,7 @@ class BaseMKL(BaseEstimator):
         methods_with_own_settings(cls)
         super().__init_subclass__(**kwargs)
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_precomputed()
         tags.input_tags.three_d_array = self._is_precomputed()
@@ -163,10 +165,10 @@ class BaseMKL(BaseEstimator):
             mark=self.unlabeled_label,
         )
 
-    def _stack_of_rows(self, X: Samples) -> Any:
+    def _stack_of_rows(self, X: Samples) -> KernelStack:
         """Learn a bank from training samples and return its kernels, judged once."""
         self.training_factors_ = None
-        bank, is_source, asked = self._bank_for(X), is_row_source(X), self._storage()
+        bank, is_source, asked = self._new_bank(X), is_row_source(X), self._storage()
         if is_source and not self._streams_rows:
             raise ValueError(f"`X` must be an array or a DataFrame for {type(self).__name__}; got {X!r}.")
         shape = bank.training_shape(X)
@@ -186,10 +188,10 @@ class BaseMKL(BaseEstimator):
             bank.fit(X)
         self.kernel_bank_, self.kernel_names_ = bank, self._names(bank.kernel_names_)
         self.present_ = None
-        stack = hold_bank(bank, X if is_source else bank.X_train_, list(self.kernel_names_), storage)
-        if asked.kind == "compressed" and has_factored_rows(bank, stack):
-            self.training_factors_ = stack
-        return stack
+        held = hold_bank(bank, X if is_source else bank.X_train_, list(self.kernel_names_), storage)
+        if asked.kind == "compressed" and has_factored_rows(bank, held):
+            self.training_factors_ = held
+        return held
 
     def _stack_of_training(self, kernels: np.ndarray) -> DenseStack:
         """Find missing views in training kernels (n_kernels, n_train, n_train), and return their stack."""
@@ -224,7 +226,8 @@ class BaseMKL(BaseEstimator):
         )
         return stack
 
-    def _new_bank(self) -> KernelBank:
+    def _new_bank(self, X: Samples | None = None) -> KernelBank:
+        """Return an unfitted bank; subclasses may leave columns of validated samples `X` to others than kernels."""
         integrate = self.missing_views == "integrate"
         keep: dict[str, Any] = {"missing_views": "keep"} if integrate else {}
         if self.kernels is None:
@@ -236,10 +239,6 @@ class BaseMKL(BaseEstimator):
             '`kernels` must be a KernelBank, None (the default bank) or "precomputed"; '
             f"got {shown(self.kernels)}. Wrap kernels in a bank: KernelBank(kernels=...)."
         )
-
-    def _bank_for(self, X: Samples) -> KernelBank:
-        """Return an unfitted bank for validated samples; subclasses may leave columns to others than its kernels."""
-        return self._new_bank()
 
     def _check_landmarks(self, bank: KernelBank) -> None:
         if bank.landmarks is None:
@@ -283,7 +282,7 @@ class BaseMKL(BaseEstimator):
             )
         return np.array(names, dtype=object)
 
-    def _training_stack(self) -> Any:
+    def _training_stack(self) -> KernelStack:
         """Return the training kernels of the bank, evaluated anew; models of precomputed kernels have none."""
         if self.kernel_bank_ is None:
             raise ValueError("`kernels` were precomputed: the model does not have its training kernels.")

@@ -111,7 +111,7 @@ class _Request(NamedTuple):
         inspector.report()
 
 
-def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holding) -> Any:
+def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holding) -> KernelStack:
     """Return the training kernels of a bank that was fitted without them, judged once.
 
     Parameters
@@ -133,7 +133,7 @@ def hold_bank(bank: KernelBank, X: Samples, names: Sequence[str], storage: Holdi
     return _HOLDERS[storage.kind](_Request(bank, X, names, storage))
 
 
-def _split(request: _Request) -> Any:
+def _split(request: _Request) -> KernelStack:
     """Return dense kernels whose rows are split over devices; those in one place come from the bank itself."""
     from bayesmkl.kernels.stacks.streamed_jax import shard_bank
 
@@ -141,18 +141,18 @@ def _split(request: _Request) -> Any:
     return shard_bank(request.bank, request.X, request.storage.devices)
 
 
-def _compressed(request: _Request) -> Any:
+def _compressed(request: _Request) -> KernelStack:
     return compress_each(request.inspected(), request.bank.n_kernels_)
 
 
-def _float32(request: _Request) -> Any:
+def _float32(request: _Request) -> KernelStack:
     n_kernels, n_rows, n_train = request.shape
     what = f"a stack of {n_kernels} kernels of {n_rows} x {n_train} entries in single precision"
     require_memory(request.bank.stack_bytes(n_rows) / 2, what, REMEDY)
     return store_float32(request.inspected(), request.bank.n_kernels_)
 
 
-def _streamed(request: _Request) -> Any:
+def _streamed(request: _Request) -> KernelStack:
     _inspect_sample(request)
     if request.storage.backend == "jax":
         from bayesmkl.kernels.stacks.streamed_jax import stream

@@ -54,7 +54,7 @@ from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.shares import KernelShares, kernel_shares, shares_of_draws
 from bayesmkl.kernels.quality.checks import KernelQualityWarning
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = ["BaseBEMKL", "FitTask"]
 
@@ -75,7 +75,7 @@ class FitTask(NamedTuple):
     """Problems of a fit, between the validation of the data and the fitted attributes."""
 
     problems: list[Any]  # one per model
-    stack: Any  # training kernels
+    stack: KernelStack  # training kernels
     targets: np.ndarray
     several: bool  # whether fitted attributes have an axis for the models, be it one or more of them
     algorithm: Any = None
@@ -236,7 +236,7 @@ class BaseBEMKL(BaseMKL):
                 f"got inference={self.inference!r}. {remedy}"
             )
 
-    def _gram(self, stack: DenseStack) -> np.ndarray:
+    def _gram(self, stack: KernelStack) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             gram = stack.gram()
         if not np.isfinite(gram).all():
@@ -416,7 +416,7 @@ class BaseBEMKL(BaseMKL):
             "kernel_bytes_": int(task.stack.nbytes),
         }
 
-    def _moments(self, posterior: State | PosteriorDraws, stack: DenseStack, single: bool) -> dict[str, Any]:
+    def _moments(self, posterior: State | PosteriorDraws, stack: KernelStack, single: bool) -> dict[str, Any]:
         """Return posterior moments of one model, of a `single` output or several, by the names of the attributes."""
         shares: KernelShares
         if isinstance(posterior, PosteriorDraws):

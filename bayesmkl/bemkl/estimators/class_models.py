@@ -37,7 +37,7 @@ from bayesmkl.bemkl.reading.predict import (
     predict_scores,
     score_of_draws,
 )
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 
 __all__ = [
     "ClassModel",
@@ -74,13 +74,13 @@ class ClassModel(Protocol):
         """Return the module whose updates find the posterior."""
 
     def problems(
-        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return the problems to fit, one per model."""
 
     def scores(
         self,
-        stack: DenseStack,
+        stack: KernelRows,
         posteriors: Sequence[State | PosteriorDraws],
         settings: ClassSettings,
         rule: str,
@@ -108,7 +108,7 @@ class OneVersusAll:
         return multiclass if settings.missing_views else binary
 
     def problems(
-        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return a problem for every row of the targets."""
         if settings.missing_views:
@@ -118,7 +118,7 @@ class OneVersusAll:
 
     def scores(
         self,
-        stack: DenseStack,
+        stack: KernelRows,
         posteriors: Sequence[State | PosteriorDraws],
         settings: ClassSettings,
         rule: str,
@@ -149,7 +149,7 @@ class SharedWeights(OneVersusAll):
         return multiclass
 
     def problems(
-        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return one problem over all rows of the targets."""
         return [_multiclass_problem(stack, gram, targets, settings)]
@@ -163,14 +163,14 @@ class CompetingClasses:
         return multinomial
 
     def problems(
-        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
     ) -> list[Any]:
         """Return one problem over all classes."""
         priors = multinomial.MultinomialPriors(*settings[:3])
         return [multinomial.MultinomialProblem(stack, gram, targets, priors, *settings.likelihood)]
 
     def scores(
-        self, stack: DenseStack, posteriors: Sequence[Any], settings: ClassSettings, rule: str
+        self, stack: KernelRows, posteriors: Sequence[Any], settings: ClassSettings, rule: str
     ) -> ClassScores:
         """Return the joint distribution of the scores of all classes."""
         (posterior,) = posteriors
@@ -196,13 +196,13 @@ class CompetingClasses:
 
 
 def _multiclass_problem(
-    stack: DenseStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
+    stack: KernelStack, gram: np.ndarray, targets: np.ndarray, settings: ClassSettings
 ) -> Any:
     priors = multiclass.MulticlassPriors(*settings[:3])
     return multiclass.MulticlassProblem(stack, gram, targets, priors, *settings.likelihood)
 
 
-def _scores(stack: DenseStack, posterior: Any, settings: ClassSettings, rule: str) -> list[Score]:
+def _scores(stack: KernelRows, posterior: Any, settings: ClassSettings, rule: str) -> list[Score]:
     """Return one score for each output of a posterior."""
     variance = settings.intermediate_scale**2
     if isinstance(posterior, PosteriorDraws):

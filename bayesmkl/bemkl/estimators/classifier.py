@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
 
 from bayesmkl._estimator import ClassTargets, class_targets
 from bayesmkl._utils.docstrings import fill_docs
@@ -26,14 +27,14 @@ from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.inference.runs import Fit
-from bayesmkl.bemkl.models.all_models import State
+from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
 from bayesmkl.bemkl.reading.predict import log_probabilities
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = ["BEMKLClassifier"]
 
@@ -241,7 +242,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         return tags
@@ -276,12 +277,12 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self._conclude(task, self._infer(task))
         return self
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
         """Validate parameters, then data; return the training kernels and the labels."""
         self._check_parameters()  # first: a mistake in them costs no time
         return self._fit_stack(X, y, multi_output=True)
 
-    def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
+    def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the models of the classes in `y`."""
         settings, labels = self._settings(), class_targets(y, self.unlabeled_label)
         model = self._class_model(labels)
@@ -347,7 +348,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
                 )
         return model
 
-    def _problems(self, stack: DenseStack) -> list[Any]:
+    def _problems(self, stack: KernelStack) -> list[Problem]:
         """Return the problems of the last fit."""
         targets = np.atleast_2d(self.target_)
         return class_model_of(self.posterior_).problems(stack, self._gram(stack), targets, self._settings())

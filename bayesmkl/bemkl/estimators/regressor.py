@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
@@ -16,7 +17,7 @@ from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import multioutput, regression
 from bayesmkl.bemkl.models.absent_views import view_moments
-from bayesmkl.bemkl.models.all_models import State
+from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
@@ -29,7 +30,7 @@ from bayesmkl.bemkl.reading.predict import (
     score_of_draws,
 )
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 
 __all__ = ["BEMKLRegressor"]
 
@@ -177,7 +178,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
+    def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
@@ -211,12 +212,12 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         self._conclude(task, self._infer(task))
         return self
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(self, X: Samples, y: Targets) -> tuple[KernelStack, np.ndarray]:
         """Validate parameters, then data; return the training kernels and the targets."""
         self._check_parameters()  # first: a mistake in them costs no time
         return self._fit_stack(X, y, y_numeric=True, multi_output=True)
 
-    def _task(self, stack: DenseStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
+    def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the model of the targets in `y`."""
         self.y_mean_, self.y_scale_ = _location_and_scale(y, self.normalize_y)
         targets = ((y - self.y_mean_) / self.y_scale_).T
@@ -234,13 +235,13 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         intermediate, noise = self._prior("intermediate_prior"), self._prior("noise_prior")
         return regression.RegressionPriors(sample, bias, self._kernel_prior(), intermediate, noise)
 
-    def _problems(self, stack: DenseStack) -> list[Any]:
+    def _problems(self, stack: KernelStack) -> list[Problem]:
         """Return the problem of the last fit."""
         return [self._problem(stack, self._gram(stack), self.target_, self._settings())]
 
     def _problem(
-        self, stack: DenseStack, gram: np.ndarray, targets: np.ndarray, priors: regression.RegressionPriors
-    ) -> Any:
+        self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, priors: regression.RegressionPriors
+    ) -> regression.RegressionProblem | multioutput.MultioutputProblem:
         """Return the problem of one target, (n_samples,), or of several, (n_outputs, n_samples).
 
         Missing views are integrated over by the algorithm for several targets, which is given one.
@@ -287,7 +288,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         ]
         return mean, self.y_scale_ * np.sqrt(self._shaped(variance))
 
-    def _scores(self, stack: DenseStack) -> tuple[list[ScoreMoments | ScoreDraws], np.ndarray]:
+    def _scores(self, stack: KernelRows) -> tuple[list[ScoreMoments | ScoreDraws], np.ndarray]:
         """Return the score of every output for the rows of `stack`, and the variance of its noise."""
         rule, posterior = check_choice("predictive", self.predictive, ("full", "paper")), self.posterior_
         if isinstance(posterior, PosteriorDraws):
@@ -308,7 +309,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         return columns[0] if self.target_.ndim == 1 else np.stack(columns, axis=1)
 
 
-def _location_and_scale(y: np.ndarray, normalize: bool) -> tuple[Any, Any]:
+def _location_and_scale(y: np.ndarray, normalize: bool) -> tuple[float | np.ndarray, float | np.ndarray]:
     """Return mean and standard deviation of every target: 0 and 1 if not standardized, deviation 1 if constant."""
     scale = y.std(axis=0) if normalize else np.ones(y.shape[1:])
     mean, scale = y.mean(axis=0) if normalize else np.zeros(y.shape[1:]), np.where(scale > 0.0, scale, 1.0)

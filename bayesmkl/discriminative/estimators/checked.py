@@ -141,7 +141,7 @@ def fit_bank(model: BaseMKL, X: Samples, y: Any, **check_y: Any) -> tuple[Kernel
     y = model._check_data(X, y, check_y)
     with naming("X"):
         _, y = validate_data(model, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
-    bank = model._bank_for(X).fit(X)
+    bank = model._new_bank(X).fit(X)
     model.kernel_bank_, model.n_kernels_in_ = bank, bank.n_kernels_
     model.kernel_names_ = model._names(bank.kernel_names_)
     return bank, y

@@ -186,8 +186,11 @@ class BaseLocalized(BaseMKL):
         check_gate_columns(self.gate_columns, self._is_precomputed())
         self._inner()
 
-    def _bank_for(self, X: Samples) -> KernelBank:
-        bank, columns = apart_from_gates(super()._bank_for(X), X, self.gate_columns, self.n_features_in_)
+    def _new_bank(self, X: Samples | None = None) -> KernelBank:
+        bank = super()._new_bank(X)
+        if X is None:
+            return bank
+        bank, columns = apart_from_gates(bank, X, self.gate_columns, self.n_features_in_)
         if columns is not None:
             self.gate_columns_ = columns
         return bank

@@ -14,6 +14,7 @@ from scipy.linalg import solve_triangular
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, Spherical
+from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.stacks.parts import RowParts
@@ -29,7 +30,7 @@ LARGE = (
 )  # bytes of kernels without factors from which on they are evaluated when they are needed, not held
 
 
-def has_factored_rows(bank: KernelBank, short: np.ndarray) -> bool:
+def has_factored_rows(bank: KernelBank, short: KernelStack) -> bool:
     """Return whether kernels of new rows can be had through the factors of the training kernels.
 
     A centered kernel needs the mean of all of its row, and a sample that lacks views a mask.
