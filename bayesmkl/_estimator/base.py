@@ -70,11 +70,11 @@ class BaseMKL(BaseEstimator):
     verbose: Any = 0
     missing_views: Any = "error"
     unlabeled_label: Any = None
-    missing_label: Any = None
     present_: np.ndarray | None = None
     training_factors_: Any = None
 
     _FLAGS: ClassVar[tuple[str, ...]] = ()  # parameters that are True or False, where there are such
+    _LABELS: ClassVar[tuple[str, ...]] = ()  # parameters that stand for a label which is not known
     _takes_missing_views: ClassVar[bool] = False  # has the parameter `missing_views`
     _takes_landmarks: ClassVar[bool] = False  # kernels between samples and some other points will do
     _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
@@ -109,8 +109,8 @@ class BaseMKL(BaseEstimator):
         check_seed("random_state", self.random_state)
         for name in self._FLAGS:
             check_flag(name, getattr(self, name))
-        check_label("unlabeled_label", self.unlabeled_label)
-        check_label("missing_label", self.missing_label)
+        for name in self._LABELS:
+            check_label(name, getattr(self, name))
         check_verbose("verbose", self.verbose)
         names = self.kernel_names
         listed = isinstance(names, Sequence | np.ndarray) or hasattr(names, "to_list")

@@ -194,6 +194,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     """
 
     _FLAGS = ("nonnegative",)
+    _LABELS = ("unlabeled_label",)
     _takes_missing_views = True
     _OF_SOME_FITS = (*BaseBEMKL._OF_SOME_FITS, "transduction_")
 

@@ -183,6 +183,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         self.random_state = random_state
         self.verbose = verbose
 
+    _LABELS = ("missing_label",)
     _algorithm_alone = binary
 
     def __sklearn_tags__(self) -> Any:

@@ -85,9 +85,7 @@ class BaseDiscriminative(BaseMKL):
     def _shares_weights(self) -> bool:
         return False
 
-    def _centering_errors(self, stack: StoredStack) -> np.ndarray:
-        """Bound the rounding errors that centering leaves in the kernels, that of the bank or of the method."""
-        return bank_errors(self, stack.n_kernels)
+    _centering_errors = bank_errors  # and those of methods that center, too
 
     def _warn_unless_converged(self, results: Sequence[MKLResult]) -> None:
         warn_unless_converged(self, results)

@@ -24,7 +24,7 @@ from bayesmkl.kernels.quality.checks import (
     refuse_unusable,
 )
 from bayesmkl.kernels.quality.definiteness import fit_clipping
-from bayesmkl.kernels.stacks.base import KernelColumns
+from bayesmkl.kernels.stacks.base import KernelColumns, StoredStack
 from bayesmkl.kernels.stacks.columns import BankColumns
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -118,9 +118,9 @@ def clip_rows(model: BaseDiscriminative, stack: DenseStack, kernels: np.ndarray 
     return DenseStack(model.clipping_.apply(stack.columns(slice(None)), kernels))
 
 
-def bank_errors(model: BaseMKL, n_kernels: int) -> np.ndarray:
+def bank_errors(model: BaseMKL, stack: StoredStack) -> np.ndarray:
     """Bound the rounding errors that centering by the bank leaves in the kernels, (n_kernels,)."""
-    return np.zeros(n_kernels) if model.kernel_bank_ is None else model.kernel_bank_.centering_errors()
+    return np.zeros(stack.n_kernels) if model.kernel_bank_ is None else model.kernel_bank_.centering_errors()
 
 
 def fit_columns(

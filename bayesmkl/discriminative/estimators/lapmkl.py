@@ -172,6 +172,7 @@ class LapMKLClassifier(DiscriminativeClassifier):
     """
 
     PATH_PARAMETER = "gamma_ambient"
+    _LABELS = ("unlabeled_label",)
 
     def __init__(
         self,

@@ -196,7 +196,7 @@ class BaseLocalized(BaseMKL):
         return bank
 
     def _check_kernels(self, stack: DenseStack, known_psd: np.ndarray | None) -> DenseStack:
-        return check_definite(self, stack, known_psd, bank_errors(self, stack.n_kernels))
+        return check_definite(self, stack, known_psd, bank_errors(self, stack))
 
     def _row_stack(self, X: Samples) -> DenseStack:
         return clip_rows(self, super()._row_stack(X))
