@@ -92,8 +92,7 @@ performance: $(VENV)/.base  ## write docs/performance.md from the committed resu
 # The short form does without packages that are only there to be compared with.
 bench: $(VENV)/$(if $(FAST),.test,.bench)  ## every benchmark; FAST=1 for the short form, two at a time
 ifdef FAST
-	@printf '%s\n' $(BENCHMARKS) | OPENBLAS_NUM_THREADS=1 xargs -P 2 -I{} sh -c \
-	    'out=$$($(BIN)/python {} --fast 2>&1); status=$$?; printf "== %s\n%s\n" {} "$$out"; exit $$status'
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/_short_forms.py $(BENCHMARKS)
 else
 	@set -e; for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script; done
 endif
