@@ -59,12 +59,12 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Compare the methods on the sets that there are; with `fast`, few of both."""
     if fast:
         methods = (*PAIRS[0], "multinomial", "SVM, mean of kernels", "Gaussian process")
-        plan = Plan(("iris", "wine"), methods, 2, 60, Limits(10, 2))
+        plan = Plan(("iris", "wine"), methods, 2, 30, Limits(10, 2))
     else:
         plan = Plan(SETS if have_real_data() else BUNDLED)
     results = Results(collect(plan, RESULTS if plan.sets == SETS else None))
     shortened = (
-        "**Short form**: 60 samples of two sets, 2 folds, 10 sweeps. The full one is:\n\n" if fast else ""
+        "**Short form**: 30 samples of two sets, 2 folds, 10 sweeps. The full one is:\n\n" if fast else ""
     )
     return shortened + report(results), results.summary()
 

@@ -194,9 +194,9 @@ def run(fast: bool) -> tuple[str, dict[str, Any]]:
 
 
 def cases_of(fast: bool) -> list[Case]:
-    """Sets that can be read; in the short form 60 samples of iris."""
+    """Sets that can be read; in the short form 30 samples of iris."""
     if fast:
-        return [Case("iris", "bank of the set", 60)]
+        return [Case("iris", "bank of the set", 30)]
     if have_real_data():
         return list(CASES)
     return [case for case in CASES if case.name in BUNDLED]

@@ -48,9 +48,9 @@ class Data(NamedTuple):
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Run both studies; the second needs mfeat, or the bundled digits in the short form."""
-    n_repeats, n_train, n_test = (3, 60, 200) if fast else (20, 200, 1000)
+    n_repeats, n_train, n_test = (2, 40, 100) if fast else (20, 200, 1000)
     name = "mfeat" if not fast and have_real_data() else "digits"
-    sizes = (1, 100, 100) if fast else (3, 500, 500) if name == "mfeat" else (3, 200, 200)
+    sizes = (1, 60, 60) if fast else (3, 500, 500) if name == "mfeat" else (3, 200, 200)
     fractions = (0.3,) if fast else FRACTIONS
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # counted below

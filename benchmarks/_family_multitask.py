@@ -174,7 +174,7 @@ def cells_of(setting: Setting, n_samples: int, n_repeats: int, keep: bool) -> li
 
 def run(fast: bool = False) -> tuple[str, dict[str, Any]]:
     """Return the table and its numbers."""
-    n_samples, n_repeats = (20, 2) if fast else (40, 20)
+    n_samples, n_repeats = (10, 2) if fast else (40, 20)
     rows, numbers = [], {}
     for setting in SETTINGS[:1] if fast else SETTINGS:
         cells = cells_of(setting, n_samples, n_repeats, keep=not fast)

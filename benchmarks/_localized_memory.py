@@ -36,7 +36,7 @@ METHODS = {
     "LD-MKL": (LDMKLClassifier, {"gate_subsample": 500}),
 }
 SIZES = {"libsvm": (1000, 2000, 4000), "mwu": (1000, 2000, 4000, 8000, 16000)}
-FAST_SIZES = (200, 400)
+FAST_SIZES = (50, 100)
 N_KERNELS = 2
 MIB = 2**20
 PAPER_SETS = {

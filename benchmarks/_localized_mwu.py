@@ -76,7 +76,7 @@ def run(fast: bool, splits: int | None = None) -> tuple[str, dict[str, Any]]:
     here = fast or not os.environ.get("BAYESMKL_DATA")
     names = ("wdbc",) if here else (*SMALL, "mushrooms")
     n_splits = splits or (1 if here else 6)
-    rows = 100 if fast else None
+    rows = 60 if fast else None
     titles = SWEPT[2:] if fast else TITLES
     epsilons = (0.3, EPSILON) if fast else EPSILONS
     with threadpool_limits(1):

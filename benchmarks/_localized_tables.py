@@ -68,7 +68,7 @@ def run(fast: bool, splits: int | None = None) -> tuple[str, dict[str, Any]]:
         )
         rows = collect(plan, RESULTS)
     else:
-        plan = Plan({"wdbc": splits or (1 if fast else 5)}, GAMMAS[:2], 120 if fast else None)
+        plan = Plan({"wdbc": splits or (1 if fast else 5)}, GAMMAS[:2], 60 if fast else None)
         rows = collect(plan, None)
     results = Results([row for row in rows if row["split"] < plan.splits.get(row["set"], 0)], plan.gammas)
     return report(results), results.summary()

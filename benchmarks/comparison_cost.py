@@ -4,7 +4,7 @@ Kernels are counted: one stack per split and bank for training, one for the rows
 1.1 times the seconds of its fits and predictions; what is shared between models is counted once there.
 
     BAYESMKL_DATA=folder python benchmarks/comparison_cost.py        sonar, ionosphere, pima, bupaliver, heart_statlog
-    python benchmarks/comparison_cost.py --fast                      wdbc and wine, three features, two splits
+    python benchmarks/comparison_cost.py --fast                      wdbc and wine, two features, two splits
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def compare(fast: bool, n_jobs: int) -> tuple[Comparison, float]:
     """The comparison and its seconds."""
     if fast:
         sets: Any = {
-            name: (load(return_X_y=True)[0][:100, :3], load(return_X_y=True)[1][:100])
+            name: (load(return_X_y=True)[0][:80, :2], load(return_X_y=True)[1][:80])
             for name, load in (("wdbc", load_wdbc), ("wine", load_wine))
         }
     else:

@@ -47,8 +47,9 @@ from bayesmkl.posterior import refine_posterior
 ASKED_SHARES, ASKED_PROBABILITIES, ASKED_COVERAGE, ASKED_COST = 0.05, 0.03, 85.0, 10.0
 SUBSETS = {"wdbc": 2, "sonar": 2, "digits": 2, "diabetes": 1}
 HARDER = {"wdbc": {"target_accept": 0.995}, "sonar": {"n_draws": 2000}}  # for NUTS
-REPEATS = 5  # of refining, and of timings
+REPEATS, FAST_REPEATS = 5, 1  # of refining, and of timings
 REFINED = {"refined": 250, "refined_500": 500}  # sweeps; 250 is the default
+FAST_REFINED = {"refined": 50, "refined_500": 100}
 FULL = {
     "nuts": {"n_chains": 4, "n_warmup": 1000, "n_draws": 1000},
     "gibbs": {"n_chains": 4, "n_warmup": 500, "n_draws": 4000},
@@ -64,10 +65,17 @@ LABELS = {
     "svi": "SVI",
     "nuts": "NUTS",
 }
-FAST = {"gibbs": {"n_chains": 2, "n_warmup": 200, "n_draws": 1000}}
+FAST = {"gibbs": {"n_chains": 2, "n_warmup": 100, "n_draws": 200}}
 
 
-def evaluate(which: Case, seed: int, n_train: int, settings: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def evaluate(
+    which: Case,
+    seed: int,
+    n_train: int,
+    settings: dict[str, dict[str, Any]],
+    refined: dict[str, int] = REFINED,
+    repeats: int = REPEATS,
+) -> dict[str, Any]:
     """Fit one subset by every inference and compare with the reference, the first of `settings`."""
     data = subset(which, seed, n_train)
     results = {}
@@ -76,9 +84,9 @@ def evaluate(which: Case, seed: int, n_train: int, settings: dict[str, dict[str,
         {"vb": timed(lambda: vb.fit(data.X_train, data.y_train))}
         | {
             name: timed(lambda n=n, i=i: refine_posterior(vb, n, random_state=i))
-            for name, n in REFINED.items()
+            for name, n in refined.items()
         }
-        for i in range(1 + REPEATS)  # the first warms up
+        for i in range(1 + repeats)  # the first warms up
     ]
     models = {name: [fit[name][0] for fit in fits[1:]] for name in REFINED} | {"vb": [vb]}
     seconds = {name: float(np.median([fit[name][1] for fit in fits[1:]])) for name in ("vb", *REFINED)}
@@ -257,7 +265,7 @@ def main() -> None:
     print(measure(options.fast).report() + "\n")
     with threadpool_limits(1), quietly():
         if options.fast:
-            rows = [evaluate(case("wdbc"), 0, 40, FAST)]
+            rows = [evaluate(case("wdbc"), 0, 40, FAST, FAST_REFINED, FAST_REPEATS)]
         else:
             rows = []
             for which in cases():

@@ -12,7 +12,7 @@ mean ± 1.88 standard deviations, as `predict(return_std=True)` gives them. Aske
     python benchmarks/interval_coverage.py                      8 splits (NUTS: 1), 60 simulations of each kind (NUTS:
                                                                 4 and 12), 10 minutes
     python benchmarks/interval_coverage.py --simulations 200    as many as you like
-    python benchmarks/interval_coverage.py --fast               2 splits and 3 simulations, short chains, no NUTS
+    python benchmarks/interval_coverage.py --fast               2 splits and 2 simulations, short chains, no NUTS
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 LENGTHS = {"vb": (0, 1000), "refined": (50, 500), "gibbs": (300, 1500), "nuts": (300, 600)}
-FAST_LENGTHS = {name: LENGTHS[name] for name in ("vb", "refined")} | {"gibbs": (100, 300)}
+FAST_LENGTHS = {"vb": (0, 300), "refined": (20, 100), "gibbs": (50, 100)}
 DIABETES, REGRESSION, LATENT = "diabetes", "regression, simulated", "latent m/s, simulated"
 SPLITS = (8, 1)  # of diabetes: of all, of NUTS
-FAST_REPLICATIONS = {DIABETES: (2, 0), REGRESSION: (3, 0), LATENT: (3, 0)}
+FAST_REPLICATIONS = {DIABETES: (2, 0), REGRESSION: (2, 0), LATENT: (2, 0)}
 
 
 def chosen(lengths: dict[str, Any], i: int, n_nuts: int) -> dict[str, Any]:

@@ -40,7 +40,7 @@ from bayesmkl.posterior.leave_one_out import leave_one_out
 
 PRIORS = ("nonsparse", "dirichlet", "spike-slab")
 FULL = {"n_chains": 2, "n_warmup": 1000, "n_draws": 1000}
-FAST = {"n_chains": 2, "n_warmup": 50, "n_draws": 50}
+FAST = {"n_chains": 2, "n_warmup": 25, "n_draws": 25}
 
 
 def evaluate(which: Case, seed: int, n_train: int, prior: str, length: dict[str, int]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ NUTS takes the first fifth of the simulations; in regression, where its trajecto
 
     python benchmarks/sbc.py                       200 binary simulations, 100 of regression; 15 minutes
     python benchmarks/sbc.py --simulations 1000    as many as you like
-    python benchmarks/sbc.py --fast                6 binary simulations with short chains, without NUTS
+    python benchmarks/sbc.py --fast                3 binary simulations with short chains, without NUTS
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ N_RANKED = 99
 N_LINES = 4
 GRID = np.arange(1, 20) / 20.0
 LENGTHS = {"vb": (0, N_RANKED), "refined": (50, 500), "gibbs": (300, 1500), "nuts": (300, 600)}
-FAST_LENGTHS = {"vb": (0, N_RANKED), "refined": (50, 500), "gibbs": (100, 500)}
+FAST_LENGTHS = {"vb": (0, N_RANKED), "refined": (10, 100), "gibbs": (20, 100)}
 STYLES = ("-", "--", ":", "-.")
 
 
@@ -154,7 +154,7 @@ def main() -> None:
     print(measure(options.fast).report() + "\n")
     with threadpool_limits(1):
         if options.fast:
-            studies = [study("binary", (6, 0), FAST_LENGTHS, n_train=20)]
+            studies = [study("binary", (3, 0), FAST_LENGTHS, n_train=20)]
         else:
             studies = []
             n = options.simulations
