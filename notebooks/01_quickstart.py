@@ -53,7 +53,7 @@ from bayesmkl.posterior import (
 plt.style.use("tableau-colorblind10")
 FAST = "BAYESMKL_FAST" in os.environ
 SEED = 0
-N_DRAWS = 500 if FAST else 2000  # of the refined posterior
+N_DRAWS = 200 if FAST else 2000  # of the refined posterior
 
 # %% [markdown]
 # ## A table with groups of columns

@@ -55,7 +55,7 @@ plt.style.use("tableau-colorblind10")
 FAST = "BAYESMKL_FAST" in os.environ
 SEED = 0
 rng = np.random.default_rng(SEED)
-N_CHAINS, N_WARMUP, N_DRAWS = (2, 500, 1200) if FAST else (4, 1000, 1000)
+N_CHAINS, N_WARMUP, N_DRAWS, ACCEPT = (2, 300, 700, 0.8) if FAST else (4, 1000, 1000, 0.9)
 N_SWEEPS = 500 if FAST else 2000  # of a refined posterior
 N_SIMULATIONS, N_SWEEPS_EACH = (12, 200) if FAST else (100, 500)
 LOOKS = {
@@ -79,7 +79,7 @@ X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
 groups = {"mean": slice(0, 10), "error": slice(10, 20), "worst": slice(20, 30)}
 bank = KernelBank(Gaussian(width=4), views=groups)
 priors = dict.fromkeys(["kernel_prior", "sample_prior", "bias_prior"], Gamma(2, 1))
-sampler = NUTS(n_chains=N_CHAINS, n_warmup=N_WARMUP, n_draws=N_DRAWS, target_accept=0.9)
+sampler = NUTS(n_chains=N_CHAINS, n_warmup=N_WARMUP, n_draws=N_DRAWS, target_accept=ACCEPT)
 
 # %% [markdown]
 # Between the closed form and NUTS there is a third way: {func}`~bayesmkl.posterior.refine_posterior`, a short Gibbs
