@@ -42,7 +42,7 @@ from bayesmkl.discriminative import LapMKLClassifier, PrimalMKLClassifier
 from bayesmkl.kernels import Gaussian, Linear
 
 FAST = "BAYESMKL_FAST" in os.environ
-n_repeats, labels_per_class = (3, [2, 8, 32]) if FAST else (20, [2, 4, 8, 16, 32])
+n_repeats, labels_per_class = (3, [2, 32]) if FAST else (20, [2, 4, 8, 16, 32])
 n_draws, samples_per_task = (2, [15, 60]) if FAST else (12, [15, 30, 60, 120])
 plt.style.use("tableau-colorblind10")
 
