@@ -230,14 +230,14 @@ def perturbed(problem, state):
             yield f"{name} {shift:+} {scale}", state._replace(**{name: scaled(factor, shift, scale)})
 
 
-@pytest.mark.parametrize("number", [7, 17])
+@pytest.mark.parametrize("number", [7, 10])
 def test_moving_any_factor_lowers_the_estimated_bound(number):
     """Paired differences, with the same random numbers for both states, at a fixed point."""
     problem, state, bound = solved(number)
     algorithm = ALGORITHMS[CASES[number].task]
-    at_optimum = elbo_particles(problem, state, 1024)
+    at_optimum = elbo_particles(problem, state, 512)
     for name, moved in perturbed(problem, state):
-        loss = at_optimum - elbo_particles(problem, moved, 1024)
+        loss = at_optimum - elbo_particles(problem, moved, 512)
         error = loss.std() / np.sqrt(loss.size)
         assert loss.mean() > STANDARD_ERRORS * error, name
         expected = bound - algorithm.elbo(problem, moved)

@@ -121,7 +121,7 @@ def assert_same_posterior(found, expected, label, largest_error=0.03):
 def test_gibbs_against_importance_sampling_from_the_prior(rng, task):
     problem = small_problem(rng, task)
     expected = importance_estimate(rng, problem)
-    chains = gibbs.fit_gibbs(problem, Gibbs(2, 200, 2000), rng)
+    chains = gibbs.fit_gibbs(problem, Gibbs(2, 200, 1000), rng)
     assert_same_posterior(chain_estimate(problem, chains), expected, "Gibbs")
 
 
@@ -136,7 +136,7 @@ def label_densities(problem, draws):
 
 def test_nuts_through_the_estimator_against_importance_sampling_from_the_prior(rng):
     problem = small_problem(rng, "binary")
-    nuts = NUTS(n_chains=2, n_warmup=500, n_draws=4000, target_accept=0.9)
+    nuts = NUTS(n_chains=2, n_warmup=300, n_draws=2000, target_accept=0.9)
     priors = {"sample_prior": GAMMA, "bias_prior": Gamma(1.0, 1.0), "kernel_prior": GAMMA}
     model = BEMKLClassifier(
         "precomputed", inference=nuts, margin=0.5, intermediate_scale=1.3, **priors, random_state=0
@@ -146,9 +146,9 @@ def test_nuts_through_the_estimator_against_importance_sampling_from_the_prior(r
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(kernels, np.where(problem.y > 0.0, "yes", "no"))
     draws = model.posterior_
-    assert draws.dual.shape == (2, 4000, N_SAMPLES)
+    assert draws.dual.shape == (2, 2000, N_SAMPLES)
     assert set(model.sample_stats_) == {"diverging", "acceptance_rate", "n_steps", "energy"}
-    assert {values.shape for values in model.sample_stats_.values()} == {(2, 4000)}
+    assert {values.shape for values in model.sample_stats_.values()} == {(2, 2000)}
     assert all(type(values) is np.ndarray for values in model.sample_stats_.values())
     assert all(values is None or type(values) is np.ndarray for values in draws)
     assert_same_posterior(draws_estimate(problem, draws), importance_estimate(rng, problem), "NUTS")
