@@ -7,6 +7,7 @@ import zlib
 import jax
 import numpy as np
 import pytest
+import quick_cloning  # noqa: F401  once for all tests
 import quick_compiling  # noqa: F401  sets what JAX reads when it first compiles
 
 
