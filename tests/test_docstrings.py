@@ -148,12 +148,12 @@ ESTIMATORS = [name for name in TOP if re.search("(Classifier|Regressor|OneClass)
 
 
 def each(names: list[Name]) -> Any:
-    """Parametrize a test by names, those of a class together."""
+    """Parametrize a test by names, those of a package together."""
 
-    def top(name: Name) -> str:
-        return (name.path.rpartition(".")[0] if name.owner else name.path).removeprefix("bayesmkl.")
+    def package(name: Name) -> str:
+        return ".".join(name.path.split(".")[:2])
 
-    return in_turn(("name",), [pytest.param(name, id=name.path) for name in names], by=top)
+    return in_turn(("name",), [pytest.param(name, id=name.path) for name in names], by=package)
 
 
 @functools.cache
