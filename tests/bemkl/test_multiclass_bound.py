@@ -125,7 +125,7 @@ def check_monotone(model, rng, n_problems, n_sweeps):
 
 @MODELS
 def test_monotone_bound_on_random_problems(rng, model):
-    check_monotone(model, rng, 20, n_sweeps=15)
+    check_monotone(model, rng, 10, n_sweeps=15)
 
 
 @pytest.mark.slow

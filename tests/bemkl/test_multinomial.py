@@ -355,7 +355,7 @@ def random_classes_of(rng, kernels, n_classes):
 
 
 def test_monotone_bound_on_random_problems(rng):
-    check_monotone(rng, 20, n_sweeps=15)
+    check_monotone(rng, 10, n_sweeps=15)
 
 
 @pytest.mark.slow

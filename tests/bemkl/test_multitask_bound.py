@@ -154,7 +154,7 @@ def check_monotone(rng, n_problems, n_sweeps):
 
 
 def test_monotone_bound_on_random_problems(rng):
-    check_monotone(rng, 20, n_sweeps=12)
+    check_monotone(rng, 10, n_sweeps=12)
 
 
 @pytest.mark.slow

@@ -284,7 +284,7 @@ def check_monotone(rng, n_problems, accelerate):
 
 @pytest.mark.parametrize("accelerate", [False, True], ids=["plain", "accelerated"])
 def test_monotone_bound_on_random_problems(rng, accelerate):
-    check_monotone(rng, 20, accelerate)
+    check_monotone(rng, 10, accelerate)
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ MACHINE = 1e-6
 INFORMATIVE = 5  # kernels of a problem, the first of which the labels follow
 
 
+@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
 @parametrize_with_checks(
     [
         AlignmentMKLClassifier("precomputed", method="convex", multiclass="shared", indefinite="clip"),

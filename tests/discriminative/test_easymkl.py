@@ -23,6 +23,7 @@ TIGHT = 1e-9
 MACHINE = 1e-6
 
 
+@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
 @parametrize_with_checks(
     [
         EasyMKLClassifier("precomputed", final="komd", multiclass="shared", indefinite="clip", reg=0.9),

@@ -28,6 +28,7 @@ TIGHT = 1e-9
 MACHINE = 1e-6  # two solutions of LibSVM at tolerance TIGHT, relative to the scores
 
 
+@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
 @parametrize_with_checks(
     [
         UniformMKLClassifier("precomputed", indefinite="clip"),

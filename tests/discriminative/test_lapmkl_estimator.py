@@ -42,6 +42,7 @@ def stack_of(X, Z=None):
     return np.stack([np.exp(-0.5 * distances / width**2) for width in (0.3, 1.0, 3.0)], axis=-1)
 
 
+@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
 @parametrize_with_checks(  # the default is among those of all estimators
     [LapMKLClassifier(solver="paper", multiclass="shared", indefinite="clip", kernels="precomputed")]
 )

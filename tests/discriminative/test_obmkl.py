@@ -39,6 +39,7 @@ MACHINE = 1e-6
 UNIFORM = np.full(4, 0.25)
 
 
+@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
 @parametrize_with_checks(
     [
         OBMKLClassifier(method="aqp", max_iter=2),

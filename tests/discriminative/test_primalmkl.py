@@ -296,6 +296,7 @@ SMALL = KernelBank([Gaussian(width=w) for w in (2, 5, 20)])
 
 
 @pytest.mark.filterwarnings("ignore::bayesmkl.kernels.KernelQualityWarning")
+@pytest.mark.slow  # what `test_contract` and `tests/test_defaults.py` leave to the solver is tested below
 @parametrize_with_checks(
     [
         PrimalMKLClassifier(SMALL, max_basis=3),

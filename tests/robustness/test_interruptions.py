@@ -330,16 +330,14 @@ max_iter = 30
 estimator = "UniformMKLClassifier"
 """
 ENDS = {"SIGINT": (130, "interrupted"), "SIGTERM": (143, "terminated"), "SIGHUP": (129, "terminated")}
-BOTH = ("SIGINT", "SIGTERM")
-FEW = [
-    ("fit", ("SIGTERM",), 1),
+FEW = [  # a fit in a new folder does less than one that replaces; `tests/test_cli_compare.py` interrupts a comparison
     ("replace", ("SIGINT",), 1),
     ("predict", ("SIGTERM",), 1),
-    ("compare", BOTH, 1),
+    ("compare", ("SIGTERM",), 1),
     ("reproduce", ("SIGINT",), 1),
     ("compare in two processes", ("SIGTERM",), 1),
 ]
-MANY = [(name, tuple(ENDS), 2) for name, _, _ in FEW]
+MANY = [(name, tuple(ENDS), 2) for name in ("fit", *(name for name, _, _ in FEW))]
 
 
 def stopped(folder, plan, kills=()):
