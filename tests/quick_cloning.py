@@ -6,11 +6,11 @@ import functools
 
 from sklearn.base import BaseEstimator
 
-_read = functools.cache(BaseEstimator._get_param_names.__func__)  # type: ignore[attr-defined]
+_read = functools.cache(BaseEstimator._get_param_names.__func__)
 
 
 def _param_names(cls: type[BaseEstimator]) -> list[str]:
     return list(_read(cls))
 
 
-BaseEstimator._get_param_names = classmethod(_param_names)  # type: ignore[method-assign,assignment]
+BaseEstimator._get_param_names = classmethod(_param_names)
