@@ -212,6 +212,7 @@ def _drawn_groups(
         if not fitted.is_drawn:
             groups["sample_stats"] = {"log_variational": here.in_chains(log_variational(state, here.flat))}
         if pointwise:
+            here.evaluate_shares_and_scores()
             groups["posterior"]["kernel_shares"] = here.in_chains(here.shares)
             groups["posterior_predictive"] = {"y": here.in_chains(_replicated(fitted, here, rng))}
             groups["log_likelihood"] = {"y": here.in_chains(_log_likelihood(fitted, here))}

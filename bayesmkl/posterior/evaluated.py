@@ -21,7 +21,7 @@ from bayesmkl.bemkl.reading.collapsed import (
     score_scales,
 )
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.bemkl.reading.shares import share_of_each
+from bayesmkl.bemkl.reading.shares import share_of_each, shares_and_sums
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.posterior.competing import log_class_probabilities
 from bayesmkl.posterior.fitted import FittedBEMKL
@@ -81,6 +81,14 @@ class Evaluated:
             output.patterns = _patterns(getattr(self.problem, "absent", None), c)
         return found
 
+    def evaluate_shares_and_scores(self) -> None:
+        """Evaluate `shares` and `means` now, in one pass over the kernels, where both are wanted."""
+        if any(output.patterns for output in self.outputs):
+            return
+        self.shares, sums = shares_and_sums(self.problem.stack, self.flat)
+        for output, own in zip(self.outputs, sums, strict=True):
+            output._scores = own + output.flat.intercept[:, None], output._complete_scales
+
     @cached_property
     def shares(self) -> np.ndarray:
         """Kernel shares, (n_draws, n_kernels)."""
@@ -124,10 +132,17 @@ class Evaluated:
 
     @cached_property
     def _scores(self) -> tuple[np.ndarray, np.ndarray]:
-        precision = getattr(self.problem, "intermediate_precision", None)
         if self.patterns:
-            return _completed_scores(self.problem.stack, self.flat, self.patterns, precision)
-        return score_means(self.problem.stack, self.flat), score_scales(self.flat, precision)[:, None]
+            return _completed_scores(self.problem.stack, self.flat, self.patterns, self._precision)
+        return score_means(self.problem.stack, self.flat), self._complete_scales
+
+    @property
+    def _precision(self) -> float | None:
+        return getattr(self.problem, "intermediate_precision", None)
+
+    @property
+    def _complete_scales(self) -> np.ndarray:
+        return score_scales(self.flat, self._precision)[:, None]
 
     @property
     def means(self) -> np.ndarray:

@@ -19,7 +19,6 @@ from scipy import stats
 
 from bayesmkl.bemkl import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.reading.collapsed import (
-    BLOCK_SIZE,
     log_label,
     log_likelihood,
     log_prior,
@@ -28,6 +27,7 @@ from bayesmkl.bemkl.reading.collapsed import (
     score_scales,
 )
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.kernels.stacks.base import SUM_ENTRIES
 
 pytestmark = pytest.mark.heavy
 
@@ -63,9 +63,9 @@ def test_score_means_are_the_literal_sum_whatever_the_block(rng, monkeypatch):
     problem, draws = problem_and_draws(rng, "binary")
     expected = literal_means(problem, draws)
     assert_same(score_means(problem.stack, draws), expected, 1e-13)
-    monkeypatch.setattr("bayesmkl.bemkl.reading.collapsed.BLOCK_SIZE", 2 * N_KERNELS * N_SAMPLES)
+    monkeypatch.setattr("bayesmkl.kernels.stacks.base.SUM_ENTRIES", 2 * N_KERNELS * N_SAMPLES)
     assert_same(score_means(problem.stack, draws), expected, 1e-13)
-    assert BLOCK_SIZE > 2 * N_KERNELS * N_SAMPLES
+    assert SUM_ENTRIES > 2 * N_KERNELS * N_SAMPLES
 
 
 def test_binary_likelihood_is_the_normal_probability_beyond_the_margin(rng):

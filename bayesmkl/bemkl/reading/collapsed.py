@@ -32,7 +32,7 @@ from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
 from bayesmkl.bemkl.models.regression import RegressionProblem
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.kernels.stacks.base import Kernels
+from bayesmkl.kernels.stacks.base import Kernels, weighted_products
 
 __all__ = [
     "NonnegativeGamma",
@@ -52,8 +52,6 @@ __all__ = [
     "weights_quadratic",
 ]
 
-BLOCK_SIZE = 2**24  # draws are taken in blocks, so that (n_kernels, n_rows, block) stays near this size
-
 
 class NonnegativeGamma(Gamma):
     """Gamma prior on the precisions of half-normal variables: those of kernel weights that are not negative."""
@@ -61,12 +59,7 @@ class NonnegativeGamma(Gamma):
 
 def score_means(stack: Kernels, draws: PosteriorDraws) -> np.ndarray:
     """Return m, the mean score of every draw at the query points of `stack`, shape (n_draws, n_rows)."""
-    weights, block = draws.kernel_weights, max(1, BLOCK_SIZE // (stack.n_kernels * stack.n_rows))
-    means = np.empty((len(weights), stack.n_rows))
-    for start in range(0, len(weights), block):
-        part = slice(start, start + block)
-        means[part] = np.einsum("sm,mis->si", weights[part], stack.apply(draws.dual[part].T))
-    return means + draws.intercept[:, None]
+    return weighted_products(stack, draws.dual.T, draws.kernel_weights) + draws.intercept[:, None]
 
 
 def score_scales(draws: PosteriorDraws, intermediate_precision: float | None = None) -> np.ndarray:

@@ -14,9 +14,16 @@ import numpy as np
 
 from bayesmkl.bemkl.models.moments import Gaussian
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.base import KernelStack, Spread
 
-__all__ = ["KernelShares", "kernel_shares", "share_draws", "share_of_each", "shares_of_draws"]
+__all__ = [
+    "KernelShares",
+    "kernel_shares",
+    "share_draws",
+    "share_of_each",
+    "shares_and_sums",
+    "shares_of_draws",
+]
 
 N_DRAWS = 200
 
@@ -43,7 +50,32 @@ def share_draws(stack: KernelStack, dual: np.ndarray, weights: np.ndarray) -> np
     array of shape (n_draws, n_kernels)
         Every row sums to one (a row without any spread is uniform).
     """
-    variances = [stack.spread(draws.T).variance.T for draws in (dual if dual.ndim == 3 else dual[None])]
+    spreads = [stack.spread(draws.T) for draws in (dual if dual.ndim == 3 else dual[None])]
+    return _shares(spreads, weights)
+
+
+def shares_and_sums(stack: KernelStack, draws: PosteriorDraws) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the shares of draws with one leading axis, and each output's mean scores without the intercept.
+
+    Kernels that are evaluated whenever they are needed are evaluated once for both.
+
+    Parameters
+    ----------
+    stack : KernelStack
+        Training kernels.
+    draws : PosteriorDraws
+
+    Returns
+    -------
+    shares : array of shape (n_draws, n_kernels)
+    sums : list of array of shape (n_draws, n_rows)
+    """
+    both = [stack.spread_and_sum(own.dual.T, draws.kernel_weights) for own in draws.outputs()]
+    return _shares([spread for spread, _ in both], draws.kernel_weights), [sums for _, sums in both]
+
+
+def _shares(spreads: list[Spread], weights: np.ndarray) -> np.ndarray:
+    variances = [spread.variance.T for spread in spreads]
     spread = np.sqrt(np.mean(variances, axis=0)) * np.abs(weights)
     total = spread.sum(axis=1, keepdims=True)
     uniform = np.full_like(spread, 1.0 / spread.shape[1])

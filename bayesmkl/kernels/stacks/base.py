@@ -28,6 +28,7 @@ __all__ = ["KernelColumns", "KernelRows", "KernelStack", "Kernels", "Spread", "S
 
 BLOCK_ROWS = 64  # of all kernels that are copied at once
 SPREAD_ENTRIES = 2**20  # of the products of a few vectors with a few kernels
+SUM_ENTRIES = 2**24  # of the products of a few vectors with all kernels
 
 
 class Spread(NamedTuple):
@@ -140,6 +141,24 @@ class KernelStack(Kernels, Protocol):
         Parameters
         ----------
         vectors : ndarray of shape (n_train, q)
+        """
+        ...
+
+    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
+        """Return ``spread(vectors)``, and the weighted sums of the same products over kernels.
+
+        Kernels that are evaluated whenever they are needed are evaluated once for both.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (n_train, q)
+        weights : ndarray of shape (q, n_kernels)
+
+        Returns
+        -------
+        spread : Spread
+        sums : ndarray of shape (q, n_rows)
+            ``sum_m w_jm K_m v_j`` for every vector j.
         """
         ...
 
@@ -282,6 +301,23 @@ def apply_and_mix(stack: KernelStack, vector: Array, mixing: Array, offset: Arra
     """Do what `KernelStack.apply_and_adjoin` does, and leave the adjoint to later."""
     product = stack.apply(vector)
     return product, mixing @ product + offset
+
+
+def spread_then_sum(
+    stack: KernelStack, vectors: np.ndarray, weights: np.ndarray
+) -> tuple[Spread, np.ndarray]:
+    """Do what `KernelStack.spread_and_sum` does, one after the other."""
+    return stack.spread(vectors), weighted_products(stack, vectors, weights)
+
+
+def weighted_products(stack: Kernels, vectors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return ``sum_m w_jm K_m v_j`` for vectors (n_train, q) and weights (q, n_kernels), shape (q, n_rows)."""
+    block = max(1, SUM_ENTRIES // (stack.n_kernels * stack.n_rows))
+    sums = np.empty((len(weights), stack.n_rows))
+    for start in range(0, len(weights), block):
+        part = slice(start, start + block)
+        sums[part] = np.einsum("sm,mis->si", weights[part], stack.apply(vectors[:, part]))
+    return sums
 
 
 def spread_of_products(

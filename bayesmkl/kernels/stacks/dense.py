@@ -19,6 +19,7 @@ from bayesmkl.kernels.stacks.base import (
     kernels_at_once,
     quadratics_one_by_one,
     spread_of_products,
+    spread_then_sum,
 )
 
 __all__ = ["DenseStack", "in_c_order"]
@@ -184,6 +185,10 @@ class DenseStack(NamedTuple):
         """Return mean and variance of ``K_m v`` over the rows that are present, for vectors (n_train, q)."""
         parts = kernels_at_once(self, vectors.shape[1])
         return spread_of_products(((some, self._part(some)) for some in parts), self.n_kernels, vectors)
+
+    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
+        """Return the spread, and weighted sums of the products, see `KernelStack.spread_and_sum`."""
+        return spread_then_sum(self, vectors, weights)
 
     def quadratic(self, vector: Any) -> Any:
         """Return ``v^T K_m v`` for every kernel of a square stack, shape (n_kernels,) or (n_kernels, q).

@@ -19,6 +19,7 @@ from bayesmkl.kernels.stacks.base import (
     kernels_at_once,
     quadratics_one_by_one,
     spread_of_products,
+    spread_then_sum,
 )
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -152,6 +153,10 @@ class Float32Stack(NamedTuple):
         """Return mean and variance of ``K_m v`` over the rows that are present, for vectors (n_train, q)."""
         parts = kernels_at_once(self, vectors.shape[1])
         return spread_of_products(((some, self._part(some)) for some in parts), self.n_kernels, vectors)
+
+    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
+        """Return the spread, and weighted sums of the products, see `KernelStack.spread_and_sum`."""
+        return spread_then_sum(self, vectors, weights)
 
     def quadratic(self, vector: Array) -> Any:
         """Return ``v^T K_m v`` for every kernel of a square stack, see `DenseStack.quadratic`."""

@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, is_numpy
-from bayesmkl.kernels.stacks.base import KernelStack, Spread, apply_and_mix, spread_of_products
+from bayesmkl.kernels.stacks.base import (
+    KernelStack,
+    Spread,
+    apply_and_mix,
+    spread_of_products,
+    spread_then_sum,
+)
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.float32 import Float32Stack
 
@@ -99,6 +105,10 @@ class FoldStack(NamedTuple):
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance over the samples of ``K_m v`` for a batch of vectors (n_train, q)."""
         return spread_of_products([(slice(None), self)], self.n_kernels, vectors)
+
+    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
+        """Return the spread, and weighted sums of the products, see `KernelStack.spread_and_sum`."""
+        return spread_then_sum(self, vectors, weights)
 
 
 def is_fold(stack: KernelStack, whole: DenseStack, samples: np.ndarray) -> bool:

@@ -24,6 +24,7 @@ from bayesmkl.kernels.stacks.base import (
     frobenius_products,
     gated_sum,
     quadratics_one_by_one,
+    spread_then_sum,
 )
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.stacks.factorize import Factor, Factorizer, group_by_rank
@@ -214,6 +215,10 @@ class LowRankStack(NamedTuple):
             values = kernel @ vectors
             mean[m], variance[m] = values.mean(axis=0), values.var(axis=0)
         return Spread(mean, np.maximum(variance, 0.0))  # rounding
+
+    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
+        """Return the spread, and weighted sums of the products, see `KernelStack.spread_and_sum`."""
+        return spread_then_sum(self, vectors, weights)
 
     def quadratic(self, vector: Array) -> Any:
         """Return ``v^T K_m v`` for every kernel of a square stack, see `DenseStack.quadratic`."""

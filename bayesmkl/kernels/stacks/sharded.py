@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.devices import ROWS, double_precision, resolve_devices, row_mesh, to_numpy
 from bayesmkl._utils.memory import format_bytes, require_memory
-from bayesmkl.kernels.stacks.base import KernelStack, Spread, apply_and_mix
+from bayesmkl.kernels.stacks.base import KernelStack, Spread, apply_and_mix, spread_then_sum
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["ShardedStack", "shard", "shard_rows"]
@@ -124,6 +124,10 @@ class ShardedStack:
                 to_numpy(_moments(self, vectors[:, q : q + step])) for q in range(0, vectors.shape[1], step)
             ]
         return Spread(*(np.concatenate(moment, axis=1) for moment in zip(*parts, strict=True)))
+
+    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
+        """Return the spread, and weighted sums of the products, see `KernelStack.spread_and_sum`."""
+        return spread_then_sum(self, vectors, weights)
 
 
 def shard(stack: DenseStack, devices: str | int | Sequence[jax.Device] | None = "all") -> ShardedStack:

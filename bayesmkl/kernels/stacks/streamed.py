@@ -244,21 +244,35 @@ class StreamedStack:
 
     def spread(self, vectors: np.ndarray) -> Spread:
         """Return mean and variance over rows of ``K_m v`` for a batch of vectors (n_train, q), in one pass."""
+        return self._spread(vectors)
+
+    def spread_and_sum(self, vectors: np.ndarray, weights: np.ndarray) -> tuple[Spread, np.ndarray]:
+        """Return the spread, and weighted sums of the products, in one pass, see `KernelStack.spread_and_sum`."""
+        sums = np.zeros((self.n_rows, vectors.shape[1]))
+        by_kernel = np.ascontiguousarray(weights.T)
+
+        def add(rows: slice, place: int, products: np.ndarray) -> None:
+            sums[rows] += products * by_kernel[place]
+
+        return self._spread(vectors, add), sums.T
+
+    def _spread(
+        self, vectors: np.ndarray, use: Callable[[slice, int, np.ndarray], None] | None = None
+    ) -> Spread:
+        """Return the spread of ``K_m v``; `use` is given these products, those of a tile at a time."""
+        vectors = np.ascontiguousarray(vectors)
 
         def of_block(block: _Block, room: Room) -> tuple[int, np.ndarray, np.ndarray]:
             mean, moment = np.zeros((2, self.n_kernels, vectors.shape[1]))
 
             def add(rows: slice, place: int, tile: np.ndarray) -> None:
-                values, before = tile @ vectors, rows.start - block.first
-                tile_mean = values.mean(axis=0)
-                _merge(
-                    mean[place],
-                    moment[place],
-                    before,
-                    len(tile),
-                    tile_mean,
-                    ((values - tile_mean) ** 2).sum(axis=0),
-                )
+                products, before = tile @ vectors, rows.start - block.first
+                if use is not None:
+                    use(rows, place, products)
+                tile_mean = products.mean(axis=0)
+                products -= tile_mean
+                tile_moment = np.square(products, out=products).sum(axis=0)
+                _merge(mean[place], moment[place], before, len(tile), tile_mean, tile_moment)
 
             self._each_tile(block, room, add)
             return len(block.X), mean, moment
