@@ -39,6 +39,7 @@ from bayesmkl.cli.tables import (
 )
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.evaluation import evaluate_classifier, evaluate_regressor
+from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.adapters import paper_kernels
 from bayesmkl.persistence import save_model
@@ -141,11 +142,12 @@ def run_predict(run: Path, data: Path, out: Path) -> None:
 
 def _predictions(model: BaseEstimator, features: pd.DataFrame, task: str) -> dict[str, np.ndarray]:
     """Return the columns of the table of predictions, which are all finite."""
+    predictions = Predictions(model, features)
     if task == "classification":
-        probabilities = model.predict_proba(features)
+        probabilities = predictions.probabilities()
         columns = {f"probability_{c}": probabilities[:, k] for k, c in enumerate(model.classes_)}
     else:
-        mean, std = model.predict(features, return_std=True)
+        mean, std = predictions.moments()
         columns = {"mean": mean, "sd": std}
     unusable = ~np.isfinite(list(columns.values())).all(axis=0)
     if unusable.any():
@@ -154,7 +156,7 @@ def _predictions(model: BaseEstimator, features: pd.DataFrame, task: str) -> dic
             f"{np.flatnonzero(unusable)[0] + 1}. Its values are far from those that the model was fitted to, or the "
             "model is damaged: fit it again."
         )
-    return columns if task == "regression" else {"prediction": model.predict(features)} | columns
+    return columns if task == "regression" else {"prediction": predictions.labels()} | columns
 
 
 def _fit_and_write(
@@ -172,9 +174,11 @@ def _fit_and_write(
     model = new_model(options, y)
     _announce(len(features) if options.refit else len(X_train), features.shape[1], options)
     seconds = _timed_fit(model, X_train, y_train)
-    metrics = (evaluate_classifier if is_class else evaluate_regressor)(model, X_test, y_test)
+    on_test = Predictions(model, X_test)
+    evaluate = evaluate_classifier if is_class else evaluate_regressor
+    metrics = evaluate(on_test.as_model(), X_test, y_test)
     with folder_beside(out, force) as folder:
-        _plot_test(model, X_test, y_test, is_class, folder)
+        _plot_test(on_test, y_test, is_class, folder)
         if options.refit:
             seconds += _timed_fit(model, features, y)
         if options.refine:
@@ -262,12 +266,12 @@ def _timed_refinement(model: Pipeline, seed: int) -> float:
     return time.perf_counter() - started
 
 
-def _plot_test(model: Pipeline, X: pd.DataFrame, y: np.ndarray, is_class: bool, folder: Path) -> None:
+def _plot_test(on_test: Predictions, y: np.ndarray, is_class: bool, folder: Path) -> None:
     if is_class:
-        axes = plot_reliability(y, model.predict_proba(X), labels=model.classes_)
+        axes = plot_reliability(y, on_test.probabilities(), labels=on_test.classes)
         _save_plot(axes, folder / "reliability.png")
     else:
-        axes = plot_predictions(y, *model.predict(X, return_std=True))
+        axes = plot_predictions(y, *on_test.moments())
         _save_plot(axes, folder / "predicted_vs_observed.png")
 
 

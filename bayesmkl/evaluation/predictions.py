@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.posterior.fitted import fitted_bemkl
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Predictions", "final_estimator", "gives"]
 
 RESPONSES = ("predict", "decision_function", "predict_proba")
+FROM_SCORES = {"predict": "_labels", "decision_function": "_odds", "predict_proba": "_probabilities"}
 
 
 class Predictions:
@@ -50,6 +53,7 @@ class Predictions:
         self.random_state = random_state
         self.seconds = 0.0
         self._answers: dict[str, Any] = {}
+        self._scored: tuple[Any, ...] = ()
 
     def labels(self) -> np.ndarray:
         """Return predicted classes or, in regression, values, (n_rows,)."""
@@ -100,7 +104,16 @@ class Predictions:
         if question == "moments":  # searches do not pass `return_std` on
             model = getattr(self.model, "best_estimator_", self.model)
             return tuple(np.asarray(moment) for moment in model.predict(self.X, return_std=True))
+        if type(final_estimator(self.model)) is BEMKLClassifier and question in FROM_SCORES:
+            return self._answer_from_scores(question)
         return np.asarray(getattr(self.model, question)(self.X))
+
+    @own_settings
+    def _answer_from_scores(self, question: str) -> np.ndarray:
+        """Answer as the methods of a BEMKLClassifier do, all of them from one evaluation of the kernels."""
+        fitted = fitted_bemkl(self.model)
+        self._scored = self._scored or fitted.estimator._scores(fitted.transform(self.X))
+        return getattr(fitted.estimator, FROM_SCORES[question])(*self._scored)
 
     def as_model(self) -> Any:
         """Return a stand-in for the model that gives the predictions made here, whatever rows it is asked about."""
@@ -118,8 +131,8 @@ class _Recorded:
         return self._replay(name) if name in RESPONSES else own
 
     def _replay(self, name: str) -> Callable[[Any], np.ndarray]:
-        def replay(X: Samples) -> np.ndarray:
-            return self._predictions.ask(name)
+        def replay(X: Samples, return_std: bool = False) -> Any:
+            return self._predictions.ask("moments" if return_std else name)
 
         replay.__name__ = name  # scorers decide by it what comes back
         return replay

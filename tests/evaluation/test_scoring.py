@@ -251,6 +251,25 @@ def test_every_question_is_asked_once():
     assert predictions.seconds > 0.0
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_answers_of_bemkl_come_from_one_evaluation_of_the_kernels(n_classes, rng, monkeypatch):
+    X = rng.normal(size=(40, 3))
+    y = np.array(["a", "b", "c"])[(X[:, 0] > 0.0) + (n_classes - 2) * (X[:, 1] > 0.0)]
+    model = make_pipeline(StandardScaler(), BEMKLClassifier(KernelBank(["rbf"]), tol=1e-3)).fit(
+        X[:30], y[:30]
+    )
+    questions = ("predict", "decision_function", "predict_proba")
+    expected = {question: getattr(model, question)(X[30:]) for question in questions}
+    evaluated, evaluate = [], KernelBank.evaluate
+    monkeypatch.setattr(KernelBank, "evaluate", lambda *given: evaluated.append(1) or evaluate(*given))
+    predictions = Predictions(model, X[30:])
+    for question in questions:
+        np.testing.assert_array_equal(predictions.ask(question), expected[question])
+    assert len(evaluated) == 1
+    model.predict(X[30:])
+    assert len(evaluated) == 2
+
+
 def test_regressors_with_deviations_predict_once():
     asked = []
 

@@ -422,8 +422,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        model, scores = self._scores(X)
-        return _squeeze(model.log_odds(scores, self._settings().margin))
+        return self._odds(*self._scores(X))
 
     def predict_proba(self, X: Samples) -> np.ndarray:
         """Predict class probabilities.
@@ -446,13 +445,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        model, scores = self._scores(X)
-        margin = self._settings().margin
-        if self.is_multilabel_:
-            return expit(model.log_odds(scores, margin))
-        if len(self.classes_) == 2:
-            return np.exp(log_probabilities(scores[0], margin))
-        return np.exp(model.log_class_probabilities(scores, margin))
+        return self._probabilities(*self._scores(X))
 
     def predict(self, X: Samples) -> np.ndarray:
         """Predict the most probable class, or the labels that are more probable than not.
@@ -473,7 +466,23 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        odds = self.decision_function(X)
+        return self._labels(*self._scores(X))
+
+    # -------------------------------------------------------------- what scores say; from `_scores` of the same rows
+
+    def _odds(self, model: ClassModel, scores: Any) -> np.ndarray:
+        return _squeeze(model.log_odds(scores, self._settings().margin))
+
+    def _probabilities(self, model: ClassModel, scores: Any) -> np.ndarray:
+        margin = self._settings().margin
+        if self.is_multilabel_:
+            return expit(model.log_odds(scores, margin))
+        if len(self.classes_) == 2:
+            return np.exp(log_probabilities(scores[0], margin))
+        return np.exp(model.log_class_probabilities(scores, margin))
+
+    def _labels(self, model: ClassModel, scores: Any) -> np.ndarray:
+        odds = self._odds(model, scores)
         if self.is_multilabel_:
             return (odds > 0.0).astype(int)
         return self.classes_[(odds > 0.0).astype(int) if odds.ndim == 1 else odds.argmax(axis=1)]
