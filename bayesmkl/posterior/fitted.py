@@ -213,7 +213,7 @@ class FittedBEMKL(NamedTuple):
         return score if isinstance(score, ScoreDraws) else None
 
     def problems(self, kernels: ArrayLike | None = None) -> list[Any]:
-        """Return the problem of each model; `kernels` as in `training_stack`."""
+        """Return the problem of each model, without its Gram matrix; `kernels` as in `training_stack`."""
         return self._problems_over(self.training_stack(kernels))
 
     def problems_without_kernels(self) -> list[Any]:
@@ -221,7 +221,8 @@ class FittedBEMKL(NamedTuple):
         return self._problems_over(DenseStack(np.empty((self.estimator.n_kernels_in_, 0, self.n_basis))))
 
     def _problems_over(self, stack: DenseStack) -> list[Any]:
-        return [_completed(*pair) for pair in zip(self.estimator._problems(stack), self.states, strict=True)]
+        problems = self.estimator._problems(stack, with_gram=False)
+        return [_completed(*pair) for pair in zip(problems, self.states, strict=True)]
 
 
 def _completed(problem: Any, state: State | PosteriorDraws) -> Any:

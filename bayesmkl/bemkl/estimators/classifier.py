@@ -349,10 +349,11 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
                 )
         return model
 
-    def _problems(self, stack: KernelStack) -> list[Problem]:
-        """Return the problems of the last fit."""
+    def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
+        """Return the problems of the last fit; densities of draws and draws of the prior need no Gram matrix."""
+        gram: Any = self._gram(stack) if with_gram else None
         targets = np.atleast_2d(self.target_)
-        return class_model_of(self.posterior_).problems(stack, self._gram(stack), targets, self._settings())
+        return class_model_of(self.posterior_).problems(stack, gram, targets, self._settings())
 
     def _start(
         self, algorithm: Algorithm, problem: Any, init: object, rng: np.random.Generator, options: LoopOptions

@@ -235,9 +235,10 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         intermediate, noise = self._prior("intermediate_prior"), self._prior("noise_prior")
         return regression.RegressionPriors(sample, bias, self._kernel_prior(), intermediate, noise)
 
-    def _problems(self, stack: KernelStack) -> list[Problem]:
-        """Return the problem of the last fit."""
-        return [self._problem(stack, self._gram(stack), self.target_, self._settings())]
+    def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
+        """Return the problem of the last fit; densities of draws and draws of the prior need no Gram matrix."""
+        gram: Any = self._gram(stack) if with_gram else None
+        return [self._problem(stack, gram, self.target_, self._settings())]
 
     def _problem(
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, priors: regression.RegressionPriors
