@@ -6,6 +6,7 @@ import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 from sklearn.base import is_classifier, is_regressor
 from sklearn.svm import SVC, SVR
 
@@ -43,6 +44,11 @@ def known(name, parameters):
 def quick(name, kernels=None, **parameters):
     """Return an estimator that stops early, for checks of the interface."""
     return EVERY[name](bank() if kernels is None else kernels, **known(name, QUICK) | parameters)
+
+
+def some(names):
+    """Leave all but every third name to the slow tests, where the estimators share what is checked."""
+    return [pytest.param(name, marks=[pytest.mark.slow] * bool(k % 3)) for k, name in enumerate(names)]
 
 
 # --------------------------------------------------------------------------------------------------- references

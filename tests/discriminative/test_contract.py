@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from cases import CLASSIFIERS, ESTIMATORS, EVERY, LOCALIZED, REGRESSORS, known, quick
+from cases import CLASSIFIERS, ESTIMATORS, EVERY, LOCALIZED, REGRESSORS, known, quick, some
 from in_turn import in_turn
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -118,7 +118,7 @@ def test_degenerate_bank_and_stack_agree_through_cross_validation(wdbc, name):
     assert scores.mean() > (0.5 if name in REGRESSORS else 0.85)
 
 
-@pytest.mark.parametrize("name", SUPERVISED)
+@pytest.mark.parametrize("name", some(SUPERVISED))
 def test_contract_grid_search_clone_and_pickle_on_a_stack(wdbc, name):
     X, y = wdbc
     X, y = X[:60], labels_for(name, X[:60], y[:60])
@@ -131,8 +131,11 @@ def test_contract_grid_search_clone_and_pickle_on_a_stack(wdbc, name):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(best)).predict(stack), best.predict(stack))
 
 
-@pytest.mark.parametrize("name", [*SUPERVISED, *LOCALIZED])
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize(
+    ("frame", "name"),
+    [(pd.DataFrame, name) for name in (*SUPERVISED, *LOCALIZED)]
+    + [pytest.param(pl.DataFrame, *one.values, marks=one.marks) for one in some((*SUPERVISED, *LOCALIZED))],
+)
 def test_degenerate_frames_equal_arrays_and_keep_names(wdbc, name, frame):
     X, y = wdbc
     y = labels_for(name, X, y)

@@ -338,8 +338,15 @@ def spread(X, y, new, **settings):
     return np.ptp(scores, axis=0).max()
 
 
-@pytest.mark.parametrize(("settings", "bound"), [({}, 1e-3), ({"tol": 1e-7}, 1e-6)])
-@pytest.mark.parametrize(("n_classes", "kernels"), [(2, None), (3, KernelBank(FUNCTIONS))])
+@pytest.mark.parametrize(
+    ("n_classes", "kernels", "settings", "bound"),
+    [
+        (2, None, {}, 1e-3),
+        (3, KernelBank(FUNCTIONS), {"tol": 1e-7}, 1e-6),
+        pytest.param(2, None, {"tol": 1e-7}, 1e-6, marks=pytest.mark.slow),
+        pytest.param(3, KernelBank(FUNCTIONS), {}, 1e-3, marks=pytest.mark.slow),
+    ],
+)
 def test_six_orders_of_the_samples_give_the_same_scores(n_classes, kernels, settings, bound):
     X, y = blobs(2, 2, 60)
     if n_classes == 3:

@@ -219,6 +219,7 @@ def test_identical_kernels_predict_alike_whatever_their_weights(problem, method)
         assert_same(model.kernel_weights_, np.full(3, 1 / 3), SAME_FORMULA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_flips_permutations_and_joint_scales(rng, problem, method):
     kernels, y = problem

@@ -117,6 +117,7 @@ def test_degenerate_one_kernel_is_svc(rng):
     assert_same(model.decision_function(new), svm.decision_function(new), SCORES)
 
 
+@pytest.mark.slow
 def test_equivariance_of_kernels_labels_and_units(rng):
     kernels, y = dual_reference.problem(rng, 60, 4)
     train, new = samples_first(kernels[:, :40, :40]), samples_first(kernels[:, 40:, :40])

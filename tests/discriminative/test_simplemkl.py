@@ -132,6 +132,7 @@ def test_zero_kernel_gets_no_weight(rng, solver):
     assert_same(result.kernel_weights[[0, 2]], without.kernel_weights, 0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_equivariance(rng, solver):
     kernels, y = problem(rng, 60, 5)
