@@ -40,7 +40,7 @@ from bayesmkl.kernels.stacks.streamed_jax import stream
 N_DEVICES = 8
 SAME = 1e-12
 SAME_FIT = 1e-9
-SWEEPS = LoopOptions(max_iter=30, tol=0.0, accelerate=False)
+SWEEPS = LoopOptions(max_iter=5, tol=0.0, accelerate=False)
 # The number of samples is no multiple of 8 on purpose: two devices get rows of zeros.
 N_SAMPLES, N_LANDMARKS = 43, 20
 
