@@ -23,30 +23,25 @@ FAMILIES = sorted(families.families())
 
 
 @pytest.fixture(scope="module")
-def one_blas_thread(tmp_path_factory):
-    return fresh_process(tmp_path_factory, threads=1, hash_seed=1).predictions
-
-
-@pytest.fixture(scope="module")
-def two_blas_threads(tmp_path_factory):
-    return fresh_process(tmp_path_factory, threads=2, hash_seed=2, everything=False).predictions
+def fresh(tmp_path_factory):
+    return fresh_process(tmp_path_factory)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_fresh_process_agrees_to_the_last_bit(one_blas_thread, name):
+def test_a_fresh_process_agrees_to_the_last_bit(fresh, name):
     """Strings hash differently there, so that sets of them are in another order, and nothing was fitted before."""
     with one_thread():
         here = predictions_of(name, N_SAMPLES)
-    there = one_blas_thread[name]
+    there = fresh.predictions[name]
     assert here.keys() == there.keys()
     for method, values in here.items():
         assert values.tobytes() == there[method].tobytes(), method
 
 
 @pytest.mark.parametrize("name", [name for name in FAMILIES if "three classes" not in name])
-def test_threads_of_blas_change_only_rounding(one_blas_thread, two_blas_threads, name):
-    for method, values in one_blas_thread[name].items():
-        change = np.abs(values - two_blas_threads[name][method]).max(initial=0.0)
+def test_threads_of_blas_change_only_rounding(fresh, name):
+    for method, values in fresh.predictions[name].items():
+        change = np.abs(values - fresh.on_all_threads[name][method]).max(initial=0.0)
         assert change <= 1e-9 * np.abs(values).max(initial=0.0), method
 
 
@@ -98,8 +93,17 @@ SEEDS = {
 }
 
 
-@pytest.mark.parametrize("kind", SEEDS)
-@pytest.mark.parametrize("name", drawing_models())
+# One function reads the seed, whatever it is for.
+SEEDED = [
+    pytest.param(
+        name, kind, marks=[pytest.mark.slow] * (kind not in ("int", "Generator") and name != "Gibbs")
+    )
+    for name in drawing_models()
+    for kind in SEEDS
+]
+
+
+@pytest.mark.parametrize(("name", "kind"), SEEDED)
 def test_random_state_decides_what_is_drawn(name, kind):
     """Nothing else does: not the generator of the process, which is seeded differently every time."""
     make, state = drawing_models()[name], np.random.get_state()  # noqa: NPY002

@@ -16,7 +16,7 @@ from _fuzz_inputs import STUDY, broken_json, broken_model, broken_parquet, broke
 
 pytestmark = [pytest.mark.family("malformed input of the command line"), pytest.mark.heavy]
 
-N_CASES = 150
+N_CASES, N_QUICK = 150, 70
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,13 @@ def bench(tmp_path_factory):
     return fuzz.Bench(tmp_path_factory.mktemp("bench"))
 
 
-@pytest.mark.parametrize(("family", "number"), list(fuzz.cases(N_CASES)))
+@pytest.mark.parametrize(
+    ("family", "number"),
+    [
+        pytest.param(*case, marks=[pytest.mark.slow] * (case not in set(fuzz.cases(N_QUICK))))
+        for case in fuzz.cases(N_CASES)
+    ],
+)
 def test_malformed_input_ends_in_a_result_or_a_message(family, number, bench):
     outcome = fuzz.run_case(bench, family, number)
     assert not outcome.fault, f"{outcome.fault}\n{outcome.said}"

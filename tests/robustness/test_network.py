@@ -34,7 +34,7 @@ assert not fit_everything.ASKED, fit_everything.ASKED
 
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):
-    return fresh_process(tmp_path_factory, threads=1, hash_seed=1)
+    return fresh_process(tmp_path_factory)
 
 
 def test_what_is_asked_for_is_seen():

@@ -24,6 +24,7 @@ from strategies import (
 
 from bayesmkl.bemkl import Gamma
 from bayesmkl.bemkl.models.moments import Gaussian
+from bayesmkl.discriminative.methods import METHODS
 
 pytestmark = [
     pytest.mark.heavy,
@@ -161,8 +162,17 @@ symmetries = st.builds(
 EXACT = [variant for variant in VARIANTS if "mwu" not in variant.parameters.values()]
 
 
+# Of these, `tests/discriminative/test_identities.py` tries one symmetry after the other, weights included.
+ALONE = [
+    Variant(form.estimator, form.target, dict(form.parameters))
+    for method in METHODS
+    for form in method.identities
+]
+MARKED = [pytest.param(variant, marks=[pytest.mark.slow] * (variant in ALONE)) for variant in EXACT]
+
+
 @few_or_many(1, 15)
-@pytest.mark.parametrize("variant", EXACT, ids=str)
+@pytest.mark.parametrize("variant", MARKED, ids=str)
 def test_symmetries(variant, n_examples):
     kinds = (*SIMILAR, "low rank")
     explore(symmetry_holds, variant, n_examples, problem=problems(kinds, 3), symmetry=symmetries)
