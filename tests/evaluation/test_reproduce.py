@@ -102,11 +102,12 @@ def fast_run(tmp_path_factory):
     """Return what tables print of a fast run; those of the same cells share it."""
     folder = tmp_path_factory.mktemp("runs")
 
-    def read(name):
+    def read(name, splits):
         source = module.find_table(name).cells_of or name
-        if not (folder / source).exists():
-            assert reproduce(source, Setting(fast=True), folder / source).missing == []
-        return read_reproduction(folder / source, name)
+        run = folder / f"{source}-{splits}"
+        if not run.exists():
+            assert reproduce(source, Setting(fast=True, splits=splits), run).missing == []
+        return read_reproduction(run, name)
 
     return read
 
@@ -116,9 +117,10 @@ ALIKE = {"bemkl-table5": "bemkl-table3", "localized-table4": "localized-table2"}
 
 
 @pytest.mark.heavy
+@pytest.mark.parametrize("splits", [1, pytest.param(None, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", [pytest.param(t, marks=[pytest.mark.slow] * (t in ALIKE)) for t in TABLES])
-def test_fast_run_has_every_model_and_no_empty_cell(fast_run, name):
-    result = fast_run(name)
+def test_fast_run_has_every_model_and_no_empty_cell(fast_run, name, splits):
+    result = fast_run(name, splits)
     assert result.faults == []
     entries = result.table.entries
     run = {label.partition(" (")[0] for label in result.comparison.datasets}

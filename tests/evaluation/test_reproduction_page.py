@@ -81,7 +81,7 @@ def test_what_must_not_be_on_the_page_is_refused(maker, template, runs):
         maker.page(template, runs)
 
 
-def test_table_without_a_place_is_refused(maker, template):
+def test_table_without_a_place_is_refused(maker, template, tmp_path):
     name = next(iter(paper_tables()))
     with pytest.raises(ValueError, match="one place for each table"):
-        maker.page(template.replace(f"<!-- table {name} -->", ""), maker.RUNS)
+        maker.page(template.replace(f"<!-- table {name} -->", ""), tmp_path / "nothing")
