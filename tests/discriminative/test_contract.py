@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import warnings
 
@@ -255,8 +256,7 @@ def test_indefinite_kernels_are_named_or_clipped(wdbc, name):
     np.testing.assert_array_equal(stack, given)  # the caller's array is as it was
 
 
-@pytest.mark.parametrize("name", list(EVERY))
-@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, "1"])
+@in_turn(("name", "value"), itertools.product(EVERY, [0.0, -1.0, np.nan, np.inf, "1"]))
 def test_prices_must_be_positive(wdbc, name, value):
     X, y = wdbc
     parameter = next(key for key in ("C", "reg", "gamma_ambient") if key in EVERY[name]().get_params())

@@ -36,7 +36,10 @@ def predict(model, X, y, X_test):
 
 
 @pytest.mark.filterwarnings("ignore:LDMKLClassifier predicts 1 for all training samples, of which 78%")
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * bool(k % 3)) for k, name in enumerate(CLASSIFIERS)],
+)
 def test_every_classifier_predicts_the_same_with_shared_kernels(name, samples):
     make = getattr(discriminative, name)
     alone = predict(make(bank()), *samples)

@@ -348,7 +348,10 @@ def test_posterior_with_a_dangling_link_is_refused_or_read_without_it(posterior)
     assert tree is None or "stolen" not in tree["posterior"]
 
 
-@pytest.mark.parametrize("where", np.linspace(0.0, 0.999, 40))
+@pytest.mark.parametrize(
+    "where",
+    [pytest.param(w, marks=[pytest.mark.slow] * (k % 2)) for k, w in enumerate(np.linspace(0.0, 0.999, 40))],
+)
 def test_posterior_with_changed_bytes_is_refused_or_read(where, posterior):
     """HDF5 keeps no sums of its numbers: a change there is read, one elsewhere is refused by name."""
     data = bytearray(posterior.read_bytes())

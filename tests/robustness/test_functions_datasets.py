@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
+from in_turn import in_turn
 from parameters import thinned
 from verdicts import THING, assert_refused
 
@@ -74,9 +77,7 @@ def test_equal_arguments_of_other_types_draw_equal_data(maker):
         np.testing.assert_array_equal(other.target, plain.target)
 
 
-@pytest.mark.parametrize("loader", LOADERS)
-@pytest.mark.parametrize("argument", ["return_X_y", "as_frame"])
-@pytest.mark.parametrize("value", FLAGS, ids=str)
+@in_turn(("loader", "argument", "value"), itertools.product(LOADERS, ["return_X_y", "as_frame"], FLAGS))
 def test_flags_of_loaders_are_true_or_false(loader, argument, value):
     assert_refused(lambda: getattr(datasets, loader)(**{argument: value}), f"`{argument}`")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
+from in_turn import in_turn
 from parameters import thinned
 from scipy import sparse
 from sklearn.base import clone
@@ -120,8 +122,7 @@ BAD_ROWS = {
 }
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("what", BAD_ROWS)
+@in_turn(("kernel", "what"), itertools.product(KERNELS, BAD_ROWS))
 def test_kernels_name_the_rows_that_they_cannot_compare(kernel, what):
     fitted = clone(KERNELS[kernel]).fit(X)
     assert_refused(lambda: fitted(BAD_ROWS[what], X), "X")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import warnings
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from in_turn import in_turn
 from parameters import LABELS, X, thinned
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
@@ -94,8 +96,7 @@ STRANGERS = {
 }
 
 
-@pytest.mark.parametrize("stranger", STRANGERS)
-@pytest.mark.parametrize("function", OF_A_MODEL)
+@in_turn(("stranger", "function"), itertools.product(STRANGERS, OF_A_MODEL))
 def test_what_has_no_posterior_is_refused(function, stranger):
     assert_refused(lambda: OF_A_MODEL[function](STRANGERS[stranger]()), "model")
 
@@ -167,7 +168,7 @@ TAKES = {
 OF_CHAINS = ("plot_rank", "plot_trace")
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("function", "argument", "value"),
     thinned(
         pytest.param(function, argument, value, id=f"{function}-{argument}-{str(value)[:20]!r}")
@@ -295,8 +296,11 @@ OBSERVED = {
 }
 
 
-@pytest.mark.parametrize("what", OBSERVED)
-@pytest.mark.parametrize("function", [p.reliability, p.plot_reliability])
+@in_turn(
+    ("function", "what"),
+    itertools.product([p.reliability, p.plot_reliability], OBSERVED),
+    by=lambda function, _: function.__name__,
+)
 def test_events_and_probabilities_that_cannot_be(function, what):
     y, probabilities, options, name = OBSERVED[what]
     assert_refused(lambda: function(y, probabilities, **options), name)

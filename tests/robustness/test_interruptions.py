@@ -305,7 +305,7 @@ def test_an_interrupted_fit_leaves_the_earlier_model(name):
             fresh.predict(X, **tasks)
 
 
-@pytest.mark.parametrize("inference", [VB(), Gibbs(n_chains=2, n_warmup=100, n_draws=300)], ids=repr)
+@pytest.mark.parametrize("inference", [VB(), Gibbs(n_chains=2, n_warmup=20, n_draws=80)], ids=repr)
 def test_an_interrupted_sampler_keeps_draws_and_a_terminated_one_does_not(inference):
     """Ctrl-C after draws is an answer; a signal to end is none, and no Exception that a model's error could be."""
     X = families.data(20)

@@ -70,7 +70,7 @@ def refused_fields():
             yield pytest.param(name, parameter, options(**own | {field: value}), field, id=label)
 
 
-@pytest.mark.parametrize(("name", "parameter", "options", "field"), list(refused_fields()))
+@in_turn(("name", "parameter", "options", "field"), refused_fields())
 def test_wrong_fields_are_refused_by_name_before_any_work(name, parameter, options, field):
     model = estimator(name, kernels=KernelBank([costly]), **{parameter: options})
     assert_refused(lambda: model.fit(X, target(name)), f"`{field}")

@@ -58,7 +58,15 @@ def fit_and_predict(fit):
     return families.predictions(fit())
 
 
-@pytest.mark.parametrize("name", ONCE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=[pytest.mark.slow] * bool(name in families.discriminative_classes() and k % 3)
+        )
+        for k, name in enumerate(ONCE)
+    ],
+)
 def test_fits_in_two_threads_equal_the_serial_one(name):
     fit = families.families()[name]
     with warnings.catch_warnings():
