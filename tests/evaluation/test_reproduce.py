@@ -113,7 +113,11 @@ def fast_run(tmp_path_factory):
 
 
 # Sets and models of other tables in the studies of one that stays: the same function, one more row of its arguments.
-ALIKE = {"bemkl-table5": "bemkl-table3", "localized-table4": "localized-table2"}
+ALIKE = {
+    "bemkl-table3": "bemkl-table4",
+    "bemkl-table5": "bemkl-table4",
+    "localized-table4": "localized-table2",
+}
 
 
 @pytest.mark.heavy
