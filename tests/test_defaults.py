@@ -103,6 +103,7 @@ OF_CALLS = {
     "check_classifiers_classes",
     "check_classifiers_one_label_sample_weights",
     "check_classifiers_regression_target",
+    "check_classifiers_train",
     "check_dict_unchanged",
     "check_estimator_sparse_array",
     "check_estimator_sparse_matrix",
