@@ -112,7 +112,8 @@ def everything_from(terminal: int) -> str:
 
 
 def main(config: Path, folder: Path) -> None:
-    import bayesmkl.cli.compare_command  # noqa: F401  so that children need not
+    import bayesmkl.cli.compare_command
+    import bayesmkl.discriminative  # noqa: F401  so that children need not
 
     found = {
         "killed": killed(config, folder / "killed", seed=2026),
