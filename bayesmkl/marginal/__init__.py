@@ -1,0 +1,7 @@
+"""Marginal inference: function values integrated out, hyperparameters inferred.
+
+Given its kernel weights and noise, Bayesian multiple kernel learning is a Gaussian process, which is what this
+subpackage integrates over. `covariances` and `likelihoods` are its two seams; `conditioning` and `evidence`
+integrate, `hyperpriors` and `hyperposterior` infer what is left, `reading` says what follows from it.
+`numpyro_program` is the same model with nothing integrated out.
+"""

@@ -1,0 +1,77 @@
+r"""A Gaussian process given normal sites: the one factorization that every inference of scores comes down to.
+
+With scores :math:`f \sim N(0, C)` and sites :math:`t_i(f_i) \propto \exp(\tilde\nu_i f_i - \tilde\tau_i f_i^2 /
+2)`, Rasmussen and Williams (2006, §3.6.3) work with :math:`B = I + S C S`, :math:`S =
+\operatorname{diag}(\tilde\tau)^{1/2}`, whose eigenvalues are at least one whatever the kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from bayesmkl._numerics.arrays import Array, namespace
+from bayesmkl._numerics.linalg import plus_diagonal, spd_inverse
+
+__all__ = ["Conditioned", "Sites", "condition"]
+
+LEAST_PRECISION = 1e-100
+
+
+class Sites(NamedTuple):
+    r"""Normal sites, one per sample, each of shape (n_samples,)."""
+
+    precision: Any  # tilde tau
+    linear: Any  # tilde nu
+
+
+class Conditioned(NamedTuple):
+    r"""Scores given sites.
+
+    Attributes
+    ----------
+    mean, variance : array of shape (n_samples,)
+        Of every score.
+    dual : array of shape (n_samples,)
+        :math:`\alpha` with :math:`C \alpha` the mean; at new samples the mean is their covariance times it.
+    half_log_det : float
+        :math:`\frac12 \log |B|`.
+    root : array of shape (n_samples,)
+        The diagonal of :math:`S`.
+    inverse : array of shape (n_samples, n_samples)
+        :math:`B^{-1}`.
+    """
+
+    mean: Any
+    variance: Any
+    dual: Any
+    half_log_det: Any
+    root: Any
+    inverse: Any
+
+    @property
+    def shrinkage(self) -> Any:
+        r""":math:`R = S B^{-1} S`; at new samples the covariance is lower by :math:`C_* R C_*^\top`."""
+        return self.root[:, None] * self.inverse * self.root
+
+    def remain(self, vector: Array) -> Any:
+        """Return :math:`(I - R C) v`, in the form in which no digits cancel."""
+        return self.root * (self.inverse @ (vector / self.root))
+
+
+def condition(covariance: Array, sites: Sites) -> Conditioned:
+    """Condition scores on sites.
+
+    Parameters
+    ----------
+    covariance : array of shape (n_samples, n_samples)
+    sites : Sites
+        With precisions that are not negative.
+    """
+    xp = namespace(covariance)
+    root = xp.sqrt(xp.maximum(sites.precision, LEAST_PRECISION))
+    inverse, log_det = spd_inverse(plus_diagonal(root[:, None] * covariance * root, 1.0), overwrite=True)
+    variance = (
+        xp.einsum("ij,ij,j->i", covariance, inverse, root) / root
+    )  # no digits cancel where a site says little
+    dual = root * (inverse @ (sites.linear / root))
+    return Conditioned(covariance @ dual, variance, dual, -0.5 * log_det, root, inverse)

@@ -1,0 +1,166 @@
+r"""Covariances of the latent score under given kernel weights: the additive Gaussian process and the paper's.
+
+`Additive` is :math:`f = \sum_m w_m g_m + b` with independent :math:`g_m \sim GP(0, K_m / c_m)`. `Weighted` is
+the model of Gönen (2012) with its sample weights `a`, intermediate outputs and intercept integrated out,
+
+.. math:: f = \sum_m w_m (K_m^\top a + \xi_m) + b, \qquad a \sim N(0, I), \quad \xi_m \sim N(0, \sigma_g^2 I) .
+
+`Covariance` is the contract: inference asks for the covariance of the training scores and for the gradient of a
+function of it, predictions for the covariance of new scores, or of the part that some kernels have in them,
+with the training scores.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from bayesmkl._numerics.arrays import Array, namespace
+from bayesmkl._numerics.linalg import plus_diagonal
+from bayesmkl.kernels.stacks.base import KernelRows, StoredStack
+
+__all__ = ["Additive", "Covariance", "Weighted", "kernel_units"]
+
+JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefinite
+
+
+class Covariance(Protocol):
+    """Contract of covariances; `weights` are of shape (n_kernels,), a matrix's `N` is n_samples."""
+
+    stack: Any
+    intercept_std: Any
+
+    def matrix(self, weights: Array) -> Any:
+        """Return the prior covariance of the training scores, (n_samples, n_samples)."""
+        ...
+
+    def pull(self, weights: Array, adjoint: Array) -> Any:
+        r"""Return :math:`\sum_{ij} A_{ij} \partial C_{ij} / \partial w_m`, of a symmetric `adjoint` `A`."""
+        ...
+
+    def draw_parts(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
+        """Draw what kernels of unit weight add to the training scores, (n_kernels, n_samples, n_draws)."""
+        ...
+
+    def shift_parts(self, weights: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        """Return the covariance of each kernel's part with the scores, times a vector: (n_kernels, n_samples)."""
+        ...
+
+    def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the covariance of part of the scores at new rows with the training scores, without the intercept.
+
+        `part` has the weights of the kernels that belong to it, and zeros.
+        """
+        ...
+
+    def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """Return the prior variance of that part at new rows, whose similarities to themselves are `diagonal`."""
+        ...
+
+
+class Additive(NamedTuple):
+    r"""Additive Gaussian process: :math:`C = \sum_m w_m^2 K_m / c_m + \gamma^{-1} 1 1^\top`.
+
+    Attributes
+    ----------
+    stack : StoredStack
+        Training kernels.
+    units : array of shape (n_kernels,)
+        :math:`c_m`, the mean variance of :math:`K_m` around its mean over the training samples; then
+        :math:`w_m` is the standard deviation of what kernel `m` adds to the score.
+    intercept_std : float
+        :math:`\gamma^{-1/2}`.
+    """
+
+    stack: StoredStack
+    units: Any
+    intercept_std: float
+
+    def matrix(self, weights: Array) -> Any:
+        """Return the prior covariance of the training scores."""
+        return self.stack.combine(weights**2 / self.units) + self.intercept_std**2
+
+    def pull(self, weights: Array, adjoint: Array) -> Any:
+        """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
+        return 2.0 * weights / self.units * self.stack.frobenius(adjoint)
+
+    def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the covariance of part of the scores at new rows with the training scores."""
+        return rows.combine(part**2 / self.units)
+
+    def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """Return the prior variance of that part at new rows."""
+        return (part**2 / self.units) @ diagonal
+
+    def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
+        """Draw functions of unit weight from their prior, (n_kernels, n_samples, n_draws)."""
+        drawn = np.empty((self.stack.n_kernels, self.stack.n_train, n_draws))
+        for out, kernel, unit in zip(drawn, self.stack.each(), self.units, strict=True):
+            factor = np.linalg.cholesky(plus_diagonal(kernel, JITTER * np.trace(kernel) / len(kernel)))
+            out[...] = factor @ rng.standard_normal((len(kernel), n_draws)) / np.sqrt(unit)
+        return drawn
+
+    def shift_parts(self, weights: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        """Return the covariance of each kernel's part with the scores, times a vector: (n_kernels, n_samples)."""
+        return (weights**2 / self.units)[:, None] * self.stack.apply(residual)
+
+
+class Weighted(NamedTuple):
+    r"""The process of BEMKL: :math:`C = K_w K_w^\top + \sigma_g^2 \|w\|^2 I + \gamma^{-1} 1 1^\top`.
+
+    Here :math:`K_w = \sum_m w_m K_m`.
+
+    Attributes
+    ----------
+    stack : StoredStack
+        Training kernels.
+    intermediate_std : float
+        :math:`\sigma_g`.
+    intercept_std : float
+        :math:`\gamma^{-1/2}`.
+    """
+
+    stack: StoredStack
+    intermediate_std: float
+    intercept_std: float
+
+    def matrix(self, weights: Array) -> Any:
+        """Return the prior covariance of the training scores."""
+        mixed = self.stack.combine(weights)
+        alone = self.intermediate_std**2 * (weights @ weights)
+        return plus_diagonal(mixed @ mixed.T + self.intercept_std**2, alone)
+
+    def pull(self, weights: Array, adjoint: Array) -> Any:
+        """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
+        xp = namespace(adjoint)
+        product = adjoint @ self.stack.combine(weights)
+        alone = 2.0 * self.intermediate_std**2 * xp.trace(adjoint) * weights
+        return 2.0 * self.stack.frobenius(product) + alone
+
+    def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the covariance of part of the scores at new rows with the training scores."""
+        return rows.combine(part) @ self.stack.combine(weights).T
+
+    def variance(self, rows: KernelRows, diagonal: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """Return the prior variance of that part at new rows."""
+        mixed = rows.combine(part)
+        return np.einsum("ij,ij->i", mixed, mixed) + self.intermediate_std**2 * (part @ part)
+
+    def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
+        """Draw the intermediate outputs of all kernels from their prior, (n_kernels, n_samples, n_draws)."""
+        outputs = self.stack.apply(rng.standard_normal((self.stack.n_train, n_draws)))
+        return outputs + self.intermediate_std * rng.standard_normal(outputs.shape)
+
+    def shift_parts(self, weights: np.ndarray, residual: np.ndarray) -> np.ndarray:
+        """Return the covariance of each kernel's part with the scores, times a vector: (n_kernels, n_samples)."""
+        shared = self.stack.apply(self.stack.combine(weights).T @ residual)
+        alone = self.intermediate_std**2 * weights[:, None] * residual
+        return weights[:, None] * (shared + alone)
+
+
+def kernel_units(stack: StoredStack) -> np.ndarray:
+    """Return the mean variance of every kernel around its mean over the training samples, (n_kernels,)."""
+    return np.asarray(stack.diagonal()).mean(axis=1) - np.asarray(
+        stack.apply(np.full(stack.n_train, 1.0 / stack.n_train))
+    ).mean(axis=1)

@@ -1,0 +1,217 @@
+r"""Evidence of hyperparameters with scores integrated out, and its gradient by their covariance.
+
+Exact for normal noise; for other likelihoods expectation propagation, or Laplace's approximation. Each finds
+normal sites, so that everything that is read from a fit afterwards is the same for all three. Equations are
+those of Rasmussen and Williams (2006), "RW".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl.marginal.conditioning import Conditioned, Sites, condition
+from bayesmkl.marginal.likelihoods import Likelihood
+
+__all__ = ["Evidence", "ep_evidence", "exact_evidence", "laplace_evidence"]
+
+
+class Evidence(NamedTuple):
+    r"""Log evidence at given hyperparameters.
+
+    Attributes
+    ----------
+    log_evidence : float
+        :math:`\log p(y \mid C, \phi)` in nats, or its approximation.
+    by_parameters : array of shape (n_parameters,)
+        By the parameters of the likelihood.
+    sites : Sites
+    posterior : Conditioned
+        Scores given the sites.
+    n_steps : int
+        Factorizations that were needed.
+    converged : bool
+    """
+
+    log_evidence: Any
+    by_parameters: Any
+    sites: Sites
+    posterior: Conditioned
+    n_steps: Any
+    converged: Any
+    by_mode: tuple[Any, Any] | None = (
+        None  # what Laplace's gradient has beside that at fixed sites: u and v of (u v' + v u') / 2
+    )
+
+    def by_covariance(self) -> Any:
+        r"""Return :math:`\partial / \partial C_{ij}`, entries taken as free, symmetric (RW, eq. 5.27 and 5.23)."""
+        dual = self.posterior.dual
+        left, right = dual[:, None], dual
+        found = 0.5 * (left * right - self.posterior.shrinkage)
+        if self.by_mode is None:
+            return found
+        u, v = self.by_mode
+        return found + 0.5 * (u[:, None] * v + v[:, None] * u)
+
+
+EP_TOL = 1e-7  # largest change of a site, in standard deviations of its score
+LAPLACE_TOL = 1e-9  # largest change of a score
+MAX_STEPS = 200
+STEP_SIZES = (1.0, 0.5, 0.25, 0.0625, 0.0078125)
+
+
+def exact_evidence(
+    likelihood: Likelihood,
+    y: Array,
+    covariance: Array,
+    parameters: Array,
+    start: Sites | None = None,
+    tol: float = 0.0,
+) -> Evidence:
+    """Return the evidence under normal noise (RW, eq. 5.8 and 5.9)."""
+    at_zero = likelihood.derivatives(y, 0.0 * y, parameters)
+    sites = Sites(-at_zero.second, at_zero.first)
+    posterior = condition(covariance, sites)
+    height = likelihood.log_density(y, 0.0 * y, parameters).sum()
+    log_evidence = height + 0.5 * sites.linear @ posterior.mean - posterior.half_log_det
+    slopes = likelihood.derivatives(y, posterior.mean, parameters)
+    expected = slopes.parameters + 0.5 * posterior.variance * slopes.second_parameters  # of a quadratic
+    return Evidence(log_evidence, expected.sum(axis=1), sites, posterior, 1, True)
+
+
+def ep_evidence(
+    likelihood: Likelihood,
+    y: Array,
+    covariance: Array,
+    parameters: Array,
+    start: Sites | None = None,
+    tol: float = EP_TOL,
+    damping: float = 1.0,
+) -> Evidence:
+    """Return the evidence of expectation propagation (RW, eq. 3.65, and 5.27 for its gradient).
+
+    It is stationary in the sites, so that what they lack to the fixed point counts squared.
+    """
+
+    def update(sites: Sites) -> _EPState:
+        posterior = condition(covariance, sites)
+        precision = 1.0 / posterior.variance - sites.precision
+        mean = (posterior.mean / posterior.variance - sites.linear) / precision
+        tilted = likelihood.tilted(y, mean, 1.0 / precision, parameters)
+        scale = 1.0 + tilted.second / precision
+        target = Sites(-tilted.second / scale, (tilted.first - mean * tilted.second) / scale)
+        sd = xp.sqrt(posterior.variance)
+        change = (target.linear - sites.linear) - posterior.mean * (target.precision - sites.precision)
+        change = xp.maximum(xp.abs(change) * sd, xp.abs(target.precision - sites.precision) * sd**2).max()
+        return _EPState(sites, posterior, precision, mean, tilted, target, change, 1)
+
+    def advance(state: _EPState) -> _EPState:
+        moved = Sites(*(a + damping * (b - a) for a, b in zip(state.sites, state.target, strict=True)))
+        return update(moved)._replace(n_steps=state.n_steps + 1)
+
+    xp = namespace(covariance)
+    if start is None:
+        start = Sites(0.0 * y, 0.0 * y)
+    state = _repeat(advance, update(start), lambda state: (state.change > tol) & (state.n_steps < MAX_STEPS))
+    sites, posterior, cavity = state.sites, state.posterior, state.cavity_precision
+    ratio = sites.precision / cavity
+    log_evidence = (
+        (state.tilted.log_normalizer + 0.5 * xp.log1p(ratio)).sum()
+        - posterior.half_log_det
+        + 0.5 * sites.linear @ posterior.mean
+        - 0.5 * (sites.linear**2 / (cavity + sites.precision)).sum()
+        + 0.5
+        * (
+            state.cavity_mean
+            * (ratio / (1.0 + ratio) * cavity * state.cavity_mean - 2.0 * sites.linear / (1.0 + ratio))
+        ).sum()
+    )
+    converged = state.change <= tol
+    by_parameters = state.tilted.parameters.sum(axis=1)
+    return Evidence(log_evidence, by_parameters, sites, posterior, state.n_steps, converged)
+
+
+def laplace_evidence(
+    likelihood: Likelihood,
+    y: Array,
+    covariance: Array,
+    parameters: Array,
+    start: Sites | None = None,
+    tol: float = LAPLACE_TOL,
+) -> Evidence:
+    """Return Laplace's evidence (RW, eq. 3.32 by algorithm 3.1, and eq. 5.20 to 5.24 for its gradient)."""
+
+    def update(score: Any, dual: Any) -> _LaplaceState:
+        slopes = likelihood.derivatives(y, score, parameters)
+        sites = Sites(-slopes.second, slopes.first - slopes.second * score)
+        posterior = condition(covariance, sites)
+        return _LaplaceState(score, dual, sites, posterior, slopes, xp.abs(posterior.mean - score).max(), 1)
+
+    def height(score: Any, dual: Any) -> Any:
+        return likelihood.log_density(y, score, parameters).sum(axis=-1) - 0.5 * (dual * score).sum(axis=-1)
+
+    def advance(state: _LaplaceState) -> _LaplaceState:
+        duals = state.dual + sizes * (state.posterior.dual - state.dual)
+        scores = state.score + sizes * (state.posterior.mean - state.score)
+        best = xp.argmax(height(scores, duals))
+        return update(scores[best], duals[best])._replace(n_steps=state.n_steps + 1)
+
+    xp = namespace(covariance)
+    sizes = xp.asarray(STEP_SIZES)[:, None]
+    dual = 0.0 * y if start is None else condition(covariance, start).dual
+    state = _repeat(
+        advance,
+        update(covariance @ dual, dual),
+        lambda state: (state.change > tol) & (state.n_steps < MAX_STEPS),
+    )
+    posterior, slopes = state.posterior, state.slopes
+    log_evidence = height(posterior.mean, posterior.dual) - posterior.half_log_det
+    by_mode = 0.5 * posterior.variance * slopes.third
+    pull = posterior.remain(by_mode)
+    by_parameters = (
+        slopes.parameters.sum(axis=1)
+        + 0.5 * slopes.second_parameters @ posterior.variance
+        + slopes.first_parameters @ (covariance @ pull)
+    )
+    return Evidence(
+        log_evidence,
+        by_parameters,
+        state.sites,
+        posterior,
+        state.n_steps,
+        state.change <= tol,
+        (pull, slopes.first),
+    )
+
+
+class _EPState(NamedTuple):
+    sites: Sites
+    posterior: Conditioned
+    cavity_precision: Any
+    cavity_mean: Any
+    tilted: Any
+    target: Sites
+    change: Any
+    n_steps: Any
+
+
+class _LaplaceState(NamedTuple):
+    score: Any
+    dual: Any
+    sites: Sites
+    posterior: Conditioned
+    slopes: Any
+    change: Any
+    n_steps: Any
+
+
+def _repeat(advance: Callable[[Any], Any], state: Any, unfinished: Callable[[Any], Any]) -> Any:
+    """Advance a state while it is unfinished, on NumPy or within a compiled function."""
+    if is_numpy(state.sites.precision):
+        while unfinished(state):
+            state = advance(state)
+        return state
+    import jax
+
+    return jax.lax.while_loop(unfinished, advance, state)

@@ -1,0 +1,237 @@
+r"""Posterior of hyperparameters: its mode, and draws by adaptive importance sampling.
+
+Everything happens in the coordinates of `bayesmkl.marginal.hyperpriors`, in which the prior is N(0, I) and the
+log posterior is
+
+.. math:: \log p(u \mid y) = \log p(y \mid w(u), \phi(u)) - \tfrac12 u^\top u + \text{const} .
+
+Draws come from multivariate t densities, the first around the mode with the curvature there, each further one
+with mean and covariance of all draws so far. Every draw is weighted by the mixture of all densities that were
+drawn from, and the weights are Pareto smoothed; their `k` says whether so many draws are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy import optimize
+from scipy.special import gammaln, logsumexp
+
+from bayesmkl.marginal.conditioning import Sites
+from bayesmkl.marginal.covariances import Covariance
+from bayesmkl.marginal.evidence import Evidence
+from bayesmkl.marginal.hyperpriors import LogNormal, WeightPrior
+from bayesmkl.marginal.likelihoods import Likelihood
+
+__all__ = ["Draws", "Hypermodel", "Mode", "draw_importance", "find_mode"]
+
+START = 0.3  # of every coordinate, above the median
+STEP = 0.1  # of the finite differences of the gradient at the mode
+LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
+DF = 6.0  # of the densities that are drawn from
+LOOSE = 1e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
+
+
+class Hypermodel(NamedTuple):
+    """All that is not inferred.
+
+    Attributes
+    ----------
+    covariance : Covariance
+    likelihood : Likelihood
+    targets : ndarray of shape (n_outputs, n_samples)
+        Labels -1 and +1, or numbers. Outputs share the kernel weights; each has parameters of the likelihood of
+        its own.
+    weight_prior : WeightPrior
+    parameter_prior : LogNormal
+    evidence : callable
+        `exact_evidence`, `ep_evidence` or `laplace_evidence`.
+    """
+
+    covariance: Covariance
+    likelihood: Likelihood
+    targets: np.ndarray
+    weight_prior: WeightPrior
+    parameter_prior: LogNormal
+    evidence: Callable[..., Evidence]
+
+    @property
+    def n_weights(self) -> int:
+        """Number of coordinates of the kernel weights."""
+        return self.weight_prior.n_coordinates(self.covariance.stack.n_kernels)
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates."""
+        return self.n_weights + len(self.targets) * len(self.likelihood.names)
+
+    def values(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return kernel weights, and parameters of the likelihood of shape (n_outputs, n_parameters)."""
+        parameters = self.parameter_prior.parameters(coordinates[self.n_weights :]).values
+        return self.weight_prior.weights(coordinates[: self.n_weights]).values, parameters.reshape(
+            len(self.targets), -1
+        )
+
+
+class Point(NamedTuple):
+    """Log posterior at some coordinates, its gradient (None if not asked for), and the sites of every output."""
+
+    log_density: float
+    gradient: np.ndarray | None
+    log_evidence: float
+    sites: tuple[Sites, ...]
+
+
+class Mode(NamedTuple):
+    """The most probable coordinates, the inverse of the curvature there, and how many evaluations that took."""
+
+    coordinates: np.ndarray
+    cov: np.ndarray
+    point: Point
+    n_evaluations: int
+    converged: bool
+
+
+class Draws(NamedTuple):
+    """Draws of coordinates, (n_draws, n_coordinates), with their weights, which sum to one."""
+
+    coordinates: np.ndarray
+    weights: np.ndarray
+    points: tuple[Point, ...]
+    log_evidence: float  # of the model: hyperparameters integrated out
+    pareto_k: float
+    ess: float
+
+
+def evaluate(
+    model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None, tol: float | None = None
+) -> Point:
+    """Return the log posterior; also its gradient unless sites are found to the tolerance `tol` only."""
+    n_weights = model.n_weights
+    weights = model.weight_prior.weights(coordinates[:n_weights])
+    parameters = model.parameter_prior.parameters(coordinates[n_weights:])
+    matrix = model.covariance.matrix(weights.values)
+    own = parameters.values.reshape(len(model.targets), -1)
+    found = [
+        model.evidence(
+            model.likelihood,
+            y,
+            matrix,
+            phi,
+            None if start is None else start[k],
+            **({} if tol is None else {"tol": tol}),
+        )
+        for k, (y, phi) in enumerate(zip(model.targets, own, strict=True))
+    ]
+    log_evidence = float(sum(f.log_evidence for f in found))
+    log_density = log_evidence - 0.5 * float(coordinates @ coordinates)
+    sites = tuple(f.sites for f in found)
+    if tol is not None:
+        return Point(log_density, None, log_evidence, sites)
+    adjoint = found[0].by_covariance()
+    for other in found[1:]:
+        adjoint = adjoint + other.by_covariance()
+    by_weights = model.covariance.pull(weights.values, adjoint)
+    by_parameters = np.concatenate([f.by_parameters for f in found])
+    gradient = np.concatenate([weights.pull(by_weights), parameters.pull(by_parameters)]) - coordinates
+    return Point(log_density, gradient, log_evidence, sites)
+
+
+def find_mode(
+    model: Hypermodel, start: np.ndarray | None = None, max_iter: int = 200, tol: float = 1e-6
+) -> Mode:
+    """Climb to the mode by L-BFGS, and measure the curvature there by differences of gradients."""
+    latest: list[Point] = []
+
+    def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
+        try:
+            point = evaluate(model, coordinates, latest[-1].sites if latest else None)
+        except np.linalg.LinAlgError:
+            return np.inf, np.zeros_like(coordinates)
+        latest[:] = [point]
+        return -point.log_density, -point.gradient
+
+    at = np.full(model.n_coordinates, START) if start is None else start
+    found = optimize.minimize(
+        negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
+    )
+    point = evaluate(model, found.x, latest[-1].sites)
+    directions = STEP * np.eye(len(found.x))
+    slopes = [
+        (
+            evaluate(model, found.x - d, point.sites).gradient
+            - evaluate(model, found.x + d, point.sites).gradient
+        )
+        / (2.0 * STEP)
+        for d in directions
+    ]
+    curvature = np.array(slopes)
+    values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
+    return Mode(found.x, cov, point, found.nfev + 2 * len(found.x) + 1, bool(found.success))
+
+
+def draw_importance(
+    model: Hypermodel,
+    mode: Mode,
+    n_draws: int,
+    rng: np.random.Generator,
+    smooth: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    n_rounds: int = 4,
+) -> Draws:
+    """Draw from t densities that adapt to the posterior, and weight by the mixture of them all."""
+    proposals = [(mode.coordinates, mode.cov)]
+    coordinates: list[np.ndarray] = []
+    points: list[Point] = []
+    for _ in range(n_rounds):
+        drawn = _draw_t(*proposals[-1], n_draws // n_rounds, rng)
+        drawn = drawn[np.argsort(((drawn - mode.coordinates) ** 2).sum(axis=1))]
+        for u in drawn:
+            near = _nearest(u, coordinates, points) or mode.point
+            points.append(evaluate(model, u, near.sites, LOOSE))
+            coordinates.append(u)
+        everything = np.array(coordinates)
+        mixture = logsumexp([_log_t(everything, *p) for p in proposals], axis=0) - np.log(len(proposals))
+        log_ratios = np.array([point.log_density for point in points]) - mixture
+        log_weights, k = smooth(log_ratios)
+        weights = np.exp(log_weights - logsumexp(log_weights))
+        mean = weights @ everything
+        around = everything - mean
+        cov = (around * weights[:, None]).T @ around
+        proposals.append((mean, cov + 1e-3 * np.eye(len(mean))))
+    constant = 0.5 * everything.shape[1] * np.log(2.0 * np.pi)
+    return Draws(
+        everything,
+        weights,
+        tuple(points),
+        float(logsumexp(log_ratios) - np.log(len(log_ratios)) - constant),
+        float(k),
+        float(1.0 / (weights**2).sum()),
+    )
+
+
+def _nearest(u: np.ndarray, coordinates: list[np.ndarray], points: list[Point]) -> Point | None:
+    if not coordinates:
+        return None
+    return points[int(np.argmin([((u - other) ** 2).sum() for other in coordinates]))]
+
+
+def _draw_t(mean: np.ndarray, cov: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+    factor = np.linalg.cholesky(cov)
+    heavy = np.sqrt(DF / rng.chisquare(DF, size=n_draws))
+    return mean + (rng.standard_normal((n_draws, len(mean))) * heavy[:, None]) @ factor.T
+
+
+def _log_t(points: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
+    d = len(mean)
+    factor = np.linalg.cholesky(cov)
+    distance = (np.linalg.solve(factor, (points - mean).T) ** 2).sum(axis=0)
+    height = (
+        gammaln(0.5 * (DF + d))
+        - gammaln(0.5 * DF)
+        - 0.5 * d * np.log(DF * np.pi)
+        - np.log(factor.diagonal()).sum()
+    )
+    return height - 0.5 * (DF + d) * np.log1p(distance / DF)

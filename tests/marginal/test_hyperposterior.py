@@ -1,0 +1,241 @@
+"""Draws of hyperparameters and what is read off: a grid, NUTS with all function values explicit, refits."""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from numpyro.infer import MCMC, NUTS
+from problems import kernels, labels, numbers, processes
+from scipy.special import logsumexp
+
+from bayesmkl.bemkl.inference.numpyro_model import numpyro_session
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence
+from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, evaluate, find_mode
+from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, StudentT
+from bayesmkl.marginal.likelihoods import Gaussian, Logit, Probit
+from bayesmkl.marginal.numpyro_program import explicit_program
+from bayesmkl.marginal.reading import leave_one_out, part_draws, resample, score_moments, shares
+from bayesmkl.posterior.psis import smooth_weights
+
+NOISE, PROBIT = LogNormal(0.3, 1.0), Probit()
+WIDE, UNIT = HalfT(4.0, 1.5), HalfT(4.0, 1.0)
+
+
+def classification(
+    rng, process="additive", prior=WIDE, n_samples=40, likelihood=PROBIT, evidence=ep_evidence
+):
+    X, stack = kernels(rng, n_samples)
+    return Hypermodel(processes(stack)[process], likelihood, labels(rng, X)[None], prior, NOISE, evidence)
+
+
+def regression(rng, process="additive", prior=UNIT, n_samples=40):
+    X, stack = kernels(rng, n_samples)
+    y = numbers(rng, X)
+    return Hypermodel(
+        processes(stack)[process], Gaussian(), (y / y.std())[None], prior, NOISE, exact_evidence
+    )
+
+
+def drawn(model, n_draws=400, seed=0):
+    return draw_importance(model, find_mode(model), n_draws, np.random.default_rng(seed), smooth_weights)
+
+
+@pytest.mark.parametrize("build", [classification, regression])
+@pytest.mark.parametrize(
+    "prior", [HalfT(), StudentT(), DirichletShares(), Horseshoe()], ids=lambda p: type(p).__name__
+)
+def test_gradient_equals_differences_in_every_coordinate(build, prior, rng):
+    model = build(rng, prior=prior, n_samples=20)
+    if build is classification:
+        model = model._replace(evidence=functools.partial(ep_evidence, tol=1e-11))
+    u, h = rng.normal(size=model.n_coordinates), 1e-5
+    found = evaluate(model, u, None).gradient
+    differences = [
+        (evaluate(model, u + h * e, None).log_density - evaluate(model, u - h * e, None).log_density)
+        / (2 * h)
+        for e in np.eye(len(u))
+    ]
+    np.testing.assert_allclose(found, differences, rtol=0, atol=1e-5 * np.abs(found).max())
+
+
+def test_draws_equal_a_grid_over_two_coordinates(rng):
+    X, stack = kernels(rng, 30)
+    pair = processes(stack.select(np.array([0, 1])))["additive"]
+    model = Hypermodel(pair, Probit(), labels(rng, X)[None], HalfT(4.0, 1.5), NOISE, ep_evidence)
+    grid = np.linspace(-4.5, 4.5, 31)
+    points = np.array([(a, b) for a in grid for b in grid])
+    log_density = np.array([evaluate(model, u, None, 1e-3).log_density for u in points])
+    weights = np.exp(log_density - logsumexp(log_density))
+    squares = np.array([model.values(u)[0] ** 2 for u in points])
+    ratio = squares[:, 0] / squares.sum(axis=1)
+    found = drawn(model, 800)
+    own = np.array([model.values(u)[0] ** 2 for u in found.coordinates])
+    own_ratio = own[:, 0] / own.sum(axis=1)
+    sd = np.sqrt(weights @ (ratio - weights @ ratio) ** 2)
+    assert abs(found.weights @ own_ratio - weights @ ratio) < 4 * sd / np.sqrt(found.ess)
+    log_evidence = logsumexp(log_density) + 2 * np.log(grid[1] - grid[0]) - np.log(2 * np.pi)
+    assert abs(found.log_evidence - log_evidence) < 0.1
+    assert found.pareto_k < 0.5
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("build", "process"),
+    [
+        (classification, "additive"),
+        (classification, "weighted"),
+        (regression, "additive"),
+        (regression, "weighted"),
+    ],
+    ids=[
+        "classification, additive",
+        "classification, weighted",
+        "regression, additive",
+        "regression, weighted",
+    ],
+)
+def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process, rng):
+    prior = HalfT(4.0, 1.0) if process == "additive" else StudentT(4.0, 0.3)
+    model = build(rng, process, prior)
+    draws = resample(model, drawn(model, 600), 400, rng)
+    parts = part_draws(model, draws, rng)
+    with numpyro_session():
+        dense = model._replace(
+            covariance=model.covariance._replace(
+                stack=DenseStack(jax.numpy.asarray(model.covariance.stack.kernels))
+            )
+        )
+        sampler = MCMC(
+            NUTS(explicit_program(dense), target_accept_prob=0.95, max_tree_depth=8),
+            num_warmup=500, num_samples=1000, num_chains=2, chain_method="sequential", progress_bar=False,
+        )  # fmt: skip
+        sampler.run(jax.random.key(0))
+        found = {name: np.array(values) for name, values in sampler.get_samples(group_by_chain=True).items()}
+    scores = found["score"] - found["intercept"][..., None]
+    expected = scores.reshape(-1, model.targets.shape[1])
+    ours = parts.sum(axis=2)[:, 0]
+    between = scores.mean(axis=1)[:, 0]  # chains
+    error = np.abs(between[0] - between[1]) / 2 + 3 * expected.std(axis=0) / 20
+    centered = ours.mean(axis=0) - ours.mean()
+    assert (np.abs(centered - (expected.mean(axis=0) - expected.mean())) < 2 * error + 0.05).all()
+    np.testing.assert_allclose(ours.std(axis=0).mean(), expected.std(axis=0).mean(), rtol=0.12)
+    sizes = np.abs(found["kernel_weights"]).reshape(-1, 3)
+    spread = sizes.std(axis=0)
+    assert (np.abs(np.abs(draws.kernel_weights).mean(axis=0) - sizes.mean(axis=0)) < 0.3 * spread).all()
+
+
+def test_score_moments_equal_the_regression_at_every_draw(rng):
+    """Means and variances of new scores by the textbook's formula with explicit inverses."""
+    model = regression(rng)
+    draws = resample(model, drawn(model, 200), 5, rng)
+    rows = DenseStack(model.covariance.stack.kernels[:, :6].copy())
+    found = score_moments(model, draws, rows, model.covariance.stack.diagonal()[:, :6])
+    for d in range(5):
+        matrix = model.covariance.matrix(draws.kernel_weights[d])
+        noisy = np.linalg.inv(matrix + draws.parameters[d, 0, 0] ** 2 * np.eye(len(matrix)))
+        np.testing.assert_allclose(
+            found.mean[d, 0], matrix[:6] @ noisy @ model.targets[0], rtol=1e-8, atol=1e-9
+        )
+        expected = np.diag(matrix - matrix @ noisy @ matrix)[:6]
+        np.testing.assert_allclose(found.variance[d, 0], expected, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("process", ["additive", "weighted"])
+def test_part_draws_have_the_moments_of_scores(process, rng):
+    prior = HalfT(4.0, 1.0) if process == "additive" else StudentT(4.0, 0.3)
+    model = classification(rng, process, prior, 25)
+    one = resample(model, drawn(model, 100), 1, rng)
+    many = type(one)(*(np.repeat(field, 4000, axis=0) for field in one))
+    parts = part_draws(model, many, rng)[:, 0]
+    rows = model.covariance.stack
+    for m in range(3):
+        part = np.arange(3) == m
+        moments = score_moments(model, one, rows, rows.diagonal(), part)
+        extra = (
+            0.0
+            if process == "additive"
+            else model.covariance.intermediate_std * abs(one.kernel_weights[0, m])
+        )
+        error = parts[:, m].std(axis=0) / np.sqrt(4000)
+        if process == "additive":
+            assert (np.abs(parts[:, m].mean(axis=0) - moments.mean[0, 0]) < 5 * error).all()
+            np.testing.assert_allclose(
+                parts[:, m].std(axis=0), np.sqrt(moments.variance[0, 0]), rtol=0.08, atol=1e-3
+            )
+        else:  # new samples have intermediate outputs of their own
+            assert (parts[:, m].std(axis=0) <= np.sqrt(moments.variance[0, 0]) * 1.08 + extra).all()
+    np.testing.assert_allclose(shares(parts[:, None]).sum(axis=1), 1.0)
+
+
+def test_leave_one_out_equals_fits_without_the_sample(rng):
+    model = classification(rng, n_samples=16)
+    draws = resample(model, drawn(model, 1200), 1200, rng)
+    found = leave_one_out(model, draws)[0]
+    stack = model.covariance.stack
+    for i in (0, 5, 11):
+        others = np.delete(np.arange(16), i)
+        left = DenseStack(np.ascontiguousarray(stack.kernels[:, others][:, :, others]))
+        smaller = model._replace(
+            covariance=model.covariance._replace(stack=left), targets=model.targets[:, others]
+        )
+        own = resample(smaller, drawn(smaller, 1200), 400, rng)
+        row = DenseStack(stack.kernels[:, i : i + 1][:, :, others].copy())
+        moments = score_moments(smaller, own, row, stack.diagonal()[:, i : i + 1])
+        tilted = model.likelihood.tilted(
+            model.targets[:, i], moments.mean[:, 0, 0], moments.variance[:, 0, 0], np.zeros(0)
+        )
+        # so few samples notice when one of them goes: the sites of the others stay what they were
+        assert found[i] == pytest.approx(logsumexp(tilted.log_normalizer) - np.log(400), abs=0.03, rel=0.13)
+
+
+def test_scores_do_not_depend_on_the_order_of_samples_and_kernels(rng):
+    model = regression(rng, n_samples=25)
+    samples, order = rng.permutation(25), np.array([2, 0, 1])
+    stack = model.covariance.stack
+    moved = DenseStack(np.ascontiguousarray(stack.kernels[order][:, samples][:, :, samples]))
+    covariance = model.covariance._replace(stack=moved, units=model.covariance.units[order])
+    other = model._replace(covariance=covariance, targets=model.targets[:, samples])
+    first, second = find_mode(model, tol=1e-12), find_mode(other, tol=1e-12)
+    np.testing.assert_allclose(second.coordinates[[1, 2, 0, 3]], first.coordinates, atol=1e-4)
+    assert second.point.log_density == pytest.approx(first.point.log_density, abs=1e-7)
+
+
+@pytest.mark.parametrize(("likelihood", "evidence"), [(Logit(), laplace_evidence), (Logit(), ep_evidence)])
+def test_logit_shares_are_about_those_of_probit(likelihood, evidence):
+    found = []
+    for model in (
+        classification(np.random.default_rng(3), n_samples=60),
+        classification(
+            np.random.default_rng(3),
+            prior=HalfT(4.0, 2.5),
+            n_samples=60,
+            likelihood=likelihood,
+            evidence=evidence,
+        ),
+    ):
+        rng = np.random.default_rng(0)
+        found.append(
+            shares(part_draws(model, resample(model, drawn(model, 300), 200, rng), rng)).mean(axis=0)
+        )
+    np.testing.assert_allclose(found[0], found[1], atol=0.12)
+
+
+def test_outputs_share_their_weights(rng):
+    """Two copies of one target are as its evidence squared."""
+    model = classification(rng, n_samples=20)
+    twice = model._replace(targets=np.repeat(model.targets, 2, axis=0))
+    u = rng.normal(size=3)
+    one, two = evaluate(model, u, None), evaluate(twice, u, None)
+    assert two.log_evidence == pytest.approx(2 * one.log_evidence, rel=1e-10)
+    np.testing.assert_allclose(two.gradient + u, 2 * (one.gradient + u), rtol=1e-6)
+
+
+def test_same_seed_same_draws(rng):
+    model = classification(rng, n_samples=15)
+    first, second, other = drawn(model, 120), drawn(model, 120), drawn(model, 120, seed=1)
+    np.testing.assert_array_equal(first.coordinates, second.coordinates)
+    assert (first.coordinates != other.coordinates).any()
