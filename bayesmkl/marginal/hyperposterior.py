@@ -25,7 +25,16 @@ from bayesmkl.marginal.evidence import Evidence
 from bayesmkl.marginal.hyperpriors import LogNormal, WeightPrior
 from bayesmkl.marginal.likelihoods import Likelihood
 
-__all__ = ["Draws", "Hypermodel", "Mode", "draw_importance", "find_mode"]
+__all__ = [
+    "Draws",
+    "Hypermodel",
+    "Mode",
+    "Point",
+    "draw_importance",
+    "evaluate",
+    "evaluate_slope",
+    "find_mode",
+]
 
 START = 0.3  # of every coordinate, above the median
 STEP = 0.1  # of the finite differences of the gradient at the mode
@@ -76,10 +85,9 @@ class Hypermodel(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Log posterior at some coordinates, its gradient (None if not asked for), and the sites of every output."""
+    """Log posterior and log evidence at some coordinates, and the sites of every output."""
 
     log_density: float
-    gradient: np.ndarray | None
     log_evidence: float
     sites: tuple[Sites, ...]
 
@@ -106,37 +114,41 @@ class Draws(NamedTuple):
 
 
 def evaluate(
-    model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None, tol: float | None = None
-) -> Point:
-    """Return the log posterior; also its gradient unless sites are found to the tolerance `tol` only."""
-    n_weights = model.n_weights
-    weights = model.weight_prior.weights(coordinates[:n_weights])
-    parameters = model.parameter_prior.parameters(coordinates[n_weights:])
-    matrix = model.covariance.matrix(weights.values)
-    own = parameters.values.reshape(len(model.targets), -1)
+    model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None, **tol: float
+) -> tuple[Point, list[Evidence]]:
+    """Return the log posterior, and the evidence of every output that it is made of.
+
+    Parameters
+    ----------
+    model : Hypermodel
+    coordinates : ndarray of shape (n_coordinates,)
+    start : tuple of Sites, optional
+        Of a point nearby.
+    **tol : float
+        Tolerance of the sites, `tol`; the default is that of the evidence.
+    """
+    weights, parameters = model.values(coordinates)
+    matrix = model.covariance.matrix(weights)
     found = [
-        model.evidence(
-            model.likelihood,
-            y,
-            matrix,
-            phi,
-            None if start is None else start[k],
-            **({} if tol is None else {"tol": tol}),
-        )
-        for k, (y, phi) in enumerate(zip(model.targets, own, strict=True))
+        model.evidence(model.likelihood, y, matrix, own, None if start is None else start[k], **tol)
+        for k, (y, own) in enumerate(zip(model.targets, parameters, strict=True))
     ]
-    log_evidence = float(sum(f.log_evidence for f in found))
+    log_evidence = float(sum(output.log_evidence for output in found))
     log_density = log_evidence - 0.5 * float(coordinates @ coordinates)
-    sites = tuple(f.sites for f in found)
-    if tol is not None:
-        return Point(log_density, None, log_evidence, sites)
-    adjoint = found[0].by_covariance()
-    for other in found[1:]:
-        adjoint = adjoint + other.by_covariance()
+    return Point(log_density, log_evidence, tuple(output.sites for output in found)), found
+
+
+def evaluate_slope(
+    model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None
+) -> tuple[Point, np.ndarray]:
+    """Return the log posterior and its gradient."""
+    point, found = evaluate(model, coordinates, start)
+    weights = model.weight_prior.weights(coordinates[: model.n_weights])
+    parameters = model.parameter_prior.parameters(coordinates[model.n_weights :])
+    adjoint = sum(output.by_covariance() for output in found)
     by_weights = model.covariance.pull(weights.values, adjoint)
-    by_parameters = np.concatenate([f.by_parameters for f in found])
-    gradient = np.concatenate([weights.pull(by_weights), parameters.pull(by_parameters)]) - coordinates
-    return Point(log_density, gradient, log_evidence, sites)
+    by_parameters = np.concatenate([output.by_parameters for output in found])
+    return point, np.concatenate([weights.pull(by_weights), parameters.pull(by_parameters)]) - coordinates
 
 
 def find_mode(
@@ -147,27 +159,23 @@ def find_mode(
 
     def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
         try:
-            point = evaluate(model, coordinates, latest[-1].sites if latest else None)
+            point, gradient = evaluate_slope(model, coordinates, latest[-1].sites if latest else None)
         except np.linalg.LinAlgError:
             return np.inf, np.zeros_like(coordinates)
         latest[:] = [point]
-        return -point.log_density, -point.gradient
+        return -point.log_density, -gradient
 
     at = np.full(model.n_coordinates, START) if start is None else start
     found = optimize.minimize(
         negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
     )
-    point = evaluate(model, found.x, latest[-1].sites)
+    point, _ = evaluate(model, found.x, latest[-1].sites)
     directions = STEP * np.eye(len(found.x))
-    slopes = [
-        (
-            evaluate(model, found.x - d, point.sites).gradient
-            - evaluate(model, found.x + d, point.sites).gradient
-        )
-        / (2.0 * STEP)
-        for d in directions
-    ]
-    curvature = np.array(slopes)
+    below, above = (
+        np.array([evaluate_slope(model, found.x + sign * d, point.sites)[1] for d in directions])
+        for sign in (-1.0, 1.0)
+    )
+    curvature = (below - above) / (2.0 * STEP)
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
     return Mode(found.x, cov, point, found.nfev + 2 * len(found.x) + 1, bool(found.success))
@@ -190,7 +198,7 @@ def draw_importance(
         drawn = drawn[np.argsort(((drawn - mode.coordinates) ** 2).sum(axis=1))]
         for u in drawn:
             near = _nearest(u, coordinates, points) or mode.point
-            points.append(evaluate(model, u, near.sites, LOOSE))
+            points.append(evaluate(model, u, near.sites, tol=LOOSE)[0])
             coordinates.append(u)
         everything = np.array(coordinates)
         mixture = logsumexp([_log_t(everything, *p) for p in proposals], axis=0) - np.log(len(proposals))

@@ -56,7 +56,7 @@ def resample(model: Hypermodel, draws: Draws, n_draws: int, rng: np.random.Gener
     steps = (rng.random() + np.arange(n_draws)) / n_draws
     chosen = np.minimum(np.searchsorted(np.cumsum(draws.weights), steps), len(draws.weights) - 1)
     once, positions = np.unique(chosen, return_inverse=True)
-    points = [evaluate(model, draws.coordinates[i], draws.points[i].sites, TOL) for i in once]
+    points = [evaluate(model, draws.coordinates[i], draws.points[i].sites, tol=TOL)[0] for i in once]
     values = [model.values(draws.coordinates[i]) for i in once]
     fields = (
         np.array([weights for weights, _ in values]),
