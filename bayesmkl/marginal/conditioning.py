@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.arrays import Array, namespace
+import numpy as np
+
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import plus_diagonal, spd_inverse
 
 __all__ = ["Conditioned", "Sites", "condition"]
@@ -69,9 +71,19 @@ def condition(covariance: Array, sites: Sites) -> Conditioned:
     """
     xp = namespace(covariance)
     root = xp.sqrt(xp.maximum(sites.precision, LEAST_PRECISION))
-    inverse, log_det = spd_inverse(plus_diagonal(root[:, None] * covariance * root, 1.0), overwrite=True)
+    inverse, log_det = spd_inverse(_balanced(covariance, root), overwrite=True)
     variance = (
         xp.einsum("ij,ij,j->i", covariance, inverse, root) / root
     )  # no digits cancel where a site says little
     dual = root * (inverse @ (sites.linear / root))
     return Conditioned(covariance @ dual, variance, dual, -0.5 * log_det, root, inverse)
+
+
+def _balanced(covariance: Array, root: Array) -> Any:
+    """Return :math:`B = I + S C S`."""
+    balanced = covariance * root
+    if not is_numpy(covariance):
+        return plus_diagonal(root[:, None] * balanced, 1.0)
+    balanced *= root[:, None]
+    np.einsum("ii->i", balanced)[...] += 1.0
+    return balanced

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from bayesmkl._numerics.acceleration import History, extrapolate, remember
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
-from bayesmkl.marginal.conditioning import Conditioned, Sites, condition
+from bayesmkl.marginal.conditioning import LEAST_PRECISION, Conditioned, Sites, condition
 from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = ["Evidence", "ep_evidence", "exact_evidence", "laplace_evidence"]
@@ -58,6 +59,8 @@ class Evidence(NamedTuple):
 EP_TOL = 1e-7  # largest change of a site, in standard deviations of its score
 LAPLACE_TOL = 1e-9  # largest change of a score
 MAX_STEPS = 200
+MEMORY = 1  # steps that the next one is extrapolated from
+NEAR = 0.03  # change of a site below which they are
 STEP_SIZES = (1.0, 0.5, 0.25, 0.0625, 0.0078125)
 
 
@@ -87,33 +90,41 @@ def ep_evidence(
     parameters: Array,
     start: Sites | None = None,
     tol: float = EP_TOL,
-    damping: float = 1.0,
 ) -> Evidence:
     """Return the evidence of expectation propagation (RW, eq. 3.65, and 5.27 for its gradient).
 
     It is stationary in the sites, so that what they lack to the fixed point counts squared.
     """
 
-    def update(sites: Sites) -> _EPState:
+    def update(sites: Sites, history: History, n_steps: Any) -> _EPState:
         posterior = condition(covariance, sites)
         precision = 1.0 / posterior.variance - sites.precision
         mean = (posterior.mean / posterior.variance - sites.linear) / precision
         tilted = likelihood.tilted(y, mean, 1.0 / precision, parameters)
         scale = 1.0 + tilted.second / precision
         target = Sites(-tilted.second / scale, (tilted.first - mean * tilted.second) / scale)
+        change, own = target.precision - sites.precision, target.linear - sites.linear
         sd = xp.sqrt(posterior.variance)
-        change = (target.linear - sites.linear) - posterior.mean * (target.precision - sites.precision)
-        change = xp.maximum(xp.abs(change) * sd, xp.abs(target.precision - sites.precision) * sd**2).max()
-        return _EPState(sites, posterior, precision, mean, tilted, target, change, 1)
+        change = xp.maximum(xp.abs(own - posterior.mean * change) * sd, xp.abs(change) * sd**2).max()
+        return _EPState(sites, posterior, precision, mean, tilted, target, change, history, n_steps)
 
     def advance(state: _EPState) -> _EPState:
-        moved = Sites(*(a + damping * (b - a) for a, b in zip(state.sites, state.target, strict=True)))
-        return update(moved)._replace(n_steps=state.n_steps + 1)
+        output = _flat(state.target)
+        history = remember(state.history, output, output - _flat(state.sites), MEMORY)
+        sd = xp.sqrt(state.posterior.variance)
+        mixed = extrapolate(history, xp.concatenate([state.target.precision * sd**2, sd]))
+        at = xp.where((state.change < NEAR) & xp.isfinite(mixed).all(), mixed, output)
+        return update(Sites(xp.exp(at[: y.size]), at[y.size :]), history, state.n_steps + 1)
 
     xp = namespace(covariance)
+    forgotten = History((), ())
     if start is None:
-        start = Sites(0.0 * y, 0.0 * y)
-    state = _repeat(advance, update(start), lambda state: (state.change > tol) & (state.n_steps < MAX_STEPS))
+        start = update(Sites(0.0 * y, 0.0 * y), forgotten, 0).target
+    first = _flat(start)
+    empty = History((first,) * (MEMORY + 1), (0.0 * first,) * (MEMORY + 1))
+    state = _repeat(
+        advance, update(start, empty, 1), lambda state: (state.change > tol) & (state.n_steps < MAX_STEPS)
+    )
     sites, posterior, cavity = state.sites, state.posterior, state.cavity_precision
     ratio = sites.precision / cavity
     log_evidence = (
@@ -193,6 +204,7 @@ class _EPState(NamedTuple):
     tilted: Any
     target: Sites
     change: Any
+    history: History
     n_steps: Any
 
 
@@ -204,6 +216,12 @@ class _LaplaceState(NamedTuple):
     slopes: Any
     change: Any
     n_steps: Any
+
+
+def _flat(sites: Sites) -> Any:
+    """Return sites as the vector that is accelerated, in which precisions stay positive."""
+    xp = namespace(sites.linear)
+    return xp.concatenate([xp.log(xp.maximum(sites.precision, LEAST_PRECISION)), sites.linear])
 
 
 def _repeat(advance: Callable[[Any], Any], state: Any, unfinished: Callable[[Any], Any]) -> Any:

@@ -40,6 +40,7 @@ START = 0.3  # of every coordinate, above the median
 STEP = 0.1  # of the finite differences of the gradient at the mode
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 DF = 6.0  # of the densities that are drawn from
+CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 1e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
 
 
@@ -139,10 +140,10 @@ def evaluate(
 
 
 def evaluate_slope(
-    model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None
+    model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None, **tol: float
 ) -> tuple[Point, np.ndarray]:
-    """Return the log posterior and its gradient."""
-    point, found = evaluate(model, coordinates, start)
+    """Return the log posterior and its gradient; see `evaluate`."""
+    point, found = evaluate(model, coordinates, start, **tol)
     weights = model.weight_prior.weights(coordinates[: model.n_weights])
     parameters = model.parameter_prior.parameters(coordinates[model.n_weights :])
     adjoint = sum(output.by_covariance() for output in found)
@@ -159,7 +160,9 @@ def find_mode(
 
     def negative(coordinates: np.ndarray) -> tuple[float, np.ndarray]:
         try:
-            point, gradient = evaluate_slope(model, coordinates, latest[-1].sites if latest else None)
+            point, gradient = evaluate_slope(
+                model, coordinates, latest[-1].sites if latest else None, tol=CLOSE
+            )
         except np.linalg.LinAlgError:
             return np.inf, np.zeros_like(coordinates)
         latest[:] = [point]
@@ -172,7 +175,7 @@ def find_mode(
     point, _ = evaluate(model, found.x, latest[-1].sites)
     directions = STEP * np.eye(len(found.x))
     below, above = (
-        np.array([evaluate_slope(model, found.x + sign * d, point.sites)[1] for d in directions])
+        np.array([evaluate_slope(model, found.x + sign * d, point.sites, tol=CLOSE)[1] for d in directions])
         for sign in (-1.0, 1.0)
     )
     curvature = (below - above) / (2.0 * STEP)

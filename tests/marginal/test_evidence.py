@@ -149,8 +149,10 @@ def test_estimate_by_importance_sampling_of_all_scores(likelihood, rng):
     assert abs(np.log(weights.mean()) + ratios.max() - found.log_evidence) < 4 * error + 0.02
 
 
-@every_case
-def test_jax_equals_numpy_also_for_several_at_once(evidence, likelihood, rng):
+@pytest.mark.heavy
+@pytest.mark.parametrize("case", ["exact", "EP, probit", "Laplace, logit"])
+def test_jax_equals_numpy_also_for_several_at_once(case, rng):
+    evidence, likelihood = CASES[case]
     stack, y, phi = problem(likelihood, rng, 15)
     weights = np.array([[1.0, 0.5, 0.2], [0.1, 2.0, 0.0]])
     covariance = processes(stack)["additive"]

@@ -82,20 +82,13 @@ def test_draws_equal_a_grid_over_two_coordinates(rng):
     assert found.pareto_k < 0.5
 
 
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("build", "process"),
     [
-        (classification, "additive"),
-        (classification, "weighted"),
-        (regression, "additive"),
-        (regression, "weighted"),
-    ],
-    ids=[
-        "classification, additive",
-        "classification, weighted",
-        "regression, additive",
-        "regression, weighted",
+        pytest.param(classification, "additive", marks=pytest.mark.heavy, id="classification, additive"),
+        pytest.param(classification, "weighted", marks=pytest.mark.slow, id="classification, weighted"),
+        pytest.param(regression, "additive", marks=pytest.mark.slow, id="regression, additive"),
+        pytest.param(regression, "weighted", marks=pytest.mark.slow, id="regression, weighted"),
     ],
 )
 def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process, rng):
@@ -173,7 +166,7 @@ def test_part_draws_have_the_moments_of_scores(process, rng):
 
 def test_leave_one_out_equals_fits_without_the_sample(rng):
     model = classification(rng, n_samples=16)
-    draws = resample(model, drawn(model, 1200), 1200, rng)
+    draws = resample(model, drawn(model, 600), 600, rng)
     found = leave_one_out(model, draws)[0]
     stack = model.covariance.stack
     for i in (0, 5, 11):
@@ -182,7 +175,7 @@ def test_leave_one_out_equals_fits_without_the_sample(rng):
         smaller = model._replace(
             covariance=model.covariance._replace(stack=left), targets=model.targets[:, others]
         )
-        own = resample(smaller, drawn(smaller, 1200), 400, rng)
+        own = resample(smaller, drawn(smaller, 600), 400, rng)
         row = DenseStack(stack.kernels[:, i : i + 1][:, :, others].copy())
         moments = score_moments(smaller, own, row, stack.diagonal()[:, i : i + 1])
         tilted = model.likelihood.tilted(
