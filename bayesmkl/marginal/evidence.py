@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bayesmkl._numerics.acceleration import History, extrapolate, remember
+from bayesmkl._numerics.acceleration import EMPTY, History, extrapolate, remember
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl.marginal.conditioning import LEAST_PRECISION, Conditioned, Sites, condition
 from bayesmkl.marginal.likelihoods import Likelihood
@@ -33,6 +33,9 @@ class Evidence(NamedTuple):
     n_steps : int
         Factorizations that were needed.
     converged : bool
+    by_mode : tuple of two arrays of shape (n_samples,), or None
+        Vectors `u` and `v`: the mode that Laplace expands around adds :math:`(u v^\top + v u^\top) / 2` to the
+        gradient.
     """
 
     log_evidence: Any
@@ -41,15 +44,12 @@ class Evidence(NamedTuple):
     posterior: Conditioned
     n_steps: Any
     converged: Any
-    by_mode: tuple[Any, Any] | None = (
-        None  # what Laplace's gradient has beside that at fixed sites: u and v of (u v' + v u') / 2
-    )
+    by_mode: tuple[Any, Any] | None = None
 
     def by_covariance(self) -> Any:
         r"""Return :math:`\partial / \partial C_{ij}`, entries taken as free, symmetric (RW, eq. 5.27 and 5.23)."""
         dual = self.posterior.dual
-        left, right = dual[:, None], dual
-        found = 0.5 * (left * right - self.posterior.shrinkage)
+        found = 0.5 * (dual[:, None] * dual - self.posterior.shrinkage)
         if self.by_mode is None:
             return found
         u, v = self.by_mode
@@ -117,27 +117,24 @@ def ep_evidence(
         return update(Sites(xp.exp(at[: y.size]), at[y.size :]), history, state.n_steps + 1)
 
     xp = namespace(covariance)
-    forgotten = History((), ())
     if start is None:
-        start = update(Sites(0.0 * y, 0.0 * y), forgotten, 0).target
+        start = update(Sites(0.0 * y, 0.0 * y), EMPTY, 0).target
     first = _flat(start)
-    empty = History((first,) * (MEMORY + 1), (0.0 * first,) * (MEMORY + 1))
+    unknown = History(
+        (first,) * (MEMORY + 1), (xp.nan * first,) * (MEMORY + 1)
+    )  # nothing to extrapolate from yet
     state = _repeat(
-        advance, update(start, empty, 1), lambda state: (state.change > tol) & (state.n_steps < MAX_STEPS)
+        advance, update(start, unknown, 1), lambda state: (state.change > tol) & (state.n_steps < MAX_STEPS)
     )
     sites, posterior, cavity = state.sites, state.posterior, state.cavity_precision
-    ratio = sites.precision / cavity
-    log_evidence = (
-        (state.tilted.log_normalizer + 0.5 * xp.log1p(ratio)).sum()
-        - posterior.half_log_det
-        + 0.5 * sites.linear @ posterior.mean
-        - 0.5 * (sites.linear**2 / (cavity + sites.precision)).sum()
-        + 0.5
-        * (
-            state.cavity_mean
-            * (ratio / (1.0 + ratio) * cavity * state.cavity_mean - 2.0 * sites.linear / (1.0 + ratio))
-        ).sum()
+    total = cavity + sites.precision
+    of_sites = (
+        state.tilted.log_normalizer
+        + 0.5 * xp.log1p(sites.precision / cavity)
+        - 0.5 * sites.linear**2 / total
+        + cavity / total * state.cavity_mean * (0.5 * sites.precision * state.cavity_mean - sites.linear)
     )
+    log_evidence = of_sites.sum() - posterior.half_log_det + 0.5 * sites.linear @ posterior.mean
     converged = state.change <= tol
     by_parameters = state.tilted.parameters.sum(axis=1)
     return Evidence(log_evidence, by_parameters, sites, posterior, state.n_steps, converged)

@@ -10,6 +10,7 @@ LAYERS = (
     "datasets",
     "kernels",
     "_estimator",
+    "marginal",
     "bemkl | discriminative",
     "persistence",
     "posterior",
@@ -63,8 +64,9 @@ box(1.6, 12.45, 8.0, 1.35, "kernels.bank", "views x kernels, normalized", TINT)
 arrow(12.45, 11.65, "n_kernels, n_rows, n_train")
 box(1.6, 10.0, 8.0, 1.65, "kernels.stacks", "combine, apply, adjoint,\ngram, quadratic", TINT)
 arrow(10.0, 9.2, "stack, targets, options")
-box(1.6, 7.95, 3.9, 1.25, "bemkl", "sweep, elbo", TINT)
-box(5.7, 7.95, 3.9, 1.25, "discriminative", "fit_...", TINT)
+box(1.6, 7.95, 2.1, 1.25, "bemkl", "sweep, elbo", TINT)
+box(3.9, 7.95, 2.2, 1.25, "marginal", "evidence", TINT)
+box(6.3, 7.95, 3.3, 1.25, "discriminative", "fit_...", TINT)
 arrow(7.95, 7.2, "a result: NamedTuple")
 ax.text(
     5.6, 6.62, "kernel_weights_, dual_coef_,\nposterior_, classes_, ...", ha="center", va="center", size=10.5

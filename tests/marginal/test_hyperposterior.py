@@ -63,16 +63,16 @@ def test_gradient_equals_differences_in_every_coordinate(build, prior, rng):
 
 
 def test_draws_equal_a_grid_over_two_coordinates(rng):
-    X, stack = kernels(rng, 30)
+    X, stack = kernels(rng, 20)
     pair = processes(stack.select(np.array([0, 1])))["additive"]
     model = Hypermodel(pair, Probit(), labels(rng, X)[None], HalfT(4.0, 1.5), NOISE, ep_evidence)
-    grid = np.linspace(-4.5, 4.5, 31)
+    grid = np.linspace(-4.5, 4.5, 23)
     points = np.array([(a, b) for a in grid for b in grid])
     log_density = np.array([evaluate(model, u, None, tol=1e-3)[0].log_density for u in points])
     weights = np.exp(log_density - logsumexp(log_density))
     squares = np.array([model.values(u)[0] ** 2 for u in points])
     ratio = squares[:, 0] / squares.sum(axis=1)
-    found = drawn(model, 800)
+    found = drawn(model, 500)
     own = np.array([model.values(u)[0] ** 2 for u in found.coordinates])
     own_ratio = own[:, 0] / own.sum(axis=1)
     sd = np.sqrt(weights @ (ratio - weights @ ratio) ** 2)
@@ -93,7 +93,7 @@ def test_draws_equal_a_grid_over_two_coordinates(rng):
 )
 def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process, rng):
     prior = HalfT(4.0, 1.0) if process == "additive" else StudentT(4.0, 0.3)
-    model = build(rng, process, prior)
+    model = build(rng, process, prior, 25)
     draws = resample(model, drawn(model, 600), 400, rng)
     parts = part_draws(model, draws, rng)
     with numpyro_session():
@@ -104,7 +104,7 @@ def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process
         )
         sampler = MCMC(
             NUTS(explicit_program(dense), target_accept_prob=0.95, max_tree_depth=8),
-            num_warmup=500, num_samples=1000, num_chains=2, chain_method="sequential", progress_bar=False,
+            num_warmup=400, num_samples=800, num_chains=2, chain_method="sequential", progress_bar=False,
         )  # fmt: skip
         sampler.run(jax.random.key(0))
         found = {name: np.array(values) for name, values in sampler.get_samples(group_by_chain=True).items()}
@@ -169,20 +169,20 @@ def test_leave_one_out_equals_fits_without_the_sample(rng):
     draws = resample(model, drawn(model, 600), 600, rng)
     found = leave_one_out(model, draws)[0]
     stack = model.covariance.stack
-    for i in (0, 5, 11):
+    for i in (5, 11):
         others = np.delete(np.arange(16), i)
         left = DenseStack(np.ascontiguousarray(stack.kernels[:, others][:, :, others]))
         smaller = model._replace(
             covariance=model.covariance._replace(stack=left), targets=model.targets[:, others]
         )
-        own = resample(smaller, drawn(smaller, 600), 400, rng)
+        own = resample(smaller, drawn(smaller, 500), 200, rng)
         row = DenseStack(stack.kernels[:, i : i + 1][:, :, others].copy())
         moments = score_moments(smaller, own, row, stack.diagonal()[:, i : i + 1])
         tilted = model.likelihood.tilted(
             model.targets[:, i], moments.mean[:, 0, 0], moments.variance[:, 0, 0], np.zeros(0)
         )
         # so few samples notice when one of them goes: the sites of the others stay what they were
-        assert found[i] == pytest.approx(logsumexp(tilted.log_normalizer) - np.log(400), abs=0.03, rel=0.13)
+        assert found[i] == pytest.approx(logsumexp(tilted.log_normalizer) - np.log(200), abs=0.03, rel=0.13)
 
 
 def test_scores_do_not_depend_on_the_order_of_samples_and_kernels(rng):
@@ -201,7 +201,7 @@ def test_scores_do_not_depend_on_the_order_of_samples_and_kernels(rng):
 def test_logit_shares_are_about_those_of_probit(likelihood, evidence):
     found = []
     for model in (
-        classification(np.random.default_rng(3), n_samples=60),
+        classification(np.random.default_rng(3), n_samples=40),
         classification(
             np.random.default_rng(3),
             prior=HalfT(4.0, 2.5),
@@ -212,9 +212,9 @@ def test_logit_shares_are_about_those_of_probit(likelihood, evidence):
     ):
         rng = np.random.default_rng(0)
         found.append(
-            shares(part_draws(model, resample(model, drawn(model, 300), 200, rng), rng)).mean(axis=0)
+            shares(part_draws(model, resample(model, drawn(model, 200), 200, rng), rng)).mean(axis=0)
         )
-    np.testing.assert_allclose(found[0], found[1], atol=0.12)
+    np.testing.assert_allclose(found[0], found[1], atol=0.15)
 
 
 def test_outputs_share_their_weights(rng):

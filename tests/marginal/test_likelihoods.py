@@ -28,27 +28,26 @@ def targets_of(likelihood, rng, n):
 
 @every_likelihood
 def test_derivatives_equal_automatic_ones(likelihood, rng):
+    """Each is the automatic derivative of the one before."""
     y, f, phi = targets_of(likelihood, rng, 9), 3.0 * rng.normal(size=9), parameters_of(likelihood)
     found = likelihood.derivatives(y, f, phi)
+    orders = {
+        "first": lambda *at: likelihood.log_density(*at),
+        "second": lambda *at: likelihood.derivatives(*at).first,
+        "third": lambda *at: likelihood.derivatives(*at).second,
+    }
     with double_precision():
-
-        def log_density(score, parameters, target):
-            return likelihood.log_density(target[None], score[None], parameters)[0]
-
-        first = jax.grad(log_density)
-        second = jax.grad(first)
-        third = jax.grad(second)
-        for name, function in {"first": first, "second": second, "third": third}.items():
-            expected = [function(*map(jax.numpy.asarray, (f[i], phi, y[i]))) for i in range(9)]
-            np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-9, atol=1e-11)
-        for name, function in {
-            "parameters": log_density,
-            "first_parameters": first,
-            "second_parameters": second,
-        }.items():
-            by_parameters = jax.grad(function, argnums=1)
-            expected = [by_parameters(*map(jax.numpy.asarray, (f[i], phi, y[i]))) for i in range(9)]
-            np.testing.assert_allclose(getattr(found, name).T, expected, rtol=1e-9, atol=1e-11)
+        at = [jax.numpy.asarray(values) for values in (y, f, phi)]
+        for name, lower in orders.items():
+            _, slope = jax.jvp(
+                lambda score, lower=lower: lower(at[0], score, at[2]), (at[1],), (jax.numpy.ones(9),)
+            )
+            np.testing.assert_allclose(getattr(found, name), slope, rtol=1e-9, atol=1e-11)
+        for name, lower in zip(
+            ("parameters", "first_parameters", "second_parameters"), orders.values(), strict=True
+        ):
+            slopes = jax.jacfwd(lambda parameters, lower=lower: lower(at[0], at[1], parameters))(at[2])
+            np.testing.assert_allclose(getattr(found, name).T, slopes, rtol=1e-9, atol=1e-11)
 
 
 @every_likelihood
