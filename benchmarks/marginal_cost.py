@@ -30,7 +30,6 @@ from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, evalua
 from bayesmkl.marginal.hyperpriors import HalfT, LogNormal, StudentT
 from bayesmkl.marginal.likelihoods import Gaussian as GaussianNoise
 from bayesmkl.marginal.likelihoods import Probit
-from bayesmkl.posterior.psis import smooth_weights
 
 ASKED, ASKED_STEPS = 1.5, 6
 INFERENCES = {
@@ -87,7 +86,7 @@ def counted(model: Hypermodel, n_draws: int) -> dict[str, Any]:
     watched = model._replace(evidence=counting)
     mode = find_mode(watched)
     climb, steps[:] = list(steps), []
-    draws = draw_importance(watched, mode, n_draws, np.random.default_rng(0), smooth_weights)
+    draws = draw_importance(watched, mode, n_draws, np.random.default_rng(0))
     return {
         "climb": float(np.median(climb)),
         "draws": float(np.median(steps)),

@@ -19,6 +19,7 @@ import numpy as np
 from scipy import optimize
 from scipy.special import gammaln, logsumexp
 
+from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.evidence import Evidence
@@ -39,6 +40,7 @@ __all__ = [
 START = 0.3  # of every coordinate, above the median
 STEP = 0.1  # of the finite differences of the gradient at the mode
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
+LEAST_COV = 1e-3  # of a coordinate, in later rounds
 DF = 6.0  # of the densities that are drawn from
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 1e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
@@ -79,18 +81,18 @@ class Hypermodel(NamedTuple):
 
     def values(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return kernel weights, and parameters of the likelihood of shape (n_outputs, n_parameters)."""
+        weights = self.weight_prior.weights(coordinates[: self.n_weights]).values
         parameters = self.parameter_prior.parameters(coordinates[self.n_weights :]).values
-        return self.weight_prior.weights(coordinates[: self.n_weights]).values, parameters.reshape(
-            len(self.targets), -1
-        )
+        return weights, parameters.reshape(len(self.targets), -1)
 
 
 class Point(NamedTuple):
-    """Log posterior and log evidence at some coordinates, and the sites of every output."""
+    """Log posterior and log evidence at some coordinates, with the sites of every output."""
 
     log_density: float
     log_evidence: float
     sites: tuple[Sites, ...]
+    converged: bool
 
 
 class Mode(NamedTuple):
@@ -104,12 +106,27 @@ class Mode(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """Draws of coordinates, (n_draws, n_coordinates), with their weights, which sum to one."""
+    r"""Weighted draws of hyperparameters.
+
+    Attributes
+    ----------
+    coordinates : ndarray of shape (n_draws, n_coordinates)
+    weights : ndarray of shape (n_draws,)
+        They sum to one.
+    points : tuple of Point
+        What was found at each draw.
+    log_evidence : float
+        Of the model in nats, hyperparameters integrated out.
+    pareto_k : float
+        :math:`\hat k` of the weights before smoothing.
+    ess : float
+        Effective number of draws, :math:`1 / \sum_j w_j^2`.
+    """
 
     coordinates: np.ndarray
     weights: np.ndarray
     points: tuple[Point, ...]
-    log_evidence: float  # of the model: hyperparameters integrated out
+    log_evidence: float
     pareto_k: float
     ess: float
 
@@ -136,7 +153,8 @@ def evaluate(
     ]
     log_evidence = float(sum(output.log_evidence for output in found))
     log_density = log_evidence - 0.5 * float(coordinates @ coordinates)
-    return Point(log_density, log_evidence, tuple(output.sites for output in found)), found
+    converged = all(bool(output.converged) for output in found)
+    return Point(log_density, log_evidence, tuple(output.sites for output in found), converged), found
 
 
 def evaluate_slope(
@@ -189,10 +207,21 @@ def draw_importance(
     mode: Mode,
     n_draws: int,
     rng: np.random.Generator,
-    smooth: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
     n_rounds: int = 4,
 ) -> Draws:
-    """Draw from t densities that adapt to the posterior, and weight by the mixture of them all."""
+    """Draw from t densities that adapt to the posterior, and weight by the mixture of them all.
+
+    Parameters
+    ----------
+    model : Hypermodel
+    mode : Mode
+        The first density is around it.
+    n_draws : int
+        In all rounds together.
+    rng : numpy.random.Generator
+    n_rounds : int, default=4
+        Densities that are drawn from. With `n_draws` // `n_rounds` of 25 and more, Pareto smoothing has a tail.
+    """
     proposals = [(mode.coordinates, mode.cov)]
     coordinates: list[np.ndarray] = []
     points: list[Point] = []
@@ -206,21 +235,14 @@ def draw_importance(
         everything = np.array(coordinates)
         mixture = logsumexp([_log_t(everything, *p) for p in proposals], axis=0) - np.log(len(proposals))
         log_ratios = np.array([point.log_density for point in points]) - mixture
-        log_weights, k = smooth(log_ratios)
+        log_weights, k = smooth_weights(log_ratios)
         weights = np.exp(log_weights - logsumexp(log_weights))
         mean = weights @ everything
         around = everything - mean
-        cov = (around * weights[:, None]).T @ around
-        proposals.append((mean, cov + 1e-3 * np.eye(len(mean))))
-    constant = 0.5 * everything.shape[1] * np.log(2.0 * np.pi)
-    return Draws(
-        everything,
-        weights,
-        tuple(points),
-        float(logsumexp(log_ratios) - np.log(len(log_ratios)) - constant),
-        float(k),
-        float(1.0 / (weights**2).sum()),
-    )
+        proposals.append((mean, (around * weights[:, None]).T @ around + LEAST_COV * np.eye(len(mean))))
+    of_prior = -0.5 * everything.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
+    log_evidence = float(logsumexp(log_ratios) - np.log(len(log_ratios)) + of_prior)
+    return Draws(everything, weights, tuple(points), log_evidence, float(k), float(1.0 / (weights**2).sum()))
 
 
 def _nearest(u: np.ndarray, coordinates: list[np.ndarray], points: list[Point]) -> Point | None:

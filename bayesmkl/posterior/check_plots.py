@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
+from bayesmkl._numerics.psis import quietly
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Seed
@@ -19,7 +20,6 @@ from bayesmkl.posterior.diagnose import Diagnosis
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import check_probability, fitted_bemkl
 from bayesmkl.posterior.leave_one_out import leave_one_out
-from bayesmkl.posterior.psis import quietly
 from bayesmkl.posterior.reliability import reliability
 from bayesmkl.posterior.shared_docs import MODEL
 

@@ -29,11 +29,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
+from bayesmkl._numerics.psis import good_k, quietly, smooth_weights
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_integer, generator_of, shown
 from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.psis import good_k, quietly, smooth_weights
 from bayesmkl.posterior.report import Section, line_of_text, table
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from bayesmkl._numerics.psis import quietly
 from bayesmkl.bemkl.reading.collapsed import log_prior_terms
 from bayesmkl.posterior.evaluated import Evaluated
-from bayesmkl.posterior.psis import quietly
 from bayesmkl.posterior.report import Section, line_of_text, table
 
 __all__ = ["power_scaling", "sensitivity_section"]

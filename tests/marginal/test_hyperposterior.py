@@ -19,7 +19,6 @@ from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, Log
 from bayesmkl.marginal.likelihoods import Gaussian, Logit, Probit
 from bayesmkl.marginal.numpyro_program import explicit_program
 from bayesmkl.marginal.reading import leave_one_out, part_draws, resample, score_moments, shares
-from bayesmkl.posterior.psis import smooth_weights
 
 NOISE, PROBIT = LogNormal(0.3, 1.0), Probit()
 WIDE, UNIT = HalfT(4.0, 1.5), HalfT(4.0, 1.0)
@@ -41,7 +40,7 @@ def regression(rng, process="additive", prior=UNIT, n_samples=40):
 
 
 def drawn(model, n_draws=400, seed=0):
-    return draw_importance(model, find_mode(model), n_draws, np.random.default_rng(seed), smooth_weights)
+    return draw_importance(model, find_mode(model), n_draws, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("build", [classification, regression])

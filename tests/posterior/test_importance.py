@@ -8,6 +8,7 @@ from helpers import STANDARD_ERRORS, binary_problem, random_kernels, regression_
 from scipy import stats
 from scipy.special import ndtr
 
+from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl.bemkl.models.binary import BinaryPriors
 from bayesmkl.bemkl.models.moments import Gamma, Gaussian
 from bayesmkl.bemkl.models.regression import RegressionPriors
@@ -24,7 +25,6 @@ from bayesmkl.posterior.importance import (
     tail_of,
 )
 from bayesmkl.posterior.marginal import first_sites, log_marginal, target_of
-from bayesmkl.posterior.psis import good_k, smooth_weights
 
 pytestmark = pytest.mark.heavy
 

@@ -154,6 +154,7 @@ TARGETS = (
     _discriminative("integer step of SAMKL", "localized/samkl", SAMKL, ("update_switches", "_hold_one")),
     _numerics("acceleration", f"{NUMPY} or least_squares"),
     _numerics("arrays"),
+    _numerics("psis", tests=("tests/posterior/test_importance.py",)),
     _numerics("devices", folder="_utils"),
     _numerics("files", tests=("tests/robustness/test_interruptions.py",), folder="_utils"),
     _numerics("gamma_divergence", tests=("tests/robustness/test_stress_numbers.py",)),
@@ -179,7 +180,7 @@ TARGETS = (
     _sampled(
         "posteriors",
         "posterior",
-        "calibration competing importance leave_one_out marginal mixing predictive_checks psis refine "
+        "calibration competing importance leave_one_out marginal mixing predictive_checks refine "
         "reliability sensitivity",
         POSTERIORS,
         5,
