@@ -1,15 +1,19 @@
-r"""The models of `bayesmkl.marginal` as a NumPyro program, with nothing integrated out.
+r"""The models of `bayesmkl.marginal` as NumPyro programs: every function value explicit, or none.
 
-The program has a site for every function value, so that what NUTS says of it depends on no approximation of an
+`explicit_program` has a site for every function value, so that what NUTS says of it depends on no approximation of an
 integral:
 
-=====================  =========================================================  =============================
-`kernel_weights`       by their prior                                             deterministic, (n_kernels,)
-`parameters`           of the likelihood, log-normal                              deterministic
-`functions`            `Additive`: :math:`g_m = L_m z_m`, :math:`L_m L_m^\top = K_m / c_m`    `z`: normal
-`dual`, `noise`        `Weighted`: `a` and the sum of the :math:`\xi_m`               normal
-`score`                the training scores                                         deterministic
-=====================  =========================================================  =============================
+==================  ==============================================================================================
+`kernel_weights`    by their prior; deterministic, (n_kernels,)
+`parameters`        of the likelihood, log-normal; deterministic, (n_outputs, n_parameters)
+`functions`         `Additive`: normal `z_m` with :math:`g_m = L_m z_m`, :math:`L_m L_m^\top = K_m / c_m`
+`dual`, `noise`     `Weighted`: normal, `a` and the sum of the :math:`\xi_m`
+`intercept`         normal, (n_outputs,)
+`score`             deterministic, (n_outputs, n_samples)
+==================  ==============================================================================================
+
+`evidence_program` has the hyperparameters alone, and the evidence as its factor. Both take the place of
+`bayesmkl.marginal.hyperposterior` where importance sampling does not do, and check it.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
@@ -27,7 +32,7 @@ from bayesmkl.marginal.covariances import JITTER, Additive, Weighted
 from bayesmkl.marginal.hyperposterior import Hypermodel
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, StudentT
 
-__all__ = ["explicit_program"]
+__all__ = ["differentiable_evidence", "evidence_program", "explicit_program"]
 
 
 def explicit_program(model: Hypermodel) -> Callable[[], None]:
@@ -40,16 +45,10 @@ def explicit_program(model: Hypermodel) -> Callable[[], None]:
     """
     draw_scores = _scores_of(model)
     targets = jnp.asarray(model.targets)
-    names, n_outputs = model.likelihood.names, len(model.targets)
+    n_outputs = len(model.targets)
 
     def program() -> None:
-        weights = numpyro.deterministic("kernel_weights", _weights(model))
-        prior = model.parameter_prior
-        own = numpyro.sample(
-            "log_parameters",
-            dist.Normal(np.log(prior.median), prior.log_std).expand([n_outputs, len(names)]).to_event(2),
-        )
-        parameters = numpyro.deterministic("parameters", jnp.exp(own))
+        weights, parameters = _hyperparameters(model)
         intercept = numpyro.sample(
             "intercept", dist.Normal(0.0, model.covariance.intercept_std).expand([n_outputs]).to_event(1)
         )
@@ -59,6 +58,57 @@ def explicit_program(model: Hypermodel) -> Callable[[], None]:
             numpyro.factor(f"target_{k}", log_density.sum())
 
     return program
+
+
+def evidence_program(model: Hypermodel) -> Callable[[], None]:
+    """Return the NumPyro program of the hyperparameters of a model, to be run in double precision.
+
+    Parameters
+    ----------
+    model : Hypermodel
+        Whose stack holds a JAX array.
+    """
+    log_evidence = differentiable_evidence(model)
+
+    def program() -> None:
+        numpyro.factor("evidence", log_evidence(*_hyperparameters(model)))
+
+    return program
+
+
+def differentiable_evidence(model: Hypermodel) -> Callable[[Any, Any], Any]:
+    """Return the log evidence of kernel weights and parameters, which JAX differentiates by its analytic gradient."""
+
+    def evaluate(weights: Any, parameters: Any) -> tuple[Any, tuple[Any, Any]]:
+        matrix = model.covariance.matrix(weights)
+        found = [
+            model.evidence(model.likelihood, jnp.asarray(y), matrix, own)
+            for y, own in zip(model.targets, parameters, strict=True)
+        ]
+        adjoint = sum(output.by_covariance() for output in found)
+        by_parameters = jnp.stack([output.by_parameters for output in found])
+        value = sum(output.log_evidence for output in found)
+        return value, (model.covariance.pull(weights, adjoint), by_parameters)
+
+    @jax.custom_vjp
+    def log_evidence(weights: Any, parameters: Any) -> Any:
+        return evaluate(weights, parameters)[0]
+
+    def backward(slopes: tuple[Any, Any], factor: Any) -> tuple[Any, Any]:
+        return factor * slopes[0], factor * slopes[1]
+
+    log_evidence.defvjp(evaluate, backward)
+    return log_evidence
+
+
+def _hyperparameters(model: Hypermodel) -> tuple[Any, Any]:
+    """Draw kernel weights, and parameters of the likelihood, (n_outputs, n_parameters)."""
+    weights = numpyro.deterministic("kernel_weights", _weights(model))
+    prior, shape = model.parameter_prior, [len(model.targets), len(model.likelihood.names)]
+    logs = numpyro.sample(
+        "log_parameters", dist.Normal(np.log(prior.median), prior.log_std).expand(shape).to_event(2)
+    )
+    return weights, numpyro.deterministic("parameters", jnp.exp(logs))
 
 
 def _weights(model: Hypermodel) -> Any:

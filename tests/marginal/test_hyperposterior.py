@@ -17,7 +17,7 @@ from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evid
 from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, evaluate, evaluate_slope, find_mode
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, StudentT
 from bayesmkl.marginal.likelihoods import Gaussian, Logit, Probit
-from bayesmkl.marginal.numpyro_program import explicit_program
+from bayesmkl.marginal.numpyro_program import differentiable_evidence, evidence_program, explicit_program
 from bayesmkl.marginal.reading import leave_one_out, part_draws, resample, score_moments, shares
 
 NOISE, PROBIT = LogNormal(0.3, 1.0), Probit()
@@ -96,13 +96,8 @@ def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process
     draws = resample(model, drawn(model, 600), 400, rng)
     parts = part_draws(model, draws, rng)
     with numpyro_session():
-        dense = model._replace(
-            covariance=model.covariance._replace(
-                stack=DenseStack(jax.numpy.asarray(model.covariance.stack.kernels))
-            )
-        )
         sampler = MCMC(
-            NUTS(explicit_program(dense), target_accept_prob=0.95, max_tree_depth=8),
+            NUTS(explicit_program(on_jax(model)), target_accept_prob=0.95, max_tree_depth=8),
             num_warmup=400, num_samples=800, num_chains=2, chain_method="sequential", progress_bar=False,
         )  # fmt: skip
         sampler.run(jax.random.key(0))
@@ -118,6 +113,46 @@ def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process
     sizes = np.abs(found["kernel_weights"]).reshape(-1, 3)
     spread = sizes.std(axis=0)
     assert (np.abs(np.abs(draws.kernel_weights).mean(axis=0) - sizes.mean(axis=0)) < 0.3 * spread).all()
+
+
+def on_jax(model):
+    stack = DenseStack(jax.numpy.asarray(model.covariance.stack.kernels))
+    return model._replace(covariance=model.covariance._replace(stack=stack))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("build", [classification, regression])
+def test_jax_differentiates_the_evidence(build, rng):
+    model = build(rng, n_samples=12)
+    u = rng.normal(size=model.n_coordinates)
+    weights, parameters = model.values(u)
+    point, found = evaluate(model, u, None)
+    expected = model.covariance.pull(weights, found[0].by_covariance()), found[0].by_parameters[None]
+    with numpyro_session():
+        value = jax.jit(jax.value_and_grad(differentiable_evidence(on_jax(model)), argnums=(0, 1)))
+        log_evidence, slopes = value(jax.numpy.asarray(weights), jax.numpy.asarray(parameters))
+        assert float(log_evidence) == pytest.approx(point.log_evidence, rel=1e-9)
+        for own, other in zip(slopes, expected, strict=True):
+            np.testing.assert_allclose(own, other, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "prior", [WIDE, DirichletShares(1.0, 4.0, 2.0), Horseshoe()], ids=lambda p: type(p).__name__
+)
+def test_importance_draws_equal_nuts_on_the_evidence(prior, rng):
+    model = classification(rng, prior=prior, n_samples=20)
+    ours = drawn(model, 1200)
+    weights = np.array([model.values(u)[0] for u in ours.coordinates])
+    with numpyro_session():
+        sampler = MCMC(
+            NUTS(evidence_program(on_jax(model)), target_accept_prob=0.9),
+            num_warmup=400, num_samples=1000, num_chains=2, chain_method="sequential", progress_bar=False,
+        )  # fmt: skip
+        sampler.run(jax.random.key(0))
+        theirs = np.abs(np.array(sampler.get_samples()["kernel_weights"]))
+    spread = theirs.std(axis=0)
+    assert (np.abs(ours.weights @ weights - theirs.mean(axis=0)) < 0.2 * spread).all()
 
 
 def test_score_moments_equal_the_regression_at_every_draw(rng):
