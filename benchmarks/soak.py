@@ -38,6 +38,8 @@ WARM_UP = 0.1  # of all fits, after which memory counts
 SAVED_EVERY = 10
 MOST_GROWTH = 50.0  # MB
 EMPTY_CLUSTERS = "clusters are the nearest of no training sample"
+ONE_ANSWER = "for all training samples, of which"
+FEW_SAMPLES = ("trained no SVM again", "on less than a tenth of the samples")
 
 
 def predictions(case: Case, model: Any) -> dict[str, Any]:
@@ -82,6 +84,8 @@ def kind_of(case: Case, warning: warnings.WarningMessage) -> tuple[str, bool]:
         return "kernels that are unlikely to help (KernelQualityWarning)", True
     if EMPTY_CLUSTERS in message:
         return "clusters without samples (UserWarning)", True
+    if ONE_ANSWER in message or any(text in message for text in FEW_SAMPLES):
+        return "localized models with one answer, or with hardly a sample for a kernel (UserWarning)", True
     return f"{case.name}: {warning.category.__name__}: {message[:100]}", False
 
 
