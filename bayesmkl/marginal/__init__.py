@@ -5,3 +5,5 @@ subpackage integrates over. `covariances` and `likelihoods` are its two seams; `
 integrate, `hyperpriors` and `hyperposterior` infer what is left, `reading` says what follows from it.
 `numpyro_program` is the same model with nothing integrated out.
 """
+
+__all__: list[str] = []
