@@ -92,13 +92,13 @@ def test_draws_equal_a_grid_over_two_coordinates(rng):
 )
 def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process, rng):
     prior = HalfT(4.0, 1.0) if process == "additive" else StudentT(4.0, 0.3)
-    model = build(rng, process, prior, 25)
+    model = build(rng, process, prior, 20)
     draws = resample(model, drawn(model, 600), 400, rng)
     parts = part_draws(model, draws, rng)
     with numpyro_session():
         sampler = MCMC(
             NUTS(explicit_program(on_jax(model)), target_accept_prob=0.95, max_tree_depth=8),
-            num_warmup=400, num_samples=800, num_chains=2, chain_method="sequential", progress_bar=False,
+            num_warmup=300, num_samples=600, num_chains=2, chain_method="sequential", progress_bar=False,
         )  # fmt: skip
         sampler.run(jax.random.key(0))
         found = {name: np.array(values) for name, values in sampler.get_samples(group_by_chain=True).items()}
