@@ -72,7 +72,10 @@ def exact_evidence(
     start: Sites | None = None,
     tol: float = 0.0,
 ) -> Evidence:
-    """Return the evidence under normal noise (RW, eq. 5.8 and 5.9)."""
+    """Return the evidence under normal noise (RW, eq. 5.8 and 5.9).
+
+    It takes what the other two take; sites that are known need neither a start nor a tolerance.
+    """
     at_zero = likelihood.derivatives(y, 0.0 * y, parameters)
     sites = Sites(-at_zero.second, at_zero.first)
     posterior = condition(covariance, sites)

@@ -130,6 +130,11 @@ class Draws(NamedTuple):
     pareto_k: float
     ess: float
 
+    @property
+    def n_unconverged(self) -> int:
+        """Number of draws whose sites did not converge, so that their evidence is not to be believed."""
+        return sum(not point.converged for point in self.points)
+
 
 def evaluate(
     model: Hypermodel, coordinates: np.ndarray, start: tuple[Sites, ...] | None, **tol: float
@@ -199,7 +204,8 @@ def find_mode(
     curvature = (below - above) / (2.0 * STEP)
     values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
     cov = (vectors / np.maximum(values, LEAST_CURVATURE)) @ vectors.T
-    return Mode(found.x, cov, point, found.nfev + 2 * len(found.x) + 1, bool(found.success))
+    n_evaluations = found.nfev + 2 * len(found.x) + 1
+    return Mode(found.x, cov, point, n_evaluations, bool(found.success) and point.converged)
 
 
 def draw_importance(

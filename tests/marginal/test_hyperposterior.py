@@ -261,6 +261,15 @@ def test_outputs_share_their_weights(rng):
     np.testing.assert_allclose(steeper + u, 2 * (slope + u), rtol=1e-6)
 
 
+def test_sites_that_stop_early_are_counted(rng, monkeypatch):
+    model = classification(rng, n_samples=15)
+    assert find_mode(model).converged
+    assert drawn(model, 120).n_unconverged == 0
+    monkeypatch.setattr("bayesmkl.marginal.evidence.MAX_STEPS", 1)
+    assert not find_mode(model).converged
+    assert drawn(model, 120).n_unconverged > 60
+
+
 def test_same_seed_same_draws(rng):
     model = classification(rng, n_samples=15)
     first, second, other = drawn(model, 120), drawn(model, 120), drawn(model, 120, seed=1)
