@@ -1,4 +1,4 @@
-r"""What is read off draws of hyperparameters: scores, predictions, shares of kernels, and leave-one-out densities.
+r"""Read-outs of draws of hyperparameters: scores, predictions, shares of kernels, leave-one-out densities.
 
 All of it is exact given hyperparameters and the sites of `bayesmkl.marginal.evidence`, and averaged over
 equally likely draws.
