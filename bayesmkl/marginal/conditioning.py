@@ -14,7 +14,7 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import plus_diagonal, spd_inverse
 
-__all__ = ["Conditioned", "Sites", "condition"]
+__all__ = ["Cavity", "Conditioned", "Sites", "cavity", "condition"]
 
 LEAST_PRECISION = 1e-100
 
@@ -58,6 +58,19 @@ class Conditioned(NamedTuple):
     def remain(self, vector: Array) -> Any:
         """Return :math:`(I - R C) v`, in the form in which no digits cancel."""
         return self.root * (self.inverse @ (vector / self.root))
+
+
+class Cavity(NamedTuple):
+    """Every score given all sites but its own, each of shape (n_samples,)."""
+
+    mean: Any
+    precision: Any
+
+
+def cavity(posterior: Conditioned, sites: Sites) -> Cavity:
+    """Take every site out of the distribution of its own score (Rasmussen and Williams, eq. 3.56)."""
+    precision = 1.0 / posterior.variance - sites.precision
+    return Cavity((posterior.mean / posterior.variance - sites.linear) / precision, precision)
 
 
 def condition(covariance: Array, sites: Sites) -> Conditioned:

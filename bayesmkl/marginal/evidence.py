@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from bayesmkl._numerics.acceleration import EMPTY, History, extrapolate, remember
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
-from bayesmkl.marginal.conditioning import LEAST_PRECISION, Conditioned, Sites, condition
+from bayesmkl.marginal.conditioning import LEAST_PRECISION, Cavity, Conditioned, Sites, cavity, condition
 from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = ["Evidence", "ep_evidence", "exact_evidence", "laplace_evidence"]
@@ -101,15 +101,14 @@ def ep_evidence(
 
     def update(sites: Sites, history: History, n_steps: Any) -> _EPState:
         posterior = condition(covariance, sites)
-        precision = 1.0 / posterior.variance - sites.precision
-        mean = (posterior.mean / posterior.variance - sites.linear) / precision
+        mean, precision = without = cavity(posterior, sites)
         tilted = likelihood.tilted(y, mean, 1.0 / precision, parameters)
         scale = 1.0 + tilted.second / precision
         target = Sites(-tilted.second / scale, (tilted.first - mean * tilted.second) / scale)
         change, own = target.precision - sites.precision, target.linear - sites.linear
         sd = xp.sqrt(posterior.variance)
         change = xp.maximum(xp.abs(own - posterior.mean * change) * sd, xp.abs(change) * sd**2).max()
-        return _EPState(sites, posterior, precision, mean, tilted, target, change, history, n_steps)
+        return _EPState(sites, posterior, without, tilted, target, change, history, n_steps)
 
     def advance(state: _EPState) -> _EPState:
         output = _flat(state.target)
@@ -120,22 +119,20 @@ def ep_evidence(
         return update(Sites(xp.exp(at[: y.size]), at[y.size :]), history, state.n_steps + 1)
 
     xp = namespace(covariance)
+    n_steps = 1
     if start is None:
-        start = update(Sites(0.0 * y, 0.0 * y), EMPTY, 0).target
-    first = _flat(start)
-    unknown = History(
-        (first,) * (MEMORY + 1), (xp.nan * first,) * (MEMORY + 1)
-    )  # nothing to extrapolate from yet
-    state = _repeat(
-        advance, update(start, unknown, 1), lambda state: (state.change > tol) & (state.n_steps < MAX_STEPS)
-    )
-    sites, posterior, cavity = state.sites, state.posterior, state.cavity_precision
-    total = cavity + sites.precision
+        start = update(Sites(0.0 * y, 0.0 * y), EMPTY, n_steps).target
+        n_steps += 1
+    first = _flat(start)  # there is nothing to extrapolate from yet
+    unknown = History((first,) * (MEMORY + 1), (xp.nan * first,) * (MEMORY + 1))
+    state = _repeat(advance, update(start, unknown, n_steps), tol)
+    sites, posterior, (mean, precision) = state.sites, state.posterior, state.cavity
+    total = precision + sites.precision
     of_sites = (
         state.tilted.log_normalizer
-        + 0.5 * xp.log1p(sites.precision / cavity)
+        + 0.5 * xp.log1p(sites.precision / precision)
         - 0.5 * sites.linear**2 / total
-        + cavity / total * state.cavity_mean * (0.5 * sites.precision * state.cavity_mean - sites.linear)
+        + precision / total * mean * (0.5 * sites.precision * mean - sites.linear)
     )
     log_evidence = of_sites.sum() - posterior.half_log_det + 0.5 * sites.linear @ posterior.mean
     converged = state.change <= tol
@@ -153,11 +150,12 @@ def laplace_evidence(
 ) -> Evidence:
     """Return Laplace's evidence (RW, eq. 3.32 by algorithm 3.1, and eq. 5.20 to 5.24 for its gradient)."""
 
-    def update(score: Any, dual: Any) -> _LaplaceState:
+    def update(score: Any, dual: Any, n_steps: Any) -> _LaplaceState:
         slopes = likelihood.derivatives(y, score, parameters)
         sites = Sites(-slopes.second, slopes.first - slopes.second * score)
         posterior = condition(covariance, sites)
-        return _LaplaceState(score, dual, sites, posterior, slopes, xp.abs(posterior.mean - score).max(), 1)
+        change = xp.abs(posterior.mean - score).max()
+        return _LaplaceState(score, dual, sites, posterior, slopes, change, n_steps)
 
     def height(score: Any, dual: Any) -> Any:
         return likelihood.log_density(y, score, parameters).sum(axis=-1) - 0.5 * (dual * score).sum(axis=-1)
@@ -166,16 +164,16 @@ def laplace_evidence(
         duals = state.dual + sizes * (state.posterior.dual - state.dual)
         scores = state.score + sizes * (state.posterior.mean - state.score)
         best = xp.argmax(height(scores, duals))
-        return update(scores[best], duals[best])._replace(n_steps=state.n_steps + 1)
+        return update(scores[best], duals[best], state.n_steps + 1)
 
     xp = namespace(covariance)
     sizes = xp.asarray(STEP_SIZES)[:, None]
-    dual = 0.0 * y if start is None else condition(covariance, start).dual
-    state = _repeat(
-        advance,
-        update(covariance @ dual, dual),
-        lambda state: (state.change > tol) & (state.n_steps < MAX_STEPS),
-    )
+    if start is None:
+        first = update(0.0 * y, 0.0 * y, 1)
+    else:
+        near = condition(covariance, start)
+        first = update(near.mean, near.dual, 2)
+    state = _repeat(advance, first, tol)
     posterior, slopes = state.posterior, state.slopes
     log_evidence = height(posterior.mean, posterior.dual) - posterior.half_log_det
     by_mode = 0.5 * posterior.variance * slopes.third
@@ -199,8 +197,7 @@ def laplace_evidence(
 class _EPState(NamedTuple):
     sites: Sites
     posterior: Conditioned
-    cavity_precision: Any
-    cavity_mean: Any
+    cavity: Cavity
     tilted: Any
     target: Sites
     change: Any
@@ -224,8 +221,12 @@ def _flat(sites: Sites) -> Any:
     return xp.concatenate([xp.log(xp.maximum(sites.precision, LEAST_PRECISION)), sites.linear])
 
 
-def _repeat(advance: Callable[[Any], Any], state: Any, unfinished: Callable[[Any], Any]) -> Any:
-    """Advance a state while it is unfinished, on NumPy or within a compiled function."""
+def _repeat(advance: Callable[[Any], Any], state: Any, tol: float) -> Any:
+    """Advance a state until it changes by no more than `tol`, on NumPy or within a compiled function."""
+
+    def unfinished(state: Any) -> Any:
+        return (state.change > tol) & (state.n_steps < MAX_STEPS)
+
     if is_numpy(state.sites.precision):
         while unfinished(state):
             state = advance(state)

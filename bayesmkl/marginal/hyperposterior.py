@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
+from scipy.stats import multivariate_t
 
 from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.marginal.conditioning import Sites
@@ -169,8 +170,7 @@ def evaluate_slope(
     point, found = evaluate(model, coordinates, start, **tol)
     weights = model.weight_prior.weights(coordinates[: model.n_weights])
     parameters = model.parameter_prior.parameters(coordinates[model.n_weights :])
-    adjoint = sum(output.by_covariance() for output in found)
-    by_weights = model.covariance.pull(weights.values, adjoint)
+    by_weights = model.covariance.pull(weights.values, sum(output.by_covariance() for output in found))
     by_parameters = np.concatenate([output.by_parameters for output in found])
     return point, np.concatenate([weights.pull(by_weights), parameters.pull(by_parameters)]) - coordinates
 
@@ -228,24 +228,27 @@ def draw_importance(
     n_rounds : int, default=4
         Densities that are drawn from. With `n_draws` // `n_rounds` of 25 and more, Pareto smoothing has a tail.
     """
-    proposals = [(mode.coordinates, mode.cov)]
+    proposals = [multivariate_t(mode.coordinates, mode.cov, df=DF)]
     coordinates: list[np.ndarray] = []
     points: list[Point] = []
     for _ in range(n_rounds):
-        drawn = _draw_t(*proposals[-1], n_draws // n_rounds, rng)
+        drawn = proposals[-1].rvs(n_draws // n_rounds, rng).reshape(-1, len(mode.coordinates))
         drawn = drawn[np.argsort(((drawn - mode.coordinates) ** 2).sum(axis=1))]
         for u in drawn:
             near = _nearest(u, coordinates, points) or mode.point
             points.append(evaluate(model, u, near.sites, tol=LOOSE)[0])
             coordinates.append(u)
         everything = np.array(coordinates)
-        mixture = logsumexp([_log_t(everything, *p) for p in proposals], axis=0) - np.log(len(proposals))
+        mixture = logsumexp([proposal.logpdf(everything) for proposal in proposals], axis=0) - np.log(
+            len(proposals)
+        )
         log_ratios = np.array([point.log_density for point in points]) - mixture
         log_weights, k = smooth_weights(log_ratios)
         weights = np.exp(log_weights - logsumexp(log_weights))
         mean = weights @ everything
         around = everything - mean
-        proposals.append((mean, (around * weights[:, None]).T @ around + LEAST_COV * np.eye(len(mean))))
+        cov = (around * weights[:, None]).T @ around + LEAST_COV * np.eye(len(mean))
+        proposals.append(multivariate_t(mean, cov, df=DF))
     of_prior = -0.5 * everything.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     log_evidence = float(logsumexp(log_ratios) - np.log(len(log_ratios)) + of_prior)
     return Draws(everything, weights, tuple(points), log_evidence, float(k), float(1.0 / (weights**2).sum()))
@@ -255,22 +258,3 @@ def _nearest(u: np.ndarray, coordinates: list[np.ndarray], points: list[Point]) 
     if not coordinates:
         return None
     return points[int(np.argmin([((u - other) ** 2).sum() for other in coordinates]))]
-
-
-def _draw_t(mean: np.ndarray, cov: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-    factor = np.linalg.cholesky(cov)
-    heavy = np.sqrt(DF / rng.chisquare(DF, size=n_draws))
-    return mean + (rng.standard_normal((n_draws, len(mean))) * heavy[:, None]) @ factor.T
-
-
-def _log_t(points: np.ndarray, mean: np.ndarray, cov: np.ndarray) -> np.ndarray:
-    d = len(mean)
-    factor = np.linalg.cholesky(cov)
-    distance = (np.linalg.solve(factor, (points - mean).T) ** 2).sum(axis=0)
-    height = (
-        gammaln(0.5 * (DF + d))
-        - gammaln(0.5 * DF)
-        - 0.5 * d * np.log(DF * np.pi)
-        - np.log(factor.diagonal()).sum()
-    )
-    return height - 0.5 * (DF + d) * np.log1p(distance / DF)

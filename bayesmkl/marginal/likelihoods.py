@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, namespace
-from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
+from bayesmkl._numerics.truncated_normal import LOG_2PI, log_normal_cdf, truncated_moments
 
 __all__ = ["Derivatives", "Gaussian", "Likelihood", "Logit", "Predicted", "Probit", "Tilted", "tilt"]
 
-LOG_2PI = math.log(2.0 * math.pi)
 NODES = np.linspace(-8.5, 8.5, 129)  # of the trapezoidal rule, in standard deviations of the score
 LOG_STEP = math.log(NODES[1] - NODES[0])
 NEWTON_STEPS = 12

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayesmkl.kernels.stacks.base import KernelRows
-from bayesmkl.marginal.conditioning import Conditioned, Sites, condition
+from bayesmkl.marginal.conditioning import Conditioned, Sites, cavity, condition
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, evaluate
 
 __all__ = ["HyperDraws", "ScoreMoments", "leave_one_out", "part_draws", "resample", "score_moments", "shares"]
@@ -158,8 +158,7 @@ def leave_one_out(model: Hypermodel, draws: HyperDraws) -> np.ndarray:
     log_densities = np.empty((draws.n_draws, *model.targets.shape))
     for d in range(draws.n_draws):
         for k, posterior in enumerate(_posteriors(model, draws, d)):
-            precision = 1.0 / posterior.variance - draws.site_precision[d, k]
-            mean = (posterior.mean / posterior.variance - draws.site_linear[d, k]) / precision
+            mean, precision = cavity(posterior, Sites(draws.site_precision[d, k], draws.site_linear[d, k]))
             tilted = model.likelihood.tilted(model.targets[k], mean, 1.0 / precision, draws.parameters[d, k])
             log_densities[d, k] = tilted.log_normalizer
     return np.log(draws.n_draws) - logsumexp(-log_densities, axis=0)

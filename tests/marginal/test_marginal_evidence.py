@@ -199,3 +199,20 @@ def test_start_of_sites_saves_steps_and_changes_nothing(rng):
     again, warm = (ep_evidence(Probit(), y, moved, phi, start) for start in (None, cold.sites))
     assert warm.n_steps < again.n_steps
     assert warm.log_evidence == pytest.approx(again.log_evidence, abs=1e-9)
+
+
+@pytest.mark.parametrize("evidence", [ep_evidence, laplace_evidence])
+def test_steps_are_all_factorizations(evidence, rng, monkeypatch):
+    stack, y, phi = problem(Probit(), rng, 15)
+    matrix, calls = processes(stack)["additive"].matrix(np.array([1.0, 0.5, 0.2])), []
+
+    def counted(*args):
+        calls.append(args)
+        return condition(*args)
+
+    monkeypatch.setattr("bayesmkl.marginal.evidence.condition", counted)
+    start = None
+    for _ in range(2):  # from nothing, and from the sites that were found
+        found = evidence(Probit(), y, matrix, phi, start)
+        assert found.n_steps == len(calls)
+        start, calls[:] = found.sites, []
