@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl import KernelBank
+from bayesmkl._utils.options import NUTS, Gibbs
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.inference.options import NUTS, Gibbs
 from bayesmkl.bemkl.inference.runs import gibbs_start, run_gibbs, run_nuts
 from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.bemkl.reading.collapsed import score_means, score_scales

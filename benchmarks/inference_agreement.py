@@ -39,8 +39,8 @@ from _report import finish, markdown_table, parser
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
+from bayesmkl._utils.options import INFERENCES
 from bayesmkl.bemkl import NUTS, Gamma, Gibbs
-from bayesmkl.bemkl.inference.options import INFERENCES
 from bayesmkl.bemkl.inference.runs import check_agreement
 from bayesmkl.posterior import refine_posterior
 

@@ -17,10 +17,12 @@ class Outcome(enum.Enum):
     MIXED = "converged: the chains agree"
     NOT_MIXED = "finished before the chains agreed"
     DIVERGING = "finished with divergent transitions"
+    WEIGHTED = "converged: the importance weights have a light tail"
+    NOT_WEIGHTED = "finished with importance weights of a heavy tail"
     REFINED = "a short run from the variational posterior: an approximation"
     INTERRUPTED = "interrupted: what was done until then is kept"
 
     @property
     def converged(self) -> bool:
-        """Whether the tolerance was reached, or the chains agree."""
-        return self in (Outcome.CONVERGED, Outcome.MIXED)
+        """Whether the tolerance was reached, the chains agree, or so do the weights."""
+        return self in (Outcome.CONVERGED, Outcome.MIXED, Outcome.WEIGHTED)

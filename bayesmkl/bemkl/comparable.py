@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from bayesmkl._utils.options import VB
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
-from bayesmkl.bemkl.inference.options import VB
 
 __all__ = ["refuse_incomparable", "refuse_other_sizes"]
 

@@ -18,6 +18,7 @@ from sklearn.utils.metaestimators import _safe_split
 
 from bayesmkl._estimator import step_progress
 from bayesmkl._utils.memory import available_memory
+from bayesmkl._utils.options import VB
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_folds, check_grid, shown
 from bayesmkl.bemkl.estimators.base import FitTask
@@ -25,7 +26,6 @@ from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
 from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
 from bayesmkl.bemkl.inference.loop import LoopOptions
-from bayesmkl.bemkl.inference.options import VB
 from bayesmkl.bemkl.inference.runs import variational_fit
 from bayesmkl.kernels.row_sources import is_row_source
 from bayesmkl.kernels.stacks.dense import DenseStack

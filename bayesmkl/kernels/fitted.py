@@ -166,6 +166,33 @@ class FittedKernels:
                 self._write(m, kernel, geometry, place, stack[places[m]])
         return stack
 
+    def rows_and_diagonal(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the kernels of rows that were validated before, and the similarities of rows to themselves.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+
+        Returns
+        -------
+        stack : ndarray of shape (n_kernels, n_rows, n_basis)
+            In C order.
+        diagonal : ndarray of shape (n_kernels, n_rows)
+            After normalization; NaN where a view is absent.
+
+        Raises
+        ------
+        ValueError
+            If a kernel has values that are not finite.
+        """
+        stack = np.empty((self.n_kernels_, len(X), len(self.basis_)))
+        diagonals = np.full((self.n_kernels_, len(X)), np.nan)
+        for m, kernel, geometry, place in self._evaluations(X):
+            diagonal = self._write(m, kernel, geometry, place, stack[m], True)
+            diagonals[m, slice(None) if place is None else place[0][:, 0]] = diagonal
+        return stack, diagonals
+
     def shared_rows(self, X: np.ndarray, share: float = 1.0) -> np.ndarray | None:
         """Return all kernels of validated rows through the cache that is in use.
 
@@ -213,21 +240,28 @@ class FittedKernels:
             yield out
 
     def _write(
-        self, m: int, kernel: Kernel, geometry: PairwiseGeometry, place: Place, out: np.ndarray
-    ) -> None:
-        """Evaluate and normalize one kernel into `out`, (n_rows, n_basis)."""
-        values = out if place is None else np.empty(geometry.shape)
+        self,
+        m: int,
+        kernel: Kernel,
+        geometry: PairwiseGeometry,
+        place: Place,
+        out: np.ndarray,
+        with_diagonal: bool = False,
+    ) -> np.ndarray:
+        """Evaluate and normalize one kernel into `out`, (n_rows, n_basis); return the similarities to themselves."""
+        values, diagonal = out if place is None else np.empty(geometry.shape), np.empty(0)
         if len(values):
             kernel = normalized_kernel(kernel, self.normalizers_[m])
             with naming_kernel(self.kernel_names_[m]):
                 kernel.evaluate(geometry, values)
                 check_finite(values)
-                if self.normalizers_[m]:
+                if with_diagonal or self.normalizers_[m]:
                     diagonal = check_finite(kernel.diagonal(geometry.X))
-                    for normalizer in self.normalizers_[m]:
-                        diagonal = normalizer.apply(values, diagonal)
+                for normalizer in self.normalizers_[m]:
+                    diagonal = normalizer.apply(values, diagonal)
         if place is not None:
             put_present(values, place, out)
+        return diagonal
 
     def _present(self, X: np.ndarray) -> np.ndarray:
         """Return the mask of present views, (n_views, n_rows)."""

@@ -6,4 +6,19 @@ integrate, `hyperpriors` and `hyperposterior` infer what is left, `reading` says
 `numpyro_program` is the same model with nothing integrated out.
 """
 
-__all__: list[str] = []
+from __future__ import annotations
+
+from bayesmkl._utils.options import Marginal
+from bayesmkl.marginal.estimators.classifier import GPMKLClassifier
+from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
+from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal
+
+__all__ = [
+    "DirichletShares",
+    "GPMKLClassifier",
+    "GPMKLRegressor",
+    "HalfT",
+    "Horseshoe",
+    "LogNormal",
+    "Marginal",
+]

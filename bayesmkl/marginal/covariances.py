@@ -43,8 +43,15 @@ class Covariance(Protocol):
         """Draw what kernels of unit weight add to the training scores, (n_kernels, n_samples, n_draws)."""
         ...
 
-    def shift_parts(self, weights: np.ndarray, residual: np.ndarray) -> np.ndarray:
-        """Return the covariance of each kernel's part with the scores, times a vector: (n_kernels, n_samples)."""
+    def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Return the covariance of each kernel's part with the scores, times (n_samples, q) vectors.
+
+        The result is of shape (n_kernels, n_samples, q).
+        """
+        ...
+
+    def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
+        """Return weights of training samples, (n_kernels, n_samples), with which `k_m` is kernel m's mean part."""
         ...
 
     def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -101,9 +108,13 @@ class Additive(NamedTuple):
             out[...] = factor @ rng.standard_normal((len(kernel), n_draws)) / np.sqrt(unit)
         return drawn
 
-    def shift_parts(self, weights: np.ndarray, residual: np.ndarray) -> np.ndarray:
-        """Return the covariance of each kernel's part with the scores, times a vector: (n_kernels, n_samples)."""
-        return (weights**2 / self.units)[:, None] * self.stack.apply(residual)
+    def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
+        return (weights**2 / self.units)[:, None, None] * self.stack.apply(residuals)
+
+    def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
+        """Return the weights of training samples in every kernel's mean part, (n_kernels, n_samples)."""
+        return np.outer(weights**2 / self.units, dual)
 
 
 class Weighted(NamedTuple):
@@ -152,11 +163,15 @@ class Weighted(NamedTuple):
         outputs = self.stack.apply(rng.standard_normal((self.stack.n_train, n_draws)))
         return outputs + self.intermediate_std * rng.standard_normal(outputs.shape)
 
-    def shift_parts(self, weights: np.ndarray, residual: np.ndarray) -> np.ndarray:
-        """Return the covariance of each kernel's part with the scores, times a vector: (n_kernels, n_samples)."""
-        shared = self.stack.apply(self.stack.combine(weights).T @ residual)
-        alone = self.intermediate_std**2 * weights[:, None] * residual
-        return weights[:, None] * (shared + alone)
+    def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
+        """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
+        shared = self.stack.apply(self.stack.combine(weights).T @ residuals)
+        alone = self.intermediate_std**2 * weights[:, None, None] * residuals
+        return weights[:, None, None] * (shared + alone)
+
+    def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
+        """Return the weights of training samples in every kernel's mean part, (n_kernels, n_samples)."""
+        return np.outer(weights, self.stack.combine(weights).T @ dual)
 
 
 def kernel_units(stack: StoredStack) -> np.ndarray:

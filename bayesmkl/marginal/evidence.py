@@ -61,6 +61,8 @@ LAPLACE_TOL = 1e-9  # largest change of a score
 MAX_STEPS = 200
 MEMORY = 1  # steps that the next one is extrapolated from
 NEAR = 0.03  # change of a site below which they are
+STALLED = 0.8  # of the last change: sites swing to and fro, as they do where scores are large
+DAMPED = 0.5  # part of a step that is taken then
 STEP_SIZES = (1.0, 0.5, 0.25, 0.0625, 0.0078125)
 
 
@@ -99,7 +101,7 @@ def ep_evidence(
     It is stationary in the sites, so that what they lack to the fixed point counts squared.
     """
 
-    def update(sites: Sites, history: History, n_steps: Any) -> _EPState:
+    def update(sites: Sites, history: History, last: Any, n_steps: Any) -> _EPState:
         posterior = condition(covariance, sites)
         mean, precision = without = cavity(posterior, sites)
         tilted = likelihood.tilted(y, mean, 1.0 / precision, parameters)
@@ -108,24 +110,29 @@ def ep_evidence(
         change, own = target.precision - sites.precision, target.linear - sites.linear
         sd = xp.sqrt(posterior.variance)
         change = xp.maximum(xp.abs(own - posterior.mean * change) * sd, xp.abs(change) * sd**2).max()
-        return _EPState(sites, posterior, without, tilted, target, change, history, n_steps)
+        return _EPState(
+            sites, posterior, without, tilted, target, change, change > STALLED * last, history, n_steps
+        )
 
     def advance(state: _EPState) -> _EPState:
         output = _flat(state.target)
         history = remember(state.history, output, output - _flat(state.sites), MEMORY)
         sd = xp.sqrt(state.posterior.variance)
         mixed = extrapolate(history, xp.concatenate([state.target.precision * sd**2, sd]))
-        at = xp.where((state.change < NEAR) & xp.isfinite(mixed).all(), mixed, output)
-        return update(Sites(xp.exp(at[: y.size]), at[y.size :]), history, state.n_steps + 1)
+        size = xp.where(state.stalled, DAMPED, 1.0)
+        step = Sites(*(old + size * (new - old) for old, new in zip(state.sites, state.target, strict=True)))
+        at = xp.where((state.change < NEAR) & xp.isfinite(mixed).all(), mixed, _flat(step))
+        sites = Sites(xp.exp(at[: y.size]), at[y.size :])
+        return update(sites, history, state.change, state.n_steps + 1)
 
     xp = namespace(covariance)
     n_steps = 1
     if start is None:
-        start = update(Sites(0.0 * y, 0.0 * y), EMPTY, n_steps).target
+        start = update(Sites(0.0 * y, 0.0 * y), EMPTY, xp.inf, n_steps).target
         n_steps += 1
     first = _flat(start)  # there is nothing to extrapolate from yet
     unknown = History((first,) * (MEMORY + 1), (xp.nan * first,) * (MEMORY + 1))
-    state = _repeat(advance, update(start, unknown, n_steps), tol)
+    state = _repeat(advance, update(start, unknown, xp.inf, n_steps), tol)
     sites, posterior, (mean, precision) = state.sites, state.posterior, state.cavity
     total = precision + sites.precision
     of_sites = (
@@ -201,6 +208,7 @@ class _EPState(NamedTuple):
     tilted: Any
     target: Sites
     change: Any
+    stalled: Any
     history: History
     n_steps: Any
 

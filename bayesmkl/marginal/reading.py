@@ -13,120 +13,191 @@ from scipy.special import logsumexp
 
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.marginal.conditioning import Conditioned, Sites, cavity, condition
+from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, evaluate
+from bayesmkl.marginal.likelihoods import Likelihood
 
-__all__ = ["HyperDraws", "ScoreMoments", "leave_one_out", "part_draws", "resample", "score_moments", "shares"]
+__all__ = [
+    "HyperDraws",
+    "Reading",
+    "ScoreMoments",
+    "draw_parts",
+    "leave_out",
+    "read",
+    "score_moments",
+    "shares",
+]
 
-TOL = 1e-4  # of the sites of draws that are kept
+TOL = 1e-2  # of the sites of points that are kept, in standard deviations of scores
 
 
 class HyperDraws(NamedTuple):
-    """Equally likely draws of hyperparameters, with the sites of the training samples.
+    """Equally likely draws, of which those of hyperparameters are few different points.
 
     Attributes
     ----------
-    kernel_weights : ndarray of shape (n_draws, n_kernels)
-    parameters : ndarray of shape (n_draws, n_outputs, n_parameters)
+    kernel_weights : ndarray of shape (n_points, n_kernels)
+    parameters : ndarray of shape (n_points, n_outputs, n_parameters)
         Of the likelihood.
-    site_precision, site_linear : ndarray of shape (n_draws, n_outputs, n_samples)
-    coordinates : ndarray of shape (n_draws, n_coordinates)
+    site_precision, site_linear : ndarray of shape (n_points, n_outputs, n_samples)
+        Of the training samples.
+    point : ndarray of int, of shape (n_draws,)
+        Position of the hyperparameters of a draw.
+    shares : ndarray of shape (n_draws, n_kernels)
+        Of a draw of the scores; see `shares`.
+    score : ndarray of shape (n_draws, n_outputs, n_samples)
+        That draw of the training scores, the intercept included.
     """
 
     kernel_weights: np.ndarray
     parameters: np.ndarray
     site_precision: np.ndarray
     site_linear: np.ndarray
-    coordinates: np.ndarray
+    point: np.ndarray
+    shares: np.ndarray
+    score: np.ndarray
 
     @property
     def n_draws(self) -> int:
         """Number of draws."""
-        return len(self.kernel_weights)
+        return len(self.point)
+
+    @property
+    def probability(self) -> np.ndarray:
+        """Posterior probabilities of the points, (n_points,)."""
+        return np.bincount(self.point, minlength=len(self.kernel_weights)) / self.n_draws
+
+
+class Reading(NamedTuple):
+    r"""What is read from the training samples.
+
+    Attributes
+    ----------
+    draws : HyperDraws
+    log_leave_one_out : ndarray of shape (n_outputs, n_samples)
+        :math:`\\log p(y_i \\mid y_{-i})`.
+    dual : ndarray of shape (n_outputs, n_kernels, n_samples)
+        Posterior means of weights :math:`a_m` of training samples: the mean score of a new sample is
+        :math:`\\sum_m k_m^\top a_m + b`.
+    intercept : ndarray of shape (n_outputs,)
+        Posterior mean of `b`.
+    """
+
+    draws: HyperDraws
+    log_leave_one_out: np.ndarray
+    dual: np.ndarray
+    intercept: np.ndarray
 
 
 class ScoreMoments(NamedTuple):
-    """Mean and variance of scores given hyperparameters, each of shape (n_draws, n_outputs, n_rows)."""
+    """Mean and variance of scores given hyperparameters, each of shape (n_points, n_outputs, n_rows).
+
+    `parameters`, (n_points, n_outputs, n_parameters), are those of the likelihood; `probability`, (n_points,), sums
+    to one.
+    """
 
     mean: np.ndarray
     variance: np.ndarray
+    parameters: np.ndarray
+    probability: np.ndarray
 
 
-def resample(model: Hypermodel, draws: Draws, n_draws: int, rng: np.random.Generator) -> HyperDraws:
-    """Draw equally likely hyperparameters from weighted ones, systematically, and find their sites to the end."""
-    steps = (rng.random() + np.arange(n_draws)) / n_draws
-    chosen = np.minimum(np.searchsorted(np.cumsum(draws.weights), steps), len(draws.weights) - 1)
-    once, positions = np.unique(chosen, return_inverse=True)
-    points = [evaluate(model, draws.coordinates[i], draws.points[i].sites, tol=TOL)[0] for i in once]
-    values = [model.values(draws.coordinates[i]) for i in once]
-    fields = (
-        np.array([weights for weights, _ in values]),
-        np.array([parameters for _, parameters in values]),
-        np.array([[sites.precision for sites in point.sites] for point in points]),
-        np.array([[sites.linear for sites in point.sites] for point in points]),
-        draws.coordinates[once],
-    )
-    return HyperDraws(*(field[positions] for field in fields))
-
-
-def score_moments(
-    model: Hypermodel,
-    draws: HyperDraws,
-    rows: KernelRows,
-    diagonal: np.ndarray,
-    kernels: np.ndarray | None = None,
-) -> ScoreMoments:
-    """Return moments of scores at new rows, or of the part that some kernels have in them.
+def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.random.Generator) -> Reading:
+    """Draw equally likely hyperparameters from weighted ones, systematically, and read all that they say.
 
     Parameters
     ----------
     model : Hypermodel
-    draws : HyperDraws
-    rows : KernelRows
-        Kernels of new rows against the training samples.
-    diagonal : ndarray of shape (n_kernels, n_rows)
-        Similarities of new rows to themselves.
-    kernels : ndarray of bool, of shape (n_kernels,), optional
-        Kernels of the part, without the intercept; None: all kernels and the intercept.
+    weighted : Draws
+    prior_parts : ndarray of shape (n_draws, n_outputs, n_kernels, n_samples)
+        Draws of parts of unit weight, from the covariance's `draw_parts`: one for each draw of the result.
+    rng : numpy.random.Generator
     """
-    shape = (draws.n_draws, len(model.targets), rows.n_rows)
-    mean, variance = np.empty(shape), np.empty(shape)
-    for d, weights in enumerate(draws.kernel_weights):
-        part = weights if kernels is None else weights * kernels
-        cross = model.covariance.cross(rows, part, weights)
-        prior = model.covariance.variance(rows, diagonal, part)
-        if kernels is None:
-            cross = cross + model.covariance.intercept_std**2
-            prior = prior + model.covariance.intercept_std**2
-        for k, posterior in enumerate(_posteriors(model, draws, d)):
-            scaled = cross * posterior.root
-            mean[d, k] = cross @ posterior.dual
-            variance[d, k] = prior - np.einsum("ij,ij->i", scaled @ posterior.inverse, scaled)
-    return ScoreMoments(mean, np.maximum(variance, 0.0))
+    n_draws, n_outputs, n_kernels, n_samples = prior_parts.shape
+    steps = (rng.random() + np.arange(n_draws)) / n_draws
+    chosen = np.minimum(np.searchsorted(np.cumsum(weighted.weights), steps), len(weighted.weights) - 1)
+    # in random order, so that neighbors say nothing of each other
+    points, point = np.unique(rng.permutation(chosen), return_inverse=True)
+    values = [model.values(weighted.coordinates[i]) for i in points]
+    draws = HyperDraws(
+        np.array([weights for weights, _ in values]),
+        np.array([parameters for _, parameters in values]),
+        *(np.empty((len(points), n_outputs, n_samples)) for _ in range(2)),
+        point,
+        np.empty((n_draws, n_kernels)),
+        np.empty((n_draws, n_outputs, n_samples)),
+    )
+    left_out = np.empty((len(points), n_outputs, n_samples))
+    dual, intercept = np.zeros((n_outputs, n_kernels, n_samples)), np.zeros(n_outputs)
+    for at, (i, (weights, parameters)) in enumerate(zip(points, values, strict=True)):
+        here = np.flatnonzero(point == at)
+        _, found = evaluate(model, weighted.coordinates[i], weighted.points[i].sites, tol=TOL)
+        parts = np.empty((len(here), n_outputs, n_kernels, n_samples))
+        for k, (output, own) in enumerate(zip(found, parameters, strict=True)):
+            posterior, sites = output.posterior, output.sites
+            draws.site_precision[at, k], draws.site_linear[at, k] = sites.precision, sites.linear
+            left_out[at, k] = leave_out(model.likelihood, model.targets[k], posterior, sites, own)
+            probability = len(here) / n_draws
+            dual[k] += probability * model.covariance.part_duals(weights, posterior.dual)
+            intercept[k] += probability * model.covariance.intercept_std**2 * posterior.dual.sum()
+            parts[:, k], draws.score[here, k] = draw_parts(
+                model.covariance, weights, posterior, sites, prior_parts[here, k], rng
+            )
+        draws.shares[here] = shares(parts)
+    # hyperparameters are weighted for the fit to the others by the inverse of that density, which is averaged
+    log_left_out = -logsumexp(-left_out, axis=0, b=draws.probability[:, None, None])
+    return Reading(draws, log_left_out, dual, intercept)
 
 
-def part_draws(model: Hypermodel, draws: HyperDraws, rng: np.random.Generator) -> np.ndarray:
-    r"""Draw the parts of all kernels in the training scores, (n_draws, n_outputs, n_kernels, n_samples).
+def draw_parts(
+    covariance: Covariance,
+    weights: np.ndarray,
+    posterior: Conditioned,
+    sites: Sites,
+    prior: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Draw the parts of all kernels in the training scores of one output, and their sum with the intercept.
 
     By Matheron's rule: a draw from the prior, corrected by what the sites say of it, :math:`f_m +
     \operatorname{Cov}(f_m, f) S B^{-1} (S^{-1} \tilde\nu - S f - z)` with `f` the sum of the parts and `z`
     normal.
+
+    Parameters
+    ----------
+    covariance : Covariance
+    weights : ndarray of shape (n_kernels,)
+    posterior : Conditioned
+    sites : Sites
+    prior : ndarray of shape (n_draws, n_kernels, n_samples)
+        Draws of parts of unit weight.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    parts : ndarray of shape (n_draws, n_kernels, n_samples)
+    scores : ndarray of shape (n_draws, n_samples)
     """
-    n_outputs, n_samples = model.targets.shape
-    prior = model.covariance.draw_parts(rng, draws.n_draws * n_outputs)
-    prior = np.moveaxis(prior, -1, 0).reshape(draws.n_draws, n_outputs, -1, n_samples)
-    found = np.empty_like(prior)
-    for d, weights in enumerate(draws.kernel_weights):
-        for k, posterior in enumerate(_posteriors(model, draws, d)):
-            parts = weights[:, None] * prior[d, k]
-            score = parts.sum(axis=0) + model.covariance.intercept_std * rng.standard_normal()
-            surprise = (
-                draws.site_linear[d, k] / posterior.root
-                - posterior.root * score
-                - rng.standard_normal(n_samples)
-            )
-            residual = posterior.root * (posterior.inverse @ surprise)
-            found[d, k] = parts + model.covariance.shift_parts(weights, residual)
-    return found
+    n_draws, _, n_samples = prior.shape
+    parts = weights[:, None] * prior
+    intercept = covariance.intercept_std * rng.standard_normal((n_draws, 1))
+    surprise = (
+        sites.linear / posterior.root
+        - posterior.root * (parts.sum(axis=1) + intercept)
+        - rng.standard_normal((n_draws, n_samples))
+    )
+    residuals = posterior.root * (surprise @ posterior.inverse)
+    parts += np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)
+    intercept = intercept + covariance.intercept_std**2 * residuals.sum(axis=1, keepdims=True)
+    return parts, parts.sum(axis=1) + intercept
+
+
+def leave_out(
+    likelihood: Likelihood, y: np.ndarray, posterior: Conditioned, sites: Sites, parameters: np.ndarray
+) -> np.ndarray:
+    r"""Return :math:`\log p(y_i \mid y_{-i})` given hyperparameters, (n_samples,): the normalizers of cavities."""
+    mean, precision = cavity(posterior, sites)
+    return likelihood.tilted(y, mean, 1.0 / precision, parameters).log_normalizer
 
 
 def shares(parts: np.ndarray) -> np.ndarray:
@@ -149,23 +220,38 @@ def shares(parts: np.ndarray) -> np.ndarray:
     return covariance / covariance.sum(axis=1, keepdims=True)
 
 
-def leave_one_out(model: Hypermodel, draws: HyperDraws) -> np.ndarray:
-    r"""Return :math:`\log p(y_i \mid y_{-i})` of every output and sample, (n_outputs, n_samples).
+def score_moments(
+    covariance: Covariance,
+    draws: HyperDraws,
+    rows: KernelRows,
+    diagonal: np.ndarray,
+    kernels: np.ndarray | None = None,
+) -> ScoreMoments:
+    """Return moments of scores at new rows, or of the part that some kernels have in them.
 
-    Given hyperparameters it is the normalizer of the cavity. Those of the fit to all samples are weighted for
-    the fit to the others by the inverse of that density, so that its inverse is averaged.
+    Parameters
+    ----------
+    covariance : Covariance
+    draws : HyperDraws
+    rows : KernelRows
+        Kernels of new rows against the training samples.
+    diagonal : ndarray of shape (n_kernels, n_rows)
+        Similarities of new rows to themselves.
+    kernels : ndarray of bool, of shape (n_kernels,), optional
+        Kernels of the part, without the intercept; None: all kernels and the intercept.
     """
-    log_densities = np.empty((draws.n_draws, *model.targets.shape))
-    for d in range(draws.n_draws):
-        for k, posterior in enumerate(_posteriors(model, draws, d)):
-            mean, precision = cavity(posterior, Sites(draws.site_precision[d, k], draws.site_linear[d, k]))
-            tilted = model.likelihood.tilted(model.targets[k], mean, 1.0 / precision, draws.parameters[d, k])
-            log_densities[d, k] = tilted.log_normalizer
-    return np.log(draws.n_draws) - logsumexp(-log_densities, axis=0)
-
-
-def _posteriors(model: Hypermodel, draws: HyperDraws, d: int) -> list[Conditioned]:
-    """Return the scores of every output given one draw."""
-    matrix = model.covariance.matrix(draws.kernel_weights[d])
-    sites = zip(draws.site_precision[d], draws.site_linear[d], strict=True)
-    return [condition(matrix, Sites(*own)) for own in sites]
+    shape = (*draws.parameters.shape[:2], rows.n_rows)
+    mean, variance = np.empty(shape), np.empty(shape)
+    intercept = covariance.intercept_std**2 if kernels is None else 0.0
+    for at, weights in enumerate(draws.kernel_weights):
+        part = weights if kernels is None else weights * kernels
+        cross = covariance.cross(rows, part, weights) + intercept
+        prior = covariance.variance(rows, diagonal, part) + intercept
+        matrix = covariance.matrix(weights)
+        for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
+            posterior = condition(matrix, Sites(*sites))
+            scaled = cross * posterior.root
+            mean[at, k] = cross @ posterior.dual
+            variance[at, k] = prior - np.einsum("ij,ij->i", scaled @ posterior.inverse, scaled)
+    variance = np.maximum(variance, 0.0)
+    return ScoreMoments(mean, variance, draws.parameters, draws.probability)

@@ -10,8 +10,8 @@ from sklearn.gaussian_process import kernels as gp
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
+from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, BEMKLRegressor
-from bayesmkl.bemkl.inference.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl.models import moments
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
 from bayesmkl.bemkl.models.binary import BinaryState
@@ -97,6 +97,9 @@ PRESENT = {
     for known in OWN_TYPES
 }
 PRESENT["discriminative", "Machine"] = PRESENT["discriminative", "SVM"]
+PRESENT |= {
+    ("bemkl", kind.__name__): PRESENT["_utils", kind.__name__] for kind in (VB, NUTS, Gibbs, SVI, Storage)
+}
 # scikit-learn's Gaussian process kernels, which a KernelBank takes and skops does not list.
 GP_TYPES: tuple[type, ...] = (
     gp.CompoundKernel, gp.ConstantKernel, gp.DotProduct, gp.Exponentiation, gp.ExpSineSquared, gp.Matern,

@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from bayesmkl._estimator import BaseMKL
+from bayesmkl._utils.options import INFERENCES
 from bayesmkl.bemkl import (
     BEMKLClassifier,
     BEMKLMultitaskClassifier,
@@ -19,7 +20,6 @@ from bayesmkl.bemkl import (
     BEMKLRegressor,
     Storage,
 )
-from bayesmkl.bemkl.inference.options import INFERENCES
 from bayesmkl.discriminative import LDMKLClassifier, LMKLClassifier, LMKLRegressor, SwMKLClassifier
 from bayesmkl.kernels import KernelBank
 from bayesmkl.persistence.parts import every_part

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import VB, Gibbs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl.bemkl.estimators.base import FitTask
-from bayesmkl.bemkl.inference.options import VB, Gibbs
 from bayesmkl.bemkl.inference.runs import check_can_sample, gibbs_start, run_gibbs
 from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl

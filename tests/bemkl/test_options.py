@@ -13,8 +13,8 @@ from sklearn.model_selection import GridSearchCV
 import bayesmkl.bemkl
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._utils.content import hash_or_none
+from bayesmkl._utils.options import INFERENCES, inference_of, storage_of
 from bayesmkl.bemkl import NUTS, SVI, VB, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, Gibbs, Storage
-from bayesmkl.bemkl.inference.options import INFERENCES, inference_of, storage_of
 from bayesmkl.kernels import Gaussian, Linear
 
 ESTIMATORS = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)

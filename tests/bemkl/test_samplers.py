@@ -21,10 +21,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl._numerics.truncated_normal import truncated_moments
+from bayesmkl._utils.options import NUTS, Gibbs
 from bayesmkl.bemkl import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.inference import gibbs
 from bayesmkl.bemkl.inference.chains import Chains, run_chains
-from bayesmkl.bemkl.inference.options import NUTS, Gibbs
 from bayesmkl.bemkl.inference.runs import check_agreement, judge
 from bayesmkl.bemkl.inference.sampling import fit_nuts, fit_svi
 from bayesmkl.bemkl.models.binary import BinaryPriors

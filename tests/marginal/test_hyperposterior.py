@@ -13,12 +13,13 @@ from scipy.special import logsumexp
 
 from bayesmkl.bemkl.inference.numpyro_model import numpyro_session
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.conditioning import Sites, condition
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence
 from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, evaluate, evaluate_slope, find_mode
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, StudentT
 from bayesmkl.marginal.likelihoods import Gaussian, Logit, Probit
 from bayesmkl.marginal.numpyro_program import differentiable_evidence, evidence_program, explicit_program
-from bayesmkl.marginal.reading import leave_one_out, part_draws, resample, score_moments, shares
+from bayesmkl.marginal.reading import draw_parts, read, score_moments, shares
 
 NOISE, PROBIT = LogNormal(0.3, 1.0), Probit()
 WIDE, UNIT = HalfT(4.0, 1.5), HalfT(4.0, 1.0)
@@ -41,6 +42,11 @@ def regression(rng, process="additive", prior=UNIT, n_samples=40):
 
 def drawn(model, n_draws=400, seed=0):
     return draw_importance(model, find_mode(model), n_draws, np.random.default_rng(seed))
+
+
+def reading(model, weighted, n_draws, rng):
+    prior = model.covariance.draw_parts(rng, n_draws * len(model.targets))
+    return read(model, weighted, np.moveaxis(prior, -1, 0).reshape(n_draws, -1, *prior.shape[:2]), rng)
 
 
 @pytest.mark.parametrize("build", [classification, regression])
@@ -93,8 +99,7 @@ def test_draws_equal_a_grid_over_two_coordinates(rng):
 def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process, rng):
     prior = HalfT(4.0, 1.0) if process == "additive" else StudentT(4.0, 0.3)
     model = build(rng, process, prior, 20)
-    draws = resample(model, drawn(model, 600), 400, rng)
-    parts = part_draws(model, draws, rng)
+    draws = reading(model, drawn(model, 600), 400, rng).draws
     with numpyro_session():
         sampler = MCMC(
             NUTS(explicit_program(on_jax(model)), target_accept_prob=0.95, max_tree_depth=8),
@@ -102,17 +107,18 @@ def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process
         )  # fmt: skip
         sampler.run(jax.random.key(0))
         found = {name: np.array(values) for name, values in sampler.get_samples(group_by_chain=True).items()}
-    scores = found["score"] - found["intercept"][..., None]
+    scores = found["score"]
     expected = scores.reshape(-1, model.targets.shape[1])
-    ours = parts.sum(axis=2)[:, 0]
+    ours = draws.score[:, 0]
     between = scores.mean(axis=1)[:, 0]  # chains
     error = np.abs(between[0] - between[1]) / 2 + 3 * expected.std(axis=0) / 20
-    centered = ours.mean(axis=0) - ours.mean()
-    assert (np.abs(centered - (expected.mean(axis=0) - expected.mean())) < 2 * error + 0.05).all()
+    assert (np.abs(ours.mean(axis=0) - expected.mean(axis=0)) < 2 * error + 0.05).all()
     np.testing.assert_allclose(ours.std(axis=0).mean(), expected.std(axis=0).mean(), rtol=0.12)
     sizes = np.abs(found["kernel_weights"]).reshape(-1, 3)
     spread = sizes.std(axis=0)
-    assert (np.abs(np.abs(draws.kernel_weights).mean(axis=0) - sizes.mean(axis=0)) < 0.3 * spread).all()
+    assert (
+        np.abs(draws.probability @ np.abs(draws.kernel_weights) - sizes.mean(axis=0)) < 0.3 * spread
+    ).all()
 
 
 def on_jax(model):
@@ -158,30 +164,34 @@ def test_importance_draws_equal_nuts_on_the_evidence(prior, rng):
 def test_score_moments_equal_the_regression_at_every_draw(rng):
     """Means and variances of new scores by the textbook's formula with explicit inverses."""
     model = regression(rng)
-    draws = resample(model, drawn(model, 200), 5, rng)
+    draws = reading(model, drawn(model, 200), 5, rng).draws
     rows = DenseStack(model.covariance.stack.kernels[:, :6].copy())
-    found = score_moments(model, draws, rows, model.covariance.stack.diagonal()[:, :6])
-    for d in range(5):
-        matrix = model.covariance.matrix(draws.kernel_weights[d])
-        noisy = np.linalg.inv(matrix + draws.parameters[d, 0, 0] ** 2 * np.eye(len(matrix)))
+    found = score_moments(model.covariance, draws, rows, model.covariance.stack.diagonal()[:, :6])
+    for at, weights in enumerate(draws.kernel_weights):
+        matrix = model.covariance.matrix(weights)
+        noisy = np.linalg.inv(matrix + draws.parameters[at, 0, 0] ** 2 * np.eye(len(matrix)))
         np.testing.assert_allclose(
-            found.mean[d, 0], matrix[:6] @ noisy @ model.targets[0], rtol=1e-8, atol=1e-9
+            found.mean[at, 0], matrix[:6] @ noisy @ model.targets[0], rtol=1e-8, atol=1e-9
         )
         expected = np.diag(matrix - matrix @ noisy @ matrix)[:6]
-        np.testing.assert_allclose(found.variance[d, 0], expected, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(found.variance[at, 0], expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("process", ["additive", "weighted"])
 def test_part_draws_have_the_moments_of_scores(process, rng):
     prior = HalfT(4.0, 1.0) if process == "additive" else StudentT(4.0, 0.3)
     model = classification(rng, process, prior, 25)
-    one = resample(model, drawn(model, 100), 1, rng)
-    many = type(one)(*(np.repeat(field, 4000, axis=0) for field in one))
-    parts = part_draws(model, many, rng)[:, 0]
+    one = reading(model, drawn(model, 100), 1, rng).draws
+    weights, sites = one.kernel_weights[0], Sites(one.site_precision[0, 0], one.site_linear[0, 0])
+    posterior = condition(model.covariance.matrix(weights), sites)
+    prior = np.moveaxis(model.covariance.draw_parts(rng, 4000), -1, 0)
+    parts, scores = draw_parts(model.covariance, weights, posterior, sites, prior, rng)
+    np.testing.assert_allclose(scores.std(axis=0), np.sqrt(posterior.variance), rtol=0.08)
+    assert (np.abs(scores.mean(axis=0) - posterior.mean) < 5 * scores.std(axis=0) / np.sqrt(4000)).all()
     rows = model.covariance.stack
     for m in range(3):
         part = np.arange(3) == m
-        moments = score_moments(model, one, rows, rows.diagonal(), part)
+        moments = score_moments(model.covariance, one, rows, rows.diagonal(), part)
         extra = (
             0.0
             if process == "additive"
@@ -199,24 +209,27 @@ def test_part_draws_have_the_moments_of_scores(process, rng):
 
 
 def test_leave_one_out_equals_fits_without_the_sample(rng):
-    model = classification(rng, n_samples=16)
-    draws = resample(model, drawn(model, 600), 600, rng)
-    found = leave_one_out(model, draws)[0]
+    """Predictions of those fits, and how much evidence the sample adds."""
+    model = classification(rng, n_samples=30)
+    everything = drawn(model)
+    found = reading(model, everything, 400, rng).log_leave_one_out[0]
     stack = model.covariance.stack
     for i in (5, 11):
-        others = np.delete(np.arange(16), i)
+        others = np.delete(np.arange(30), i)
         left = DenseStack(np.ascontiguousarray(stack.kernels[:, others][:, :, others]))
         smaller = model._replace(
             covariance=model.covariance._replace(stack=left), targets=model.targets[:, others]
         )
-        own = resample(smaller, drawn(smaller, 500), 200, rng)
+        without = drawn(smaller)
+        own = reading(smaller, without, 200, rng).draws
         row = DenseStack(stack.kernels[:, i : i + 1][:, :, others].copy())
-        moments = score_moments(smaller, own, row, stack.diagonal()[:, i : i + 1])
+        moments = score_moments(smaller.covariance, own, row, stack.diagonal()[:, i : i + 1])
         tilted = model.likelihood.tilted(
             model.targets[:, i], moments.mean[:, 0, 0], moments.variance[:, 0, 0], np.zeros(0)
         )
-        # so few samples notice when one of them goes: the sites of the others stay what they were
-        assert found[i] == pytest.approx(logsumexp(tilted.log_normalizer) - np.log(200), abs=0.03, rel=0.13)
+        predicted = logsumexp(tilted.log_normalizer, b=moments.probability)
+        assert found[i] == pytest.approx(predicted, abs=0.03, rel=0.1)
+        assert found[i] == pytest.approx(everything.log_evidence - without.log_evidence, abs=0.03, rel=0.1)
 
 
 def test_scores_do_not_depend_on_the_order_of_samples_and_kernels(rng):
@@ -245,9 +258,7 @@ def test_logit_shares_are_about_those_of_probit(likelihood, evidence):
         ),
     ):
         rng = np.random.default_rng(0)
-        found.append(
-            shares(part_draws(model, resample(model, drawn(model, 200), 200, rng), rng)).mean(axis=0)
-        )
+        found.append(reading(model, drawn(model, 200), 200, rng).draws.shares.mean(axis=0))
     np.testing.assert_allclose(found[0], found[1], atol=0.15)
 
 

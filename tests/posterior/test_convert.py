@@ -14,7 +14,7 @@ from scipy import stats
 from sklearn.exceptions import NotFittedError
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.bemkl.inference.options import inference_of
+from bayesmkl._utils.options import inference_of
 from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior import load_posterior, sample_posterior, save_posterior, to_datatree

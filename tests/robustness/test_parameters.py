@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from verdicts import assert_refused, quietly
 
 from bayesmkl import KernelBank
-from bayesmkl.bemkl.inference.options import inference_of
+from bayesmkl._utils.options import inference_of
 
 pytestmark = [pytest.mark.family("parameters"), pytest.mark.heavy]
 

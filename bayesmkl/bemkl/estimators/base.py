@@ -12,6 +12,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._estimator import BaseMKL, Holding, announce, step_progress
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.options import (
+    NUTS,
+    OF_BEMKL,
+    STORAGES,
+    SVI,
+    VB,
+    Inference,
+    backend_of,
+    inference_of,
+    storage_of,
+)
 from bayesmkl._utils.validation import (
     LARGEST,
     SMALLEST,
@@ -25,17 +36,6 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
 from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
-from bayesmkl.bemkl.inference.options import (
-    INFERENCES,
-    NUTS,
-    STORAGES,
-    SVI,
-    VB,
-    Inference,
-    backend_of,
-    inference_of,
-    storage_of,
-)
 from bayesmkl.bemkl.inference.runs import (
     ESS,
     RHAT,
@@ -109,7 +109,7 @@ class BaseBEMKL(BaseMKL):
     # Fitted attributes that the next fit may lack.
     _OF_SOME_FITS: ClassVar[tuple[str, ...]] = ("elbo_", "elbo_history_", "sample_stats_")
     # Which inferences and forms of kernels there are.
-    _INFERENCES: ClassVar[tuple[str, ...]] = tuple(INFERENCES)
+    _INFERENCES: ClassVar[tuple[str, ...]] = OF_BEMKL
     _STORAGES: ClassVar[tuple[str, ...]] = STORAGES
 
     # Named priors on precisions; the paper's hyper-parameters (§6.1), whose scale is our 1 / rate.

@@ -12,6 +12,7 @@ from sklearn.utils import Tags
 
 from bayesmkl._estimator import ClassTargets, class_targets
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
@@ -25,7 +26,6 @@ from bayesmkl.bemkl.estimators.class_models import (
 )
 from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
-from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models.all_models import Problem, State
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab

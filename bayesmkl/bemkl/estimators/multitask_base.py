@@ -11,12 +11,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import Holding
+from bayesmkl._utils.options import backend_of, storage_of
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.task_table import TaskTable, codes_of
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
-from bayesmkl.bemkl.inference.options import backend_of, storage_of
 from bayesmkl.bemkl.inference.runs import Fit
 from bayesmkl.bemkl.models import multitask
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab

@@ -11,12 +11,12 @@ from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_scale
 from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask, TaskFactors
 from bayesmkl.bemkl.estimators.shared_docs import MULTITASK
 from bayesmkl.bemkl.estimators.task_table import label_table, task_labels
-from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import binary
 from bayesmkl.bemkl.models.all_models import SingleState
 from bayesmkl.bemkl.models.binary import BinaryState

@@ -11,11 +11,11 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.bemkl.estimators.multitask_base import BaseMultitask, TaskFactors
 from bayesmkl.bemkl.estimators.shared_docs import MULTITASK
 from bayesmkl.bemkl.estimators.task_table import target_table, task_targets
-from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import regression
 from bayesmkl.bemkl.models.all_models import SingleState
 from bayesmkl.bemkl.models.moments import Gamma

@@ -9,12 +9,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
+from bayesmkl._estimator.targets import location_and_scale
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.shared_docs import BEMKL
-from bayesmkl.bemkl.inference.options import Inference, Storage
 from bayesmkl.bemkl.models import multioutput, regression
 from bayesmkl.bemkl.models.absent_views import view_moments
 from bayesmkl.bemkl.models.all_models import Problem, State
@@ -219,7 +220,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
 
     def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the model of the targets in `y`."""
-        self.y_mean_, self.y_scale_ = _location_and_scale(y, self.normalize_y)
+        self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
         targets = ((y - self.y_mean_) / self.y_scale_).T
         if y.ndim == 2:
             self._check_inference(
@@ -308,10 +309,3 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     def _shaped(self, columns: list[np.ndarray]) -> np.ndarray:
         """Put predictions of all outputs side by side, or return the one of a single target."""
         return columns[0] if self.target_.ndim == 1 else np.stack(columns, axis=1)
-
-
-def _location_and_scale(y: np.ndarray, normalize: bool) -> tuple[float | np.ndarray, float | np.ndarray]:
-    """Return mean and standard deviation of every target: 0 and 1 if not standardized, deviation 1 if constant."""
-    scale = y.std(axis=0) if normalize else np.ones(y.shape[1:])
-    mean, scale = y.mean(axis=0) if normalize else np.zeros(y.shape[1:]), np.where(scale > 0.0, scale, 1.0)
-    return (float(mean), float(scale)) if y.ndim == 1 else (mean, scale)

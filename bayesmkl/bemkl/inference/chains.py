@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bayesmkl.bemkl.inference.options import NUTS, Gibbs
+from bayesmkl._utils.options import NUTS, Gibbs
 
 __all__ = ["Chains", "run_chains"]
 

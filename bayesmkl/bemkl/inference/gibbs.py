@@ -33,9 +33,9 @@ from scipy.linalg.lapack import dpotrf, dtrtrs
 from scipy.special import log_ndtr, ndtri_exp
 
 from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
+from bayesmkl._utils.options import Gibbs
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl.bemkl.inference.chains import Chains, run_chains
-from bayesmkl.bemkl.inference.options import Gibbs
 from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionProblem

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.options import NUTS, SVI, Gibbs
 from bayesmkl.bemkl.inference.chains import Chains
 from bayesmkl.bemkl.inference.gibbs import GibbsState, fit_gibbs
 from bayesmkl.bemkl.inference.loop import LoopResult
-from bayesmkl.bemkl.inference.options import NUTS, SVI, Gibbs
 from bayesmkl.bemkl.models.all_models import Priors, Problem, SingleState, State
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionState

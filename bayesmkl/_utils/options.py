@@ -1,4 +1,4 @@
-"""Options of the four inferences, and of how training kernels are held."""
+"""Options of the inferences, and of how training kernels are held."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from bayesmkl._utils.validation import check_choice, check_flag, check_integer, 
 __all__ = [
     "INFERENCES",
     "NUTS",
+    "OF_BEMKL",
     "SVI",
     "VB",
     "Gibbs",
     "Inference",
+    "Marginal",
     "Storage",
     "backend_of",
     "inference_of",
@@ -208,11 +210,47 @@ class SVI(_InferenceOptions):
         return SVI(self._count("n_steps"), self._count("n_draws", low=10))
 
 
-Inference = VB | NUTS | Gibbs | SVI
-INFERENCES: dict[str, type[Inference]] = {kind.name: kind for kind in (VB, NUTS, Gibbs, SVI)}
+@dataclass(frozen=True, repr=False)
+class Marginal(_InferenceOptions):
+    """Options of inference with function values integrated out: draws of the hyperparameters alone.
+
+    Parameters
+    ----------
+    n_points : int, default=512
+        Hyperparameters at which the evidence is evaluated, at least 100, after the mode is found; up to twice as
+        many while importance weights have a heavy tail.
+    n_draws : int, default=2000
+        Equally likely draws of scores and shares, at least 100, with hyperparameters that are drawn from those
+        points: many have the same.
+    approximation : {"ep", "laplace"}, default="ep"
+        Of the evidence under other likelihoods than the Gaussian, whose is exact: expectation propagation, or
+        Laplace's, which takes about as long and shrinks scores.
+
+    Examples
+    --------
+    >>> from bayesmkl import GPMKLClassifier
+    >>> from bayesmkl.marginal import Marginal
+    >>> GPMKLClassifier(inference=Marginal(n_points=1024))
+    GPMKLClassifier(inference=Marginal(n_points=1024))
+    """
+
+    n_points: int = 512
+    n_draws: int = 2000
+    approximation: str = "ep"
+
+    name: ClassVar[str] = "marginal"
+
+    def _checked(self) -> Marginal:
+        approximation = check_choice(_field("approximation"), self.approximation, ("ep", "laplace"))
+        return Marginal(self._count("n_points", low=100), self._count("n_draws", low=100), approximation)
 
 
-def inference_of(value: object, allowed: Sequence[str] = tuple(INFERENCES)) -> Inference:
+Inference = VB | NUTS | Gibbs | SVI | Marginal
+INFERENCES: dict[str, type[Inference]] = {kind.name: kind for kind in (VB, NUTS, Gibbs, SVI, Marginal)}
+OF_BEMKL = (VB.name, NUTS.name, Gibbs.name, SVI.name)
+
+
+def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
     """Return the options that a name or an options object stands for, of an inference that is `allowed`.
 
     Raises

@@ -1,0 +1,199 @@
+"""Parameters, inference and posterior summaries of the additive Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from bayesmkl._estimator import BaseMKL, announce, step_progress
+from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.memory import format_bytes, require_memory
+from bayesmkl._utils.options import Marginal, inference_of
+from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl._utils.typing import Samples
+from bayesmkl._utils.validation import check_scale, shown
+from bayesmkl._utils.warnings import warn_user
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.covariances import Additive, kernel_units
+from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence
+from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, Mode, draw_importance, find_mode
+from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
+from bayesmkl.marginal.likelihoods import Gaussian, Likelihood
+from bayesmkl.marginal.reading import HyperDraws, Reading, ScoreMoments, read, score_moments
+
+__all__ = ["BaseGPMKL", "overall"]
+
+BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
+LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
+LEAST_DRAWS = 50.0  # effective ones
+REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
+
+
+class BaseGPMKL(BaseMKL):
+    """An additive Gaussian process whose kernel weights are inferred."""
+
+    kernel_prior: Any
+    intercept_std: Any
+    inference: Any
+
+    KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]]  # what names of priors stand for
+
+    posterior_: HyperDraws
+    target_: np.ndarray
+    training_kernels_: np.ndarray | None
+
+    # ------------------------------------------------------------------------------------------ parameters
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._inference()
+        self._weight_prior()
+        self._likelihood()
+        check_scale("intercept_std", self.intercept_std)
+
+    def _inference(self) -> Marginal:
+        """Return the options of the inference, checked."""
+        found: Any = inference_of(self.inference, (Marginal.name,))
+        return found
+
+    def _weight_prior(self) -> WeightPrior:
+        value = self.kernel_prior
+        if isinstance(value, str) and value in self.KERNEL_PRIORS:
+            return self.KERNEL_PRIORS[value]
+        if not isinstance(value, HalfT | DirichletShares | Horseshoe):
+            raise ValueError(
+                f"`kernel_prior` must be one of {', '.join(map(repr, self.KERNEL_PRIORS))} or a HalfT, a "
+                f"DirichletShares or a Horseshoe; got {shown(value)}."
+            )
+        return type(value)(*(check_scale(f"kernel_prior.{k}", v) for k, v in value._asdict().items()))
+
+    def _likelihood(self) -> Likelihood:
+        """Return the likelihood, checked."""
+        raise NotImplementedError
+
+    def _parameter_prior(self) -> LogNormal:
+        """Return the prior of the likelihood's parameters, checked."""
+        return LogNormal()
+
+    def _evidence(self) -> Any:
+        if isinstance(self._likelihood(), Gaussian):
+            return exact_evidence
+        return {"ep": ep_evidence, "laplace": laplace_evidence}[self._inference().approximation]
+
+    # ------------------------------------------------------------------------------------------- inference
+
+    def _infer(self, stack: DenseStack, targets: np.ndarray) -> tuple[Mode, Draws, Reading]:
+        """Find the posterior of the hyperparameters and read from it; `targets` are (n_outputs, n_samples)."""
+        options, rng = self._inference(), self._rng()
+        covariance = Additive(stack, kernel_units(stack), float(self.intercept_std))
+        likelihood = self._likelihood()
+        model = Hypermodel(
+            covariance, likelihood, targets, self._weight_prior(), self._parameter_prior(), self._evidence()
+        )
+        n_functions = options.n_draws * len(targets)
+        n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions
+        what = f"{n_functions} draws of {stack.n_kernels} functions at {stack.n_train} samples"
+        require_memory(n_bytes, what, REMEDY)
+        announce(self.verbose > 0, f"{what}: {format_bytes(int(n_bytes))}")
+        with blas_threads_for(stack.n_train):
+            prior = covariance.draw_parts(rng, n_functions)  # fails early where kernels are indefinite
+            prior_parts = np.moveaxis(prior, -1, 0).reshape(options.n_draws, -1, *prior.shape[:2])
+            mode = find_mode(model)
+            with step_progress(self.verbose > 0, "hyperparameters", 2 * options.n_points, "point") as report:
+                weighted = draw_importance(model, mode, options.n_points, rng, report)
+            return mode, weighted, read(model, weighted, prior_parts, rng)
+
+    def _conclude(
+        self, stack: DenseStack, targets: np.ndarray, mode: Mode, weighted: Draws, reading: Reading
+    ) -> None:
+        """Set the fitted attributes, and warn at most once."""
+        draws, several = reading.draws, len(targets) > 1
+        self.target_ = targets if several else targets[0]
+        self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
+        self.posterior_ = draws
+        weights = draws.kernel_weights[draws.point]
+        self.kernel_weights_, self.kernel_weights_std_ = weights.mean(axis=0), weights.std(axis=0, ddof=1)
+        self.kernel_shares_ = draws.shares.mean(axis=0)
+        self.kernel_shares_std_ = draws.shares.std(axis=0, ddof=1)
+        self.dual_coef_ = reading.dual if several else reading.dual[0]
+        self.intercept_ = reading.intercept if several else float(reading.intercept[0])
+        self.log_evidence_ = weighted.log_evidence
+        self.pareto_k_, self.ess_ = weighted.pareto_k, weighted.ess
+        self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
+        good = weighted.pareto_k <= LARGEST_K and weighted.ess >= LEAST_DRAWS
+        self.outcome_ = Outcome.WEIGHTED if good else Outcome.NOT_WEIGHTED
+        self.converged_ = good and not weighted.n_unconverged
+        self._warn(weighted)
+
+    def _warn(self, weighted: Draws) -> None:
+        """Issue at most one ConvergenceWarning."""
+        name = type(self).__name__
+        if not self.outcome_.converged:
+            warn_user(
+                f"{name} finished with importance weights of a heavy tail: k-hat is {weighted.pareto_k:.2f} (at most "
+                f"{LARGEST_K}), and {len(weighted.weights)} points are worth {weighted.ess:.0f} draws (at least "
+                f"{LEAST_DRAWS:.0f}). Increase `n_points` of `inference`, or use fewer kernels.",
+                ConvergenceWarning,
+            )
+        elif weighted.n_unconverged:
+            warn_user(
+                f"{name} has {weighted.n_unconverged} of {len(weighted.weights)} points at which expectation "
+                'propagation did not converge: their evidence is not known. Use approximation="laplace" in '
+                "`inference`, or a `kernel_prior` with a smaller scale.",
+                ConvergenceWarning,
+            )
+
+    # ------------------------------------------------------------------------------------------ predictions
+
+    def _training_dense(self) -> DenseStack:
+        """Return the training kernels, as they were given or evaluated anew."""
+        if self.training_kernels_ is not None:
+            return DenseStack(self.training_kernels_)
+        return DenseStack(self.kernel_bank_.train_stack())  # type: ignore[union-attr]
+
+    def _rows(self, X: Samples) -> Iterator[tuple[DenseStack, np.ndarray]]:
+        """Yield kernels of blocks of rows against the training samples, and similarities of rows to themselves.
+
+        Those of precomputed kernels are not known: they are taken as those of the training samples on average.
+        """
+        X = self._validate_rows(X)
+        bank = self.kernel_bank_
+        if bank is None:
+            stack = self._stack_of_precomputed(X)
+            mean = np.einsum("mii->m", self.training_kernels_) / self.training_kernels_.shape[1]
+            yield stack, np.repeat(mean[:, None], stack.n_rows, axis=1)
+            return
+        size = max(1, BLOCK_ENTRIES // (bank.n_kernels_ * len(bank.basis_)))
+        for first in range(0, len(X), size):
+            kernels, diagonal = bank.rows_and_diagonal(X[first : first + size])
+            yield DenseStack(kernels), diagonal
+
+    def _moments(self, X: Samples) -> ScoreMoments:
+        """Return moments of the scores of rows at every point of the posterior."""
+        self._validate_rows(X)  # before the training kernels are evaluated
+        stack = self._training_dense()
+        covariance = Additive(stack, kernel_units(stack), float(self.intercept_std))
+        with blas_threads_for(stack.n_train):
+            found = [score_moments(covariance, self.posterior_, *block) for block in self._rows(X)]
+        mean, variance = (
+            np.concatenate([getattr(one, name) for one in found], axis=-1) for name in ("mean", "variance")
+        )
+        return found[0]._replace(mean=mean, variance=variance)
+
+    def _mean_scores(self, X: Samples) -> np.ndarray:
+        """Return posterior mean scores of rows, (n_outputs, n_rows)."""
+        duals = self.dual_coef_ if self.target_.ndim == 2 else self.dual_coef_[None]
+        blocks = [
+            np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals]) for rows, _ in self._rows(X)
+        ]
+        return np.concatenate(blocks, axis=1) + np.atleast_1d(self.intercept_)[:, None]
+
+
+def overall(moments: ScoreMoments) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance of scores over all draws, each of shape (n_outputs, n_rows)."""
+    mean = np.tensordot(moments.probability, moments.mean, 1)
+    square = np.tensordot(moments.probability, moments.variance + (moments.mean - mean) ** 2, 1)
+    return mean, square

@@ -1,0 +1,53 @@
+"""Docstring entries of the estimators of marginal inference."""
+
+from __future__ import annotations
+
+from bayesmkl._estimator.shared_docs import ESTIMATOR
+from bayesmkl._utils.docstrings import entries
+
+__all__ = ["GPMKL"]
+
+GPMKL = ESTIMATOR | entries(
+    r"""
+    intercept_std : float, default=3.0
+        Prior standard deviation of the intercept.
+    inference : "marginal" or Marginal, default="marginal"
+        Options of the draws of hyperparameters, as in ``inference=Marginal(n_points=1024)``.
+    random_state : int, default=None
+        Seed of the draws. None is a fixed seed.
+
+    kernel_shares_, kernel_shares_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of each kernel's share of the variance of the scores over the training
+        samples, :math:`\operatorname{Cov}(f_m, f) / \operatorname{Var}(f)`: the numbers to read first. Means sum to
+        one; where parts of the score offset each other a share can be negative.
+    kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of :math:`w_m`.
+    log_evidence_ : float
+        Log evidence of the model in nats, hyperparameters integrated out.
+    pareto_k_ : float
+        Pareto :math:`\hat k` of the importance weights: below 0.5 posterior moments are reliable, above 0.7 nothing
+        is.
+    ess_ : float
+        Number of independent draws from the posterior that the weighted ones are worth.
+    n_evaluations_ : int
+        Hyperparameters at which the evidence was evaluated.
+    outcome_ : Outcome
+        What the weights are like.
+    converged_ : bool
+        Whether they can be relied on, and all evidences.
+    posterior_ : HyperDraws
+        Equally likely draws of kernel weights and parameters of the likelihood, with shares and a draw of the scores.
+    training_kernels_ : ndarray of shape (n_kernels, n_samples, n_samples) or None
+        Precomputed training kernels, which predictions need; None where a bank evaluates them.
+
+    ValueError:X
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+        infinity.
+    std : ndarray of the same shape
+        Posterior standard deviation, if `return_std`.
+    ConvergenceWarning
+        If the importance weights have a heavy tail, or the evidence of some points is not known.
+    KernelQualityWarning
+        If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
+    """
+)
