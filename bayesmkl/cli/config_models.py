@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import bemkl, discriminative, kernels
+from bayesmkl import bemkl, discriminative, kernels, marginal
 from bayesmkl.datasets._tables import named
 from bayesmkl.evaluation.study import ModelSpec
 from bayesmkl.kernels import KernelBank
@@ -28,6 +28,7 @@ __all__ = ["Section", "bank_of", "did_you_mean", "model_of", "read_toml"]
 
 KEYS = ("estimator", "kernels", "standardize", "transductive", "parameters", "grid")
 OF_BEMKL = ("Dirichlet", "Gamma", "SpikeSlab", "VB", "NUTS", "Gibbs", "SVI", "Storage")
+OF_MARGINAL = ("DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Marginal")
 GATINGS = ("GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating")
 VIEWS = ("all", "each", "all+each")
 STEP = "model"  # name of the estimator in the pipeline with the standardization
@@ -186,7 +187,7 @@ def _public(module: str) -> str:
 def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
     """Return the classifiers and regressors of this package that predict one target."""
     found: dict[str, Any] = {
-        name: getattr(module, name) for module in (bemkl, discriminative) for name in module.__all__
+        name: getattr(module, name) for module in (bemkl, marginal, discriminative) for name in module.__all__
     }
     return {
         name: cls
@@ -207,6 +208,7 @@ def _objects() -> dict[str, Callable[..., Any]]:
             if inspect.isclass(cls) and issubclass(cls, Kernel)
         },
         **{name: getattr(bemkl, name) for name in OF_BEMKL},
+        **{name: getattr(marginal, name) for name in OF_MARGINAL},
         **{name: getattr(discriminative, name) for name in GATINGS},
     }
 

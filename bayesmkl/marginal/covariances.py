@@ -28,8 +28,15 @@ JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefini
 class Covariance(Protocol):
     """Contract of covariances; `weights` are of shape (n_kernels,), a matrix's `N` is n_samples."""
 
-    stack: Any
-    intercept_std: Any
+    @property
+    def stack(self) -> StoredStack:
+        """Training kernels."""
+        ...
+
+    @property
+    def intercept_std(self) -> float:
+        """Prior standard deviation of the intercept."""
+        ...
 
     def matrix(self, weights: Array) -> Any:
         """Return the prior covariance of the training scores, (n_samples, n_samples)."""

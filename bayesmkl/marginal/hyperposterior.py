@@ -236,8 +236,8 @@ def draw_importance(
     proposals = [_Proposal(mode.coordinates, mode.cov)]
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
-    k = np.inf
-    while len(proposals) <= N_ROUNDS or (k >= GOOD_K and len(proposals) <= 2 * N_ROUNDS):
+    pareto_k = np.inf
+    while len(proposals) <= N_ROUNDS or (pareto_k >= GOOD_K and len(proposals) <= 2 * N_ROUNDS):
         for u in proposals[-1].draw(n_draws // N_ROUNDS, rng):
             points.append(evaluate(model, u, _nearest(u, coordinates, points, mode).sites, tol=LOOSE)[0])
             coordinates = np.vstack([coordinates, u])
@@ -245,7 +245,8 @@ def draw_importance(
                 report(len(points), "")
         mixture = logsumexp([proposal.log_density(coordinates) for proposal in proposals], axis=0)
         log_ratios = np.array([point.log_density for point in points]) - mixture + np.log(len(proposals))
-        log_weights, k = smooth_weights(log_ratios)
+        log_weights, found = smooth_weights(log_ratios)
+        pareto_k = float(found)
         weights = np.exp(log_weights - logsumexp(log_weights))
         mean = weights @ coordinates
         around = coordinates - mean
@@ -253,7 +254,7 @@ def draw_importance(
         proposals.append(_Proposal(mean, cov))
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     log_evidence = float(logsumexp(log_ratios) - np.log(len(log_ratios)) + of_prior)
-    return Draws(coordinates, weights, tuple(points), log_evidence, float(k), float(1.0 / (weights**2).sum()))
+    return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, float(1.0 / (weights**2).sum()))
 
 
 class _Proposal(NamedTuple):

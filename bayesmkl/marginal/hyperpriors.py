@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 __all__ = ["DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Mapped", "StudentT", "WeightPrior"]
 
@@ -186,7 +186,8 @@ def _half_t(coordinates: np.ndarray, df: float, scale: float) -> tuple[np.ndarra
 def _upper_t(area: np.ndarray, df: float) -> tuple[np.ndarray, np.ndarray]:
     """Return where Student's t has this area above it, at most 1/2, and its density there."""
     values = -special.stdtrit(df, area)
-    return values, stats.t.pdf(values, df)
+    log_height = special.gammaln(0.5 * (df + 1.0)) - special.gammaln(0.5 * df) - 0.5 * math.log(df * math.pi)
+    return values, np.exp(log_height - 0.5 * (df + 1.0) * np.log1p(values**2 / df))
 
 
 def _gamma(coordinates: np.ndarray, shape: float) -> tuple[np.ndarray, np.ndarray]:

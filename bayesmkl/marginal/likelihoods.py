@@ -11,8 +11,9 @@ import math
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy import special
 
-from bayesmkl._numerics.arrays import Array, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.truncated_normal import LOG_2PI, log_normal_cdf, truncated_moments
 
 __all__ = ["Derivatives", "Gaussian", "Likelihood", "Logit", "Predicted", "Probit", "Tilted", "tilt"]
@@ -20,6 +21,9 @@ __all__ = ["Derivatives", "Gaussian", "Likelihood", "Logit", "Predicted", "Probi
 NODES = np.linspace(-8.5, 8.5, 129)  # of the trapezoidal rule, in standard deviations of the score
 LOG_STEP = math.log(NODES[1] - NODES[0])
 NEWTON_STEPS = 12
+FAR = (
+    -50.0
+)  # below it z and the ratio of density and distribution function cancel, and their sum is a short series
 
 
 class Derivatives(NamedTuple):
@@ -255,6 +259,13 @@ def tilt(likelihood: Likelihood, y: Array, mean: Array, variance: Array, paramet
 
 def _log_cdf_derivatives(z: Array) -> tuple[Any, Any, Any]:
     """Return the logarithm of the normal distribution function and two derivatives, with all digits in both tails."""
+    if is_numpy(z):
+        ratio = math.sqrt(2.0 / math.pi) / special.erfcx(-z / math.sqrt(2.0))
+        w = 1.0 / np.minimum(z, FAR) ** 2
+        excess = np.where(
+            z < FAR, -z * w * (1.0 - w * (2.0 - w * (10.0 - w * (74.0 - 706.0 * w)))), z + ratio
+        )
+        return special.log_ndtr(z), ratio, -ratio * excess
     xp = namespace(z)
     above = truncated_moments(z, xp.ones_like(z), 0.0)
     ratio = xp.where(z < 0.0, above.mean - z, xp.exp(-0.5 * z * z - 0.5 * LOG_2PI - above.log_normalizer))

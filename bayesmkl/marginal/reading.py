@@ -122,7 +122,8 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
     draws = HyperDraws(
         np.array([weights for weights, _ in values]),
         np.array([parameters for _, parameters in values]),
-        *(np.empty((len(points), n_outputs, n_samples)) for _ in range(2)),
+        np.empty((len(points), n_outputs, n_samples)),
+        np.empty((len(points), n_outputs, n_samples)),
         point,
         np.empty((n_draws, n_kernels)),
         np.empty((n_draws, n_outputs, n_samples)),

@@ -41,6 +41,16 @@ from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.quality.definiteness import Clipping
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.views import View
+from bayesmkl.marginal import (
+    DirichletShares,
+    GPMKLClassifier,
+    GPMKLRegressor,
+    HalfT,
+    Horseshoe,
+    LogNormal,
+    Marginal,
+)
+from bayesmkl.marginal.reading import HyperDraws
 
 __all__ = [
     "FUNCTIONS",
@@ -86,6 +96,7 @@ OWN_TYPES: tuple[type, ...] = (
     BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
+    GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, LowRankStack, MKLResult,

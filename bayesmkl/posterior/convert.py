@@ -15,6 +15,7 @@ from bayesmkl._utils.validation import check_flag, check_integer, generator_of
 from bayesmkl.bemkl.reading.collapsed import log_prior_terms, log_variational
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.gaussian_process import drawn_of_process
 from bayesmkl.posterior.sample import named_draws
 from bayesmkl.posterior.shared_docs import MODEL
 
@@ -40,7 +41,11 @@ DIMS: dict[str, dict[str, list[str]]] = {
         "intercept_precision": [OUTPUT],
         "intermediate_precision": [OUTPUT],
         "noise_precision": [OUTPUT],
+        "noise_std": [OUTPUT],
+        "score": [OUTPUT, "obs_id"],
     },
+    "prior": {"kernel_weights": ["kernel"], "noise_std": [OUTPUT]},
+    "prior_predictive": {"y": [OUTPUT, "obs_id"]},
     "posterior_predictive": {"y": [OUTPUT, "obs_id"]},
     "log_likelihood": {"y": [OUTPUT, "obs_id"]},
     "observed_data": {"y": [OUTPUT, "obs_id"]},
@@ -60,11 +65,12 @@ def to_datatree(
     pointwise: bool | None = None,
     sample_names: Sequence[Any] | None = None,
 ) -> DataTree:
-    r"""Convert the posterior of a fitted BEMKL model to a DataTree, for ArviZ and xarray.
+    r"""Convert the posterior of a fitted model to a DataTree, for ArviZ and xarray.
 
     Parameters
     ----------
     %(model)s
+        Or an additive Gaussian process.
     n_draws : int, default=None
         Draws in each chain: from a variational posterior this many (None: 1000); of existing chains at most this
         many, at even distances (None: all).
@@ -102,6 +108,11 @@ def to_datatree(
           are padded with NaN.
 
         Attributes name the model, the inference, the version and why it ended.
+
+        Of an additive Gaussian process there is no ``log_prior`` or ``sample_stats``; ``posterior`` has
+        ``kernel_weights``, ``kernel_shares``, the training ``score`` and, in regression, ``noise_std`` of the
+        standardized target; ``log_likelihood`` is log p(y | score), ``prior`` has draws of weights and noise, and
+        ``prior_predictive`` targets of scores that were drawn from the prior (`pointwise`).
 
     Raises
     ------
@@ -149,7 +160,7 @@ def to_datatree(
     """
     from xarray import DataTree
 
-    fitted = fitted_bemkl(model)
+    fitted = fitted_bemkl(model, marginal=True)
     n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=1)
     rng = generator_of("random_state", random_state)
     if pointwise is not None:
@@ -157,7 +168,10 @@ def to_datatree(
     else:
         pointwise = kernels is not None or fitted.estimator.kernel_bank_ is not None
     coords = _coords(fitted, sample_names)
-    groups = _drawn_groups(fitted, n_draws, rng, kernels, pointwise)
+    if fitted.is_marginal:
+        groups = drawn_of_process(fitted, n_draws, rng, pointwise)
+    else:
+        groups = _drawn_groups(fitted, n_draws, rng, kernels, pointwise)
     datasets = {name: _dataset(fitted, name, variables, coords) for name, variables in groups.items()}
     datasets["observed_data"] = _dataset(fitted, "observed_data", {"y": _observed(fitted)}, coords)
     datasets["constant_data"] = _dataset(fitted, "constant_data", _constants(fitted), coords)
@@ -263,7 +277,7 @@ def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
     if fitted.is_classifier:
         if not estimator.is_multilabel_:
             constants["label"] = np.array([str(label) for label in fitted.target])
-        names = ("margin", "intermediate_scale")
+        names = () if fitted.is_marginal else ("margin", "intermediate_scale")
     else:
         names = ("y_mean_", "y_scale_")
     own = {name.removesuffix("_"): np.asarray(getattr(estimator, name), dtype=float) for name in names}
@@ -310,4 +324,6 @@ def _attributes(fitted: FittedBEMKL) -> dict[str, Any]:
     }
     if fitted.histories:
         attributes["elbo"] = estimator.elbo_
+    if fitted.is_marginal:
+        attributes |= {"log_evidence": estimator.log_evidence_, "pareto_k": estimator.pareto_k_}
     return attributes

@@ -22,21 +22,24 @@ from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.predict import ScoreDraws
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor
+from bayesmkl.marginal.reading import HyperDraws
 
 __all__ = ["FittedBEMKL", "check_probability", "evenly", "fitted_bemkl"]
 
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
+MARGINAL = (GPMKLClassifier, GPMKLRegressor)
 N_DRAWS = 1000  # from a variational posterior, where nothing else is asked for
 
 
 class FittedBEMKL(NamedTuple):
-    """The posterior and names of a fitted model.
+    """The posterior and names of a fitted model, of BEMKL or an additive Gaussian process.
 
     There is one state, or one for each of the outputs (classes, labels) where these have kernel weights of their own.
     """
 
     estimator: Any  # BEMKLClassifier or BEMKLRegressor
-    states: tuple[Any, ...]  # factors of a variational posterior, or PosteriorDraws
+    states: tuple[Any, ...]  # factors of a variational posterior, PosteriorDraws, or HyperDraws
     histories: tuple[np.ndarray, ...]  # ELBO after every sweep; empty where the inference has no bound
     kernel_names: list[str]
     kernel_views: list[str] | None  # None where kernels were precomputed
@@ -45,8 +48,13 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def inference(self) -> str:
-        """Inference that found the posterior: "vb", "nuts", "gibbs" or "svi"."""
-        return self.estimator._inference().name if self.is_drawn else "vb"
+        """Inference that found the posterior: "vb", "nuts", "gibbs", "svi" or "marginal"."""
+        return self.estimator._inference().name if self.is_drawn or self.is_marginal else "vb"
+
+    @property
+    def is_marginal(self) -> bool:
+        """Whether function values are integrated out, and there are draws of shares and training scores."""
+        return isinstance(self.states[0], HyperDraws)
 
     @property
     def is_drawn(self) -> bool:
@@ -253,8 +261,8 @@ def evenly(n_total: int, n_kept: int | None) -> np.ndarray:
     return np.arange(n_kept) * n_total // n_kept
 
 
-def fitted_bemkl(model: BaseEstimator, multitask: bool = False) -> FittedBEMKL:
-    """Find the fitted BEMKL estimator in `model`.
+def fitted_bemkl(model: BaseEstimator, multitask: bool = False, marginal: bool = False) -> FittedBEMKL:
+    """Find the fitted BEMKL estimator in `model`, or the additive Gaussian process.
 
     Parameters
     ----------
@@ -262,6 +270,8 @@ def fitted_bemkl(model: BaseEstimator, multitask: bool = False) -> FittedBEMKL:
         A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
     multitask : bool, default=False
         Whether multitask models will do as well, of which only names and fitted attributes are described.
+    marginal : bool, default=False
+        Whether additive Gaussian processes will do as well, whose posterior has other draws.
 
     Returns
     -------
@@ -275,7 +285,7 @@ def fitted_bemkl(model: BaseEstimator, multitask: bool = False) -> FittedBEMKL:
         Before `fit`.
     """
     estimator, transformers = model, []
-    while not isinstance(estimator, (BEMKLClassifier, BEMKLRegressor, *MULTITASK)):
+    while not isinstance(estimator, (BEMKLClassifier, BEMKLRegressor, *MULTITASK, *MARGINAL)):
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         elif getattr(estimator, "steps", None):
@@ -290,6 +300,11 @@ def fitted_bemkl(model: BaseEstimator, multitask: bool = False) -> FittedBEMKL:
         raise TypeError(
             f"`model` must not be a multitask model; got {type(estimator).__name__}, of which `kernel_table`, "
             "`plot_kernel_weights` and `plot_elbo` show all that its attributes say. Fit a task alone for the rest."
+        )
+    if isinstance(estimator, MARGINAL) and not marginal:
+        raise TypeError(
+            f"`model` must be a BEMKL model; got {type(estimator).__name__}, which `kernel_table`, `view_table`, "
+            "`plot_kernel_weights` and `to_datatree` take. Its `elpd_i_` and `pareto_k_` say the rest."
         )
     check_is_fitted(estimator, "posterior_")
     bank, histories = estimator.kernel_bank_, getattr(estimator, "elbo_history_", ())

@@ -43,7 +43,7 @@ def plot_kernel_weights(
     Parameters
     ----------
     %(model)s
-        Or a multitask model.
+        Or a multitask model, or an additive Gaussian process.
     kind : {"shares", "weights"}, default="shares"
         The kernel's part of the score, which the model identifies, or the raw weight, which is known up to a common
         sign and scale. Kernels are sorted by share in both.
@@ -121,7 +121,7 @@ def _say_finding(ax: Axes, table: pd.DataFrame, value: str, ci_prob: float) -> N
     caution = " (variational: too narrow)" if table.attrs["inference"] in ("vb", "svi") else ""
     interval = f"\nposterior mean and {100 * ci_prob:g} % interval{caution}"
     if value == "share":
-        ax.set_xlim(left=0.0)
+        ax.set_xlim(left=min(0.0, 105.0 * table["share_lower"].min()))  # parts of a variance can be negative
         ax.set_xlabel(f"share of the score in %{interval}")
         ax.set_title(_shares_finding(table), loc="left")
     else:

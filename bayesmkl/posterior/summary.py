@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
 from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.kernels.stacks.base import KernelStack
-from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, evenly, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["kernel_table", "view_table"]
@@ -29,6 +30,7 @@ INTERVALS = {
     "svi": "of a normal approximation by stochastic gradients: too narrow, and at worst misplaced",
     "nuts": "of the posterior, by NUTS",
     "gibbs": "of the posterior, by Gibbs sampling",
+    "marginal": "of the posterior, function values integrated out",
 }
 BETA = "Beta distributions with the mean and standard deviation of the share"
 QUANTILES = "quantiles of the draws"
@@ -39,12 +41,12 @@ QUANTILES = "quantiles of the draws"
 def kernel_table(
     model: BaseEstimator, ci_prob: float = 0.94, *, kernels: ArrayLike | None = None
 ) -> pd.DataFrame:
-    """List the kernels of a fitted BEMKL model, the most important first.
+    """List the kernels of a fitted model, the most important first.
 
     Parameters
     ----------
     %(model)s
-        Or a multitask model.
+        Or a multitask model, or an additive Gaussian process.
     %(ci_prob)s
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, for quantiles of the shares of a model that has draws ("nuts", "gibbs", "svi") and was
@@ -61,7 +63,8 @@ def kernel_table(
         * ``kernel``, ``view``: names (no view where kernels were precomputed);
         * ``share``, ``share_std``, ``share_lower``, ``share_upper``: the kernel's part of the score, see Notes;
         * ``weight``, ``weight_std``, ``weight_lower``, ``weight_upper``: the weight e;
-        * ``prob_positive``: posterior probability of ``e > 0``;
+        * ``prob_positive``: posterior probability of ``e > 0``; not of an additive Gaussian process, whose weights
+          are positive;
         * ``prob_included``: posterior probability that the kernel is used, under a "spike-slab" prior only.
 
         ``table.attrs`` says what made the intervals: ``inference``, ``ci_prob``, ``intervals`` and
@@ -79,7 +82,9 @@ def kernel_table(
     -----
     Weights are known up to a common sign and, weakly, a scale; they are also small where their kernel is large.
     Shares are free of that: the standard deviation over the training samples of the kernel's part of the score (or of
-    all scores that share the weights), divided by the sum over kernels.
+    all scores that share the weights), divided by the sum over kernels. Those of an additive Gaussian process are
+    parts of the variance, and its weights standard deviations; its intervals are quantiles of draws that the model
+    has.
 
     With draws, intervals are quantiles of the draws, and a bank evaluates the training kernels once more. Under a
     variational posterior ("vb") weights are jointly normal, cut off at zero where they are not negative, and their
@@ -102,7 +107,7 @@ def kernel_table(
     'vb'
     """
     tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
-    fitted = fitted_bemkl(model, multitask=True)
+    fitted = fitted_bemkl(model, multitask=True, marginal=True)
     given = (
         None if kernels is None else fitted.training_stack(kernels)
     )  # refused where it is wrong, used or not
@@ -112,7 +117,8 @@ def kernel_table(
     elif given is None and fitted.estimator.kernel_bank_ is not None:
         stack = fitted.training_stack()
     table = _sorted_by_class(fitted, [_table(fitted, k, tail, stack) for k in range(len(fitted.states))])
-    table.attrs.update(_about_intervals(fitted, ci_prob, BETA if stack is None else QUANTILES))
+    has_draws = stack is not None or fitted.is_marginal
+    table.attrs.update(_about_intervals(fitted, ci_prob, QUANTILES if has_draws else BETA))
     return table
 
 
@@ -124,15 +130,15 @@ def view_table(
     n_draws: int | None = None,
     random_state: int | np.random.Generator | None = None,
 ) -> pd.DataFrame:
-    """List the views of a fitted BEMKL model, the most important first.
+    """List the views of a fitted model, the most important first.
 
     Many similar kernels on one view divide its share among them; their sum says what the view is worth.
 
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; its kernels come from a
-        KernelBank.
+        A fitted BEMKLClassifier, BEMKLRegressor, GPMKLClassifier or GPMKLRegressor, or a Pipeline or search that ends
+        in one; its kernels come from a KernelBank.
     %(ci_prob)s
     n_draws : int, default=None
         Draws from the posterior; of existing chains at most this many each, at even distances. None is 200 from a
@@ -159,7 +165,7 @@ def view_table(
 
     Notes
     -----
-    The training kernels are evaluated again and take the memory that they took at `fit`.
+    The training kernels of a BEMKL model are evaluated again and take the memory that they took at `fit`.
 
     Examples
     --------
@@ -173,23 +179,19 @@ def view_table(
     (['signal', 'noise'], [2, 2])
     """
     tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
-    fitted = fitted_bemkl(model)
+    fitted = fitted_bemkl(model, marginal=True)
     if fitted.kernel_views is None:
         raise ValueError(
             "`model` was fitted to precomputed kernels, which have no views. Put a KernelBank into the estimator, or "
             "add up the shares in `kernel_table`."
         )
     n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=2)
-    draws = fitted.draws(
-        n_draws if fitted.is_drawn else n_draws or N_DRAWS, generator_of("random_state", random_state)
-    )
-    stack = fitted.training_stack()
+    rng = generator_of("random_state", random_state)
     views, members = np.unique(fitted.kernel_views, return_inverse=True)
     indicator = np.eye(len(views))[members]  # (n_kernels, n_views)
     tables = []
-    for own in draws:
-        flat = own.flat()
-        shares = share_of_each(stack, flat) @ indicator
+    for each in _shares_of_draws(fitted, n_draws, rng):
+        shares = each @ indicator
         lower, upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
         table = pd.DataFrame(
             {
@@ -205,6 +207,19 @@ def view_table(
     table = _sorted_by_class(fitted, tables)
     table.attrs.update(_about_intervals(fitted, ci_prob, QUANTILES))
     return table
+
+
+def _shares_of_draws(
+    fitted: FittedBEMKL, n_draws: int | None, rng: np.random.Generator
+) -> Iterator[np.ndarray]:
+    """Yield shares of draws, (n_draws, n_kernels), of every model."""
+    if fitted.is_marginal:
+        shares = fitted.states[0].shares
+        yield shares[evenly(len(shares), n_draws)]
+        return
+    stack = fitted.training_stack()
+    for own in fitted.draws(n_draws if fitted.is_drawn else n_draws or N_DRAWS, rng):
+        yield share_of_each(stack, own.flat())
 
 
 def _about_intervals(fitted: FittedBEMKL, ci_prob: float, share_intervals: str) -> dict[str, Any]:
@@ -232,14 +247,20 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) 
         for name in ("shares", "shares_std", "weights", "weights_std")
     }
     flat = fitted.states[k].flat() if fitted.is_drawn else None
-    if flat is None:
+    positive: np.ndarray | None = None
+    if fitted.is_marginal:
+        weights = fitted.states[k].kernel_weights[fitted.states[k].point]
+        weight_lower, weight_upper = np.quantile(weights, [tail, 1.0 - tail], axis=0)
+    elif flat is None:
         weight_lower, weight_upper, positive = _weights_of_factors(
             values["weights"], values["weights_std"], getattr(fitted.states[k], "readout", None), tail
         )
     else:
         weight_lower, weight_upper = np.quantile(flat.kernel_weights, [tail, 1.0 - tail], axis=0)
         positive = (flat.kernel_weights > 0.0).mean(axis=0)
-    if stack is None or flat is None:
+    if fitted.is_marginal:
+        share_lower, share_upper = np.quantile(fitted.states[k].shares, [tail, 1.0 - tail], axis=0)
+    elif stack is None or flat is None:
         share_lower, share_upper = share_interval(values["shares"], values["shares_std"], tail)
     else:
         shares = share_of_each(stack, flat)

@@ -163,7 +163,7 @@ class BaseGPMKL(BaseMKL):
         bank = self.kernel_bank_
         if bank is None:
             stack = self._stack_of_precomputed(X)
-            mean = np.einsum("mii->m", self.training_kernels_) / self.training_kernels_.shape[1]
+            mean = self._training_dense().diagonal().mean(axis=1)
             yield stack, np.repeat(mean[:, None], stack.n_rows, axis=1)
             return
         size = max(1, BLOCK_ENTRIES // (bank.n_kernels_ * len(bank.basis_)))
@@ -190,6 +190,26 @@ class BaseGPMKL(BaseMKL):
             np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals]) for rows, _ in self._rows(X)
         ]
         return np.concatenate(blocks, axis=1) + np.atleast_1d(self.intercept_)[:, None]
+
+    # ------------------------------------------------------------------------------------------- the prior
+
+    def _draw_prior(
+        self, n_draws: int, n_outputs: int, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Draw kernel weights, and parameters of the likelihood, (n_draws, n_outputs, n_parameters)."""
+        prior, of_parameters = self._weight_prior(), self._parameter_prior()
+        n_parameters = len(self._likelihood().names)
+        own = rng.standard_normal((n_draws, prior.n_coordinates(self.n_kernels_in_)))
+        rest = rng.standard_normal((n_draws, n_outputs, n_parameters))
+        return np.array([prior.weights(u).values for u in own]), of_parameters.parameters(rest).values
+
+    def _draw_prior_scores(self, weights: np.ndarray, n_outputs: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw training scores of given kernel weights, (n_draws, n_outputs, n_samples)."""
+        stack = self._training_dense()
+        parts = Additive(stack, kernel_units(stack), 0.0).draw_parts(rng, len(weights) * n_outputs)
+        parts = parts.reshape(*parts.shape[:2], len(weights), n_outputs)
+        intercept = float(self.intercept_std) * rng.standard_normal((len(weights), n_outputs, 1))
+        return np.einsum("dm,midk->dki", weights, parts) + intercept
 
 
 def overall(moments: ScoreMoments) -> tuple[np.ndarray, np.ndarray]:

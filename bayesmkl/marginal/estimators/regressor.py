@@ -42,8 +42,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     kernel_prior : {"half-t", "dirichlet", "horseshoe"}, HalfT, DirichletShares or Horseshoe, default="half-t"
         Prior of the weights, in units of the standardized target. "half-t" is ``HalfT(df=4, scale=1)`` on each; see
         `GPMKLClassifier`.
-    noise_prior : LogNormal, default=LogNormal(median=0.3, log_std=1.5)
-        Prior of the standard deviation of the noise, in the same units.
+    noise_prior : "log-normal" or LogNormal, default="log-normal"
+        Prior of the standard deviation of the noise, in the same units; the word is ``LogNormal(0.3, 1.5)``.
     normalize_y : bool, default=True
         Standardize the target first, so that priors mean the same whatever its units. Predictions are in the
         original units; weights and `posterior_` are those of the standardized target.
@@ -117,7 +117,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         kernels: KernelBank | str | None = None,
         *,
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "half-t",
-        noise_prior: LogNormal = NOISE,
+        noise_prior: str | LogNormal = "log-normal",
         normalize_y: bool = True,
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
@@ -145,8 +145,12 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     def _parameter_prior(self) -> LogNormal:
         value = self.noise_prior
+        if isinstance(value, str) and value == "log-normal":
+            return NOISE
         if not isinstance(value, LogNormal):
-            raise ValueError(f"`noise_prior` must be a LogNormal(median, log_std); got {shown(value)}.")
+            raise ValueError(
+                f'`noise_prior` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}.'
+            )
         return LogNormal(*(check_scale(f"noise_prior.{k}", v) for k, v in value._asdict().items()))
 
     def _check_parameters(self) -> None:
