@@ -56,8 +56,8 @@ FAST = "BAYESMKL_FAST" in os.environ
 SEED = 0
 rng = np.random.default_rng(SEED)
 N_CHAINS, N_WARMUP, N_DRAWS, ACCEPT = (2, 300, 700, 0.8) if FAST else (4, 1000, 1000, 0.9)
-N_SWEEPS = 500 if FAST else 2000  # of a refined posterior
-N_SIMULATIONS, N_SWEEPS_EACH = (12, 200) if FAST else (100, 500)
+N_SWEEPS = 300 if FAST else 2000  # of a refined posterior
+N_SIMULATIONS, N_SWEEPS_EACH = (6, 150) if FAST else (100, 500)
 LOOKS = {
     "closed form": ("#0072B2", "s", "--"),
     "refined": ("#D55E00", "D", "-."),
