@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -19,6 +20,10 @@ sys.path.insert(0, str(HERE))
 from make_methods import lists, write_lists  # noqa: E402
 
 write_lists()
+
+if "BAYESMKL_FAST" in os.environ:  # what JAX compiles in a short notebook runs for moments
+    sys.path.append(str(HERE.parent / "tests"))
+    import quick_compiling  # noqa: F401  # sets XLA_FLAGS, also for the processes of the notebooks
 
 project = "bayesmkl"
 author = "The bayesmkl developers"
