@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from jax.flatten_util import ravel_pytree
 from numpyro.infer import Trace_ELBO
 
 from bayesmkl.bemkl.inference.numpyro_model import literal_model, numpyro_session
@@ -72,22 +73,17 @@ def closed_form_guide(state: BinaryState | RegressionState) -> Callable[[Any], N
     """
 
     def guide(problem: Any) -> None:
-        _sample_precision("sample_precision", state.sample_precision)
+        _sample_precisions({name: factor for name, factor in state._asdict().items() if "precision" in name})
         numpyro.sample("dual", _normal(state.dual))
         intermediate = state.intermediate
         columns = jnp.eye(problem.stack.n_rows)  # columns are independent and share their covariance
         numpyro.sample(
             "intermediate", dist.MatrixNormal(intermediate.mean, _cholesky(intermediate.cov), columns)
         )
-        _sample_precision("intercept_precision", state.intercept_precision)
-        _sample_precision("kernel_precision", state.kernel_precision)
         readout = numpyro.sample("readout", _normal(state.readout), infer={"is_auxiliary": True})
         numpyro.sample("intercept", dist.Delta(readout[0]))
         numpyro.sample("kernel_weights", dist.Delta(readout[1:], event_dim=1))
-        if isinstance(state, RegressionState):
-            _sample_precision("intermediate_precision", state.intermediate_precision)
-            _sample_precision("noise_precision", state.noise_precision)
-        else:
+        if isinstance(state, BinaryState):
             numpyro.sample("latent", _cut_off_normal(state.latent, problem.y, problem.margin).to_event(1))
 
     return guide
@@ -182,8 +178,15 @@ def _elbo_block(problem: SingleProblem, state: SingleState, keys: Array) -> Any:
     return jax.vmap(particle)(keys)
 
 
-def _sample_precision(name: str, factor: Gamma) -> None:
-    numpyro.sample(name, dist.Gamma(factor.concentration, factor.rate).to_event(jnp.ndim(factor.rate)))
+def _sample_precisions(factors: dict[str, Gamma]) -> None:
+    """Draw all of them at one auxiliary site: a sampler of gamma variables takes long to compile."""
+    rates, split = ravel_pytree({name: factor.rate for name, factor in factors.items()})
+    concentrations, _ = ravel_pytree(
+        {name: jnp.broadcast_to(f.concentration, jnp.shape(f.rate)) for name, f in factors.items()}
+    )
+    law = dist.Gamma(concentrations, rates).to_event(1)
+    for name, part in split(numpyro.sample("precisions", law, infer={"is_auxiliary": True})).items():
+        numpyro.sample(name, dist.Delta(part, event_dim=jnp.ndim(part)))
 
 
 def _normal(factor: Gaussian) -> dist.Distribution:
