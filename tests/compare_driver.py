@@ -1,7 +1,4 @@
-"""Run `bayesmkl compare` in processes of its own, and kill or interrupt them; a script that imports only once.
-
-Children are forked before anything has run, so each of them is a fresh start of the command. Writes JSON.
-"""
+"""Run `bayesmkl compare` in processes of its own, and kill or interrupt them; call it in a fork of the tests."""
 
 from __future__ import annotations
 
@@ -111,17 +108,14 @@ def everything_from(terminal: int) -> str:
     return shown.decode(errors="replace")
 
 
-def main(config: Path, folder: Path) -> None:
-    import bayesmkl.cli.compare_command
-    import bayesmkl.discriminative  # noqa: F401  so that children need not
+def disturbed(config: Path, folder: Path) -> dict[str, dict]:
+    """Return what became of runs that were killed, interrupted, or started twice."""
+    from bayesmkl.cli import compare_command
 
-    found = {
+    os.environ["COLUMNS"] = "100"
+    compare_command.write_report = lambda comparison, path: path.write_text("<html>")
+    return {
         "killed": killed(config, folder / "killed", seed=2026),
         "interrupted": interrupted(config, folder / "interrupted"),
         "held": held(config, folder / "held"),
     }
-    sys.stdout.write(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,7 +1,13 @@
-"""Tolerances, random problems and comparisons that the numerical tests share."""
+"""Tolerances, random problems and comparisons that the numerical tests share; work in a forked process."""
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import sys
+import traceback
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -149,3 +155,30 @@ def assert_monte_carlo(draws, value, label=""):
     error = draws.std(axis=0) / np.sqrt(draws.shape[0])
     deviation = np.max(np.abs(draws.mean(axis=0) - value) / error)
     assert deviation <= STANDARD_ERRORS, f"{label}: {deviation:.1f} standard errors away"
+
+
+def forked(work, *arguments, seconds=300):
+    """Return what `work` returns, as JSON, in a fork of this process: all that a script would import is there."""
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of threads, which are JAX's: drivers do not use it
+        pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(seconds)
+            sys.stdout, sys.stderr = (os.fdopen(stream, "w", 1, closefd=False) for stream in (1, 2))
+            with os.fdopen(writer, "w") as file:
+                json.dump(work(*arguments), file)
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        found = file.read()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, "its traceback is in what was captured"
+    return json.loads(found)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import time
-from pathlib import Path
 
+import compare_driver
 import numpy as np
 import pandas as pd
 import pytest
+from helpers import forked
 from sklearn.datasets import load_iris
 from sklearn.model_selection import RepeatedStratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -26,7 +23,6 @@ from bayesmkl.cli.compare_command import Lines, duration
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.journal import Journal
 
-HERE = Path(__file__).parent
 FILES = ["about.json", "config.toml", "report.html", "results.csv"]
 STUDY = """
 [study]
@@ -106,12 +102,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def disturbed(folder):
     """What happened to runs that were killed, interrupted, or started twice."""
-    command = [sys.executable, str(HERE / "compare_driver.py"), str(folder / "study.toml"), str(folder)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env=os.environ | {"COLUMNS": "100"}
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return forked(compare_driver.disturbed, folder / "study.toml", folder)
 
 
 @pytest.fixture

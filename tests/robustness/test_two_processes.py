@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import two_processes_driver
+from helpers import forked
 from sklearn.svm import SVC
 from typer.testing import CliRunner
 
@@ -20,16 +19,12 @@ from bayesmkl.evaluation import compare_models
 from bayesmkl.evaluation.journal import held_run
 
 pytestmark = [pytest.mark.family("two processes"), pytest.mark.heavy]
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     """What several processes did to the same files."""
-    command = [sys.executable, str(HERE / "two_processes_driver.py"), str(tmp_path_factory.mktemp("shared"))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return forked(two_processes_driver.found_in, tmp_path_factory.mktemp("shared"))
 
 
 def test_models_that_two_processes_save_to_one_path_are_always_whole(found):

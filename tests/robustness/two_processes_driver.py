@@ -1,4 +1,4 @@
-"""Several processes that write to one place at the same time; a script that imports only once. Writes JSON."""
+"""Several processes that write to one place at the same time; call it in a fork of the tests."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import os
 import random
 import shutil
-import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -152,18 +151,12 @@ def comparisons(folder: Path) -> dict:
     return {"said": said, "after": compare(), "left": sorted(p.name for p in folder.iterdir())}
 
 
-def main(folder: Path) -> None:
-    import bayesmkl.evaluation.compare  # noqa: F401  so that children need not
-
-    found = {
+def found_in(folder: Path) -> dict[str, dict]:
+    """Return what several processes did to the same files."""
+    return {
         "models": models(folder),
         "new": runs(folder / "new", force=False),
         "replaced": runs(folder / "replaced", force=True),
         "slowly replaced": runs(folder / "slowly", force=True, slowly=True),
         "comparisons": comparisons(folder / "comparison"),
     }
-    sys.stdout.write(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
