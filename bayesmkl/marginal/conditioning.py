@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
-from bayesmkl._numerics.linalg import plus_diagonal, spd_inverse
+from bayesmkl._numerics.linalg import plus_diagonal, spd_inverse_and_solution
 
 __all__ = ["Cavity", "Conditioned", "Sites", "cavity", "condition"]
 
@@ -84,11 +84,13 @@ def condition(covariance: Array, sites: Sites) -> Conditioned:
     """
     xp = namespace(covariance)
     root = xp.sqrt(xp.maximum(sites.precision, LEAST_PRECISION))
-    inverse, log_det = spd_inverse(_balanced(covariance, root), overwrite=True)
+    inverse, log_det, pull = spd_inverse_and_solution(
+        _balanced(covariance, root), sites.linear / root, overwrite=True
+    )
     variance = (
         xp.einsum("ij,ij,j->i", covariance, inverse, root) / root
     )  # no digits cancel where a site says little
-    dual = root * (inverse @ (sites.linear / root))
+    dual = root * pull
     return Conditioned(covariance @ dual, variance, dual, -0.5 * log_det, root, inverse)
 
 

@@ -23,6 +23,8 @@ from bayesmkl.kernels.stacks.base import KernelRows, StoredStack
 __all__ = ["Additive", "Covariance", "Weighted", "kernel_units"]
 
 JITTER = 1e-10  # of the mean diagonal, to factorize kernels that are semidefinite
+ROUGH = 1e-6  # the same of kernels in single precision
+CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 
 
 class Covariance(Protocol):
@@ -110,8 +112,8 @@ class Additive(NamedTuple):
     def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
         """Draw functions of unit weight from their prior, (n_kernels, n_samples, n_draws)."""
         drawn = np.empty((self.stack.n_kernels, self.stack.n_train, n_draws))
-        for out, kernel, unit in zip(drawn, self.stack.each(), self.units, strict=True):
-            factor = np.linalg.cholesky(plus_diagonal(kernel, JITTER * np.trace(kernel) / len(kernel)))
+        for m, (out, kernel, unit) in enumerate(zip(drawn, self.stack.each(), self.units, strict=True)):
+            factor = _root(kernel, m)
             out[...] = factor @ rng.standard_normal((len(kernel), n_draws)) / np.sqrt(unit)
         return drawn
 
@@ -182,7 +184,21 @@ class Weighted(NamedTuple):
 
 
 def kernel_units(stack: StoredStack) -> np.ndarray:
-    """Return the mean variance of every kernel around its mean over the training samples, (n_kernels,)."""
-    return np.asarray(stack.diagonal()).mean(axis=1) - np.asarray(
-        stack.apply(np.full(stack.n_train, 1.0 / stack.n_train))
-    ).mean(axis=1)
+    """Return the mean variance of every kernel around its mean over the training samples, (n_kernels,).
+
+    It is infinite of constant kernels, which add nothing that the intercept does not.
+    """
+    diagonal = np.asarray(stack.diagonal()).mean(axis=1)
+    mean = np.asarray(stack.apply(np.full(stack.n_train, 1.0 / stack.n_train))).mean(axis=1)
+    return np.where(diagonal - mean > CONSTANT * np.abs(diagonal), diagonal - mean, np.inf)
+
+
+def _root(kernel: np.ndarray, m: int) -> np.ndarray:
+    """Factorize kernel `m`; raise LinAlgError with `m` if it is not positive semidefinite."""
+    scale = max(np.trace(kernel) / len(kernel), np.finfo(float).tiny)
+    for jitter in (JITTER, ROUGH):
+        try:
+            return np.linalg.cholesky(plus_diagonal(kernel, jitter * scale))
+        except np.linalg.LinAlgError:
+            continue
+    raise np.linalg.LinAlgError(m)

@@ -81,8 +81,8 @@ def exact_evidence(
     at_zero = likelihood.derivatives(y, 0.0 * y, parameters)
     sites = Sites(-at_zero.second, at_zero.first)
     posterior = condition(covariance, sites)
-    height = likelihood.log_density(y, 0.0 * y, parameters).sum()
-    log_evidence = height + 0.5 * sites.linear @ posterior.mean - posterior.half_log_det
+    height = likelihood.log_density(y, y, parameters).sum()
+    log_evidence = height - 0.5 * y @ posterior.dual - posterior.half_log_det
     slopes = likelihood.derivatives(y, posterior.mean, parameters)
     expected = slopes.parameters + 0.5 * posterior.variance * slopes.second_parameters  # of a quadratic
     return Evidence(log_evidence, expected.sum(axis=1), sites, posterior, 1, True)

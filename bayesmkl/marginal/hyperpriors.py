@@ -165,15 +165,26 @@ class Horseshoe(NamedTuple):
 
 
 class LogNormal(NamedTuple):
-    r"""Log-normal parameters of a likelihood: :math:`\log \phi = \log(\mathrm{median}) + s u`."""
+    r"""Log-normal parameters of a likelihood: :math:`\phi = \phi_0 + \mathrm{median}\, e^{s u}`.
+
+    Attributes
+    ----------
+    median : float
+    log_std : float
+        `s`.
+    least : float
+        :math:`\phi_0`. Of targets without noise nothing but the prior would end the fall of the noise, far below
+        the digits that there are.
+    """
 
     median: float = 0.3
     log_std: float = 1.5
+    least: float = 1e-4
 
     def parameters(self, coordinates: np.ndarray) -> Mapped:
         """Return the parameters of some coordinates."""
-        values = self.median * np.exp(self.log_std * coordinates)
-        return Mapped(values, lambda gradient: self.log_std * values * gradient)
+        above = self.median * np.exp(self.log_std * coordinates)
+        return Mapped(self.least + above, lambda gradient: self.log_std * above * gradient)
 
 
 def _half_t(coordinates: np.ndarray, df: float, scale: float) -> tuple[np.ndarray, np.ndarray]:

@@ -108,7 +108,7 @@ def _hyperparameters(model: Hypermodel) -> tuple[Any, Any]:
     logs = numpyro.sample(
         "log_parameters", dist.Normal(np.log(prior.median), prior.log_std).expand(shape).to_event(2)
     )
-    return weights, numpyro.deterministic("parameters", jnp.exp(logs))
+    return weights, numpyro.deterministic("parameters", prior.least + jnp.exp(logs))
 
 
 def _weights(model: Hypermodel) -> Any:

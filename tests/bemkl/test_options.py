@@ -33,8 +33,8 @@ def data():
 
 @pytest.mark.parametrize("name", INFERENCES)
 def test_name_stands_for_the_defaults(name):
-    assert inference_of(name) == INFERENCES[name]()
-    assert inference_of(name).name == name
+    assert inference_of(name, (name,)) == INFERENCES[name]()
+    assert inference_of(name, (name,)).name == name
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

@@ -7,6 +7,7 @@ import pytest
 from helpers import STANDARD_ERRORS
 from problems import kernels, processes
 
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.covariances import kernel_units
 
 every_process = pytest.mark.parametrize("process", ["additive", "weighted"])
@@ -60,11 +61,21 @@ def test_rows_of_training_samples_have_the_training_covariance(process, rng):
 @every_process
 def test_shifts_of_parts_sum_to_the_covariance(process, rng):
     _, stack = kernels(rng, 9)
-    covariance, residual = processes(stack)[process], rng.normal(size=9)
-    expected = (covariance.matrix(WEIGHTS) - covariance.intercept_std**2) @ residual
+    covariance, residuals = processes(stack)[process], rng.normal(size=(9, 2))
+    expected = (covariance.matrix(WEIGHTS) - covariance.intercept_std**2) @ residuals
     np.testing.assert_allclose(
-        covariance.shift_parts(WEIGHTS, residual).sum(axis=0), expected, rtol=1e-10, atol=1e-12
+        covariance.shift_parts(WEIGHTS, residuals).sum(axis=0), expected, rtol=1e-10, atol=1e-12
     )
+
+
+@pytest.mark.parametrize("process", ["additive", "weighted"])
+def test_duals_of_parts_make_the_mean_of_new_scores(process, rng):
+    _, stack = kernels(rng, 9)
+    covariance, dual = processes(stack)[process], rng.normal(size=9)
+    rows = DenseStack(stack.kernels[:, :4].copy())
+    expected = covariance.cross(rows, WEIGHTS, WEIGHTS) @ dual
+    found = np.einsum("mij,mj->i", rows.kernels, covariance.part_duals(WEIGHTS, dual))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
 def test_units_are_variances_around_the_mean(rng):

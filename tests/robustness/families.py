@@ -17,11 +17,14 @@ from bayesmkl import (
     BEMKLMultitaskClassifier,
     BEMKLMultitaskRegressor,
     BEMKLRegressor,
+    GPMKLClassifier,
+    GPMKLRegressor,
     KernelBank,
     discriminative,
 )
 from bayesmkl.bemkl import Gibbs
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
+from bayesmkl.marginal import DirichletShares, Marginal
 
 N_TRAIN, N_NEW = 16, 6
 QUICK: dict[str, Any] = {"max_iter": 4, "tol": 0.05}
@@ -85,6 +88,14 @@ def _classifier(n_classes: int = 2, **parameters: Any) -> Callable[[], Any]:
 
 def _regressor(**parameters: Any) -> Callable[[], Any]:
     return lambda: BEMKLRegressor(bank(), **SHORT | parameters).fit(data(), target(data()))
+
+
+def _process(regression: bool, **parameters: Any) -> Callable[[], Any]:
+    def fit() -> Any:
+        cls, y = (GPMKLRegressor, target(data())) if regression else (GPMKLClassifier, labels(data(), 2))
+        return cls(bank(), inference=Marginal(n_points=100, n_draws=100), **parameters).fit(data(), y)
+
+    return fit
 
 
 def _several_outputs() -> Any:
@@ -183,6 +194,8 @@ def families() -> dict[str, Callable[[], Any]]:
             "missing views, regression": _missing(True),
             "Gibbs, binary": _classifier(**CHAINS),
             "Gibbs, regression": _regressor(**CHAINS),
+            "Gaussian process, binary": _process(False),
+            "Gaussian process, regression": _process(True, kernel_prior=DirichletShares(0.3)),
             "precomputed": _precomputed,
             "pipeline": _pipeline,
         }

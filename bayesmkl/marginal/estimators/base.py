@@ -99,12 +99,23 @@ class BaseGPMKL(BaseMKL):
         require_memory(n_bytes, what, REMEDY)
         announce(self.verbose > 0, f"{what}: {format_bytes(int(n_bytes))}")
         with blas_threads_for(stack.n_train):
-            prior = covariance.draw_parts(rng, n_functions)  # fails early where kernels are indefinite
+            prior = self._draw_parts(covariance, n_functions, rng)
             prior_parts = np.moveaxis(prior, -1, 0).reshape(options.n_draws, -1, *prior.shape[:2])
             mode = find_mode(model)
             with step_progress(self.verbose > 0, "hyperparameters", 2 * options.n_points, "point") as report:
                 weighted = draw_importance(model, mode, options.n_points, rng, report)
             return mode, weighted, read(model, weighted, prior_parts, rng)
+
+    def _draw_parts(self, covariance: Additive, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw functions from the prior; raise for kernels that no function can have as its covariance."""
+        try:
+            return covariance.draw_parts(rng, n_draws)
+        except np.linalg.LinAlgError as error:
+            name = self.kernel_names_[error.args[0]]
+            raise ValueError(
+                f"`X`: kernel {name!r} is not positive semidefinite, and no covariance of a Gaussian process. Leave "
+                "it out, or replace its negative eigenvalues by zero."
+            ) from error
 
     def _conclude(
         self, stack: DenseStack, targets: np.ndarray, mode: Mode, weighted: Draws, reading: Reading
@@ -185,6 +196,7 @@ class BaseGPMKL(BaseMKL):
 
     def _mean_scores(self, X: Samples) -> np.ndarray:
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""
+        self._validate_rows(X)  # a model that is not fitted has no more than that
         duals = self.dual_coef_ if self.target_.ndim == 2 else self.dual_coef_[None]
         blocks = [
             np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals]) for rows, _ in self._rows(X)
