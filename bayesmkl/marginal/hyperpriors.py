@@ -15,9 +15,24 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy import special
 
+from bayesmkl._utils.docstrings import entries, fill_docs
+
 __all__ = ["DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Mapped", "StudentT", "WeightPrior"]
 
 FARTHEST = 8.0  # coordinate beyond which a prior is cut off
+
+DOCS = entries(
+    """
+    df : float, default=4.0
+        Degrees of freedom; the smaller, the heavier the tail.
+    n_kernels : int
+        Number of kernels.
+    coordinates : ndarray of shape (n_coordinates,)
+        Standard normal under the prior.
+    mapped : Mapped
+        Weights of shape (n_kernels,), and what pulls a gradient by them back to the coordinates.
+    """
+)
 
 
 class Mapped(NamedTuple):
@@ -39,14 +54,14 @@ class WeightPrior(Protocol):
         ...
 
 
+@fill_docs(DOCS)
 class HalfT(NamedTuple):
     """Independent half-t weights; their signs do not matter to the score.
 
-    Attributes
+    Parameters
     ----------
-    df : float
-        Degrees of freedom.
-    scale : float
+    %(df)s
+    scale : float, default=1.0
         In units of the score: of the latent score of labels, of the standardized target in regression.
 
     Examples
@@ -59,23 +74,43 @@ class HalfT(NamedTuple):
     scale: float = 1.0
 
     def n_coordinates(self, n_kernels: int) -> int:
-        """Return one coordinate per kernel."""
+        """Return one coordinate per kernel.
+
+        Parameters
+        ----------
+        %(n_kernels)s
+
+        Returns
+        -------
+        int
+            Number of coordinates.
+        """
         return n_kernels
 
     def weights(self, coordinates: np.ndarray) -> Mapped:
-        """Return the kernel weights of some coordinates."""
+        """Return the kernel weights of some coordinates.
+
+        Parameters
+        ----------
+        %(coordinates)s
+
+        Returns
+        -------
+        %(mapped)s
+        """
         values, slopes = _half_t(coordinates, self.df, self.scale)
         return Mapped(values, lambda gradient: slopes * gradient)
 
 
+@fill_docs(DOCS)
 class StudentT(NamedTuple):
     """Independent Student t weights, whose signs matter; the paper's have two degrees of freedom.
 
-    Attributes
+    Parameters
     ----------
-    df : float
+    df : float, default=2.0
         Degrees of freedom.
-    scale : float
+    scale : float, default=1.0
         In units of the score.
     """
 
@@ -83,29 +118,56 @@ class StudentT(NamedTuple):
     scale: float = 1.0
 
     def n_coordinates(self, n_kernels: int) -> int:
-        """Return one coordinate per kernel."""
+        """Return one coordinate per kernel.
+
+        Parameters
+        ----------
+        %(n_kernels)s
+
+        Returns
+        -------
+        int
+            Number of coordinates.
+        """
         return n_kernels
 
     def weights(self, coordinates: np.ndarray) -> Mapped:
-        """Return the kernel weights of some coordinates."""
+        """Return the kernel weights of some coordinates.
+
+        Parameters
+        ----------
+        %(coordinates)s
+
+        Returns
+        -------
+        %(mapped)s
+        """
         size = np.clip(np.abs(coordinates), 0.0, FARTHEST)
         values, density = _upper_t(special.ndtr(-size), self.df)
         slopes = self.scale * _normal_density(size) / density * (np.abs(coordinates) == size)
         return Mapped(self.scale * np.sign(coordinates) * values, lambda gradient: slopes * gradient)
 
 
+@fill_docs(DOCS)
 class DirichletShares(NamedTuple):
     r"""A total and shares: :math:`w_m^2 = \tau^2 \varphi_m`, :math:`\tau` half-t and :math:`\varphi` Dirichlet.
 
-    The prior of a share does not get wider or narrower with what other kernels there are.
+    The total has the same prior however many kernels there are.
 
-    Attributes
+    Parameters
     ----------
-    concentration : float
+    concentration : float, default=0.5
         Of the Dirichlet distribution, the same for all kernels; below one few kernels have most of the
         variance.
-    df, scale : float
-        Of the half-t prior on the total standard deviation.
+    %(df)s
+    scale : float, default=2.0
+        Of the half-t prior on the total standard deviation, in units of the score.
+
+    Examples
+    --------
+    >>> prior = DirichletShares(concentration=1.0, scale=1.0)
+    >>> prior.weights(np.zeros(5)).values.round(4)  # four kernels; the first coordinate is that of the total
+    array([0.3703, 0.3703, 0.3703, 0.3703])
     """
 
     concentration: float = 0.5
@@ -113,11 +175,30 @@ class DirichletShares(NamedTuple):
     scale: float = 2.0
 
     def n_coordinates(self, n_kernels: int) -> int:
-        """Return one coordinate per kernel, and one for the total."""
+        """Return one coordinate per kernel, and one for the total.
+
+        Parameters
+        ----------
+        %(n_kernels)s
+
+        Returns
+        -------
+        int
+            Number of coordinates.
+        """
         return n_kernels + 1
 
     def weights(self, coordinates: np.ndarray) -> Mapped:
-        """Return the kernel weights of some coordinates, the first of which is that of the total."""
+        """Return the kernel weights of some coordinates, the first of which is that of the total.
+
+        Parameters
+        ----------
+        %(coordinates)s
+
+        Returns
+        -------
+        %(mapped)s
+        """
         (total,), (slope,) = _half_t(coordinates[:1], self.df, self.scale)
         parts, part_slopes = _gamma(coordinates[1:], self.concentration)
         root = np.sqrt(parts / parts.sum())
@@ -130,28 +211,58 @@ class DirichletShares(NamedTuple):
         return Mapped(total * root, pull)
 
 
+@fill_docs(DOCS)
 class Horseshoe(NamedTuple):
     r"""Regularized horseshoe: :math:`w_m = \tau \lambda_m / \sqrt{1 + \tau^2 \lambda_m^2 / c^2}`.
 
     :math:`\tau` and :math:`\lambda_m` are half-Cauchy.
 
-    Attributes
+    Parameters
     ----------
-    scale : float
-        Of :math:`\tau`: about the size of a weight that does not matter.
-    slab : float
+    scale : float, default=0.3
+        Of :math:`\tau`, in units of the score: about the size of a weight that does not matter.
+    slab : float, default=5.0
         `c`, the largest size of a weight.
+
+    References
+    ----------
+    Piironen, J. and Vehtari, A. (2017). Sparsity information and regularization in the horseshoe and other shrinkage
+    priors. Electronic Journal of Statistics 11, 5018-5051.
+
+    Examples
+    --------
+    >>> Horseshoe(scale=1.0, slab=2.0).weights(np.array([0.0, 0.0, 3.0])).values.round(4)
+    array([0.8944, 2.    ])
     """
 
     scale: float = 0.3
     slab: float = 5.0
 
     def n_coordinates(self, n_kernels: int) -> int:
-        """Return one coordinate per kernel, and one for the common scale."""
+        """Return one coordinate per kernel, and one for the common scale.
+
+        Parameters
+        ----------
+        %(n_kernels)s
+
+        Returns
+        -------
+        int
+            Number of coordinates.
+        """
         return n_kernels + 1
 
     def weights(self, coordinates: np.ndarray) -> Mapped:
-        """Return the kernel weights of some coordinates, the first of which is that of the common scale."""
+        """Return the kernel weights of some coordinates, the first of which is that of the common scale.
+
+        Parameters
+        ----------
+        %(coordinates)s
+
+        Returns
+        -------
+        %(mapped)s
+        """
         factors, slopes = _half_t(coordinates, 1.0, 1.0)
         common, own = self.scale * factors[0], factors[1:]
         size = common * own
@@ -164,17 +275,24 @@ class Horseshoe(NamedTuple):
         return Mapped(size * shrink, pull)
 
 
+@fill_docs(DOCS)
 class LogNormal(NamedTuple):
     r"""Log-normal parameters of a likelihood: :math:`\phi = \phi_0 + \mathrm{median}\, e^{s u}`.
 
-    Attributes
+    Parameters
     ----------
-    median : float
-    log_std : float
-        `s`.
-    least : float
-        :math:`\phi_0`. Of targets without noise nothing but the prior would end the fall of the noise, far below
-        the digits that there are.
+    median : float, default=0.3
+        Of the parameter, such as the standard deviation of noise, in units of the standardized target.
+    log_std : float, default=1.5
+        Standard deviation `s` of the logarithm.
+    least : float, default=1e-4
+        :math:`\phi_0`, below which the parameter does not fall: targets without noise would drive it beyond the
+        digits that there are.
+
+    Examples
+    --------
+    >>> LogNormal(median=0.3, log_std=1.0).parameters(np.array([0.0, 1.0])).values.round(4)
+    array([0.3001, 0.8156])
     """
 
     median: float = 0.3
@@ -182,7 +300,17 @@ class LogNormal(NamedTuple):
     least: float = 1e-4
 
     def parameters(self, coordinates: np.ndarray) -> Mapped:
-        """Return the parameters of some coordinates."""
+        """Return the parameters of some coordinates.
+
+        Parameters
+        ----------
+        %(coordinates)s
+
+        Returns
+        -------
+        Mapped
+            Parameters of the same shape, and what pulls a gradient by them back to the coordinates.
+        """
         above = self.median * np.exp(self.log_std * coordinates)
         return Mapped(self.least + above, lambda gradient: self.log_std * above * gradient)
 

@@ -43,8 +43,9 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     ----------
     %(kernels)s
     kernel_prior : {"half-t", "dirichlet", "horseshoe"}, HalfT, DirichletShares or Horseshoe, default="half-t"
-        Prior of the weights. "half-t" is ``HalfT(df=4, scale=2)`` on each; "dirichlet" is a half-t total and shares
-        of it, whose prior does not depend on how many kernels there are; "horseshoe" expects that few kernels matter.
+        Prior of the weights, which are standard deviations. "half-t" is ``HalfT(df=4, scale=2)`` on each; "dirichlet"
+        is ``DirichletShares(concentration=0.5, df=4, scale=2)``, a half-t total and shares of it; "horseshoe" is
+        ``Horseshoe(scale=0.3, slab=5)``, which expects that few kernels matter.
     likelihood : {"probit", "logit"}, default="probit"
         Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
     %(intercept_std)s
@@ -168,6 +169,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         ------
         %(ValueError:parameters)s
         %(TypeError:y)s
+        %(MemoryError)s
 
         Warns
         -----

@@ -40,8 +40,9 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     ----------
     %(kernels)s
     kernel_prior : {"half-t", "dirichlet", "horseshoe"}, HalfT, DirichletShares or Horseshoe, default="half-t"
-        Prior of the weights, in units of the standardized target. "half-t" is ``HalfT(df=4, scale=1)`` on each; see
-        `GPMKLClassifier`.
+        Prior of the weights, in units of the standardized target. "half-t" is ``HalfT(df=4, scale=1)`` on each,
+        "dirichlet" ``DirichletShares(concentration=0.5, df=4, scale=1)``, "horseshoe" ``Horseshoe(scale=0.1,
+        slab=2)``; see `GPMKLClassifier`.
     noise_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the standard deviation of the noise, in the same units; the word is ``LogNormal(0.3, 1.5)``.
     normalize_y : bool, default=True
@@ -175,6 +176,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         ------
         %(ValueError:parameters)s
         %(TypeError:y)s
+        %(MemoryError)s
 
         Warns
         -----

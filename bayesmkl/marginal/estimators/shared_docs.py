@@ -45,6 +45,8 @@ GPMKL = ESTIMATOR | entries(
         infinity.
     std : ndarray of the same shape
         Posterior standard deviation, if `return_std`.
+    MemoryError
+        If the draws of all parts of the scores do not fit into memory.
     ConvergenceWarning
         If the importance weights have a heavy tail, or the evidence of some points is not known.
     KernelQualityWarning
