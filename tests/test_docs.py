@@ -56,6 +56,14 @@ MODULES_IN_EQUATION_TABLES = {
     "semisupervised": "bayesmkl.bemkl.models.semisupervised",
     "shares": "bayesmkl.bemkl.reading.shares",
     "truncated_normal": "bayesmkl._numerics.truncated_normal",
+    "psis": "bayesmkl._numerics.psis",
+    "conditioning": "bayesmkl.marginal.conditioning",
+    "covariances": "bayesmkl.marginal.covariances",
+    "evidence": "bayesmkl.marginal.evidence",
+    "hyperposterior": "bayesmkl.marginal.hyperposterior",
+    "hyperpriors": "bayesmkl.marginal.hyperpriors",
+    "likelihoods": "bayesmkl.marginal.likelihoods",
+    "reading": "bayesmkl.marginal.reading",
 }
 
 
@@ -123,6 +131,7 @@ LEAST |= {"ldmkl": 8, "samkl": 8}
         ("nonnegative", 11),
         ("multitask", 14),
         ("missing_views", 19),
+        ("gpmkl", 22),
         *((page, LEAST.get(page, 3)) for page in make_methods.pages()),
     ],
 )
