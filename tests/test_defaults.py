@@ -121,7 +121,7 @@ OF_CALLS = {
     "check_supervised_y_no_nan",
 }
 CALLED = (*DOORS, "BEMKLRegressor", "CLMKLClassifier", "LapMKLClassifier", "UniformMKLRegressor")
-# GPMKLClassifier takes a second for a fit, and differs from GPMKLRegressor by its likelihood and by what labels become.
+# GPMKLClassifier takes a second for a fit, and differs from GPMKLRegressor by likelihood and by what labels become.
 OF_LABELS = {"check_classifiers_classes", "check_classifiers_one_label", "check_decision_proba_consistency"}
 
 

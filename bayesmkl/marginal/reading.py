@@ -205,7 +205,7 @@ def shares(parts: np.ndarray) -> np.ndarray:
     r"""Return the shares of kernels in the score, :math:`\operatorname{Cov}(f_m, f) / \operatorname{Var}(f)`.
 
     Covariances are over training samples, and summed over outputs. Shares of a draw sum to one; a small part
-    can be negative.
+    can be negative. Of a score that is the same everywhere all kernels have the same share.
 
     Parameters
     ----------
@@ -218,7 +218,9 @@ def shares(parts: np.ndarray) -> np.ndarray:
     around = parts - parts.mean(axis=-1, keepdims=True)
     total = around.sum(axis=2)
     covariance = np.einsum("dkmi,dki->dm", around, total)
-    return covariance / covariance.sum(axis=1, keepdims=True)
+    variance = covariance.sum(axis=1, keepdims=True)
+    alike = np.full_like(covariance, 1.0 / covariance.shape[1])
+    return np.divide(covariance, variance, out=alike, where=variance > 0.0)
 
 
 def score_moments(

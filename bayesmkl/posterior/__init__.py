@@ -12,6 +12,7 @@ from bayesmkl.posterior.leave_one_out import compare_loo
 from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
 from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability
 from bayesmkl.posterior.refine import refine_posterior
+from bayesmkl.posterior.relevance import relevance
 from bayesmkl.posterior.reliability import Reliability, reliability
 from bayesmkl.posterior.sample import sample_posterior
 from bayesmkl.posterior.summary import kernel_table, view_table
@@ -35,6 +36,7 @@ __all__ = [
     "plot_trace",
     "plot_uncertainty",
     "refine_posterior",
+    "relevance",
     "reliability",
     "sample_posterior",
     "save_posterior",

@@ -15,12 +15,12 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.marginal import DirichletShares, HalfT, Horseshoe, LogNormal, Marginal
-from bayesmkl.posterior import diagnose, kernel_table, plot_kernel_weights, to_datatree, view_table
+from bayesmkl.posterior import diagnose, kernel_table, plot_kernel_weights, relevance, to_datatree, view_table
 
 FEW = Marginal(n_points=200, n_draws=400)
 VIEWS = {"signal": [0, 1], "noise": [2, 3]}
@@ -411,3 +411,45 @@ def test_wrong_data_are_named(regression, rng):
         pytest.warns(match="kernel"),
     ):
         GPMKLRegressor("precomputed").fit(indefinite, y[:12])
+
+
+def test_relevance_is_what_refits_by_hand_say(regression):
+    X, y, model = regression
+    table = relevance(model).set_index("without")
+    assert table.index[0] == "all"
+    assert table["verdict"].tolist() == ["signal", "needed", "not shown"]
+    assert table["share"]["all"] == pytest.approx(1.0)
+    assert table["share"]["signal"] == pytest.approx(model.kernel_shares_[:2].sum())
+    left = GPMKLRegressor(
+        KernelBank([Gaussian(width=1), Linear()], {"noise": [2, 3]}, normalize="trace"), inference=FEW
+    )
+    left.fit(X, 10.0 * y + 3.0)
+    difference = model.elpd_i_ - left.elpd_i_
+    assert table["elpd_diff"]["signal"] == pytest.approx(difference.sum(), abs=0.5)
+    assert table["se"]["signal"] == pytest.approx(np.sqrt(40) * difference.std(), rel=0.05)
+    gain = model.log_evidence_ - left.log_evidence_
+    assert table["log_evidence_diff"]["signal"] == pytest.approx(gain, abs=0.3)
+    others = [np.delete(10.0 * y + 3.0, i) for i in range(40)]
+    nothing = stats.norm.logpdf(10.0 * y + 3.0, [o.mean() for o in others], [o.std() for o in others])
+    assert table["elpd_diff"]["all"] == pytest.approx((model.elpd_i_ - nothing).sum(), abs=1.0)
+
+
+def test_relevance_of_labels(classification, rng):
+    X, labels, model = classification
+    table = relevance(model, by="all")
+    assert table["verdict"].tolist() == ["signal"]
+    nothing = np.log(np.where(labels == "yes", (labels == "yes").mean(), (labels == "no").mean()))
+    assert table["elpd_diff"][0] == pytest.approx((model.elpd_i_ - nothing).sum(), abs=2.0)
+    shuffled = clone(model).fit(X, rng.permutation(labels))
+    assert relevance(shuffled, by="all")["verdict"].tolist() == ["no signal"]
+    stack = np.moveaxis(bank().fit(X).train_stack(), 0, -1)
+    given = GPMKLClassifier("precomputed", kernel_names=list("abcd"), inference=FEW).fit(stack, labels)
+    assert set(relevance(given)["without"]) == {"all", *"abcd"}
+    with pytest.raises(ValueError, match=r'`by` "view" needs the views of a KernelBank'):
+        relevance(given, by="view")
+    with pytest.raises(ValueError, match="`by` must be one of 'view', 'kernel', 'all'"):
+        relevance(model, by="sample")
+    with pytest.raises(
+        TypeError, match="`model` must be a GPMKLClassifier or a GPMKLRegressor; got BEMKLClassifier"
+    ):
+        relevance(BEMKLClassifier(bank(), max_iter=2, tol=0.0).fit(X, labels))

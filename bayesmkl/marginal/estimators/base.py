@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +30,7 @@ __all__ = ["BaseGPMKL", "overall"]
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
 LEAST_DRAWS = 50.0  # effective ones
+LEAST_POINTS = 100  # where no more is asked than predictions
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
 
 
@@ -43,6 +45,8 @@ class BaseGPMKL(BaseMKL):
 
     posterior_: HyperDraws
     target_: np.ndarray
+    elpd_i_: np.ndarray
+    log_evidence_: float
     training_kernels_: np.ndarray | None
 
     # ------------------------------------------------------------------------------------------ parameters
@@ -85,9 +89,11 @@ class BaseGPMKL(BaseMKL):
 
     # ------------------------------------------------------------------------------------------- inference
 
-    def _infer(self, stack: DenseStack, targets: np.ndarray) -> tuple[Mode, Draws, Reading]:
+    def _infer(
+        self, stack: DenseStack, targets: np.ndarray, options: Marginal
+    ) -> tuple[Mode, Draws, Reading]:
         """Find the posterior of the hyperparameters and read from it; `targets` are (n_outputs, n_samples)."""
-        options, rng = self._inference(), self._rng()
+        rng = self._rng()
         covariance = Additive(stack, kernel_units(stack), float(self.intercept_std))
         likelihood = self._likelihood()
         model = Hypermodel(
@@ -131,7 +137,8 @@ class BaseGPMKL(BaseMKL):
         self.kernel_shares_std_ = draws.shares.std(axis=0, ddof=1)
         self.dual_coef_ = reading.dual if several else reading.dual[0]
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
-        self.log_evidence_ = weighted.log_evidence
+        self.log_evidence_ = self._in_nats(weighted.log_evidence)
+        self.elpd_i_ = self._log_predictive(targets, reading.log_leave_one_out)
         self.pareto_k_, self.ess_ = weighted.pareto_k, weighted.ess
         self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
         good = weighted.pareto_k <= LARGEST_K and weighted.ess >= LEAST_DRAWS
@@ -156,6 +163,23 @@ class BaseGPMKL(BaseMKL):
                 "`inference`, or a `kernel_prior` with a smaller scale.",
                 ConvergenceWarning,
             )
+
+    def _refit(self, stack: DenseStack) -> tuple[np.ndarray, float]:
+        """Return what `elpd_i_` and `log_evidence_` would be with other training kernels."""
+        options = self._inference()
+        if not np.isfinite(kernel_units(stack)).any():  # nothing to infer but the noise
+            options = replace(options, n_points=LEAST_POINTS)
+        targets = np.atleast_2d(self.target_)
+        _, weighted, reading = self._infer(stack, targets, replace(options, n_draws=LEAST_POINTS))
+        return self._log_predictive(targets, reading.log_leave_one_out), self._in_nats(weighted.log_evidence)
+
+    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
+        """Return log densities of samples from those of each output, (n_outputs, n_samples)."""
+        raise NotImplementedError
+
+    def _in_nats(self, log_evidence: float) -> float:
+        """Return the log evidence of the target in its own units."""
+        return log_evidence
 
     # ------------------------------------------------------------------------------------------ predictions
 

@@ -179,20 +179,17 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self._check_parameters()  # first: a mistake in them costs no time
         stack, y = self._fit_stack(X, y, multi_output=True)
         labels = class_targets(y)
-        mode, weighted, reading = self._infer(stack, labels.targets)
+        mode, weighted, reading = self._infer(stack, labels.targets, self._inference())
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         self._conclude(stack, labels.targets, mode, weighted, reading)
-        self.elpd_i_ = self._log_probability_of_labels(labels.targets, reading.log_leave_one_out)
         return self
 
-    def _log_probability_of_labels(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
-        """Return log probabilities of what is true of samples, from those of each output, (n_outputs, n_samples)."""
+    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
         if self.is_multilabel_ or len(targets) == 1:
             return log_of_each.sum(axis=0)
-        log_positive = np.where(
-            targets > 0.0, log_of_each, np.log(-np.expm1(np.minimum(log_of_each, -1e-300)))
-        )
-        return (np.where(targets > 0.0, log_of_each, 0.0)).sum(axis=0) - logsumexp(log_positive, axis=0)
+        log_of_other = np.log(-np.expm1(np.minimum(log_of_each, -np.finfo(float).tiny)))
+        log_positive = np.where(targets > 0.0, log_of_each, log_of_other)
+        return np.where(targets > 0.0, log_of_each, 0.0).sum(axis=0) - logsumexp(log_positive, axis=0)
 
     def _log_sides(self, X: Samples) -> np.ndarray:
         """Return log probabilities of -1 and +1, (2, n_outputs, n_rows)."""

@@ -187,15 +187,18 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         stack, y = self._fit_stack(X, y, y_numeric=True, multi_output=True)
         self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
         targets = ((y - self.y_mean_) / self.y_scale_).T
-        mode, weighted, reading = self._infer(stack, np.atleast_2d(targets))
+        mode, weighted, reading = self._infer(stack, np.atleast_2d(targets), self._inference())
         self._conclude(stack, np.atleast_2d(targets), mode, weighted, reading)
-        log_scale = np.log(self.y_scale_)
         draws = self.posterior_
         noise = self.y_scale_ * (draws.probability @ draws.parameters[..., 0])
         self.noise_std_ = noise if y.ndim == 2 else float(noise[0])
-        self.elpd_i_ = reading.log_leave_one_out.sum(axis=0) - np.sum(log_scale)
-        self.log_evidence_ -= len(y) * float(np.sum(log_scale))
         return self
+
+    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
+        return log_of_each.sum(axis=0) - np.sum(np.log(self.y_scale_))
+
+    def _in_nats(self, log_evidence: float) -> float:
+        return log_evidence - self.target_.shape[-1] * float(np.sum(np.log(self.y_scale_)))
 
     def predict(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the target.

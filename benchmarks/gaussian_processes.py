@@ -1,0 +1,163 @@
+"""What additive Gaussian processes answer: which views matter, how surely, whether any does, and what to predict.
+
+* README's example (wdbc, 398 x 6), four seeds: test log loss, k-hat, and how far seeds are apart in the means and the
+  ends of the 94 % intervals of shares. Seconds of one fit are those of the fastest seed, in a warm process.
+* Views of signal and noise: N = 200, four views of five standard normal features, README's two kernels on each;
+  labels of a logistic model of three features of the first view (coefficients 2, -2 and 1.5), or of nothing. Shares
+  of views by GPMKL and by BEMKL, how often the interval of a noise view begins below .03, and the verdict of
+  `relevance`.
+
+    python benchmarks/gaussian_processes.py            4 seeds and 40 data sets, 25 minutes on one core
+    python benchmarks/gaussian_processes.py --fast     1 seed and 1 data set of each kind, fewer samples and points
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from _machine import measure
+from _posteriors import LEVEL, quietly
+from _report import claim, finish, markdown_table, parser
+from sklearn.metrics import log_loss
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank
+from bayesmkl.datasets import load_wdbc
+from bayesmkl.kernels import Gaussian
+from bayesmkl.marginal import Marginal
+from bayesmkl.posterior import relevance, view_table
+
+KERNELS = (Gaussian(width=1), Gaussian(width=4))
+FEW = Marginal(n_points=100, n_draws=200)
+VIEWS = {f"view {v}": list(range(5 * v, 5 * v + 5)) for v in range(4)}
+SIGNAL, NOISE = "view 0", ["view 1", "view 2", "view 3"]
+
+
+def example(n_seeds: int, n_train: int, inference: str | Marginal) -> dict[str, Any]:
+    """README's example with several seeds."""
+    X, y = load_wdbc(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
+    groups = {"mean": slice(0, 10), "error": slice(10, 20), "worst": slice(20, 30)}
+    bank = KernelBank(list(KERNELS), views=groups)
+    answers, seconds, losses, tails = [], [], [], []
+    tail = (1.0 - LEVEL) / 2.0
+    for seed in range(n_seeds):
+        model = make_pipeline(StandardScaler(), GPMKLClassifier(bank, inference=inference, random_state=seed))
+        start = time.perf_counter()
+        model.fit(X_train[:n_train], y_train[:n_train])
+        seconds.append(time.perf_counter() - start)
+        found = model[-1]
+        ends = np.quantile(found.posterior_.shares, [tail, 1.0 - tail], axis=0)
+        answers.append(np.vstack([found.kernel_shares_, ends]))
+        losses.append(log_loss(y_test, model.predict_proba(X_test)))
+        tails.append(found.pareto_k_)
+    apart = np.ptp(answers, axis=0)
+    return {
+        "seconds": min(seconds),
+        "log_loss": max(losses),
+        "pareto_k": max(tails),
+        "means_apart": float(apart[0].max()),
+        "ends_apart": float(apart[1:].max()),
+        "shares": np.mean(answers, axis=0).tolist(),
+        "kernels": list(found.kernel_names_),
+    }
+
+
+def labeled(i: int, n_samples: int, has_signal: bool) -> tuple[np.ndarray, np.ndarray]:
+    """One data set of four views."""
+    rng = np.random.default_rng(i)
+    X = rng.normal(size=(n_samples, 20))
+    score = X[:, :3] @ [2.0, -2.0, 1.5] if has_signal else np.zeros(n_samples)
+    return X, rng.random(n_samples) < 1.0 / (1.0 + np.exp(-score))
+
+
+def answer(i: int, n_samples: int, has_signal: bool, inference: str | Marginal) -> dict[str, Any]:
+    """Fit both models to one data set."""
+    X, y = labeled(i, n_samples, has_signal)
+    bank = KernelBank(list(KERNELS), views=VIEWS)
+    model = GPMKLClassifier(bank, inference=inference).fit(X, y)
+    row: dict[str, Any] = {
+        "signal": has_signal,
+        "verdict": relevance(model, by="all")["verdict"][0],
+    }
+    for name, fitted in (("GPMKL", model), ("BEMKL", BEMKLClassifier(bank).fit(X, y))):
+        table = view_table(fitted, LEVEL, random_state=0).set_index("view")
+        row[name] = {
+            "share": float(table["share"][SIGNAL]),
+            "lower": table["share_lower"][NOISE].tolist(),
+            "widths": (table["share_upper"] - table["share_lower"]).tolist(),
+        }
+    return row
+
+
+def summarize(rows: list[dict[str, Any]]) -> list[list[Any]]:
+    """One row per model and kind of labels."""
+    body = []
+    for has_signal in (True, False):
+        found = [row for row in rows if row["signal"] == has_signal]
+        for name in ("GPMKL", "BEMKL"):
+            lower = np.concatenate([row[name]["lower"] for row in found])
+            verdict = np.mean([row["verdict"] == "signal" for row in found])
+            body.append([
+                f"{name}, {'a logistic model of view 0' if has_signal else 'labels of nothing'}",
+                f"{np.mean([row[name]['share'] for row in found]):.2f}",
+                f"{100 * np.mean(lower < 0.03):.0f} %",
+                f"{np.median([row[name]['widths'] for row in found]):.2f}",
+                f"{100 * verdict:.0f} %" if name == "GPMKL" else "",
+            ])  # fmt: skip
+    return body
+
+
+def main() -> None:
+    options = parser(__doc__).parse_args()
+    print(measure(options.fast).report() + "\n")
+    n_seeds, n_sets, n_samples = (1, 1, 60) if options.fast else (4, 40, 200)
+    inference: Any = FEW if options.fast else "marginal"
+    with threadpool_limits(1), quietly():
+        one = example(n_seeds, 80 if options.fast else 398, inference)
+        rows = []
+        for i in range(n_sets):
+            rows += [answer(i, n_samples, has_signal, inference) for has_signal in (True, False)]
+    shares = [
+        [name, *(f"{value:.2f}" for value in values)]
+        for name, values in zip(one["kernels"], np.transpose(one["shares"]), strict=True)
+    ]
+    headers = [
+        "labels",
+        "share of view 0",
+        "noise intervals from below .03",
+        "median width",
+        "verdict: signal",
+    ]
+    text = (
+        f"README's example, mean of {n_seeds} seeds:\n\n"
+        f"{markdown_table(['kernel', 'share', 'lower', 'upper'], shares)}\n\n"
+        f"Four views, {n_sets} data sets:\n\n{markdown_table(headers, summarize(rows))}"
+    )
+    signal, nothing = ([row for row in rows if row["signal"] == kind] for kind in (True, False))
+    lower = np.concatenate([row["GPMKL"]["lower"] for row in signal])
+    wrong = np.mean([row["verdict"] == "signal" for row in nothing])
+    right = np.mean([row["verdict"] == "signal" for row in signal])
+    share = np.mean([row["GPMKL"]["share"] for row in signal])
+    percent = [round(100.0 * float(value), 1) for value in (np.mean(lower < 0.03), 1.0 - wrong, right)]
+    claims = [
+        claim("README's example by GPMKL: test log loss", 0.07, round(one["log_loss"], 4)),
+        claim("README's example by GPMKL: k-hat", 0.5, round(one["pareto_k"], 2)),
+        claim("README's example by GPMKL: seeds apart, means of shares", 0.03, round(one["means_apart"], 3)),
+        claim("README's example by GPMKL: seeds apart, ends of intervals", 0.03, round(one["ends_apart"], 3)),
+        claim("README's example by GPMKL: a fit, warm", 10.0, round(one["seconds"], 1), " s"),
+        claim("one view of four matters: its share by GPMKL", 0.8, round(float(share), 2), at_least=True),
+        claim("noise views by GPMKL: intervals from below .03", 94.0, percent[0], " %", at_least=True),
+        claim("labels of nothing by GPMKL: no signal", 90.0, percent[1], " %", at_least=True),
+        claim("one view of four matters, by GPMKL: signal", 95.0, percent[2], " %", at_least=True),
+    ]
+    finish(options, "gaussian_processes", text, {"example": one, "rows": rows, "claims": claims})
+
+
+if __name__ == "__main__":
+    main()
