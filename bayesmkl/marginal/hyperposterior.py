@@ -43,7 +43,11 @@ START = 0.3  # of every coordinate, above the median
 STEP = 0.1  # of the finite differences of the gradient at the mode
 LEAST_CURVATURE = 0.3  # of a coordinate; the prior alone has one
 LEAST_COV = 1e-3  # of a coordinate, in later rounds
-DF = 6.0  # of the densities that are drawn from
+DRAWS_PER_COORDINATE = 3.0  # effective ones that moments take to be half trusted
+LEAST_DF = 6.0  # of the densities that are drawn from
+DF_PER_COORDINATE = (
+    0.75  # with fewer, the scale that all coordinates have in common varies more than their density
+)
 CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
 N_ROUNDS = 4  # densities that are drawn from, and as many again where their weights have a heavy tail
@@ -154,14 +158,22 @@ def evaluate(
         Of a point nearby.
     **tol : float
         Tolerance of the sites, `tol`; the default is that of the evidence.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        Where weights are so large that no digits are left.
     """
     weights, parameters = model.values(coordinates)
-    matrix = model.covariance.matrix(weights)
-    found = [
-        model.evidence(model.likelihood, y, matrix, own, None if start is None else start[k], **tol)
-        for k, (y, own) in enumerate(zip(model.targets, parameters, strict=True))
-    ]
+    with np.errstate(all="ignore"):
+        matrix = model.covariance.matrix(weights)
+        found = [
+            model.evidence(model.likelihood, y, matrix, own, None if start is None else start[k], **tol)
+            for k, (y, own) in enumerate(zip(model.targets, parameters, strict=True))
+        ]
     log_evidence = float(sum(output.log_evidence for output in found))
+    if not np.isfinite(log_evidence):
+        raise np.linalg.LinAlgError("the evidence is not finite")
     log_density = log_evidence - 0.5 * float(coordinates @ coordinates)
     converged = all(bool(output.converged) for output in found)
     return Point(log_density, log_evidence, tuple(output.sites for output in found), converged), found
@@ -239,7 +251,11 @@ def draw_importance(
     pareto_k = np.inf
     while len(proposals) <= N_ROUNDS or (pareto_k >= GOOD_K and len(proposals) <= 2 * N_ROUNDS):
         for u in proposals[-1].draw(n_draws // N_ROUNDS, rng):
-            points.append(evaluate(model, u, _nearest(u, coordinates, points, mode).sites, tol=LOOSE)[0])
+            near = _nearest(u, coordinates, points, mode)
+            try:
+                points.append(evaluate(model, u, near.sites, tol=LOOSE)[0])
+            except np.linalg.LinAlgError:
+                points.append(Point(-np.inf, -np.inf, near.sites, False))
             coordinates = np.vstack([coordinates, u])
             if report is not None:
                 report(len(points), "")
@@ -248,31 +264,41 @@ def draw_importance(
         log_weights, found = smooth_weights(log_ratios)
         pareto_k = float(found)
         weights = np.exp(log_weights - logsumexp(log_weights))
-        mean = weights @ coordinates
-        around = coordinates - mean
-        cov = (around * weights[:, None]).T @ around + LEAST_COV * np.eye(len(mean))
-        proposals.append(_Proposal(mean, cov))
+        proposals.append(_adapted(proposals[-1], coordinates, weights))
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     log_evidence = float(logsumexp(log_ratios) - np.log(len(log_ratios)) + of_prior)
     return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, float(1.0 / (weights**2).sum()))
 
 
 class _Proposal(NamedTuple):
-    """A multivariate t density, of `DF` degrees of freedom."""
+    """A multivariate t density."""
 
     mean: np.ndarray
     cov: np.ndarray
 
+    @property
+    def df(self) -> float:
+        return max(LEAST_DF, DF_PER_COORDINATE * len(self.mean))
+
     def log_density(self, coordinates: np.ndarray) -> np.ndarray:
-        return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, DF))
+        return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draw by scrambled Sobol points, one coordinate of which is that of the scale; the closest come first."""
         sequence = qmc.Sobol(len(self.mean) + 1, seed=rng)
         cube = np.clip(sequence.random_base2(max(n_draws - 1, 0).bit_length())[:n_draws], EDGE, 1.0 - EDGE)
-        scale = np.sqrt(chi2.ppf(cube[:, -1:], DF) / DF)
+        scale = np.sqrt(chi2.ppf(cube[:, -1:], self.df) / self.df)
         steps = ndtri(cube[:, :-1]) @ np.linalg.cholesky(self.cov).T / scale
         return self.mean + steps[np.argsort((steps**2).sum(axis=1))]
+
+
+def _adapted(last: _Proposal, coordinates: np.ndarray, weights: np.ndarray) -> _Proposal:
+    """Return the density with the moments of weighted draws, or as near to it as so many draws are good for."""
+    ess, mean = 1.0 / (weights**2).sum(), weights @ coordinates
+    around = coordinates - mean
+    cov = (around * weights[:, None]).T @ around + LEAST_COV * np.eye(len(mean))
+    trust = ess / (ess + DRAWS_PER_COORDINATE * len(mean))
+    return _Proposal(last.mean + trust * (mean - last.mean), last.cov + trust * (cov - last.cov))
 
 
 def _nearest(u: np.ndarray, coordinates: np.ndarray, points: list[Point], mode: Mode) -> Point:

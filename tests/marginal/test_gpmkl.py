@@ -396,6 +396,14 @@ def test_wrong_parameters_are_named_before_any_work(parameters, message):
     assert not hasattr(model, "posterior_")
 
 
+def test_prior_of_absurd_weights_loses_no_more_than_those_points(classification):
+    X, labels, model = classification
+    with pytest.warns(ConvergenceWarning):
+        wild = clone(model).set_params(kernel_prior=HalfT(0.1, 1.0)).fit(X, labels)
+    assert np.isfinite(wild.predict_proba(X)).all()
+    assert not wild.converged_
+
+
 def test_wrong_data_are_named(regression, rng):
     X, y, model = regression
     with pytest.raises(ValueError, match="samples of every class"):
