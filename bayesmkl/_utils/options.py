@@ -216,12 +216,20 @@ class Marginal(_InferenceOptions):
 
     Parameters
     ----------
+    sampler : {"importance", "nuts"}, default="importance"
+        Draws of the hyperparameters, from their mode on. "importance": adaptive importance sampling, whose Pareto
+        k-hat says whether so many are enough. "nuts": Markov chains by NumPyro, several times as long, for what
+        importance sampling does not reach.
     n_points : int, default=512
-        Hyperparameters at which the evidence is evaluated, at least 100, after the mode is found; up to twice as
-        many while importance weights have a heavy tail.
+        Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
+        heavy tail.
     n_draws : int, default=2000
         Equally likely draws of scores and shares, at least 100, with hyperparameters that are drawn from those
         points: many have the same.
+    n_chains : int, default=4
+        Chains of "nuts", which share its `n_points`.
+    n_warmup : int, default=100
+        Steps of each chain before the first draw that counts.
     approximation : {"ep", "laplace"}, default="ep"
         Of the evidence under other likelihoods than the Gaussian, whose is exact: expectation propagation, or
         Laplace's, which takes about as long and shrinks scores.
@@ -234,15 +242,24 @@ class Marginal(_InferenceOptions):
     GPMKLClassifier(inference=Marginal(n_points=1024))
     """
 
+    sampler: str = "importance"
     n_points: int = 512
     n_draws: int = 2000
+    n_chains: int = 4
+    n_warmup: int = 100
     approximation: str = "ep"
 
     name: ClassVar[str] = "marginal"
 
     def _checked(self) -> Marginal:
-        approximation = check_choice(_field("approximation"), self.approximation, ("ep", "laplace"))
-        return Marginal(self._count("n_points", low=100), self._count("n_draws", low=100), approximation)
+        return Marginal(
+            check_choice(_field("sampler"), self.sampler, ("importance", "nuts")),
+            self._count("n_points", low=100),
+            self._count("n_draws", low=100),
+            self._count("n_chains"),
+            self._count("n_warmup"),
+            check_choice(_field("approximation"), self.approximation, ("ep", "laplace")),
+        )
 
 
 Inference = VB | NUTS | Gibbs | SVI | Marginal

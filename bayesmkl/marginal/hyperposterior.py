@@ -125,11 +125,13 @@ class Draws(NamedTuple):
     points : tuple of Point
         What was found at each draw.
     log_evidence : float
-        Of the model in nats, hyperparameters integrated out.
+        Of the model in nats, hyperparameters integrated out; NaN of chains.
     pareto_k : float
-        :math:`\hat k` of the weights before smoothing.
+        :math:`\hat k` of the weights before smoothing; NaN of chains.
     ess : float
-        Effective number of draws, :math:`1 / \sum_j w_j^2`.
+        Effective number of draws: :math:`1 / \sum_j w_j^2`, or the smallest of all coordinates of chains.
+    rhat : float
+        The largest :math:`\hat R` of all coordinates; NaN where there are not several chains.
     """
 
     coordinates: np.ndarray
@@ -138,6 +140,7 @@ class Draws(NamedTuple):
     log_evidence: float
     pareto_k: float
     ess: float
+    rhat: float = np.nan
 
     @property
     def n_unconverged(self) -> int:

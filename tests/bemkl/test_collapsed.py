@@ -142,7 +142,8 @@ def test_variational_density(rng):
 def test_same_densities_as_the_numpyro_model(rng, task):
     from numpyro.infer.util import log_density
 
-    from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, numpyro_session
+    from bayesmkl._utils.numpyro_session import numpyro_session
+    from bayesmkl.bemkl.inference.numpyro_model import collapsed_model
 
     problem, draws = problem_and_draws(rng, task)
     ours = log_prior(problem, draws) + log_likelihood(problem, draws).sum(axis=1)

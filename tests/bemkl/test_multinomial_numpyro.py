@@ -17,8 +17,8 @@ from test_multiclass import kernels_between, three_views
 from test_multinomial import problem_of, random_problem, signs_of
 
 from bayesmkl._numerics.largest_normal import largest_moments, log_largest
+from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
-from bayesmkl.bemkl.inference.numpyro_model import numpyro_session
 from bayesmkl.bemkl.models import multinomial
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.multinomial import MultinomialPriors

@@ -31,10 +31,11 @@ from numpyro.distributions import constraints
 from numpyro.infer import SVI, Trace_ELBO
 
 from bayesmkl._numerics.truncated_normal import truncated_moments
+from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl.inference import numpyro_guide
 from bayesmkl.bemkl.inference.loop import LoopOptions, maximize_elbo
 from bayesmkl.bemkl.inference.numpyro_guide import elbo_particles, estimate_elbo
-from bayesmkl.bemkl.inference.numpyro_model import literal_model, numpyro_session
+from bayesmkl.bemkl.inference.numpyro_model import literal_model
 from bayesmkl.bemkl.models import binary, regression
 from bayesmkl.bemkl.models.moments import (
     Gamma,

@@ -9,9 +9,10 @@ from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl._numerics.convergence import Outcome
+from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl import NUTS
 from bayesmkl.bemkl.estimators.class_models import ClassSettings, SharedWeights, class_model_of
-from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, numpyro_session
+from bayesmkl.bemkl.inference.numpyro_model import collapsed_model
 from bayesmkl.bemkl.models import binary, multiclass, multioutput, regression
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.reading.collapsed import log_likelihood, log_prior_terms

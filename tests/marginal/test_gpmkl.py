@@ -342,9 +342,39 @@ def test_seed_and_warning(classification):
     assert not poor.converged_
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("classification", marks=pytest.mark.slow),
+        pytest.param("regression", marks=pytest.mark.heavy),
+    ],
+)
+def test_chains_say_what_importance_draws_say(kind, request):
+    X, y, model = request.getfixturevalue(kind)
+    y = 10.0 * y + 3.0 if kind == "regression" else y
+    chains = clone(model).set_params(inference=Marginal("nuts", n_points=400, n_draws=1000)).fit(X, y)
+    assert chains.outcome_ is Outcome.MIXED
+    assert chains.rhat_ < 1.05
+    assert np.isnan(chains.pareto_k_)
+    spread = model.kernel_weights_std_
+    assert (np.abs(chains.kernel_weights_ - model.kernel_weights_) < 0.35 * spread).all()
+    np.testing.assert_allclose(chains.kernel_shares_, model.kernel_shares_, atol=0.06)
+    np.testing.assert_allclose(chains.elpd_i_.sum(), model.elpd_i_.sum(), atol=1.0)
+    if kind == "classification":
+        np.testing.assert_allclose(chains.predict_proba(X), model.predict_proba(X), atol=0.03)
+    else:
+        means, stds = zip(*(one.predict(X, return_std=True) for one in (chains, model)), strict=True)
+        np.testing.assert_allclose(means[0], means[1], atol=0.3 * stds[1].min())
+        np.testing.assert_allclose(stds[0], stds[1], rtol=0.1)
+
+
 def test_laplace_is_near_and_logit_wider(classification):
     X, labels, model = classification
-    laplace = clone(model).set_params(inference=Marginal(200, 400, "laplace")).fit(X, labels)
+    laplace = (
+        clone(model)
+        .set_params(inference=Marginal(n_points=200, n_draws=400, approximation="laplace"))
+        .fit(X, labels)
+    )
     p, q = laplace.predict_proba(X)[:, 1], model.predict_proba(X)[:, 1]
     assert stats.spearmanr(p, q).statistic > 0.95
     assert np.abs(p - 0.5).mean() < np.abs(q - 0.5).mean()  # Laplace shrinks

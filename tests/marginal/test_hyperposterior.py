@@ -11,7 +11,7 @@ from numpyro.infer import MCMC, NUTS
 from problems import kernels, labels, numbers, processes
 from scipy.special import logsumexp
 
-from bayesmkl.bemkl.inference.numpyro_model import numpyro_session
+from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.conditioning import Sites, condition
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence

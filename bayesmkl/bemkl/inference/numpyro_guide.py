@@ -25,7 +25,8 @@ import numpyro.distributions as dist
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import Trace_ELBO
 
-from bayesmkl.bemkl.inference.numpyro_model import literal_model, numpyro_session
+from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl.bemkl.inference.numpyro_model import literal_model
 from bayesmkl.bemkl.models.binary import BinaryProblem, BinaryState
 from bayesmkl.bemkl.models.regression import RegressionProblem, RegressionState
 

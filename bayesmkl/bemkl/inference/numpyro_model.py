@@ -26,15 +26,12 @@ Several outputs, classes or targets, have their own a, b, υ and ε, and e in co
 Both leave the posterior as it is under (a, e) -> (-a, -e). For ν > 0 the likelihood of classification does not sum
 to one over y: a score within the margin belongs to no label, and such scores carry no probability.
 
-NumPyro has one stack of handlers per process: two threads in it at once break each other. Every call of NumPyro runs
-inside `numpyro_session`.
+Every call of NumPyro runs inside `numpyro_session`.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any, ClassVar
 
 import jax
@@ -45,7 +42,6 @@ from numpyro.distributions import constraints
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
-from bayesmkl._utils.devices import double_precision
 from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.models.binary import BinaryProblem
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
@@ -58,27 +54,7 @@ __all__ = [
     "collapsed_model",
     "is_regression",
     "literal_model",
-    "numpyro_session",
 ]
-
-_LOCK = threading.RLock()
-
-
-@contextmanager
-def numpyro_session() -> Iterator[None]:
-    """Hold NumPyro alone, in double precision, for the duration of a ``with`` block.
-
-    Other threads wait; the same thread may enter again. Arrays that leave the block should be NumPy arrays: outside,
-    JAX computes in single precision.
-
-    Examples
-    --------
-    >>> with numpyro_session():
-    ...     float(dist.Normal(0.0, 1.0).log_prob(0.0))
-    -0.9189385332046727
-    """
-    with _LOCK, double_precision():
-        yield
 
 
 def literal_model(problem: BinaryProblem | RegressionProblem) -> None:

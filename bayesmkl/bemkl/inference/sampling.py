@@ -33,9 +33,10 @@ from numpyro.infer.autoguide import AutoLowRankMultivariateNormal, AutoMultivari
 from numpyro.infer.reparam import Reparam
 
 from bayesmkl._numerics.arrays import Array
+from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl._utils.options import NUTS as NUTSOptions
 from bayesmkl.bemkl.inference.chains import Chains, run_chains
-from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, is_regression, numpyro_session
+from bayesmkl.bemkl.inference.numpyro_model import collapsed_model, is_regression
 from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.models.kernel_priors import SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma

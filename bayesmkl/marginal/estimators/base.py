@@ -29,6 +29,7 @@ __all__ = ["BaseGPMKL", "overall"]
 
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
+LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 LEAST_DRAWS = 50.0  # effective ones
 LEAST_POINTS = 100  # where no more is asked than predictions
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
@@ -108,9 +109,16 @@ class BaseGPMKL(BaseMKL):
             prior = self._draw_parts(covariance, n_functions, rng)
             prior_parts = np.moveaxis(prior, -1, 0).reshape(options.n_draws, -1, *prior.shape[:2])
             mode = find_mode(model)
-            with step_progress(self.verbose > 0, "hyperparameters", 2 * options.n_points, "point") as report:
-                weighted = draw_importance(model, mode, options.n_points, rng, report)
-            return mode, weighted, read(model, weighted, prior_parts, rng)
+            if options.sampler == "nuts":
+                from bayesmkl.marginal.chains import draw_chains
+
+                counts = options.n_points, options.n_chains, options.n_warmup
+                drawn = draw_chains(model, mode, *counts, rng)
+            else:
+                n_points = 2 * options.n_points
+                with step_progress(self.verbose > 0, "hyperparameters", n_points, "point") as report:
+                    drawn = draw_importance(model, mode, options.n_points, rng, report)
+            return mode, drawn, read(model, drawn, prior_parts, rng)
 
     def _draw_parts(self, covariance: Additive, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draw functions from the prior; raise for kernels that no function can have as its covariance."""
@@ -139,21 +147,34 @@ class BaseGPMKL(BaseMKL):
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
         self.elpd_i_ = self._log_predictive(targets, reading.log_leave_one_out)
-        self.pareto_k_, self.ess_ = weighted.pareto_k, weighted.ess
+        self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
         self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
-        good = weighted.pareto_k <= LARGEST_K and weighted.ess >= LEAST_DRAWS
-        self.outcome_ = Outcome.WEIGHTED if good else Outcome.NOT_WEIGHTED
+        enough = weighted.ess >= LEAST_DRAWS
+        if self._inference().sampler == "nuts":
+            good = enough and not weighted.rhat > LARGEST_RHAT
+            self.outcome_ = Outcome.MIXED if good else Outcome.NOT_MIXED
+        else:
+            good = enough and weighted.pareto_k <= LARGEST_K
+            self.outcome_ = Outcome.WEIGHTED if good else Outcome.NOT_WEIGHTED
         self.converged_ = good and not weighted.n_unconverged
         self._warn(weighted)
 
     def _warn(self, weighted: Draws) -> None:
         """Issue at most one ConvergenceWarning."""
         name = type(self).__name__
-        if not self.outcome_.converged:
+        if self.outcome_ is Outcome.NOT_MIXED:
+            warn_user(
+                f"{name} finished before its chains agreed: the largest R-hat of its hyperparameters is "
+                f"{weighted.rhat:.3f} (at most {LARGEST_RHAT}), and {len(weighted.weights)} draws are worth "
+                f"{weighted.ess:.0f} (at least {LEAST_DRAWS:.0f}). Increase `n_points` of `inference`, or its "
+                "`n_warmup`.",
+                ConvergenceWarning,
+            )
+        elif not self.outcome_.converged:
             warn_user(
                 f"{name} finished with importance weights of a heavy tail: k-hat is {weighted.pareto_k:.2f} (at most "
                 f"{LARGEST_K}), and {len(weighted.weights)} points are worth {weighted.ess:.0f} draws (at least "
-                f"{LEAST_DRAWS:.0f}). Increase `n_points` of `inference`, or use fewer kernels.",
+                f'{LEAST_DRAWS:.0f}). Increase `n_points` of `inference`, or use its sampler="nuts".',
                 ConvergenceWarning,
             )
         elif weighted.n_unconverged:

@@ -70,6 +70,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     elpd_i_ : ndarray of shape (n_samples,)
         Leave-one-out log probability of every sample's label, in nats.
     %(pareto_k_)s
+    %(rhat_)s
     %(ess_)s
     %(n_evaluations_)s
     %(outcome_)s

@@ -70,6 +70,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     elpd_i_ : ndarray of shape (n_samples,)
         Leave-one-out log density of every sample's target, in nats and the units of the target; summed over several.
     %(pareto_k_)s
+    %(rhat_)s
     %(ess_)s
     %(n_evaluations_)s
     %(outcome_)s

@@ -23,12 +23,14 @@ GPMKL = ESTIMATOR | entries(
     kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,)
         Posterior mean and standard deviation of :math:`w_m`.
     log_evidence_ : float
-        Log evidence of the model in nats, hyperparameters integrated out.
+        Log evidence of the model in nats, hyperparameters integrated out; NaN of chains.
     pareto_k_ : float
         Pareto :math:`\hat k` of the importance weights: below 0.5 posterior moments are reliable, above 0.7 nothing
-        is.
+        is. NaN of chains.
+    rhat_ : float
+        The largest :math:`\hat R` of the hyperparameters of chains; NaN without several.
     ess_ : float
-        Number of independent draws from the posterior that the weighted ones are worth.
+        Number of independent draws from the posterior that those of the hyperparameters are worth.
     n_evaluations_ : int
         Hyperparameters at which the evidence was evaluated.
     outcome_ : Outcome
@@ -48,7 +50,7 @@ GPMKL = ESTIMATOR | entries(
     MemoryError
         If the draws of all parts of the scores do not fit into memory.
     ConvergenceWarning
-        If the importance weights have a heavy tail, or the evidence of some points is not known.
+        If the importance weights have a heavy tail, chains disagree, or the evidence of some points is not known.
     KernelQualityWarning
         If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
     """
