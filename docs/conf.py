@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
 import sys
 from pathlib import Path
 
+from jinja2.loaders import BaseLoader
+from jinja2.sandbox import SandboxedEnvironment
+from numpydoc import docscrape_sphinx
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
@@ -21,7 +25,12 @@ from make_methods import lists, write_lists  # noqa: E402
 
 write_lists()
 
-if "BAYESMKL_FAST" in os.environ:  # what JAX compiles in a short notebook runs for moments
+# Modules are no garbage, nor are pages before they are written.
+gc.freeze()
+gc.set_threshold(100_000, 50, 100)
+
+FAST = "BAYESMKL_FAST" in os.environ  # the pages are checked, and not read
+if FAST:  # what JAX compiles in a short notebook runs for moments
     sys.path.append(str(HERE.parent / "tests"))
     import quick_compiling  # noqa: F401  # sets XLA_FLAGS, also for the processes of the notebooks
 
@@ -87,8 +96,9 @@ sphinx_gallery_conf = {
 }
 plot_html_show_formats = False
 plot_html_show_source_link = False
-plot_formats = [("png", 120)]
-plot_rcparams = {"figure.dpi": 120}
+DPI = 30 if FAST else 120
+plot_formats = [("png", DPI)]
+plot_rcparams = {"figure.dpi": DPI}
 plot_apply_rcparams = True
 plot_basedir = "pictures"
 
@@ -105,6 +115,7 @@ autodoc_default_options = {
 numpydoc_show_class_members = False  # the class template lists them
 numpydoc_class_members_toctree = False
 numpydoc_xref_param_type = False
+TEMPLATES = SandboxedEnvironment()
 
 html_theme = "pydata_sphinx_theme"
 html_title = "bayesmkl"
@@ -156,8 +167,22 @@ def spread_notebooks(app: Sphinx, env: BuildEnvironment, docnames: list[str]) ->
     docnames[:] = others
 
 
+def share_templates(loader: BaseLoader) -> SandboxedEnvironment:
+    """Give numpydoc one environment for all docstrings: in a new one for each, it compiles its template each time."""
+    TEMPLATES.loader = TEMPLATES.loader or loader
+    return TEMPLATES
+
+
+def leave_out_search(app: Sphinx) -> None:
+    """Write pages without an index of their words."""
+    app.builder.search = False
+
+
 def setup(app: Sphinx) -> None:
     app.extensions["sphinx-mathjax-offline"].parallel_read_safe = True  # it copies files, and reads no page
+    docscrape_sphinx.SandboxedEnvironment = share_templates
     app.connect("builder-inited", copy_notebooks)
+    if FAST:
+        app.connect("builder-inited", leave_out_search)
     app.connect("env-before-read-docs", spread_notebooks)
     app.connect("autodoc-process-docstring", escape_trailing_underscores, priority=100)  # before numpydoc

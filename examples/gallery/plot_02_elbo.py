@@ -17,7 +17,7 @@ from bayesmkl.bemkl import VB
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 
-SWEEPS = 400
+SWEEPS = 200
 
 X, y = load_wdbc(return_X_y=True)
 X, y = StandardScaler().fit_transform(X)[::4], y[::4]

@@ -19,11 +19,11 @@ from bayesmkl.kernels import Gaussian
 TRUE = (1.0, 0.6, 0.3, 0.0, 0.0, 0.0, 0.0, 0.0)
 CONCENTRATIONS = 10.0 ** np.array([-10, -8, -6, -4, -3, -2, -1, 0])
 
-sample = make_multiview(300, kernel_weights=TRUE, random_state=0)
+sample = make_multiview(200, kernel_weights=TRUE, random_state=0)
 bank = KernelBank(Gaussian(width=1.4), views=sample.views)
 shares = np.array(
     [
-        BEMKLClassifier(bank, kernel_prior=Gamma(c, c), tol=2e-5)
+        BEMKLClassifier(bank, kernel_prior=Gamma(c, c), tol=1e-4)
         .fit(sample.data, sample.target)
         .kernel_shares_
         for c in CONCENTRATIONS

@@ -21,7 +21,7 @@ X, y = load_wdbc(return_X_y=True)
 groups = {"mean": slice(0, 10), "error": slice(10, 20), "worst": slice(20, 30)}
 bank = KernelBank(Gaussian(width=4), views=groups)
 model = make_pipeline(StandardScaler(), BEMKLClassifier(bank)).fit(X[::5], y[::5])
-refined = refine_posterior(model, n_draws=1000, random_state=0)
+refined = refine_posterior(model, n_draws=500, random_state=0)
 
 figure, ax = plt.subplots(figsize=(8.0, 4.4), layout="constrained")
 plot_posteriors({"closed form": model, "Gibbs": refined}, ax=ax)
