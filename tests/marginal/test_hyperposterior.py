@@ -71,7 +71,7 @@ def test_draws_equal_a_grid_over_two_coordinates(rng):
     X, stack = kernels(rng, 20)
     pair = processes(stack.select(np.array([0, 1])))["additive"]
     model = Hypermodel(pair, Probit(), labels(rng, X)[None], HalfT(4.0, 1.5), NOISE, ep_evidence)
-    grid = np.linspace(-4.5, 4.5, 23)
+    grid = np.linspace(-4.5, 4.5, 13)
     points = np.array([(a, b) for a in grid for b in grid])
     log_density = np.array([evaluate(model, u, None, tol=1e-3)[0].log_density for u in points])
     weights = np.exp(log_density - logsumexp(log_density))
