@@ -120,9 +120,17 @@ OF_CALLS = {
     "check_requires_y_none",
     "check_supervised_y_no_nan",
 }
-CALLED = (*DOORS, "BEMKLRegressor", "CLMKLClassifier", "LapMKLClassifier", "UniformMKLRegressor")
+CALLED = (
+    *DOORS,
+    "BEMKLRegressor",
+    "CLMKLClassifier",
+    "GPMKLClassifier",
+    "GPMKLRegressor",
+    "LapMKLClassifier",
+    "UniformMKLRegressor",
+)
 # GPMKLClassifier takes a second for a fit, and differs from GPMKLRegressor by likelihood and by what labels become.
-OF_LABELS = {"check_classifiers_classes", "check_classifiers_one_label", "check_decision_proba_consistency"}
+OF_LABELS = {"check_classifiers_one_label", "check_decision_proba_consistency"}
 
 
 def checks():

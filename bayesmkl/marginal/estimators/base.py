@@ -31,7 +31,8 @@ BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 M
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 LEAST_DRAWS = 50.0  # effective ones
-LEAST_POINTS = 100  # where no more is asked than predictions
+LEAST_POINTS = 100  # where there is nothing to infer
+REFIT_DRAWS = 500  # where no more is asked than predictions
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
 
 
@@ -191,7 +192,9 @@ class BaseGPMKL(BaseMKL):
         if not np.isfinite(kernel_units(stack)).any():  # nothing to infer but the noise
             options = replace(options, n_points=LEAST_POINTS)
         targets = np.atleast_2d(self.target_)
-        _, weighted, reading = self._infer(stack, targets, replace(options, n_draws=LEAST_POINTS))
+        _, weighted, reading = self._infer(
+            stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS))
+        )
         return self._log_predictive(targets, reading.log_leave_one_out), self._in_nats(weighted.log_evidence)
 
     def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
