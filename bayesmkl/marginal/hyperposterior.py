@@ -143,9 +143,9 @@ class Draws(NamedTuple):
     rhat: float = np.nan
 
     @property
-    def n_unconverged(self) -> int:
-        """Number of draws whose sites did not converge, so that their evidence is not to be believed."""
-        return sum(not point.converged for point in self.points)
+    def unconverged(self) -> float:
+        """Weight of the draws whose sites did not converge, so that their evidence is not to be believed."""
+        return float(self.weights @ [not point.converged for point in self.points])
 
 
 def evaluate(

@@ -52,6 +52,8 @@ def relevance(model: BaseEstimator, by: str | None = None, *, verbose: bool = Fa
         * ``elpd_diff``, ``se``: how much more the leave-one-out log density of all samples is with it than without
           it, in nats, and the standard error of that difference over samples;
         * ``log_evidence_diff``: the same of the log evidence of the model, which is the log Bayes factor;
+        * ``pareto_k``: :math:`\hat k` of the fit without it, as `pareto_k_` of the model: above 0.7 do not rely on
+          the row;
         * ``verdict``: of all "signal" where the difference is above two standard errors, else "no signal"; of a view
           "needed" or "not shown". A view is not needed where others say the same.
 
@@ -107,7 +109,7 @@ def relevance(model: BaseEstimator, by: str | None = None, *, verbose: bool = Fa
     with step_progress(verbose, "refits", len(names) + 1, "refit") as report:
         for number, name in enumerate([ALL, *names]):
             left = np.zeros(len(groups), dtype=bool) if name == ALL else members != number - 1
-            elpd_i, log_evidence = estimator._refit(_without(stack, left))
+            elpd_i, log_evidence, pareto_k = estimator._refit(_without(stack, left))
             difference = own - elpd_i
             diff, error = float(difference.sum()), float(np.sqrt(len(difference)) * difference.std())
             rows.append(
@@ -117,6 +119,7 @@ def relevance(model: BaseEstimator, by: str | None = None, *, verbose: bool = Fa
                     "elpd_diff": diff,
                     "se": error,
                     "log_evidence_diff": estimator.log_evidence_ - log_evidence,
+                    "pareto_k": pareto_k,
                     "verdict": VERDICTS[name == ALL][0 if diff > CLEAR * error else 1],
                 }
             )

@@ -31,6 +31,7 @@ BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 M
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 LEAST_DRAWS = 50.0  # effective ones
+MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
 LEAST_POINTS = 100  # where there is nothing to infer
 REFIT_DRAWS = 500  # where no more is asked than predictions
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
@@ -157,7 +158,7 @@ class BaseGPMKL(BaseMKL):
         else:
             good = enough and weighted.pareto_k <= LARGEST_K
             self.outcome_ = Outcome.WEIGHTED if good else Outcome.NOT_WEIGHTED
-        self.converged_ = good and not weighted.n_unconverged
+        self.converged_ = good and weighted.unconverged < MOST_UNKNOWN
         self._warn(weighted)
 
     def _warn(self, weighted: Draws) -> None:
@@ -178,16 +179,16 @@ class BaseGPMKL(BaseMKL):
                 f'{LEAST_DRAWS:.0f}). Increase `n_points` of `inference`, or use its sampler="nuts".',
                 ConvergenceWarning,
             )
-        elif weighted.n_unconverged:
+        elif not self.converged_:
             warn_user(
-                f"{name} has {weighted.n_unconverged} of {len(weighted.weights)} points at which expectation "
-                'propagation did not converge: their evidence is not known. Use approximation="laplace" in '
-                "`inference`, or a `kernel_prior` with a smaller scale.",
+                f"{name} does not know the evidence of {100 * weighted.unconverged:.0f} % of its posterior, where "
+                'expectation propagation did not converge. Use approximation="laplace" in `inference`, or a '
+                "`kernel_prior` with a smaller scale.",
                 ConvergenceWarning,
             )
 
-    def _refit(self, stack: DenseStack) -> tuple[np.ndarray, float]:
-        """Return what `elpd_i_` and `log_evidence_` would be with other training kernels."""
+    def _refit(self, stack: DenseStack) -> tuple[np.ndarray, float, float]:
+        """Return what `elpd_i_`, `log_evidence_` and `pareto_k_` would be with other training kernels."""
         options = self._inference()
         if not np.isfinite(kernel_units(stack)).any():  # nothing to infer but the noise
             options = replace(options, n_points=LEAST_POINTS)
@@ -195,7 +196,8 @@ class BaseGPMKL(BaseMKL):
         _, weighted, reading = self._infer(
             stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS))
         )
-        return self._log_predictive(targets, reading.log_leave_one_out), self._in_nats(weighted.log_evidence)
+        elpd_i = self._log_predictive(targets, reading.log_leave_one_out)
+        return elpd_i, self._in_nats(weighted.log_evidence), weighted.pareto_k
 
     def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
         """Return log densities of samples from those of each output, (n_outputs, n_samples)."""
