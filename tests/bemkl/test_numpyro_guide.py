@@ -151,7 +151,7 @@ def test_guide_takes_no_formula_from_the_bound():
         ("bayesmkl.bemkl.models.regression", "RegressionProblem"),
         ("bayesmkl.bemkl.models.regression", "RegressionState"),
         ("bayesmkl.bemkl.inference.numpyro_model", "literal_model"),
-        ("bayesmkl.bemkl.inference.numpyro_model", "numpyro_session"),
+        ("bayesmkl._utils.numpyro_session", "numpyro_session"),
     }
     assert not [a.name for n in imports if isinstance(n, ast.Import) for a in n.names if "bayesmkl" in a.name]
 

@@ -24,12 +24,12 @@ from numpyro.infer import Predictive, log_likelihood
 from numpyro.infer.util import log_density
 from scipy import special, stats
 
+from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl.inference.numpyro_model import (
     BeyondMargin,
     MarginalLabel,
     collapsed_model,
     literal_model,
-    numpyro_session,
 )
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 

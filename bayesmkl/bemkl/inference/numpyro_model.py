@@ -239,6 +239,7 @@ class MarginalLabel(dist.Distribution):
 
     Examples
     --------
+    >>> from bayesmkl._utils.numpyro_session import numpyro_session
     >>> with numpyro_session():
     ...     MarginalLabel(0.5, 2.0, margin=0.5).log_prob(1.0).item()
     -0.6931471805599453
