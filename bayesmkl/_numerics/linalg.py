@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -107,10 +108,7 @@ def spd_inverse_and_solution(matrix: Any, vector: Array, overwrite: bool = False
         lower, log_det = _factorize(matrix, overwrite)
         solution = lapack.dpotrs(lower, vector, lower=0)[0]
         return _inverse_by_lapack(lower), log_det, solution
-    from jax.scipy.linalg import cho_solve
-
-    factor = namespace(matrix).linalg.cholesky(matrix)
-    return *_inverse_of_factor(factor), cho_solve((factor, True), vector)
+    return _one_at_a_time(_invert_and_solve_on_jax)(matrix, vector)
 
 
 def _spd_inverse_lapack(matrix: np.ndarray, overwrite: bool = False) -> tuple[np.ndarray, np.floating]:
@@ -149,11 +147,26 @@ def _mirrored(matrix: np.ndarray) -> np.ndarray:
 def _spd_inverse_jax(matrix: Array) -> tuple[Any, Any]:
     import jax
 
-    if jax.default_backend() != "cpu":
-        return _invert_on_jax(matrix)
-    # one after the other, also under vmap: two batches at a time leave the threads of XLA waiting for each other
-    one = jax.custom_batching.sequential_vmap(_invert_on_jax)
-    return one(matrix) if matrix.ndim == 2 else jax.lax.map(one, matrix)
+    one = _one_at_a_time(_invert_on_jax)
+    several = matrix.ndim == 3 and jax.default_backend() == "cpu"
+    return jax.lax.map(one, matrix) if several else one(matrix)
+
+
+def _one_at_a_time(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep a function from working on several matrices at once on CPUs, also under vmap.
+
+    Two batches at a time leave the threads of XLA waiting for each other.
+    """
+    import jax
+
+    return function if jax.default_backend() != "cpu" else jax.custom_batching.sequential_vmap(function)
+
+
+def _invert_and_solve_on_jax(matrix: Array, vector: Array) -> tuple[Any, Any, Any]:
+    from jax.scipy.linalg import cho_solve
+
+    factor = namespace(matrix).linalg.cholesky(matrix)
+    return *_inverse_of_factor(factor), cho_solve((factor, True), vector)
 
 
 def _invert_on_jax(matrix: Array) -> tuple[Any, Any]:

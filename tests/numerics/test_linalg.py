@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen, random_covariance
 
-from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse
+from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse, spd_inverse_and_solution
 
 pytestmark = pytest.mark.heavy
 
@@ -32,6 +32,23 @@ def test_spd_inverse_of_several_matrices_is_that_of_each(xp, rng):
         assert_same(inverse, np.linalg.inv(matrix), 1e-10)
         np.testing.assert_array_equal(inverse, inverse.T)
         np.testing.assert_allclose(log_det, -np.linalg.slogdet(matrix)[1], rtol=1e-10)
+
+
+def test_solution_against_numpy_of_one_system_and_of_several_under_vmap(rng):
+    matrices = np.stack([random_covariance(rng, 7) for _ in range(3)])
+    vectors = rng.normal(size=(3, 7))
+    expected = np.linalg.solve(matrices, vectors[..., None])[..., 0]
+    inverses = np.linalg.inv(matrices)
+    log_dets = np.linalg.slogdet(inverses)[1]
+    for b in range(3):
+        inverse, log_det, solution = spd_inverse_and_solution(matrices[b], vectors[b])
+        np.testing.assert_allclose(solution, expected[b], rtol=1e-9)
+        np.testing.assert_allclose(inverse, inverses[b], rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(log_det, log_dets[b], rtol=1e-9)
+    with jax.enable_x64(True):
+        found = jax.vmap(spd_inverse_and_solution)(jax.numpy.asarray(matrices), jax.numpy.asarray(vectors))
+        for actual, desired in zip(found, (inverses, log_dets, expected), strict=True):
+            np.testing.assert_allclose(actual, desired, rtol=1e-8, atol=1e-10)
 
 
 def test_spd_inverse_of_a_diagonal_is_its_reciprocal(xp):
