@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from bayesmkl._estimator.base import BaseMKL
-from bayesmkl._estimator.labels import ClassTargets, LabelSplit, class_targets, encode_labels, split_labels
+from bayesmkl._estimator.labels import (
+    ClassTargets,
+    LabelSplit,
+    class_targets,
+    encode_labels,
+    most_probable,
+    split_labels,
+)
 from bayesmkl._estimator.storage import Holding
 from bayesmkl._estimator.targets import check_labels, is_missing
 from bayesmkl._utils.progress import announce, step_progress
@@ -18,6 +25,7 @@ __all__ = [
     "class_targets",
     "encode_labels",
     "is_missing",
+    "most_probable",
     "split_labels",
     "step_progress",
 ]

@@ -12,7 +12,7 @@ from bayesmkl._estimator.targets import plain_labels
 from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.warnings import warn_user
 
-__all__ = ["ClassTargets", "LabelSplit", "class_targets", "encode_labels", "split_labels"]
+__all__ = ["ClassTargets", "LabelSplit", "class_targets", "encode_labels", "most_probable", "split_labels"]
 
 
 def encode_labels(y: Targets) -> tuple[np.ndarray, np.ndarray]:
@@ -210,3 +210,19 @@ def _label_targets(y: Any, unlabeled_label: Label | None) -> ClassTargets:
             UserWarning,
         )
     return ClassTargets(np.arange(len(targets)), targets, is_multilabel=True)
+
+
+def most_probable(scores: np.ndarray) -> np.ndarray:
+    """Return the positions of the classes that scores speak for.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        Of the second of two classes against the first, or of every class.
+
+    Examples
+    --------
+    >>> most_probable(np.array([-1.0, 2.0])), most_probable(np.array([[0.0, -1.0, 3.0]]))
+    (array([0, 1]), array([2]))
+    """
+    return (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)

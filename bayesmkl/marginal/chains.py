@@ -79,10 +79,11 @@ def _on_jax(model: Hypermodel, mode: Mode, visited: dict[bytes, Point]) -> Calla
         try:
             point, slope = evaluate_slope(model, u, latest[-1].sites, tol=CLOSE)
         except np.linalg.LinAlgError:
-            return found.view(np.uint32).reshape(-1, 2)
-        latest[:] = [point]
-        visited[u.tobytes()] = point
-        found[0], found[1:] = point.log_density, slope
+            pass  # a place where nothing is
+        else:
+            latest[:] = [point]
+            visited[u.tobytes()] = point
+            found[0], found[1:] = point.log_density, slope
         return found.view(np.uint32).reshape(-1, 2)
 
     def both(u: Any) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
-from bayesmkl._estimator import ClassTargets, class_targets
+from bayesmkl._estimator import ClassTargets, class_targets, most_probable
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Label, Samples, Targets
@@ -486,7 +486,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         odds = self._odds(model, scores)
         if self.is_multilabel_:
             return (odds > 0.0).astype(int)
-        return self.classes_[(odds > 0.0).astype(int) if odds.ndim == 1 else odds.argmax(axis=1)]
+        return self.classes_[most_probable(odds)]
 
 
 def _squeeze(columns: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import BaseMKL, encode_labels, is_missing, step_progress
+from bayesmkl._estimator import BaseMKL, encode_labels, is_missing, most_probable, step_progress
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import as_array
 from bayesmkl._utils.threads import blas_threads_for
@@ -326,7 +326,7 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
         %(TypeError:X)s
         """
         scores = self.decision_function(X)
-        return self.classes_[(scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+        return self.classes_[most_probable(scores)]
 
 
 @fill_docs(DISCRIMINATIVE)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import BaseMKL, encode_labels, step_progress
+from bayesmkl._estimator import BaseMKL, encode_labels, most_probable, step_progress
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
@@ -316,7 +316,7 @@ class BaseLocalized(BaseMKL):
         return scores[0] if len(scores) == 1 else scores.T
 
     def _choose(self, scores: np.ndarray) -> np.ndarray:
-        return self.classes_[_highest(scores)]
+        return self.classes_[most_probable(scores)]
 
 
 def doubt_one_answer(model: BaseLocalized, training: Rows, targets: np.ndarray) -> list[str]:
@@ -338,12 +338,7 @@ def _only_answer(model: BaseLocalized, training: Rows) -> int | None:
     for first in range(step):
         rows = model._training_rows(training, slice(first, None, step))  # labels may be sorted
         scores = model._scores_of_parts([rows])
-        found.update(_highest(scores[0] if len(scores) == 1 else scores.T).tolist())
+        found.update(most_probable(scores[0] if len(scores) == 1 else scores.T).tolist())
         if len(found) > 1:
             return None
     return found.pop()
-
-
-def _highest(scores: np.ndarray) -> np.ndarray:
-    """Return the positions of the predicted classes: the side of zero, or the highest score."""
-    return (scores > 0.0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)

@@ -34,6 +34,7 @@ LEAST_DRAWS = 50.0  # effective ones
 MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
 LEAST_POINTS = 100  # where there is nothing to infer
 REFIT_DRAWS = 500  # where no more is asked than predictions
+EVIDENCES = {"ep": ep_evidence, "laplace": laplace_evidence}
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
 
 
@@ -85,10 +86,8 @@ class BaseGPMKL(BaseMKL):
         """Return the prior of the likelihood's parameters, checked."""
         return LogNormal()
 
-    def _evidence(self) -> Any:
-        if isinstance(self._likelihood(), Gaussian):
-            return exact_evidence
-        return {"ep": ep_evidence, "laplace": laplace_evidence}[self._inference().approximation]
+    def _covariance(self, stack: DenseStack) -> Additive:
+        return Additive(stack, kernel_units(stack), float(self.intercept_std))
 
     # ------------------------------------------------------------------------------------------- inference
 
@@ -96,11 +95,10 @@ class BaseGPMKL(BaseMKL):
         self, stack: DenseStack, targets: np.ndarray, options: Marginal
     ) -> tuple[Mode, Draws, Reading]:
         """Find the posterior of the hyperparameters and read from it; `targets` are (n_outputs, n_samples)."""
-        rng = self._rng()
-        covariance = Additive(stack, kernel_units(stack), float(self.intercept_std))
-        likelihood = self._likelihood()
+        rng, covariance, likelihood = self._rng(), self._covariance(stack), self._likelihood()
+        evidence = exact_evidence if isinstance(likelihood, Gaussian) else EVIDENCES[options.approximation]
         model = Hypermodel(
-            covariance, likelihood, targets, self._weight_prior(), self._parameter_prior(), self._evidence()
+            covariance, likelihood, targets, self._weight_prior(), self._parameter_prior(), evidence
         )
         n_functions = options.n_draws * len(targets)
         n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions
@@ -133,10 +131,10 @@ class BaseGPMKL(BaseMKL):
                 "it out, or replace its negative eigenvalues by zero."
             ) from error
 
-    def _conclude(
-        self, stack: DenseStack, targets: np.ndarray, mode: Mode, weighted: Draws, reading: Reading
-    ) -> None:
-        """Set the fitted attributes, and warn at most once."""
+    def _find_posterior(self, stack: DenseStack, targets: np.ndarray) -> None:
+        """Set the fitted attributes, and warn at most once; `targets` are (n_outputs, n_samples)."""
+        options = self._inference()
+        mode, weighted, reading = self._infer(stack, targets, options)
         draws, several = reading.draws, len(targets) > 1
         self.target_ = targets if several else targets[0]
         self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
@@ -152,7 +150,7 @@ class BaseGPMKL(BaseMKL):
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
         self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
         enough = weighted.ess >= LEAST_DRAWS
-        if self._inference().sampler == "nuts":
+        if options.sampler == "nuts":
             good = enough and not weighted.rhat > LARGEST_RHAT
             self.outcome_ = Outcome.MIXED if good else Outcome.NOT_MIXED
         else:
@@ -215,12 +213,11 @@ class BaseGPMKL(BaseMKL):
             return DenseStack(self.training_kernels_)
         return DenseStack(self.kernel_bank_.train_stack())  # type: ignore[union-attr]
 
-    def _rows(self, X: Samples) -> Iterator[tuple[DenseStack, np.ndarray]]:
-        """Yield kernels of blocks of rows against the training samples, and similarities of rows to themselves.
+    def _rows(self, X: np.ndarray) -> Iterator[tuple[DenseStack, np.ndarray]]:
+        """Yield kernels of blocks of validated rows, and similarities of rows to themselves.
 
         Those of precomputed kernels are not known: they are taken as those of the training samples on average.
         """
-        X = self._validate_rows(X)
         bank = self.kernel_bank_
         if bank is None:
             stack = self._stack_of_precomputed(X)
@@ -234,11 +231,11 @@ class BaseGPMKL(BaseMKL):
 
     def _moments(self, X: Samples) -> ScoreMoments:
         """Return moments of the scores of rows at every point of the posterior."""
-        self._validate_rows(X)  # before the training kernels are evaluated
+        rows = self._rows(self._validate_rows(X))
         stack = self._training_dense()
-        covariance = Additive(stack, kernel_units(stack), float(self.intercept_std))
+        covariance = self._covariance(stack)
         with blas_threads_for(stack.n_train):
-            found = [score_moments(covariance, self.posterior_, *block) for block in self._rows(X)]
+            found = [score_moments(covariance, self.posterior_, *block) for block in rows]
         mean, variance = (
             np.concatenate([getattr(one, name) for one in found], axis=-1) for name in ("mean", "variance")
         )
@@ -246,10 +243,11 @@ class BaseGPMKL(BaseMKL):
 
     def _mean_scores(self, X: Samples) -> np.ndarray:
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""
-        self._validate_rows(X)  # a model that is not fitted has no more than that
+        X = self._validate_rows(X)
         duals = self.dual_coef_ if self.target_.ndim == 2 else self.dual_coef_[None]
         blocks = [
-            np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals]) for rows, _ in self._rows(X)
+            np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals])
+            for rows in self._blocks(X, np.arange(self.n_kernels_in_))
         ]
         return np.concatenate(blocks, axis=1) + np.atleast_1d(self.intercept_)[:, None]
 
@@ -267,8 +265,7 @@ class BaseGPMKL(BaseMKL):
 
     def _draw_prior_scores(self, weights: np.ndarray, n_outputs: int, rng: np.random.Generator) -> np.ndarray:
         """Draw training scores of given kernel weights, (n_draws, n_outputs, n_samples)."""
-        stack = self._training_dense()
-        parts = Additive(stack, kernel_units(stack), 0.0).draw_parts(rng, len(weights) * n_outputs)
+        parts = self._covariance(self._training_dense()).draw_parts(rng, len(weights) * n_outputs)
         parts = parts.reshape(*parts.shape[:2], len(weights), n_outputs)
         intercept = float(self.intercept_std) * rng.standard_normal((len(weights), n_outputs, 1))
         return np.einsum("dm,midk->dki", weights, parts) + intercept

@@ -10,7 +10,7 @@ from scipy.special import expit, logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
-from bayesmkl._estimator import class_targets
+from bayesmkl._estimator import class_targets, most_probable
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
@@ -180,9 +180,8 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self._check_parameters()  # first: a mistake in them costs no time
         stack, y = self._fit_stack(X, y, multi_output=True)
         labels = class_targets(y)
-        mode, weighted, reading = self._infer(stack, labels.targets, self._inference())
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
-        self._conclude(stack, labels.targets, mode, weighted, reading)
+        self._find_posterior(stack, labels.targets)
         return self
 
     def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
@@ -299,7 +298,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         odds = self.decision_function(X)
         if self.is_multilabel_:
             return (odds > 0.0).astype(int)
-        return self.classes_[(odds > 0.0).astype(int) if odds.ndim == 1 else odds.argmax(axis=1)]
+        return self.classes_[most_probable(odds)]
 
 
 def _squeeze(outputs: np.ndarray) -> np.ndarray:

@@ -188,8 +188,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         stack, y = self._fit_stack(X, y, y_numeric=True, multi_output=True)
         self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
         targets = ((y - self.y_mean_) / self.y_scale_).T
-        mode, weighted, reading = self._infer(stack, np.atleast_2d(targets), self._inference())
-        self._conclude(stack, np.atleast_2d(targets), mode, weighted, reading)
+        self._find_posterior(stack, np.atleast_2d(targets))
         draws = self.posterior_
         noise = self.y_scale_ * (draws.probability @ draws.parameters[..., 0])
         self.noise_std_ = noise if y.ndim == 2 else float(noise[0])
