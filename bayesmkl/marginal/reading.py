@@ -186,7 +186,7 @@ def draw_parts(
         - posterior.root * (parts.sum(axis=1) + intercept)
         - rng.standard_normal((n_draws, n_samples))
     )
-    residuals = posterior.root * (surprise @ posterior.inverse)
+    residuals = posterior.root * posterior.solve(surprise.T).T
     parts += np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)
     intercept = intercept + covariance.intercept_std**2 * residuals.sum(axis=1, keepdims=True)
     return parts, parts.sum(axis=1) + intercept
@@ -252,8 +252,7 @@ def score_moments(
         matrix = covariance.matrix(weights)
         for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
             posterior = condition(matrix, Sites(*sites))
-            scaled = cross * posterior.root
             mean[at, k] = cross @ posterior.dual
-            variance[at, k] = prior - np.einsum("ij,ij->i", scaled @ posterior.inverse, scaled)
+            variance[at, k] = prior - posterior.explained(cross)
     variance = np.maximum(variance, 0.0)
     return ScoreMoments(mean, variance, draws.parameters, draws.probability)
