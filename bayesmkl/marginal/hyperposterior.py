@@ -15,7 +15,7 @@ either sign, and moments are taken on one side of the mirror.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
@@ -26,7 +26,7 @@ from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.evidence import Evidence
-from bayesmkl.marginal.hyperpriors import LogNormal, WeightPrior
+from bayesmkl.marginal.hyperpriors import WeightPrior
 from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = [
@@ -70,6 +70,7 @@ class Hypermodel(NamedTuple):
         its own.
     weight_prior : WeightPrior
     parameter_prior : LogNormal
+        Or what a model that maps coordinates to parameters itself reads.
     evidence : callable
         `exact_evidence`, `ep_evidence` or `laplace_evidence`.
     """
@@ -78,7 +79,7 @@ class Hypermodel(NamedTuple):
     likelihood: Likelihood
     targets: np.ndarray
     weight_prior: WeightPrior
-    parameter_prior: LogNormal
+    parameter_prior: Any
     evidence: Callable[..., Evidence]
 
     @property

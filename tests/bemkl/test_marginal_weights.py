@@ -32,6 +32,7 @@ from bayesmkl.posterior import diagnose, kernel_table, sample_posterior, to_data
 
 N = 24
 SHORT = Marginal(n_points=200, n_draws=300)
+LEAST = Marginal(n_points=100, n_draws=100)
 VIEWS = {"first": [0], "second": [1], "third": [2]}
 
 
@@ -140,7 +141,7 @@ def test_evidence_of_targets_and_draws_given_weights_equal_closed_forms(data):
 def test_one_kernel_equals_a_grid(data):
     problem = problem_of("binary", data, n_kernels=1)
     model = hypermodel_of(problem, "ep")
-    grid = np.linspace(-6.0, 6.0, 61)
+    grid = np.linspace(-6.0, 6.0, 41)
     logs = np.array([evaluate(model, np.array([u]), None)[0].log_density for u in grid])
     log_evidence = logsumexp(logs) + np.log(grid[1] - grid[0]) - 0.5 * np.log(2.0 * np.pi)
     drawn = draw_importance(model, find_mode(model), 200, np.random.default_rng(0))
@@ -148,7 +149,7 @@ def test_one_kernel_equals_a_grid(data):
     size = np.exp(logs - logsumexp(logs)) @ np.abs(grid)
     assert drawn.weights @ np.abs(drawn.coordinates[:, 0]) == pytest.approx(size, abs=0.05)
     assert drawn.pareto_k < 0.7
-    model = BEMKLClassifier("precomputed", inference=SHORT).fit(problem.stack.kernels[0], problem.y)
+    model = BEMKLClassifier("precomputed", inference=LEAST).fit(problem.stack.kernels[0], problem.y)
     assert model.kernel_shares_ == pytest.approx([1.0])
     assert model.rhat_ != model.rhat_  # there are no chains
 
@@ -166,8 +167,7 @@ def test_fit_says_how_it_ended_and_what_matters(fitted, data):
 
 def test_a_seed_fixes_the_draws_and_the_next_fit_forgets_them(data):
     X, y = data[0][:12, :1], data[1][:12]
-    least = Marginal(n_points=100, n_draws=100)
-    one, same = (BEMKLClassifier(KernelBank(["rbf"]), inference=least).fit(X, y) for _ in range(2))
+    one, same = (BEMKLClassifier(KernelBank(["rbf"]), inference=LEAST).fit(X, y) for _ in range(2))
     np.testing.assert_array_equal(one.posterior_.dual, same.posterior_.dual)
     assert not hasattr(same.set_params(inference="vb").fit(X, y), "pareto_k_")
 
@@ -204,10 +204,10 @@ def test_precisions_that_are_known_make_normal_variables():
 
 @pytest.mark.parametrize("multiclass", ["shared", "one-versus-all"])
 def test_several_classes(data, multiclass):
-    X = data[0][:30]
+    X = data[0][:20]
     y = np.digitize(X[:, 0], [-0.5, 0.5])
-    model = BEMKLClassifier(bank(), inference=SHORT, multiclass=multiclass)
-    with warnings.catch_warnings():  # 200 points are few for an estimate of k-hat
+    model = BEMKLClassifier(bank(), inference=LEAST, multiclass=multiclass)
+    with warnings.catch_warnings():  # 100 points are few for an estimate of k-hat
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
     assert model.predict_proba(X).sum(axis=1) == pytest.approx(1.0)
@@ -225,21 +225,39 @@ def test_regression_of_one_and_several_targets(data):
     mean, std = one.predict(X[30:], return_std=True)
     assert (np.abs(mean - Y[30:, 0]) < 3.0 * std).all()
     assert one.kernel_shares_[0] > 0.6
-    both = BEMKLRegressor(bank(), inference=SHORT).fit(X, Y)
-    assert both.posterior_.noise_precision.shape == (1, 300, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        both = BEMKLRegressor(bank(), inference=LEAST).fit(X[:20], Y[:20])
+    assert both.posterior_.noise_precision.shape == (1, 100, 2)
     assert both.predict(X).shape == (40, 2)
     assert to_datatree(both).children
 
 
+@pytest.mark.slow
 def test_chains_by_nuts_agree_with_importance(fitted, data):
     nuts = Marginal(sampler="nuts", n_points=200, n_draws=400, n_chains=2, n_warmup=30)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = BEMKLClassifier(bank(), inference=nuts, margin=0.0).fit(*data)
-    assert model.posterior_.dual.shape == (2, 200, 40)
     assert model.rhat_ < 1.2
     assert np.isnan(model.pareto_k_)
     np.testing.assert_allclose(model.kernel_shares_, fitted.kernel_shares_, atol=0.1)
+
+
+def test_draws_of_chains_follow_each_other(data, monkeypatch):
+    def two_chains(model, mode, n_draws, n_chains, n_warmup, rng):
+        coordinates = mode.coordinates + 0.1 * rng.normal(size=(n_draws, len(mode.coordinates)))
+        points = tuple(evaluate(model, u, mode.point.sites)[0] for u in coordinates)
+        return Draws(coordinates, np.full(n_draws, 1.0 / n_draws), points, np.nan, np.nan, 100.0, 1.0)
+
+    monkeypatch.setattr("bayesmkl.marginal.chains.draw_chains", two_chains)
+    options = Marginal(sampler="nuts", n_points=100, n_draws=200, n_chains=2)
+    model = BEMKLClassifier(bank(), inference=options).fit(data[0][:20], data[1][:20])
+    assert model.outcome_ is Outcome.MIXED
+    weights = model.posterior_.kernel_weights
+    assert weights.shape == (2, 100, 3)
+    np.testing.assert_array_equal(weights[:, ::2], weights[:, 1::2])  # two draws of each of 50 points
+    assert len(np.unique(weights[..., 0])) == 100
     assert "rhat" in str(diagnose(model, n_draws=100)["sampling"])
 
 

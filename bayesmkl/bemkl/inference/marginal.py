@@ -22,7 +22,7 @@ the posterior of some weights lies around zero.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.special import gammaln
@@ -160,10 +160,9 @@ class WeightsAndNoise(SignedWeights):
 
     def log_prior(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
         r"""Return the log prior density and its gradient, the density without :math:`(2 \pi)^{-d/2}`."""
-        priors: Any = self.parameter_prior
         own, of_precisions = coordinates[: self.n_weights], coordinates[self.n_weights :].reshape(2, -1)
         total, slope = -0.5 * float(own @ own), [-own]
-        for log_precision, (c, r) in zip(of_precisions, priors, strict=True):
+        for log_precision, (c, r) in zip(of_precisions, self.parameter_prior, strict=True):
             weighted = r * np.exp(np.minimum(log_precision, LARGEST))
             constant = c * np.log(r) - gammaln(c) + 0.5 * LOG_2PI
             total += float((constant + c * log_precision - weighted).sum())
@@ -268,14 +267,14 @@ def _draw_rest(
     n_draws, n_outputs, n_train = len(flat), len(model.targets), problem.stack.n_train
     kernel_weights = np.empty((n_draws, problem.stack.n_kernels))
     dual, intercept = np.empty((n_draws, n_outputs, n_train)), np.empty((n_draws, n_outputs))
-    precisions = np.empty((n_draws, 2, n_outputs))
+    precisions, covariance = np.empty((n_draws, 2, n_outputs)), cast(Weighted, model.covariance)
     for i in np.unique(flat):
         here, coordinates = np.flatnonzero(flat == i), weights.coordinates[i]
         kernel_weights[here], _ = model.values(coordinates)
         _, found = evaluate(model, coordinates, weights.points[i].sites, tol=TOL)
         for k, evidence in enumerate(found):
             dual[here, k], intercept[here, k] = draw_duals(
-                model.covariance, kernel_weights[here[0]], evidence, len(here), rng
+                covariance, kernel_weights[here[0]], evidence, len(here), rng
             )
         if isinstance(model, WeightsAndNoise):
             precisions[here] = model.precisions(coordinates)
@@ -320,7 +319,6 @@ def draw_duals(
     dual, intercept = rng.standard_normal((n_draws, mixed.shape[1])), std * rng.standard_normal(n_draws)
     alone, noise = rng.standard_normal((2, n_draws, len(mixed)))
     scores = dual @ mixed.T + size * alone + intercept[:, None]
-    residuals = posterior.root * (
-        (sites.linear / posterior.root - posterior.root * scores - noise) @ posterior.inverse
-    )
+    surprise = sites.linear / posterior.root - posterior.root * scores - noise
+    residuals = posterior.root * posterior.solve(surprise.T).T
     return dual + residuals @ mixed, intercept + std**2 * residuals.sum(axis=1)
