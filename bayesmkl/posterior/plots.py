@@ -208,9 +208,13 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     """
     fitted = fitted_bemkl(model, multitask=True)
     if not fitted.histories:
+        instead = "Use `plot_trace` or `plot_rank` to see whether its chains agree."
+        if fitted.inference == "marginal":
+            instead = (
+                "Its `log_evidence_` is the evidence itself; `pareto_k_`, `rhat_` and `ess_` say how it went."
+            )
         raise ValueError(
-            f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. Use '
-            "`plot_trace` or `plot_rank` to see whether its chains agree."
+            f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. {instead}'
         )
     check_axes("ax", ax)
     ax = new_axes(6.4, 3.6)[0] if ax is None else ax
