@@ -176,7 +176,10 @@ def test_a_seed_fixes_the_draws_and_the_next_fit_forgets_them(data):
     X, y = data[0][:12, :1], data[1][:12]
     one, same = (BEMKLClassifier(KernelBank(["rbf"]), inference=LEAST).fit(X, y) for _ in range(2))
     np.testing.assert_array_equal(one.posterior_.dual, same.posterior_.dual)
-    assert not hasattr(same.set_params(inference="vb").fit(X, y), "pareto_k_")
+    vb = same.set_params(inference="vb").fit(X, y)
+    for name in ("log_evidence_", "pareto_k_", "ess_", "rhat_", "n_evaluations_"):
+        assert hasattr(one, name)
+        assert not hasattr(vb, name)
 
 
 def test_posterior_tools_take_the_model_that_was_sampled(fitted, tmp_path):

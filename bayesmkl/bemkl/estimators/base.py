@@ -111,7 +111,10 @@ class BaseBEMKL(BaseMKL):
     nonnegative: bool = False  # a parameter of some
 
     # Fitted attributes that the next fit may lack.
-    _OF_SOME_FITS: ClassVar[tuple[str, ...]] = ("elbo_", "elbo_history_", "sample_stats_", *OF_POINTS)
+    _OF_SOME_FITS: ClassVar[tuple[str, ...]] = (
+        *("elbo_", "elbo_history_", "sample_stats_", "n_evaluations_"),
+        *OF_POINTS,
+    )
     # Which inferences and forms of kernels there are.
     _INFERENCES: ClassVar[tuple[str, ...]] = OF_BEMKL
     _STORAGES: ClassVar[tuple[str, ...]] = STORAGES
