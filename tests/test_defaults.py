@@ -32,6 +32,7 @@ pytestmark = [
         "ignore:.* for all training samples, of which"
     ),  # labels that depend on nothing
     pytest.mark.heavy,
+    pytest.mark.usefixtures("folds"),
 ]
 
 
