@@ -386,7 +386,7 @@ def new_model(options: FitOptions, y: np.ndarray) -> Pipeline:
         "random_state": options.seed,
         "verbose": 1,
     }
-    bank = KernelBank(views=options.kernels_on)
+    bank = KernelBank("auto", views=options.kernels_on)
     bemkl: BEMKLClassifier | BEMKLRegressor
     if options.task == "classification":
         multiclass = options.multiclass or ("one-versus-all" if options.by_gibbs else "shared")

@@ -58,7 +58,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernels : "auto", "paper", kernel, callable, str, or a list of these, default="auto"
+    kernels : "auto", "paper", kernel, callable, str, or a list of these, default="paper"
         * "auto": Gaussian kernels of half, once and twice the median distance between training samples in the view,
           and a linear kernel.
         * "paper": Gaussian kernels of width 2^-3, ..., 2^6 and polynomials ``(x.z + 1)^q`` of degree 1, 2, 3.
@@ -156,7 +156,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        kernels: Any = "auto",
+        kernels: Any = "paper",
         views: str | Mapping[str, Any] = "all",
         normalize: str | Sequence[str] | None = "spherical",
         missing_views: str = "error",

@@ -101,6 +101,7 @@ def _is_posterior(value: object) -> bool:
 class BaseBEMKL(BaseMKL):
     """Parameters, inference and posterior summaries of both tasks."""
 
+    _KERNELS = "auto"
     _takes_landmarks: ClassVar[bool] = True
     _streams_rows: ClassVar[bool] = True
 

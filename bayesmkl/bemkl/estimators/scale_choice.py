@@ -44,15 +44,18 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
         Not changed.
     stack : KernelStack
         Training kernels.
-    y : ndarray of shape (n_samples,) or (n_samples, n_labels)
+    y : ndarray of shape (n_samples,), (n_samples, 1) or (n_samples, n_labels)
         Labels.
     labels : ClassTargets
         What `y` says.
     """
-    if not _can_compare(stack, y, labels):
+    if not _can_compare(stack, labels):
         return USUAL
-    truth = np.unique(y, return_inverse=True)[1]
+    y, targets = y.ravel(), labels.targets
+    truth = np.argmax(targets, axis=0) if len(targets) > 1 else (targets[0] > 0.0).astype(int)
     smallest = int(np.bincount(truth).min())
+    if smallest < LEAST_SAMPLES:
+        return USUAL
     losses = np.zeros(len(SCALES))
     folds = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
     for train, test in folds.split(truth, truth):
@@ -67,13 +70,8 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
     return SCALES[int(np.argmin(losses))]
 
 
-def _can_compare(stack: KernelStack, y: np.ndarray, labels: ClassTargets) -> bool:
+def _can_compare(stack: KernelStack, labels: ClassTargets) -> bool:
     whole = isinstance(stack, DenseStack) and stack.present is None and stack.n_rows == stack.n_train
-    if (
-        not (whole and stack.mesh is None)
-        or len(y) > MOST_SAMPLES
-        or labels.is_multilabel
-        or (labels.targets == 0.0).any()
-    ):
+    if not whole or stack.mesh is not None or stack.n_rows > MOST_SAMPLES:
         return False
-    return bool(np.unique(y, return_counts=True)[1].min() >= LEAST_SAMPLES)
+    return not labels.is_multilabel and bool((labels.targets != 0.0).all())

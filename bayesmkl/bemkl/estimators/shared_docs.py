@@ -9,6 +9,10 @@ __all__ = ["BEMKL", "MULTITASK"]
 
 BEMKL = ESTIMATOR | entries(
     r"""
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
+        kernels have the scale of the samples.
     nonnegative : bool, default=False
         Restrict the kernel weights to :math:`e \ge 0`. VB only.
     n_init : int, default=1
