@@ -42,6 +42,7 @@ from bayesmkl.evaluation import evaluate_classifier, evaluate_regressor
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.adapters import auto_kernels
+from bayesmkl.marginal import Marginal
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
     diagnose,
@@ -233,7 +234,8 @@ def _ending(bemkl: BaseEstimator, about: dict[str, Any]) -> str:
     outcome, numbers = "; ".join(about["outcome"]), " + ".join(map(str, about["n_iter"]))
     seconds = f"{about['fit_seconds']:.1f} s"
     if about["elbo"] is None:
-        n_chains = bemkl._inference().n_chains
+        posterior = bemkl.posterior_[0] if type(bemkl.posterior_) is tuple else bemkl.posterior_
+        n_chains = posterior.n_chains
         chains = "chain" if n_chains == 1 else "chains"
         return f"{outcome} ({n_chains} {chains} of {numbers} draws, {seconds})."
     steps = "sweeps" if isinstance(bemkl._inference(), VB) else "steps"
@@ -371,6 +373,8 @@ def _inference(options: FitOptions) -> Any:
     samplers: dict[str, Any] = {"nuts": NUTS, "gibbs": Gibbs}
     if options.inference in samplers:
         return samplers[options.inference](n_warmup=options.draws, n_draws=options.draws)
+    if options.inference == Marginal.name:
+        return Marginal(n_draws=max(4 * options.draws, 100))
     return options.inference
 
 

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.marginal.conditioning import Conditioned, Sites, cavity, condition
 from bayesmkl.marginal.covariances import Covariance
-from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, evaluate
+from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely, evaluate
 from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = [
@@ -114,8 +114,7 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
     rng : numpy.random.Generator
     """
     n_draws, n_outputs, n_kernels, n_samples = prior_parts.shape
-    steps = (rng.random() + np.arange(n_draws)) / n_draws
-    chosen = np.minimum(np.searchsorted(np.cumsum(weighted.weights), steps), len(weighted.weights) - 1)
+    chosen = equally_likely(weighted.weights, n_draws, rng)
     # in random order, so that neighbors say nothing of each other
     points, point = np.unique(rng.permutation(chosen), return_inverse=True)
     values = [model.values(weighted.coordinates[i]) for i in points]

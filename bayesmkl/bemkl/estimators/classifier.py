@@ -78,7 +78,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         With more than two classes: one model with a score per class, each against the rest, and one set of kernel
         weights for all; or a model with its own kernel weights for every class; or one model in which the scores of
         the classes compete (multinomial probit). The last two words also say whether the labels of a label matrix
-        share kernel weights. "shared" has no Gibbs sampler, "multinomial" none at all.
+        share kernel weights. "shared" has no Gibbs sampler, "multinomial" is "vb" only.
     %(nonnegative)s
     unlabeled_label : label, default=None
         Mark of samples without a label in `y`; exactly two classes must remain. They take part in the fit:
@@ -90,12 +90,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate
         outputs out, as printed in §4.3. VB only: draws need no rule.
-    inference : {"vb", "nuts", "gibbs", "svi"}, VB, NUTS, Gibbs or SVI, default="vb"
-        Inference of the posterior; a name is the object with its defaults, as in ``inference=NUTS(n_draws=500)``.
-        "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "nuts": Hamiltonian
-        Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked Gibbs sampling, exact in the limit
-        as well, slower to forget where it was. "svi": a normal distribution fitted to the collapsed model by
-        stochastic gradients, starting from "vb"; do not read shares from it.
+    %(inference)s
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates: the mean of the paper's random start (so that results do not depend on the
         order of samples or kernels), a random start, or a `posterior_` of the same samples and kernels.
@@ -131,6 +126,11 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     %(elbo_history_)s *
     %(n_iter_)s *
     %(outcome_)s *
+    %(log_evidence_)s *
+    %(pareto_k_)s *
+    %(rhat_)s *
+    %(ess_)s *
+    %(n_evaluations_)s *
     converged_ : bool
         Whether `tol` was reached, or the chains agree, everywhere.
     transduction_ : ndarray of shape (n_samples,)
@@ -143,7 +143,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         with the others (`draws`).
     sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws) *
         The sampler's own statistics (diverging, acceptance_rate, n_steps, energy for "nuts"; log_variational for
-        "svi"); not set by "vb".
+        "svi"); not set by "vb" and "marginal".
     target_ : ndarray of shape (n_samples,) **
         Training labels as the model sees them, -1 and +1, and 0 for unlabeled samples.
     %(storage_)s
@@ -293,7 +293,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         settings = self._settings()
         self.intermediate_scale_ = settings.intermediate_scale
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
-        problems = model.problems(stack, gram, labels.targets, settings)
+        problems = self._as_inferred(model.problems(stack, gram, labels.targets, settings))
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
         algorithm = model.algorithm(settings)
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
@@ -356,7 +356,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         """Return the problems of the last fit; densities of draws and draws of the prior need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
         targets = np.atleast_2d(self.target_)
-        return class_model_of(self.posterior_).problems(stack, gram, targets, self._settings())
+        model = class_model_of(self.posterior_)
+        return self._as_inferred(model.problems(stack, gram, targets, self._settings()))
 
     def _start(
         self, algorithm: Algorithm, problem: Any, init: object, rng: np.random.Generator, options: LoopOptions
