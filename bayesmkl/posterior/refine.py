@@ -102,7 +102,7 @@ def refine_posterior(
     fits = []
     task = FitTask(estimator._problems(stack), stack, estimator.target_, len(fitted.states) > 1)
     for problem, state in zip(task.problems, fitted.states, strict=True):
-        check_can_sample(problem.priors, "gibbs")
+        check_can_sample(problem, 'inference="gibbs"')
         fit = run_gibbs(problem, options, rng, starts=[gibbs_start(state, problem, rng)])
         fits.append(fit if fit.outcome is Outcome.INTERRUPTED else fit._replace(outcome=Outcome.REFINED))
     refined = copy.deepcopy(estimator).set_params(inference=options)

@@ -16,6 +16,7 @@ from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.estimators.base import BaseGPMKL, overall
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
@@ -177,12 +178,15 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
+        self._find_posterior(*self._prepare(X, y))
+        return self
+
+    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         stack, y = self._fit_stack(X, y, multi_output=True)
         labels = class_targets(y)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
-        self._find_posterior(stack, labels.targets)
-        return self
+        return stack, labels.targets
 
     def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
         if self.is_multilabel_ or len(targets) == 1:

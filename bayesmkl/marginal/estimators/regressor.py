@@ -15,6 +15,7 @@ from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, shown
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.estimators.base import BaseGPMKL, overall
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
@@ -184,15 +185,17 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
+        self._find_posterior(*self._prepare(X, y))
+        draws = self.posterior_
+        noise = self.y_scale_ * (draws.probability @ draws.parameters[..., 0])
+        self.noise_std_ = noise if np.ndim(self.y_scale_) else float(noise[0])
+        return self
+
+    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         stack, y = self._fit_stack(X, y, y_numeric=True, multi_output=True)
         self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
-        targets = ((y - self.y_mean_) / self.y_scale_).T
-        self._find_posterior(stack, np.atleast_2d(targets))
-        draws = self.posterior_
-        noise = self.y_scale_ * (draws.probability @ draws.parameters[..., 0])
-        self.noise_std_ = noise if y.ndim == 2 else float(noise[0])
-        return self
+        return stack, np.atleast_2d(((y - self.y_mean_) / self.y_scale_).T)
 
     def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
         return log_of_each.sum(axis=0) - np.sum(np.log(self.y_scale_))
