@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayesmkl.kernels.stacks.base import KernelRows
-from bayesmkl.marginal.conditioning import Conditioned, Sites, cavity, condition
+from bayesmkl.marginal.conditioning import Cavity, Conditioned, Sites, cavity, condition
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, evaluate
 from bayesmkl.marginal.likelihoods import Likelihood
@@ -41,6 +41,8 @@ class HyperDraws(NamedTuple):
         Of the likelihood.
     site_precision, site_linear : ndarray of shape (n_points, n_outputs, n_samples)
         Of the training samples.
+    cavity_mean, cavity_variance : ndarray of shape (n_points, n_outputs, n_samples)
+        Of every score given all samples but its own.
     point : ndarray of int, of shape (n_draws,)
         Position of the hyperparameters of a draw.
     shares : ndarray of shape (n_draws, n_kernels)
@@ -53,6 +55,8 @@ class HyperDraws(NamedTuple):
     parameters: np.ndarray
     site_precision: np.ndarray
     site_linear: np.ndarray
+    cavity_mean: np.ndarray
+    cavity_variance: np.ndarray
     point: np.ndarray
     shares: np.ndarray
     score: np.ndarray
@@ -122,8 +126,7 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
     draws = HyperDraws(
         np.array([weights for weights, _ in values]),
         np.array([parameters for _, parameters in values]),
-        np.empty((len(points), n_outputs, n_samples)),
-        np.empty((len(points), n_outputs, n_samples)),
+        *np.empty((4, len(points), n_outputs, n_samples)),
         point,
         np.empty((n_draws, n_kernels)),
         np.empty((n_draws, n_outputs, n_samples)),
@@ -137,7 +140,9 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
         for k, (output, own) in enumerate(zip(found, parameters, strict=True)):
             posterior, sites = output.posterior, output.sites
             draws.site_precision[at, k], draws.site_linear[at, k] = sites.precision, sites.linear
-            left_out[at, k] = leave_out(model.likelihood, model.targets[k], posterior, sites, own)
+            left = cavity(posterior, sites)
+            draws.cavity_mean[at, k], draws.cavity_variance[at, k] = left.mean, 1.0 / left.precision
+            left_out[at, k] = leave_out(model.likelihood, model.targets[k], left, own)
             probability = len(here) / n_draws
             dual[k] += probability * model.covariance.part_duals(weights, posterior.dual)
             intercept[k] += probability * model.covariance.intercept_std**2 * posterior.dual.sum()
@@ -193,12 +198,9 @@ def draw_parts(
     return parts, parts.sum(axis=1) + intercept
 
 
-def leave_out(
-    likelihood: Likelihood, y: np.ndarray, posterior: Conditioned, sites: Sites, parameters: np.ndarray
-) -> np.ndarray:
+def leave_out(likelihood: Likelihood, y: np.ndarray, left: Cavity, parameters: np.ndarray) -> np.ndarray:
     r"""Return :math:`\log p(y_i \mid y_{-i})` given hyperparameters, (n_samples,): the normalizers of cavities."""
-    mean, precision = cavity(posterior, sites)
-    return likelihood.tilted(y, mean, 1.0 / precision, parameters).log_normalizer
+    return likelihood.tilted(y, left.mean, 1.0 / left.precision, parameters).log_normalizer
 
 
 def shares(parts: np.ndarray) -> np.ndarray:

@@ -148,6 +148,7 @@ class BaseGPMKL(BaseMKL):
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
         self.elpd_i_ = self._log_predictive(targets, reading.log_leave_one_out)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
+        self.unconverged_ = weighted.unconverged
         self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
         enough = weighted.ess >= LEAST_DRAWS
         if options.sampler == "nuts":

@@ -72,6 +72,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
+    %(unconverged_)s
     %(n_evaluations_)s
     %(outcome_)s
     %(converged_)s
