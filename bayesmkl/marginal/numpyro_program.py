@@ -31,6 +31,7 @@ from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.marginal.covariances import JITTER, Additive, Weighted
 from bayesmkl.marginal.hyperposterior import Hypermodel
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, StudentT
+from bayesmkl.marginal.numpyro_priors import NumPyroPrior
 
 __all__ = ["differentiable_evidence", "evidence_program", "explicit_program"]
 
@@ -131,6 +132,8 @@ def _weights(model: Hypermodel) -> Any:
         own = numpyro.sample("own", dist.HalfCauchy(1.0).expand([n_kernels]).to_event(1))
         size = common * own
         return size / jnp.sqrt(1.0 + (size / prior.slab) ** 2)
+    if isinstance(prior, NumPyroPrior):
+        return numpyro.sample("weights", prior.distribution.expand([n_kernels]).to_event(1))
     raise TypeError(f"`weight_prior` must be a prior of bayesmkl.marginal; got {prior!r}.")
 
 

@@ -123,10 +123,14 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
     # in random order, so that neighbors say nothing of each other
     points, point = np.unique(rng.permutation(chosen), return_inverse=True)
     values = [model.values(weighted.coordinates[i]) for i in points]
+    sites_and_cavities = np.empty((4, len(points), n_outputs, n_samples))
     draws = HyperDraws(
         np.array([weights for weights, _ in values]),
         np.array([parameters for _, parameters in values]),
-        *np.empty((4, len(points), n_outputs, n_samples)),
+        sites_and_cavities[0],
+        sites_and_cavities[1],
+        sites_and_cavities[2],
+        sites_and_cavities[3],
         point,
         np.empty((n_draws, n_kernels)),
         np.empty((n_draws, n_outputs, n_samples)),

@@ -71,10 +71,15 @@ class BaseGPMKL(BaseMKL):
         value = self.kernel_prior
         if isinstance(value, str) and value in self.KERNEL_PRIORS:
             return self.KERNEL_PRIORS[value]
+        if _is_of_numpyro(value):
+            from bayesmkl.marginal.numpyro_priors import numpyro_prior
+
+            return numpyro_prior(value)
         if not isinstance(value, HalfT | DirichletShares | Horseshoe):
             raise ValueError(
-                f"`kernel_prior` must be one of {', '.join(map(repr, self.KERNEL_PRIORS))} or a HalfT, a "
-                f"DirichletShares or a Horseshoe; got {shown(value)}."
+                f"`kernel_prior` must be one of {', '.join(map(repr, self.KERNEL_PRIORS))}, a HalfT, a "
+                "DirichletShares, a Horseshoe, or a distribution of NumPyro on the positive numbers; got "
+                f"{shown(value)}."
             )
         return type(value)(*(check_scale(f"kernel_prior.{k}", v) for k, v in value._asdict().items()))
 
@@ -270,6 +275,14 @@ class BaseGPMKL(BaseMKL):
         parts = parts.reshape(*parts.shape[:2], len(weights), n_outputs)
         intercept = float(self.intercept_std) * rng.standard_normal((len(weights), n_outputs, 1))
         return np.einsum("dm,midk->dki", weights, parts) + intercept
+
+
+def _is_of_numpyro(value: object) -> bool:
+    """Return whether this is a distribution of NumPyro, without importing that."""
+    return any(
+        kind.__name__ == "Distribution" and kind.__module__.startswith("numpyro.")
+        for kind in type(value).__mro__
+    )
 
 
 def overall(moments: ScoreMoments) -> tuple[np.ndarray, np.ndarray]:

@@ -42,10 +42,11 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-    kernel_prior : {"half-t", "dirichlet", "horseshoe"}, HalfT, DirichletShares or Horseshoe, default="half-t"
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="half-t"
         Prior of the weights, which are standard deviations. "half-t" is ``HalfT(df=4, scale=2)`` on each; "dirichlet"
         is ``DirichletShares(concentration=0.5, df=4, scale=2)``, a half-t total and shares of it; "horseshoe" is
-        ``Horseshoe(scale=0.3, slab=5)``, which expects that few kernels matter.
+        ``Horseshoe(scale=0.3, slab=5)``, which expects that few kernels matter. A distribution of NumPyro on all
+        positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
     likelihood : {"probit", "logit"}, default="probit"
         Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
     %(intercept_std)s

@@ -39,7 +39,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-    kernel_prior : {"half-t", "dirichlet", "horseshoe"}, HalfT, DirichletShares or Horseshoe, default="half-t"
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="half-t"
         Prior of the weights, in units of the standardized target. "half-t" is ``HalfT(df=4, scale=1)`` on each,
         "dirichlet" ``DirichletShares(concentration=0.5, df=4, scale=1)``, "horseshoe" ``Horseshoe(scale=0.1,
         slab=2)``; see `GPMKLClassifier`.
