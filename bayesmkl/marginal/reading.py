@@ -19,8 +19,10 @@ from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = [
     "HyperDraws",
+    "LeftOut",
     "Reading",
     "ScoreMoments",
+    "average_left_out",
     "draw_parts",
     "leave_out",
     "read",
@@ -72,14 +74,31 @@ class HyperDraws(NamedTuple):
         return np.bincount(self.point, minlength=len(self.kernel_weights)) / self.n_draws
 
 
+class LeftOut(NamedTuple):
+    """Log densities of samples that are left out with all their outputs.
+
+    Attributes
+    ----------
+    each : ndarray of shape (n_outputs, n_samples)
+        Of every output alone.
+    joint : ndarray of shape (n_samples,)
+        Of all outputs together, whose densities depend on the same hyperparameters.
+    log_weights : ndarray of shape (n_points, n_samples)
+        Log posterior probabilities of the points without a sample.
+    """
+
+    each: np.ndarray
+    joint: np.ndarray
+    log_weights: np.ndarray
+
+
 class Reading(NamedTuple):
     r"""What is read from the training samples.
 
     Attributes
     ----------
     draws : HyperDraws
-    log_leave_one_out : ndarray of shape (n_outputs, n_samples)
-        :math:`\\log p(y_i \\mid y_{-i})`.
+    left_out : LeftOut
     dual : ndarray of shape (n_outputs, n_kernels, n_samples)
         Posterior means of weights :math:`a_m` of training samples: the mean score of a new sample is
         :math:`\\sum_m k_m^\top a_m + b`.
@@ -88,7 +107,7 @@ class Reading(NamedTuple):
     """
 
     draws: HyperDraws
-    log_leave_one_out: np.ndarray
+    left_out: LeftOut
     dual: np.ndarray
     intercept: np.ndarray
 
@@ -154,9 +173,7 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
                 model.covariance, weights, posterior, sites, prior_parts[here, k], rng
             )
         draws.shares[here] = shares(parts)
-    # hyperparameters are weighted for the fit to the others by the inverse of that density, which is averaged
-    log_left_out = -logsumexp(-left_out, axis=0, b=draws.probability[:, None, None])
-    return Reading(draws, log_left_out, dual, intercept)
+    return Reading(draws, average_left_out(draws.probability, left_out), dual, intercept)
 
 
 def draw_parts(
@@ -205,6 +222,23 @@ def draw_parts(
 def leave_out(likelihood: Likelihood, y: np.ndarray, left: Cavity, parameters: np.ndarray) -> np.ndarray:
     r"""Return :math:`\log p(y_i \mid y_{-i})` given hyperparameters, (n_samples,): the normalizers of cavities."""
     return likelihood.tilted(y, left.mean, 1.0 / left.precision, parameters).log_normalizer
+
+
+def average_left_out(probability: np.ndarray, log_densities: np.ndarray) -> LeftOut:
+    """Average leave-one-out densities over hyperparameters.
+
+    Points are weighted for the fit to the other samples: by the inverse of the density of the one that is left out.
+
+    Parameters
+    ----------
+    probability : ndarray of shape (n_points,)
+    log_densities : ndarray of shape (n_points, n_outputs, n_samples)
+        Of left-out targets, given the hyperparameters of a point.
+    """
+    log_weights = np.log(probability)[:, None] - log_densities.sum(axis=1)
+    joint = -logsumexp(log_weights, axis=0)
+    log_weights = log_weights + joint
+    return LeftOut(logsumexp(log_weights[:, None] + log_densities, axis=0), joint, log_weights)
 
 
 def shares(parts: np.ndarray) -> np.ndarray:

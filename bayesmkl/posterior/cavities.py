@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtr
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
-from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.marginal.reading import HyperDraws, average_left_out
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 
@@ -35,21 +35,21 @@ def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
     draws: HyperDraws = fitted.states[0]
     targets = np.atleast_2d(estimator.target_)
     left_out = log_predictive_of_points(fitted, draws.cavity_mean, draws.cavity_variance)
-    log_weights = np.log(draws.probability)[:, None, None] - left_out
-    log_of_each = -logsumexp(log_weights, axis=0)
+    left = average_left_out(draws.probability, left_out)
     precision = 1.0 / draws.cavity_variance
     variance = 1.0 / (precision + draws.site_precision)
     mean = variance * (precision * draws.cavity_mean + draws.site_linear)
     left_in = log_predictive_of_points(fitted, mean, variance)
-    with_it = logsumexp(left_in, b=draws.probability[:, None, None], axis=0)
+    each = logsumexp(left_in, b=draws.probability[:, None, None], axis=0)
+    joint = logsumexp(left_in.sum(axis=1), b=draws.probability[:, None], axis=0)
     log_probabilities = pit = None
     if fitted.is_classifier:
-        log_probabilities = _of_classes(fitted, targets, log_of_each)
+        log_probabilities = _of_classes(fitted, targets, left.each)
     else:
-        pit = _pit(draws, targets, np.exp(log_weights + log_of_each))
+        pit = _pit(draws, targets, np.exp(left.log_weights))
     return LeaveOneOut(
-        estimator._log_predictive(targets, log_of_each),
-        estimator._log_predictive(targets, with_it),
+        estimator._log_predictive(targets, left.each, left.joint),
+        estimator._log_predictive(targets, each, joint),
         float("nan"),
         _pareto_k(-left_out.sum(axis=1)[draws.point].T),
         good_k(draws.n_draws),
@@ -108,6 +108,6 @@ def _of_classes(fitted: FittedBEMKL, targets: np.ndarray, log_of_each: np.ndarra
 def _pit(draws: HyperDraws, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return P(target below the own one), (n_samples,) or (n_samples, n_outputs)."""
     spread = np.sqrt(draws.cavity_variance + draws.parameters[..., :1] ** 2)
-    below = (weights * ndtr((targets - draws.cavity_mean) / spread)).sum(axis=0)
+    below = (weights[:, None] * ndtr((targets - draws.cavity_mean) / spread)).sum(axis=0)
     below = np.clip(below, 0.0, 1.0)
     return below[0] if len(below) == 1 else below.T

@@ -150,22 +150,26 @@ def test_left_out_predictions_are_those_of_the_fit(models):
             np.testing.assert_allclose(own, found.elpd_i, atol=1e-12)
 
 
-def test_probability_below_a_left_out_target_is_that_of_its_cavity(models):
+@pytest.mark.parametrize("kind", ["regression", "targets"])
+def test_left_out_densities_are_those_of_regressions_on_the_others(kind, models):
     """Conditioned by brute force on all other samples, at every point of the posterior."""
-    model = models["regression"]
-    draws, pit = model.posterior_, leave_one_out_by_cavities(fitted_bemkl(model)).pit
-    stack = model._training_dense()
-    covariance, y, i = model._covariance(stack), model.target_, 5
+    model = models[kind]
+    draws, found = model.posterior_, leave_one_out_by_cavities(fitted_bemkl(model))
+    covariance, i = model._covariance(model._training_dense()), 5
     others = np.delete(np.arange(N), i)
-    below, density = [], []
-    for weights, ((noise,),) in zip(draws.kernel_weights, draws.parameters, strict=True):
-        matrix = covariance.matrix(weights) + noise**2 * np.eye(N)
-        slope = np.linalg.solve(matrix[np.ix_(others, others)], matrix[others, i])
-        law = stats.norm(slope @ y[others], np.sqrt(matrix[i, i] - slope @ matrix[others, i]))
-        below.append(law.cdf(y[i]))
-        density.append(law.pdf(y[i]))
-    without = draws.probability / density
-    assert pit[i] == pytest.approx(without @ below / without.sum(), rel=1e-6)
+    laws = []
+    for weights, parameters in zip(draws.kernel_weights, draws.parameters, strict=True):
+        laws.append([])
+        for y, (noise,) in zip(np.atleast_2d(model.target_), parameters, strict=True):
+            matrix = covariance.matrix(weights) + noise**2 * np.eye(N)
+            slope = np.linalg.solve(matrix[np.ix_(others, others)], matrix[others, i])
+            law = stats.norm(slope @ y[others], np.sqrt(matrix[i, i] - slope @ matrix[others, i]))
+            laws[-1].append((law.pdf(y[i]), law.cdf(y[i])))
+    density, below = np.moveaxis(laws, -1, 0)
+    without = draws.probability / density.prod(axis=1)
+    expected = -np.log(without.sum()) - np.log(model.y_scale_).sum()
+    assert model.elpd_i_[i] == pytest.approx(expected, rel=1e-6)
+    np.testing.assert_allclose(found.pit[i], np.squeeze(without @ below / without.sum()), rtol=1e-6)
 
 
 def test_comparison_of_both_kinds_of_models(models):

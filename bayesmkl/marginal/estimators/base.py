@@ -151,7 +151,7 @@ class BaseGPMKL(BaseMKL):
         self.dual_coef_ = reading.dual if several else reading.dual[0]
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
-        self.elpd_i_ = self._log_predictive(targets, reading.log_leave_one_out)
+        self.elpd_i_ = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
         self.unconverged_ = weighted.unconverged
         self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
@@ -200,11 +200,13 @@ class BaseGPMKL(BaseMKL):
         _, weighted, reading = self._infer(
             stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS))
         )
-        elpd_i = self._log_predictive(targets, reading.log_leave_one_out)
+        elpd_i = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
         return elpd_i, self._in_nats(weighted.log_evidence), weighted.pareto_k
 
-    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
-        """Return log densities of samples from those of each output, (n_outputs, n_samples)."""
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
+        """Return log densities of samples from those of each output, (n_outputs, n_samples), and of all together."""
         raise NotImplementedError
 
     def _in_nats(self, log_evidence: float) -> float:

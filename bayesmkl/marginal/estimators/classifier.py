@@ -186,9 +186,11 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self._find_posterior(stack, labels.targets)
         return self
 
-    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
         if self.is_multilabel_ or len(targets) == 1:
-            return log_of_each.sum(axis=0)
+            return log_of_all
         log_of_other = np.log(-np.expm1(np.minimum(log_of_each, -np.finfo(float).tiny)))
         log_positive = np.where(targets > 0.0, log_of_each, log_of_other)
         return np.where(targets > 0.0, log_of_each, 0.0).sum(axis=0) - logsumexp(log_positive, axis=0)

@@ -68,7 +68,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`).
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
-        Leave-one-out log density of every sample's target, in nats and the units of the target; summed over several.
+        Leave-one-out log density of every sample's target, in nats and the units of the target; of several the joint
+        one.
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
@@ -195,8 +196,10 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         self.noise_std_ = noise if y.ndim == 2 else float(noise[0])
         return self
 
-    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
-        return log_of_each.sum(axis=0) - np.sum(np.log(self.y_scale_))
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
+        return log_of_all - np.sum(np.log(self.y_scale_))
 
     def _in_nats(self, log_evidence: float) -> float:
         return log_evidence - self.target_.shape[-1] * float(np.sum(np.log(self.y_scale_)))
