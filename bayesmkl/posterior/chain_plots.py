@@ -290,9 +290,16 @@ def _tree(model: BaseEstimator | DataTree, kernels: ArrayLike | None) -> DataTre
     from xarray import DataTree
 
     given = isinstance(model, DataTree)
-    found = None if given else fitted_bemkl(model, no_process=NO_CHAINS).inference
-    inference = found or model.attrs.get("inference", "nuts")
-    if inference not in ("nuts", "gibbs"):
+    found = None if given else fitted_bemkl(model, no_process=NO_CHAINS)
+    inference = model.attrs.get("inference", "nuts") if found is None else found.inference
+    if inference == "marginal":
+        n_chains = model["posterior"].sizes["chain"] if found is None else found.states[0].n_chains
+        if n_chains == 1:
+            raise ValueError(
+                '`model` was fitted by inference="marginal", whose draws are in random order: there are no chains. '
+                'Its `pareto_k_` and `ess_` say how it went; or fit with `Marginal(sampler="nuts")`.'
+            )
+    elif inference not in ("nuts", "gibbs"):
         raise ValueError(
             f'`model` was fitted by inference="{inference}", whose draws are independent: there are no chains. '
             'Use `plot_elbo` to see how it converged, or fit with inference="nuts".'

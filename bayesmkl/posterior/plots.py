@@ -209,9 +209,13 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     no_process = "which has no evidence lower bound. `diagnose` says whether its draws can be relied on."
     fitted = fitted_bemkl(model, multitask=True, no_process=no_process)
     if not fitted.histories:
+        instead = "Use `plot_trace` or `plot_rank` to see whether its chains agree."
+        if fitted.inference == "marginal":
+            instead = (
+                "Its `log_evidence_` is the evidence itself; `pareto_k_`, `rhat_` and `ess_` say how it went."
+            )
         raise ValueError(
-            f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. Use '
-            "`plot_trace` or `plot_rank` to see whether its chains agree."
+            f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. {instead}'
         )
     check_axes("ax", ax)
     ax = new_axes(6.4, 3.6)[0] if ax is None else ax
