@@ -27,6 +27,7 @@ __all__ = ["MonteCarlo", "monte_carlo"]
 
 NEAR_ZERO = 0.01  # of its mean, below which a weight is zero as far as shares go
 POINTS_PER_COLUMN = 3  # of a regression
+PART_OF_TAIL = 0.5  # of a probability to either side of a quantile over which the density there is measured
 
 
 class MonteCarlo(NamedTuple):
@@ -61,11 +62,13 @@ class MonteCarlo(NamedTuple):
     def of_quantiles(self, values: np.ndarray, probability: float) -> np.ndarray:
         """Return standard errors of one quantile of each column of (n_draws, n) values, (n,)."""
         below = (values <= np.quantile(values, probability, axis=0)).astype(float)
+        least = PART_OF_TAIL * min(probability, 1.0 - probability)
         found = np.empty(values.shape[1])
         for m, error in enumerate(self.of_means(below)):
-            ends = np.clip([probability - error, probability + error], 0.0, 1.0)
+            half = max(float(error), least)
+            ends = np.clip([probability - half, probability + half], 0.0, 1.0)
             reach = float(np.diff(np.quantile(values[:, m], ends))[0])
-            found[m] = reach * error / (ends[1] - ends[0]) if error > 0.0 else 0.0
+            found[m] = error * reach / (ends[1] - ends[0])
         return found
 
 
