@@ -41,7 +41,7 @@ from bayesmkl.datasets import load_wdbc
 from bayesmkl.evaluation import evaluate_classifier, evaluate_regressor
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.adapters import paper_kernels
+from bayesmkl.kernels.adapters import auto_kernels
 from bayesmkl.marginal import Marginal
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
@@ -245,7 +245,7 @@ def _ending(bemkl: BaseEstimator, about: dict[str, Any]) -> str:
 def _announce(n_train: int, n_features: int, options: FitOptions) -> None:
     """Report the size of the fit, and raise if it cannot fit into memory."""
     n_views = {"all": 1, "each": n_features, "all+each": 1 + n_features}[options.kernels_on]
-    n_kernels = n_views * len(paper_kernels())
+    n_kernels = n_views * len(auto_kernels())
     n_bytes = 8 * n_kernels * n_train**2
     require_memory(
         n_bytes,
@@ -390,7 +390,7 @@ def new_model(options: FitOptions, y: np.ndarray) -> Pipeline:
         "random_state": options.seed,
         "verbose": 1,
     }
-    bank = KernelBank(views=options.kernels_on)
+    bank = KernelBank("auto", views=options.kernels_on)
     bemkl: BEMKLClassifier | BEMKLRegressor
     if options.task == "classification":
         multiclass = options.multiclass or ("one-versus-all" if options.by_gibbs else "shared")

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._estimator import BaseMKL, Holding, announce, step_progress
+from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.options import (
     NUTS,
@@ -20,10 +21,12 @@ from bayesmkl._utils.options import (
     VB,
     Inference,
     Marginal,
+    Storage,
     backend_of,
     inference_of,
     storage_of,
 )
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import (
     LARGEST,
     SMALLEST,
@@ -87,17 +90,6 @@ class FitTask(NamedTuple):
     labels: Sequence[str] = ()  # their names in progress reports
 
 
-def _check_lengths(problem: Any) -> None:
-    """Raise for a prior on the kernel weights with entries for another number of kernels."""
-    prior = problem.priors.kernel
-    for field, entry in prior._asdict().items() if isinstance(prior, Dirichlet | SpikeSlab) else ():
-        if np.ndim(entry) and len(entry) != problem.stack.n_kernels:
-            raise ValueError(
-                f"`kernel_prior.{field}` must be a number, or one for each of the {problem.stack.n_kernels} kernels; "
-                f"got {len(entry)} of them."
-            )
-
-
 def _is_posterior(value: object) -> bool:
     return not isinstance(value, type) and not {"readout", "tasks"}.isdisjoint(getattr(value, "_fields", ()))
 
@@ -105,6 +97,7 @@ def _is_posterior(value: object) -> bool:
 class BaseBEMKL(BaseMKL):
     """Parameters, inference and posterior summaries of both tasks."""
 
+    _KERNELS = "auto"
     _takes_landmarks: ClassVar[bool] = True
     _streams_rows: ClassVar[bool] = True
 
@@ -248,7 +241,7 @@ class BaseBEMKL(BaseMKL):
         if not isinstance(self._inference(), Marginal):
             return problems
         for problem in problems:
-            check_can_sample(problem.priors, Marginal.name)
+            check_can_sample(problem, f'inference="{Marginal.name}"')
         return [
             problem._replace(priors=known_precisions(problem.priors, problem.stack.n_kernels))
             for problem in problems
@@ -284,8 +277,7 @@ class BaseBEMKL(BaseMKL):
     ) -> Fit:
         """Draw from the posterior of one model."""
         inference: Any = self._inference()
-        check_can_sample(problem.priors, inference.name)
-        _check_lengths(problem)
+        check_can_sample(problem, f'inference="{inference.name}"')
         if isinstance(inference, SVI):
             (start,) = self._raise_bounds(algorithm, [problem], [init], self._loop_options(), rng, [label])
             with step_progress(self.verbose > 0, label, inference.n_steps, "step") as report:
@@ -398,6 +390,27 @@ class BaseBEMKL(BaseMKL):
     @staticmethod
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
         raise NotImplementedError
+
+    numpyro_model = numpyro_model
+
+    def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> NumPyroProgram:
+        from bayesmkl.bemkl.inference.numpyro_model import numpyro_program
+
+        if self.nonnegative:
+            raise ValueError(
+                "`nonnegative` must be False: there is no NumPyro program of nonnegative weights that are normal. "
+                'With kernel_prior="dirichlet", which needs inference="nuts", weights are positive.'
+            )
+        if self.missing_views == "integrate":
+            raise ValueError(
+                '`missing_views` must be "error": there is no NumPyro program of missing views. Leave samples that '
+                "lack views out."
+            )
+        self.set_params(storage=Storage("dense", "numpy"))
+        stack, y = self._prepare(X, y)
+        problems = self._task(stack, None, y).problems
+        blocks = () if X_new is None else self._row_blocks(X_new, np.arange(stack.n_kernels))
+        return numpyro_program(problems, [block.columns(slice(None)) for block in blocks])
 
     # --------------------------------------------------------------------------------------------- results
 

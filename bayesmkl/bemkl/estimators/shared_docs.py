@@ -9,6 +9,10 @@ __all__ = ["BEMKL", "MULTITASK"]
 
 BEMKL = ESTIMATOR | entries(
     r"""
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
+        kernels have the scale of the samples.
     inference : {"vb", "nuts", "gibbs", "svi", "marginal"}, VB, NUTS, Gibbs, SVI or Marginal, default="vb"
         Inference of the posterior; a name is the object with its defaults, as in ``inference=NUTS(n_draws=500)``.
         "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "marginal": draws of

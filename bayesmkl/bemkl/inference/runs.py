@@ -13,7 +13,8 @@ from bayesmkl.bemkl.inference.chains import Chains
 from bayesmkl.bemkl.inference.gibbs import GibbsState, fit_gibbs
 from bayesmkl.bemkl.inference.loop import LoopResult
 from bayesmkl.bemkl.inference.marginal import fit_marginal
-from bayesmkl.bemkl.models.all_models import Priors, Problem, SingleState, State
+from bayesmkl.bemkl.models.all_models import Problem, SingleState, State
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
@@ -73,19 +74,28 @@ class Fit(NamedTuple):
         return self.outcome.converged and known
 
 
-def check_can_sample(priors: Priors, inference: str) -> None:
-    """Raise for priors whose posterior has no moments to sample."""
+def check_can_sample(problem: Problem, where: str) -> None:
+    """Raise for priors whose posterior has no moments to sample, or with entries for another number of kernels.
+
+    `where`, such as ``inference="nuts"``, says what needs them.
+    """
     arguments = {"sample": "sample_prior", "intercept": "bias_prior", "kernel": "kernel_prior"}
-    for name, prior in priors._asdict().items():
+    for name, prior in problem.priors._asdict().items():
         if isinstance(prior, Gamma) and prior.concentration < LEAST_CONCENTRATION:
             argument = arguments.get(name, f"{name}_prior")
             raise ValueError(
-                f"`{argument}` must have a concentration of at least {LEAST_CONCENTRATION} with "
-                f'inference="{inference}"; '
+                f"`{argument}` must have a concentration of at least {LEAST_CONCENTRATION} with {where}; "
                 f"got Gamma({prior.concentration:g}, {prior.rate:g}). Its variables have "
                 f"{2 * prior.concentration:g} degrees of freedom: infinite variance, no mean, and a posterior "
                 'that is improper in practice. Use "nonsparse", inference="vb", or, for sparse weights, '
                 'inference="nuts" with kernel_prior="spike-slab".'
+            )
+    own: Any = problem.priors.kernel
+    for field, entry in own._asdict().items() if isinstance(own, Dirichlet | SpikeSlab) else ():
+        if np.ndim(entry) and len(entry) != problem.stack.n_kernels:
+            raise ValueError(
+                f"`kernel_prior.{field}` must be a number, or one for each of the {problem.stack.n_kernels} kernels; "
+                f"got {len(entry)} of them."
             )
 
 
