@@ -20,7 +20,7 @@ from bayesmkl import bemkl, discriminative, kernels, marginal
 from bayesmkl.datasets._tables import named
 from bayesmkl.evaluation.study import ModelSpec
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.adapters import as_kernels
+from bayesmkl.kernels.adapters import NAMED, as_kernels
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.normalize import check_normalize
 
@@ -89,9 +89,9 @@ def _grid(section: Section, known: Collection[str], banks: dict[str, KernelBank]
 
 
 def bank_of(section: Section, key: str, value: object, banks: dict[str, KernelBank]) -> KernelBank:
-    """Return the bank that `value` names or describes; "paper" is there without a table."""
+    """Return the bank that `value` names or describes; "auto" and "paper" are there without a table."""
     if isinstance(value, str):
-        known = {"paper": KernelBank()} | banks
+        known = {name: KernelBank(name) for name in NAMED} | banks
         if value not in known:
             hint = did_you_mean(value, known)
             raise section.wrong(
@@ -100,7 +100,7 @@ def bank_of(section: Section, key: str, value: object, banks: dict[str, KernelBa
         return known[value]
     if not isinstance(value, dict):
         raise section.wrong(
-            key, f'must be the name of a table [kernels.NAME], or {{kernels = "paper"}}; got {value!r}.'
+            key, f'must be the name of a table [kernels.NAME], or {{kernels = "auto"}}; got {value!r}.'
         )
     table = Section(value, section.key_path(key), section.file)
     table.refuse_others(inspect.signature(KernelBank).parameters, "a bank of kernels")

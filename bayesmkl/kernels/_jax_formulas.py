@@ -79,11 +79,9 @@ class Geometry:
 def formula_of(kernel: Kernel) -> tuple[Formula, float] | None:
     """Return the formula of a fitted kernel with its parameter; None for a function that has none here."""
     if type(kernel) is Gaussian:
-        width = 1.0 if kernel.width is None else kernel.width
-        return Formula("gaussian"), 0.5 / width**2 if kernel.gamma is None else kernel.gamma
+        return Formula("gaussian"), kernel.factor
     if type(kernel) is Laplacian:
-        width = 1.0 if kernel.width is None else kernel.width
-        return Formula("laplacian"), 1.0 / width if kernel.gamma is None else kernel.gamma
+        return Formula("laplacian"), kernel.factor
     if type(kernel) is Polynomial:
         return Formula("polynomial", int(kernel.degree)), float(kernel.offset)
     if type(kernel) is FromDistance and isinstance(kernel.distance, str):

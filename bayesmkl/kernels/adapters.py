@@ -14,16 +14,18 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from bayesmkl._utils.given import check_numbers
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.distance import callable_name
-from bayesmkl.kernels.functions import Gaussian, Polynomial
+from bayesmkl.kernels.functions import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.moved import MovedPolynomial
 
 __all__ = [
+    "NAMED",
     "PAIRWISE_NAMES",
     "CallableKernel",
     "GaussianProcess",
     "SklearnPairwise",
     "as_kernels",
+    "auto_kernels",
     "paper_kernels",
 ]
 
@@ -50,13 +52,21 @@ def paper_kernels() -> list[Kernel]:
     return [*(Gaussian(width=2.0**k) for k in range(-3, 7)), *(Polynomial(degree=q) for q in (1, 2, 3))]
 
 
+def auto_kernels() -> list[Kernel]:
+    """Return kernels whose widths follow the data: Gaussians of .5, 1 and 2 median distances, and a linear one."""
+    return [*(Gaussian(relative_width=width) for width in (0.5, 1.0, 2.0)), Linear()]
+
+
+NAMED = {"auto": auto_kernels, "paper": paper_kernels}
+
+
 def as_kernels(kernels: object) -> list[Kernel]:
     """Turn the `kernels` argument of a bank into fresh, unfitted kernel objects.
 
     Parameters
     ----------
     kernels : str, Kernel, callable, scikit-learn kernel, or a list or tuple of them
-        "paper" stands for the kernels of `paper_kernels`, alone or inside a list.
+        "auto" and "paper" stand for the kernels of `auto_kernels` and `paper_kernels`, alone or inside a list.
 
     Returns
     -------
@@ -80,13 +90,12 @@ def as_kernels(kernels: object) -> list[Kernel]:
     if not specs:
         raise ValueError(
             "`kernels` must hold at least one kernel; got an empty list. "
-            'Use "paper" for ten Gaussian and three polynomial kernels.'
+            'Use "auto" for three Gaussian kernels and a linear one.'
         )
     resolved: list[Kernel] = []
     for position, spec in enumerate(specs):
-        resolved += (
-            paper_kernels() if isinstance(spec, str) and spec == "paper" else [_as_kernel(spec, position)]
-        )
+        named = NAMED.get(spec) if isinstance(spec, str) else None
+        resolved += [_as_kernel(spec, position)] if named is None else named()
     for kernel in resolved:
         kernel.check_parameters()
     return resolved
@@ -97,7 +106,7 @@ def _as_kernel(spec: object, position: int) -> Kernel:
         if spec not in PAIRWISE_NAMES:
             raise ValueError(
                 f"`kernels` names {spec!r}, which is not known; the names are "
-                f'"paper" and scikit-learn\'s {", ".join(PAIRWISE_NAMES)}.'
+                f'"auto", "paper" and scikit-learn\'s {", ".join(PAIRWISE_NAMES)}.'
             )
         return SklearnPairwise(spec)
     if isinstance(spec, type):

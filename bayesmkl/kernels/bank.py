@@ -58,7 +58,9 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    kernels : "paper", kernel, callable, str, or a list of these, default="paper"
+    kernels : "auto", "paper", kernel, callable, str, or a list of these, default="paper"
+        * "auto": Gaussian kernels of half, once and twice the median distance between training samples in the view,
+          and a linear kernel.
         * "paper": Gaussian kernels of width 2^-3, ..., 2^6 and polynomials ``(x.z + 1)^q`` of degree 1, 2, 3.
         * kernel objects such as ``Gaussian(width=2)``;
         * callables ``(X, Z) -> array of shape (n_rows, n_train)``, each entry a function of the two rows

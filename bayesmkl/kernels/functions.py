@@ -6,8 +6,11 @@ from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
+from scipy.spatial.distance import pdist
+from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import float_of, shown
 from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
@@ -15,45 +18,97 @@ from bayesmkl.kernels.moved import MovedPolynomial
 
 __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Polynomial", "Tanimoto"]
 
+ENOUGH = 1000  # rows whose distances tell the median of all
 HIGHEST_DEGREE = 2**31  # of a polynomial; far lower ones overflow
 
 
 class ScaledKernel(Kernel):
-    """A kernel of a distance, whose scale is given as a width or as a factor in the exponent."""
+    """A kernel of a distance, whose scale is given as a width, relative to the median distance, or as a factor."""
 
     NAME: ClassVar[str]
+    METRIC: ClassVar[str]  # scipy's name of the distance
 
-    def __init__(self, width: float | None = None, gamma: float | None = None) -> None:
+    def __init__(
+        self, width: float | None = None, gamma: float | None = None, relative_width: float | None = None
+    ) -> None:
         self.width = width
         self.gamma = gamma
+        self.relative_width = relative_width
 
     @property
     def label(self) -> str:
         """Name for tables and plots."""
         width = 1.0 if self.width is None else self.width
         scale = f"width={width:g}" if self.gamma is None else f"gamma={self.gamma:g}"
+        scale = scale if self.relative_width is None else f"{self.relative_width:g} median"
         return f"{self.NAME.lower()}({scale})"
 
+    @property
+    def factor(self) -> float:
+        """Factor of the distance in the exponent.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`, if the width is relative to a distance of training points.
+        """
+        if self.gamma is not None:
+            return float(self.gamma)
+        if self.relative_width is not None:
+            check_is_fitted(self, "width_")
+            return self._factor(self.width_)
+        return self._factor(1.0 if self.width is None else float(self.width))
+
+    def _factor(self, width: float) -> float:
+        raise NotImplementedError
+
     def check_parameters(self) -> None:
-        """Raise for a width or gamma that is not positive, or for both at once.
+        """Raise for a scale that is not positive, or for more than one of them.
 
         Raises
         ------
         ValueError
-            If `width` or `gamma` is not a positive number, or both are given.
+            If `width`, `gamma` or `relative_width` is not a positive number, or two of them are given.
         """
-        owner, width, gamma = self.NAME, self.width, self.gamma
-        if width is not None and gamma is not None:
-            raise ValueError(
-                f"{owner} takes `width` or `gamma`, not both; got width={width!r} and gamma={gamma!r}."
-            )
-        for name, value in (("width", width), ("gamma", gamma)):
-            if value is not None and not SMALLEST <= float_of(value) <= LARGEST:
+        owner = self.NAME
+        given = {name: getattr(self, name) for name in ("width", "gamma", "relative_width")}
+        given = {name: value for name, value in given.items() if value is not None}
+        if len(given) > 1:
+            *others, last = (f"`{name}`" for name in given)
+            got = " and ".join(f"{name}={value!r}" for name, value in given.items())
+            raise ValueError(f"{owner} takes {', '.join(others)} or {last}, not both; got {got}.")
+        for name, value in given.items():
+            if not SMALLEST <= float_of(value) <= LARGEST:
                 raise ValueError(
                     f"`{name}` of {owner} must be a positive number; got {shown(value)}. "
                     "A typical distance between two samples is a good first width; both lie between 1e-150 and "
                     "1e150."
                 )
+
+    def fit(self, X: Samples, y: Targets | None = None) -> ScaledKernel:
+        """Learn the median distance, where the width is relative to it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_train, n_features)
+            Training points. Of more than 1000, every k-th one is looked at.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : ScaledKernel
+            The fitted kernel.
+
+        Raises
+        ------
+        ValueError
+            For a parameter of the constructor that is out of range.
+        """
+        self.check_parameters()
+        if self.relative_width is not None:
+            self.width_ = float(self.relative_width) * median_distance(np.asarray(X, np.float64), self.METRIC)
+        return self
 
 
 @fill_docs(KERNEL)
@@ -63,9 +118,17 @@ class Gaussian(ScaledKernel):
     Parameters
     ----------
     width : float, default=None
-        The width :math:`w`, in the units of the features. 1 when `gamma` is not given either.
+        The width :math:`w`, in the units of the features. 1 when no other scale is given.
     gamma : float, default=None
         Alternatively the factor in :math:`\exp(-\gamma \|x-z\|^2)`; :math:`\gamma = 1/(2 w^2)`.
+    relative_width : float, default=None
+        Alternatively the width in units of the median distance between two training points, which `fit` learns; a
+        `KernelBank` fits its kernels.
+
+    Attributes
+    ----------
+    width_ : float
+        The width in use; only with `relative_width`.
 
     Notes
     -----
@@ -77,9 +140,15 @@ class Gaussian(ScaledKernel):
     >>> from bayesmkl.kernels import Gaussian
     >>> Gaussian(width=2)(np.array([[0.0]]), np.array([[0.0], [2.0]])).round(4)
     array([[1.    , 0.6065]])
+    >>> Gaussian(relative_width=0.5).fit(np.array([[0.0], [1.0], [4.0]])).width_
+    1.5
     """
 
     NAME = "Gaussian"
+    METRIC = "euclidean"
+
+    def _factor(self, width: float) -> float:
+        return 0.5 / width**2
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`.
@@ -88,10 +157,13 @@ class Gaussian(ScaledKernel):
         ----------
         %(geometry)s
         %(out)s
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`, with `relative_width`.
         """
-        width = 1.0 if self.width is None else float(self.width)
-        gamma = 0.5 / width**2 if self.gamma is None else float(self.gamma)
-        np.multiply(geometry.squared_distances, -gamma, out=out)
+        np.multiply(geometry.squared_distances, -self.factor, out=out)
         np.exp(out, out=out)
 
 
@@ -102,9 +174,17 @@ class Laplacian(ScaledKernel):
     Parameters
     ----------
     width : float, default=None
-        The width :math:`w`, in the units of the features. 1 when `gamma` is not given either.
+        The width :math:`w`, in the units of the features. 1 when no other scale is given.
     gamma : float, default=None
         Alternatively the factor in :math:`\exp(-\gamma \|x-z\|_1)`.
+    relative_width : float, default=None
+        Alternatively the width in units of the median distance between two training points, which `fit` learns; a
+        `KernelBank` fits its kernels.
+
+    Attributes
+    ----------
+    width_ : float
+        The width in use; only with `relative_width`.
 
     Examples
     --------
@@ -115,6 +195,10 @@ class Laplacian(ScaledKernel):
     """
 
     NAME = "Laplacian"
+    METRIC = "cityblock"
+
+    def _factor(self, width: float) -> float:
+        return 1.0 / width
 
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`.
@@ -123,11 +207,29 @@ class Laplacian(ScaledKernel):
         ----------
         %(geometry)s
         %(out)s
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`, with `relative_width`.
         """
-        width = 1.0 if self.width is None else float(self.width)
-        gamma = 1.0 / width if self.gamma is None else float(self.gamma)
-        np.multiply(geometry.l1_distances, -gamma, out=out)
+        np.multiply(geometry.l1_distances, -self.factor, out=out)
         np.exp(out, out=out)
+
+
+def median_distance(X: np.ndarray, metric: str) -> float:
+    """Return the median distance between two rows; of rows that are mostly equal the mean, of equal ones 1.
+
+    Examples
+    --------
+    >>> median_distance(np.array([[0.0], [1.0], [4.0]]), "euclidean")
+    3.0
+    """
+    distances = pdist(X[:: -(-len(X) // ENOUGH)], metric)
+    for typical in (np.median, np.mean):
+        if distances.size and typical(distances) > 0.0:
+            return float(typical(distances))
+    return 1.0
 
 
 @fill_docs(KERNEL)

@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.marginal.conditioning import Conditioned, Sites, cavity, condition
 from bayesmkl.marginal.covariances import Covariance
-from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, evaluate
+from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely, evaluate
 from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = [
@@ -114,8 +114,7 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
     rng : numpy.random.Generator
     """
     n_draws, n_outputs, n_kernels, n_samples = prior_parts.shape
-    steps = (rng.random() + np.arange(n_draws)) / n_draws
-    chosen = np.minimum(np.searchsorted(np.cumsum(weighted.weights), steps), len(weighted.weights) - 1)
+    chosen = equally_likely(weighted.weights, n_draws, rng)
     # in random order, so that neighbors say nothing of each other
     points, point = np.unique(rng.permutation(chosen), return_inverse=True)
     values = [model.values(weighted.coordinates[i]) for i in points]
@@ -187,7 +186,7 @@ def draw_parts(
         - posterior.root * (parts.sum(axis=1) + intercept)
         - rng.standard_normal((n_draws, n_samples))
     )
-    residuals = posterior.root * (surprise @ posterior.inverse)
+    residuals = posterior.root * posterior.solve(surprise.T).T
     parts += np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)
     intercept = intercept + covariance.intercept_std**2 * residuals.sum(axis=1, keepdims=True)
     return parts, parts.sum(axis=1) + intercept
@@ -253,8 +252,7 @@ def score_moments(
         matrix = covariance.matrix(weights)
         for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
             posterior = condition(matrix, Sites(*sites))
-            scaled = cross * posterior.root
             mean[at, k] = cross @ posterior.dual
-            variance[at, k] = prior - np.einsum("ij,ij->i", scaled @ posterior.inverse, scaled)
+            variance[at, k] = prior - posterior.explained(cross)
     variance = np.maximum(variance, 0.0)
     return ScoreMoments(mean, variance, draws.parameters, draws.probability)

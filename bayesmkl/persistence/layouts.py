@@ -21,7 +21,7 @@ from bayesmkl.bemkl import (
     Storage,
 )
 from bayesmkl.discriminative import LDMKLClassifier, LMKLClassifier, LMKLRegressor, SwMKLClassifier
-from bayesmkl.kernels import KernelBank
+from bayesmkl.kernels import Gaussian, KernelBank, Laplacian
 from bayesmkl.persistence.parts import every_part
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "migrate"]
 
-VERSION = 4
+VERSION = 5
 BEMKL = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 OPTIONS_BEFORE_4 = {
     *("accelerate", "backend", "devices"),
@@ -96,10 +96,16 @@ def _from_3(part: object) -> None:
         part.storage = kind if where == {"backend": "auto", "devices": None} else Storage(kind, **where)
 
 
+def _from_4(part: object) -> None:
+    """Migrate from layout 4, without widths relative to the median distance."""
+    if isinstance(part, (Gaussian, Laplacian)):
+        _add(part, relative_width=None)
+
+
 def _add(part: object, **attributes: Any) -> None:
     for name, value in attributes.items():
         if name not in vars(part):  # classes may have a default
             setattr(part, name, value)
 
 
-STEPS: dict[int, Callable[[Any], None]] = {1: _from_1, 2: _from_2, 3: _from_3}
+STEPS: dict[int, Callable[[Any], None]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}

@@ -272,12 +272,17 @@ def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
     """Return the constant data of the model."""
     estimator = fitted.estimator
     constants: dict[str, Any] = {}
+    names: tuple[str, ...]
     if fitted.kernel_views is not None:
         constants["view"] = np.array(fitted.kernel_views)
     if fitted.is_classifier:
         if not estimator.is_multilabel_:
             constants["label"] = np.array([str(label) for label in fitted.target])
-        names = () if fitted.is_marginal else ("margin", "intermediate_scale")
+        names = ()
+        if not fitted.is_marginal:
+            settings = estimator._settings()
+            for name in ("margin", "intermediate_scale"):
+                constants[name] = np.asarray(getattr(settings, name))
     else:
         names = ("y_mean_", "y_scale_")
     own = {name.removesuffix("_"): np.asarray(getattr(estimator, name), dtype=float) for name in names}

@@ -17,7 +17,7 @@ from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
 from bayesmkl.posterior.importance import importance_section
 from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_section
-from bayesmkl.posterior.mixing import sampling_section
+from bayesmkl.posterior.mixing import sampling_section, weights_section
 from bayesmkl.posterior.predictive_checks import check_section
 from bayesmkl.posterior.refine import PLURALS, honest_intervals, why_not_sampled
 from bayesmkl.posterior.report import Section, line_of_text, render, render_html
@@ -32,16 +32,17 @@ DESCRIPTIONS = {
     "svi": "stochastic variational",
     "nuts": "NUTS",
     "gibbs": "Gibbs sampling",
+    "marginal": "everything integrated out but kernel weights and noise",
 }
 
 
 class Diagnosis(dict):
     """Result of :func:`diagnose`: section -> name -> number, array or text; printed, it is a report.
 
-    Sections are ``sampling`` ("nuts", "gibbs") or ``importance`` ("vb", "svi"), ``loo``, ``sensitivity``, ``checks``
-    and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped") and an ``advice``. With more
-    than two classes, or several labels or targets, the numbers of `checks` are under the name of each; so are those
-    of `sampling`, `importance` and `sensitivity` where each has kernel weights of its own.
+    Sections are ``sampling`` ("nuts", "gibbs", "marginal") or ``importance`` ("vb", "svi"), ``loo``, ``sensitivity``,
+    ``checks`` and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped") and an ``advice``.
+    With more than two classes, or several labels or targets, the numbers of `checks` are under the name of each; so
+    are those of `sampling`, `importance` and `sensitivity` where each has kernel weights of its own.
 
     Parameters
     ----------
@@ -192,7 +193,11 @@ def diagnose(
     _check_enough(len(models[0].flat.intercept))
     names = fitted.model_names
     if log_ratios is None:
-        sections = [sampling_section(names, models, fitted.statistics(None))]
+        estimator = fitted.estimator
+        if fitted.is_weighted:
+            sections = [weights_section(names, estimator.pareto_k_, estimator.ess_)]
+        else:
+            sections = [sampling_section(names, models, fitted.statistics(None), fitted.inference)]
     else:
         states = [None] * len(models) if fitted.is_drawn else list(fitted.states)
         sections = [importance_section(names, models, states, log_ratios, rng, honest_intervals(fitted))]

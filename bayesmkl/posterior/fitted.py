@@ -63,8 +63,13 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the draws are Markov chains of the posterior itself."""
-        return self.inference in ("nuts", "gibbs")
+        """Whether the draws are equally likely ones of the posterior itself, of Markov chains or by weights."""
+        return self.is_drawn and self.inference in ("nuts", "gibbs", "marginal")
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether they were drawn by importance weights, so that there is one chain in random order."""
+        return self.is_sampled and np.isfinite(getattr(self.estimator, "pareto_k_", np.nan)).all()
 
     @property
     def class_names(self) -> list[str] | None:

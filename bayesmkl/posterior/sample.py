@@ -27,7 +27,7 @@ def sample_posterior(
     model : estimator
         A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
     n_draws : int, default=None
-        Number of draws. A model fitted by "nuts", "gibbs" or "svi" has its draws already: its chains are put in a row
+        Number of draws. A model fitted by any inference but "vb" has its draws already: its chains are put in a row
         and `n_draws` of them are taken at even distances. None is all of these, or 1000 draws from a variational
         posterior.
     %(random_state)s

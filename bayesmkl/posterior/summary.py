@@ -49,7 +49,7 @@ def kernel_table(
         Or a multitask model, or an additive Gaussian process.
     %(ci_prob)s
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, for quantiles of the shares of a model that has draws ("nuts", "gibbs", "svi") and was
+        The training kernels, for quantiles of the shares of a model that has draws ("vb" has none) and was
         fitted to precomputed kernels. Without them its share intervals are those of Beta distributions.
 
     Returns

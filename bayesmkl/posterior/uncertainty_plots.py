@@ -103,7 +103,7 @@ def plot_uncertainty(
     n_grid = check_integer("n_grid", n_grid, low=2)
     measure = _measure(estimator, measure)
     targets = _targets(estimator, y, len(samples))
-    given = X if hasattr(X, "columns") else samples
+    given: Any = X if hasattr(X, "columns") else samples
     at_samples = _predict(model, estimator, given, measure).uncertainty
     first, second = (_reach(column, n_grid) for column in samples.T)
     points = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)

@@ -14,6 +14,7 @@ import pytest
 import skops.io
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.spatial.distance import pdist
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -22,6 +23,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import (
     Cosine,
     FromDistance,
@@ -32,6 +34,7 @@ from bayesmkl.kernels import (
     Polynomial,
     Tanimoto,
 )
+from bayesmkl.kernels._jax_formulas import formula_of
 from bayesmkl.kernels.adapters import PAIRWISE_NAMES
 
 RNG = np.random.default_rng(3)
@@ -106,7 +109,7 @@ def test_stack_equals_a_loop_over_views_kernels_and_pairs():
 
 
 def test_paper_bank_is_ten_gaussians_and_three_polynomials():
-    bank = KernelBank(normalize=None).fit(TRAIN)
+    bank = KernelBank("paper", normalize=None).fit(TRAIN)
     kernels = bank.row_stack(ROWS)
     assert bank.n_kernels_ == len(kernels) == 13
     for k in range(10):
@@ -545,3 +548,20 @@ def test_use_before_fit_and_other_columns():
 def test_unknown_fit_parameters_are_refused():
     with pytest.raises(TypeError, match="takes no fit parameters"):
         KernelBank().fit_transform(TRAIN, sample_weight=np.ones(18))
+
+
+def test_auto_bank_has_kernels_of_the_scale_of_every_view():
+    scaled = TRAIN * [1.0, 1.0, 50.0, 50.0]
+    views = {"left": [0, 1], "right": [2, 3]}
+    bank = KernelBank("auto", views=views, normalize=None).fit(scaled)
+    labels = ("gaussian(0.5 median)", "gaussian(1 median)", "gaussian(2 median)", "linear")
+    assert bank.kernel_names_ == [f"{label} · {view}" for view in views for label in labels]
+    for first, columns in ((0, [0, 1]), (4, [2, 3])):
+        median = np.median(pdist(scaled[:, columns]))
+        explicit = [*(Gaussian(width=width * median) for width in (0.5, 1.0, 2.0)), Linear()]
+        values = [kernel(scaled[:3][:, columns], scaled[:, columns]) for kernel in explicit]
+        np.testing.assert_allclose(bank.row_stack(scaled[:3])[first : first + 4], values, rtol=1e-12)
+        assert formula_of(bank.kernels_[first])[1] == pytest.approx(2.0 / median**2)
+    natives = native_kernels(bank)
+    for native, values in zip(natives, bank.row_stack(scaled[:3]), strict=True):
+        np.testing.assert_allclose(native.block(native.rows(scaled[:3]), slice(None)), values, rtol=1e-9)

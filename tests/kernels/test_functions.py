@@ -14,13 +14,16 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import (
     cosine_similarity,
+    euclidean_distances,
     laplacian_kernel,
     linear_kernel,
+    manhattan_distances,
     polynomial_kernel,
     rbf_kernel,
 )
 
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
+from bayesmkl.kernels.functions import median_distance
 from bayesmkl.kernels.geometry import PairwiseGeometry
 
 
@@ -254,3 +257,37 @@ def test_powers_of_any_degree(degree):
     kernel = Polynomial(degree=degree, offset=-0.5)
     np.testing.assert_allclose(kernel(X, Z), expected, rtol=1e-14)
     np.testing.assert_allclose(kernel.diagonal(X), kernel(X, X).diagonal(), rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "metric", "reference"),
+    [
+        (Gaussian(relative_width=0.5), euclidean_distances, lambda d, w: np.exp(-(d**2) / (2.0 * w**2))),
+        (Laplacian(relative_width=2.0), manhattan_distances, lambda d, w: np.exp(-d / w)),
+    ],
+    ids=_id,
+)
+def test_relative_widths_are_in_units_of_the_median_distance_of_training_points(kernel, metric, reference):
+    kernel = clone(kernel).fit(Z)
+    median = np.median(metric(Z)[np.triu_indices(len(Z), 1)])
+    np.testing.assert_allclose(
+        kernel(X, Z), reference(metric(X, Z), kernel.relative_width * median), rtol=1e-12
+    )
+    np.testing.assert_allclose(clone(kernel).fit(7.0 * Z)(7.0 * X, 7.0 * Z), kernel(X, Z), rtol=1e-12)
+
+
+def test_median_distance_of_many_points_and_of_equal_ones():
+    line = np.arange(5000.0)[:, None]
+    assert median_distance(line, "euclidean") == pytest.approx(5000.0 * (1.0 - np.sqrt(0.5)), rel=0.01)
+    assert median_distance(np.repeat([[0.0], [8.0]], [9, 1], axis=0), "euclidean") == 8.0 * 9 / 45
+    assert median_distance(np.ones((4, 2)), "cityblock") == 1.0
+    assert median_distance(np.ones((1, 2)), "cityblock") == 1.0
+
+
+def test_relative_widths_must_be_learned_and_stand_alone():
+    with pytest.raises(NotFittedError):
+        Gaussian(relative_width=1.0)(X, Z)
+    with pytest.raises(ValueError, match=r"takes `gamma` or `relative_width`, not both; got gamma=1"):
+        Gaussian(gamma=1.0, relative_width=1.0).fit(Z)
+    with pytest.raises(ValueError, match="`relative_width` of Laplacian must be a positive number; got -1"):
+        Laplacian(relative_width=-1.0).fit(Z)

@@ -106,8 +106,13 @@ def test_shares_and_scores_equal_nuts_with_all_functions_explicit(build, process
             NUTS(program.model, target_accept_prob=0.95, max_tree_depth=8),
             num_warmup=300, num_samples=600, num_chains=2, chain_method="sequential", progress_bar=False,
         )  # fmt: skip
-        sampler.run(jax.random.key(0), **program.data)
-        found = {name: np.array(values) for name, values in sampler.get_samples(group_by_chain=True).items()}
+
+        @jax.jit  # all at once: by itself, the start compiles every operation of the program
+        def sample(key):
+            sampler.run(key, **program.data)
+            return sampler.get_samples(group_by_chain=True)
+
+        found = {name: np.array(values) for name, values in sample(jax.random.key(0)).items()}
     scores = found["score"]
     expected = scores.reshape(-1, model.targets.shape[1])
     ours = draws.score[:, 0]

@@ -49,7 +49,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on the samples of all tasks together. With "precomputed", `X` is a stack of
         kernels of shape (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is
-        ``KernelBank()``.
+        ``KernelBank("auto")``.
     relation : {"learned", "shared", "separate"}, default="learned"
         How the kernel weights of the tasks relate. "learned": they lie around common weights, as near as the data
         say. "shared": all tasks have the same. "separate": every task has a model of its own, which is that of

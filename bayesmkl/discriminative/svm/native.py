@@ -279,10 +279,8 @@ def native_kernel(
 
 def _native_gaussian(kernel: Gaussian, X: np.ndarray, positions: np.ndarray) -> NativeKernel:
     """Similarities to oneself are one already: neither normalization changes them."""
-    width = 1.0 if kernel.width is None else float(kernel.width)
-    gamma = 0.5 / width**2 if kernel.gamma is None else float(kernel.gamma)
     mapped = FeatureMap(positions, X[:, positions].mean(axis=0))
-    return NativeKernel("rbf", gamma, 1, 0.0, mapped, mapped(X))
+    return NativeKernel("rbf", kernel.factor, 1, 0.0, mapped, mapped(X))
 
 
 def native_kernels(bank: KernelBank) -> tuple[NativeKernel, ...] | None:

@@ -47,6 +47,7 @@ class BaseGPMKL(BaseMKL):
     intercept_std: Any
     inference: Any
 
+    _KERNELS = "auto"
     KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]]  # what names of priors stand for
 
     posterior_: HyperDraws
