@@ -44,6 +44,7 @@ from bayesmkl.marginal.covariances import Additive, Weighted
 from bayesmkl.marginal.hyperposterior import Hypermodel
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, StudentT, WeightPrior
 from bayesmkl.marginal.likelihoods import Gaussian, Likelihood, Logit, Probit
+from bayesmkl.marginal.numpyro_priors import NumPyroPrior
 
 __all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "observe", "signs"]
 
@@ -317,4 +318,6 @@ def _weights(prior: WeightPrior, n_kernels: int) -> Any:
         size = numpyro.sample("common_scale", dist.HalfCauchy(prior.scale))
         size = size * numpyro.sample("own_scales", each(dist.HalfCauchy(1.0)))
         return numpyro.deterministic("kernel_weights", size / jnp.sqrt(1.0 + (size / prior.slab) ** 2))
+    if isinstance(prior, NumPyroPrior):
+        return numpyro.sample("kernel_weights", each(prior.distribution))
     raise TypeError(f"`weight_prior` must be a prior of bayesmkl.marginal; got {prior!r}.")

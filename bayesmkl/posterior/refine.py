@@ -85,7 +85,7 @@ def refine_posterior(
     >>> bool((refined.kernel_shares_std_ > model.kernel_shares_std_).all())
     True
     """
-    fitted = fitted_bemkl(model)
+    fitted = fitted_bemkl(model, no_process="whose draws are the posterior already. Leave it as it is.")
     estimator = fitted.estimator
     if not isinstance(estimator._inference(), VB):
         raise ValueError(

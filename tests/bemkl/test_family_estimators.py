@@ -273,7 +273,7 @@ def test_a_kernel_that_only_disturbs_gets_less_without_its_sign(wdbc_targets):
         ),
         (
             {"inference": "gibbs"},
-            r'"shared" needs inference="vb", "nuts" or "svi"; got .*multiclass="one-versus-all"',
+            r'"shared" needs inference="vb", "nuts", "svi" or "marginal"; got .*multiclass="one-versus-all"',
         ),
         (
             {"inference": "gibbs", "multiclass": "multinomial"},

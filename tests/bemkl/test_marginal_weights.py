@@ -28,7 +28,14 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.evidence import ep_evidence
 from bayesmkl.marginal.hyperposterior import Draws, draw_importance, evaluate, evaluate_slope, find_mode
-from bayesmkl.posterior import diagnose, kernel_table, sample_posterior, to_datatree
+from bayesmkl.posterior import (
+    diagnose,
+    kernel_table,
+    plot_elbo,
+    plot_trace,
+    sample_posterior,
+    to_datatree,
+)
 
 N = 24
 SHORT = Marginal(n_points=200, n_draws=300)
@@ -186,6 +193,9 @@ def test_posterior_tools_take_the_model_that_was_sampled(fitted, tmp_path):
     table = kernel_table(fitted)
     assert ((table["share_lower"] >= 0.0) & (table["share_upper"] <= 1.0)).all()
     assert sample_posterior(fitted)["dual_coef"].shape == (300, 40)
+    for plot, advice in ((plot_trace, "`pareto_k_` and `ess_`"), (plot_elbo, "`log_evidence_` is")):
+        with pytest.raises(ValueError, match=advice):
+            plot(fitted)
     tree = to_datatree(fitted)
     assert {"posterior", "log_likelihood", "log_prior", "posterior_predictive"} <= set(tree.children)
     save_model(fitted, tmp_path / "model.skops")

@@ -218,7 +218,7 @@ def test_leave_one_out_equals_fits_without_the_sample(rng):
     """Predictions of those fits, and how much evidence the sample adds."""
     model = classification(rng, n_samples=30)
     everything = drawn(model)
-    found = reading(model, everything, 400, rng).log_leave_one_out[0]
+    found = reading(model, everything, 400, rng).left_out.joint
     stack = model.covariance.stack
     for i in (5, 11):
         others = np.delete(np.arange(30), i)

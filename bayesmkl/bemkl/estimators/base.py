@@ -238,7 +238,7 @@ class BaseBEMKL(BaseMKL):
         if not isinstance(self._inference(), Marginal):
             return problems
         for problem in problems:
-            check_can_sample(problem, 'inference="marginal"')
+            check_can_sample(problem, f'inference="{Marginal.name}"')
         return [
             problem._replace(priors=known_precisions(problem.priors, problem.stack.n_kernels))
             for problem in problems

@@ -74,10 +74,15 @@ class BaseGPMKL(BaseMKL):
         value = self.kernel_prior
         if isinstance(value, str) and value in self.KERNEL_PRIORS:
             return self.KERNEL_PRIORS[value]
+        if _is_of_numpyro(value):
+            from bayesmkl.marginal.numpyro_priors import numpyro_prior
+
+            return numpyro_prior(value)
         if not isinstance(value, HalfT | DirichletShares | Horseshoe):
             raise ValueError(
-                f"`kernel_prior` must be one of {', '.join(map(repr, self.KERNEL_PRIORS))} or a HalfT, a "
-                f"DirichletShares or a Horseshoe; got {shown(value)}."
+                f"`kernel_prior` must be one of {', '.join(map(repr, self.KERNEL_PRIORS))}, a HalfT, a "
+                "DirichletShares, a Horseshoe, or a distribution of NumPyro on the positive numbers; got "
+                f"{shown(value)}."
             )
         return type(value)(*(check_scale(f"kernel_prior.{k}", v) for k, v in value._asdict().items()))
 
@@ -175,8 +180,9 @@ class BaseGPMKL(BaseMKL):
         self.dual_coef_ = reading.dual if several else reading.dual[0]
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
-        self.elpd_i_ = self._log_predictive(targets, reading.log_leave_one_out)
+        self.elpd_i_ = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
+        self.unconverged_ = weighted.unconverged
         self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
         enough = weighted.ess >= LEAST_DRAWS
         if options.sampler == "nuts":
@@ -223,11 +229,13 @@ class BaseGPMKL(BaseMKL):
         _, weighted, reading = self._infer(
             stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS))
         )
-        elpd_i = self._log_predictive(targets, reading.log_leave_one_out)
+        elpd_i = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
         return elpd_i, self._in_nats(weighted.log_evidence), weighted.pareto_k
 
-    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
-        """Return log densities of samples from those of each output, (n_outputs, n_samples)."""
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
+        """Return log densities of samples from those of each output, (n_outputs, n_samples), and of all together."""
         raise NotImplementedError
 
     def _in_nats(self, log_evidence: float) -> float:
@@ -298,6 +306,14 @@ class BaseGPMKL(BaseMKL):
         parts = parts.reshape(*parts.shape[:2], len(weights), n_outputs)
         intercept = float(self.intercept_std) * rng.standard_normal((len(weights), n_outputs, 1))
         return np.einsum("dm,midk->dki", weights, parts) + intercept
+
+
+def _is_of_numpyro(value: object) -> bool:
+    """Return whether this is a distribution of NumPyro, without importing that."""
+    return any(
+        kind.__name__ == "Distribution" and kind.__module__.startswith("numpyro.")
+        for kind in type(value).__mro__
+    )
 
 
 def overall(moments: ScoreMoments) -> tuple[np.ndarray, np.ndarray]:

@@ -40,7 +40,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-    kernel_prior : {"half-t", "dirichlet", "horseshoe"}, HalfT, DirichletShares or Horseshoe, default="half-t"
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="half-t"
         Prior of the weights, in units of the standardized target. "half-t" is ``HalfT(df=4, scale=1)`` on each,
         "dirichlet" ``DirichletShares(concentration=0.5, df=4, scale=1)``, "horseshoe" ``Horseshoe(scale=0.1,
         slab=2)``; see `GPMKLClassifier`.
@@ -69,10 +69,12 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`).
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
-        Leave-one-out log density of every sample's target, in nats and the units of the target; summed over several.
+        Leave-one-out log density of every sample's target, in nats and the units of the target; of several the joint
+        one.
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
+    %(unconverged_)s
     %(n_evaluations_)s
     %(outcome_)s
     %(converged_)s
@@ -197,8 +199,10 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
         return stack, np.atleast_2d(((y - self.y_mean_) / self.y_scale_).T)
 
-    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
-        return log_of_each.sum(axis=0) - np.sum(np.log(self.y_scale_))
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
+        return log_of_all - np.sum(np.log(self.y_scale_))
 
     def _in_nats(self, log_evidence: float) -> float:
         return log_evidence - self.target_.shape[-1] * float(np.sum(np.log(self.y_scale_)))

@@ -35,6 +35,8 @@ GPMKL = ESTIMATOR | entries(
         The largest :math:`\hat R` of the hyperparameters of chains; NaN without several.
     ess_ : float
         Number of independent draws from the posterior that those of the hyperparameters are worth.
+    unconverged_ : float
+        Posterior probability of the points whose evidence is not known, because its approximation did not converge.
     n_evaluations_ : int
         Hyperparameters at which the evidence was evaluated.
     outcome_ : Outcome
