@@ -213,7 +213,7 @@ def fit(
     ] = None,
     test_size: Annotated[float, typer.Option(help="Share of the rows held out for the metrics.")] = 0.3,
     seed: Seed = 0,
-    max_iter: MaxIter = 1000,
+    max_iter: MaxIter = 3000,
     tol: Tol = 1e-6,
     refit: Annotated[
         bool, typer.Option("--refit", help="After the metrics, fit all rows and save that model instead.")

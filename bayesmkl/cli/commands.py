@@ -312,7 +312,7 @@ class FitOptions(NamedTuple):
     drop: tuple[str, ...] = ()
     test_size: float = 0.3
     seed: int = 0
-    max_iter: int = 1000
+    max_iter: int = 3000
     tol: float = 1e-6
     refit: bool = False
 

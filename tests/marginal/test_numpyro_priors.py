@@ -143,8 +143,8 @@ def test_numpyro_program_has_the_distribution(rng):
         ep_evidence,
     )
     with numpyro_session():
-        program = numpyro.handlers.seed(lambda: numpyro_program._hyperparameters(model), 0)
-        site = numpyro.handlers.trace(program).get_trace()["weights"]
+        program = numpyro.handlers.seed(numpyro_program._hyperparameters(model, ()), 0)
+        site = numpyro.handlers.trace(program).get_trace()["kernel_weights"]
         found, expected = site["fn"].log_prob(site["value"]), given.log_prob(site["value"]).sum()
         assert float(found) == pytest.approx(float(expected))
 

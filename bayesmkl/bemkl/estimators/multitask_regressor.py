@@ -164,7 +164,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         inference: str | Inference = "vb",
         init: str | MultitaskState | tuple[SingleState, ...] = "mean",
         n_init: int = 1,
-        max_iter: int = 1000,
+        max_iter: int = 3000,
         tol: float = 1e-6,
         storage: str | Storage = "auto",
         kernel_names: Sequence[str] | None = None,

@@ -156,7 +156,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         inference: str | Inference = "vb",
         init: str | State | tuple[State, ...] = "mean",
         n_init: int = 1,
-        max_iter: int = 1000,
+        max_iter: int = 3000,
         tol: float = 1e-6,
         storage: str | Storage = "auto",
         kernel_names: Sequence[str] | None = None,

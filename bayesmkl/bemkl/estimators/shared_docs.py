@@ -25,7 +25,7 @@ BEMKL = ESTIMATOR | entries(
         Restrict the kernel weights to :math:`e \ge 0`. VB only.
     n_init : int, default=1
         Starts of the closed-form updates, the first at `init` and the others random; the highest ELBO is kept.
-    max_iter : int, default=1000
+    max_iter : int, default=3000
         Maximum number of sweeps over all factors.
     tol : float, default=1e-6
         Stop when the relative change of the ELBO stays below this in three sweeps; 0 does all `max_iter` sweeps.
