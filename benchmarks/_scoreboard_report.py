@@ -17,6 +17,7 @@ from bayesmkl.evaluation.significance import critical_difference, friedman, rank
 __all__ = ["claims_table", "report"]
 
 GPMKL, GPMKL_PAPER = "GPMKL, auto bank", "GPMKL, paper bank"
+GPMKL_DIRICHLET = "GPMKL, auto bank, Dirichlet"
 PROPOSED = "BEMKL, σ_g by folds, auto bank"  # for BEMKLClassifier
 PROPOSED_REGRESSION = "BEMKL, auto bank"
 LINEAR, SVM, FOREST, GP, GP_EACH = (
@@ -60,6 +61,7 @@ CHOICES = (
     ("BEMKL, σ_g = 0.3, auto bank", "BEMKL, σ_g = 0.3, paper bank"),
     ("BEMKL, σ_g by folds, auto bank", "BEMKL, σ_g by folds, paper bank"),
     (GPMKL_PAPER, GPMKL),
+    (GPMKL_DIRICHLET, GPMKL),
     (GPMKL, PROPOSED),
     *((GPMKL, peer) for peer in ("SimpleMKL, sigmoid", SVM, GP, LINEAR, FOREST)),
     *((PROPOSED, peer) for peer in ("SimpleMKL, sigmoid", SVM, GP, LINEAR, FOREST)),
@@ -67,6 +69,7 @@ CHOICES = (
 REGRESSION_CHOICES = (
     ("BEMKL, auto bank", "BEMKL, paper bank"),
     (GPMKL_PAPER, GPMKL),
+    (GPMKL_DIRICHLET, GPMKL),
     (GPMKL, "BEMKL, auto bank"),
     *((GPMKL, peer) for peer in (GP, GP_EACH, SVM, LINEAR, FOREST, "himalaya")),
 )
@@ -91,7 +94,7 @@ class Board:
         self.cells = table
         order = [model for model in MODELS if model in set(table["model"])]
         self.sets = [name for name in SETS if name in set(table["set"])]
-        self.models = [m for m in order if m != TRUTH and not MODELS[m].is_extra]
+        self.models = [m for m in order if m != TRUTH and not MODELS[m].extra]
         shown = table[table["model"].isin(self.models)]
         counts = shown.groupby(["set", "split"])["model"].nunique()
         self.whole = counts[counts == len(self.models)].index  # splits that all models have
@@ -101,7 +104,7 @@ class Board:
         models = list(models or self.models)
         found = self.cells.pivot(index=["set", "split"], columns="model", values=key)
         found = found.reindex(columns=dict.fromkeys([*models, CONSTANT])).loc[self.whole]
-        if TRUTH not in models and not any(MODELS[m].is_extra for m in models):
+        if TRUTH not in models and not any(MODELS[m].extra for m in models):
             found = found.apply(lambda column: column.fillna(found[CONSTANT]))
         means = found.groupby(level="set", sort=False).mean()
         return means.reindex([name for name in self.sets if name in means.index])[models]

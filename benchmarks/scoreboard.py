@@ -111,9 +111,11 @@ def models_for(name: str, extra: bool) -> list[str]:
         return list(dataset.only) if extra else []
     wanted = []
     for label, model in MODELS.items():
-        if model.of(dataset.task) is None or model.is_extra != extra:
+        if model.of(dataset.task) is None or bool(model.extra) != extra:
             continue
-        if (label == TRUTH and "simulated" not in dataset.about) or (extra and "views" in dataset.about):
+        if label == TRUTH and "simulated" not in dataset.about:
+            continue
+        if model.extra == "plain" and "views" in dataset.about:
             continue
         if label != "himalaya" or has_himalaya():
             wanted.append(label)
@@ -121,14 +123,13 @@ def models_for(name: str, extra: bool) -> list[str]:
 
 
 def jobs(names: list[str], n_splits: int) -> Iterator[tuple[str, int, list[str]]]:
-    """Sets, splits and models in the order in which they are run: cells that take long come after two splits."""
-    for number in range(n_splits):
-        for name in names:
+    """Sets, splits and models in the order in which they are run: extra ones wait for the next split."""
+    n_extra = min(N_EXTRA, n_splits)
+    for number in range(n_splits + 1):
+        for name in names if number < n_splits else []:
             yield name, number, models_for(name, extra=False)
-        if number + 1 == min(N_EXTRA, n_splits):
-            for extra in range(number + 1):
-                for name in names:
-                    yield name, extra, models_for(name, extra=True)
+        for name in names if 1 <= number <= n_extra else []:
+            yield name, number - 1, models_for(name, extra=True)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -140,8 +141,10 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def run(path: Path, names: list[str], n_splits: int) -> None:
     """Run the cells that `path` does not have, and append each to it."""
-    done = {(row["set"], row["split"], row["model"]) for row in read(path)}
     for name, number, models in jobs(names, n_splits):
+        done = {
+            (row["set"], row["split"], row["model"]) for row in read(path)
+        }  # other processes may append, too
         todo = [model for model in models if (name, number, model) not in done]
         data = split_of(name, number) if todo else None
         for model in todo:
