@@ -91,6 +91,7 @@ class Board:
         table = pd.DataFrame(
             [row for row in rows if row["task"] in tasks and row["set"] in SETS and not SETS[row["set"]].only]
         )
+        table = table.drop_duplicates(["set", "split", "model"])  # of processes that met
         self.cells = table
         order = [model for model in MODELS if model in set(table["model"])]
         self.sets = [name for name in SETS if name in set(table["set"])]
@@ -196,6 +197,11 @@ def test_text(board: Board, key: str, default: str) -> str:
     )
 
 
+def real(table: pd.DataFrame) -> list[str]:
+    """Sets that are not simulated."""
+    return [name for name in table.index if "simulated" not in SETS[name].about]
+
+
 def class_text(board: Board) -> str:
     """Summary of the classification: means over sets, the best first."""
     keys = ("log_loss", "log_loss_tiny", "clipped", "brier", "ece", "accuracy")
@@ -211,6 +217,7 @@ def class_text(board: Board) -> str:
                 model,
                 f"{losses[model].mean():.4f}",
                 *(f"{losses.loc[tasks == task, model].mean():.3f}" for task in ("binary", "several")),
+                f"{losses.loc[real(losses), model].mean():.4f}",
                 f"{ranks[model]:.2f}",
                 f"{mean_rank(board, model, 'log_loss', PROPOSED):.2f}" if PROPOSED in board.models else "–",
                 f"{tables['brier'][model].mean():.3f}",
@@ -227,6 +234,7 @@ def class_text(board: Board) -> str:
         "mean log loss",
         "binary",
         "several classes",
+        "real sets",
         "mean rank, all",
         "with one BEMKL",
         "Brier",
@@ -252,6 +260,7 @@ def regression_text(board: Board) -> str:
             [
                 model,
                 f"{densities[model].mean():.4f}",
+                f"{densities.loc[real(densities), model].mean():.4f}",
                 f"{ranks[model]:.2f}",
                 f"{mean_rank(board, model, 'nll', PROPOSED_REGRESSION):.2f}",
                 f"{tables['r2'][model].mean():.3f}",
@@ -265,6 +274,7 @@ def regression_text(board: Board) -> str:
     headers = [
         "model",
         "mean NLL",
+        "real sets",
         "mean rank, all",
         "with one BEMKL",
         "R²",
