@@ -115,7 +115,10 @@ def models_for(name: str, extra: bool) -> list[str]:
             continue
         if label == TRUTH and "simulated" not in dataset.about:
             continue
-        if model.extra == "plain" and "views" in dataset.about:
+        has_views = "views" in dataset.about
+        if (model.extra == "plain" and has_views) or (
+            model.extra == "views" and not (has_views and "simulated" in dataset.about)
+        ):
             continue
         if label != "himalaya" or has_himalaya():
             wanted.append(label)
@@ -139,13 +142,13 @@ def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
 
 
-def run(path: Path, names: list[str], n_splits: int) -> None:
+def run(path: Path, names: list[str], n_splits: int, some: str = "") -> None:
     """Run the cells that `path` does not have, and append each to it."""
     for name, number, models in jobs(names, n_splits):
         done = {
             (row["set"], row["split"], row["model"]) for row in read(path)
         }  # other processes may append, too
-        todo = [model for model in models if (name, number, model) not in done]
+        todo = [model for model in models if some in model and (name, number, model) not in done]
         data = split_of(name, number) if todo else None
         for model in todo:
             row = cell(name, number, model, data)
@@ -160,6 +163,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--splits", type=int, default=N_SPLITS, help=f"random splits (default {N_SPLITS})")
     options.add_argument("--sets", help="some of the sets, separated by commas that no blank follows")
+    options.add_argument("--models", default="", help="only models whose names hold this")
     options.add_argument(
         "--results", type=Path, default=CELLS, help="JSON lines to append to and to report from"
     )
@@ -181,7 +185,7 @@ def main() -> None:
                 rows += [cell(name, 0, model, data) for model in able]
         else:
             if not chosen.report:
-                run(chosen.results, names, chosen.splits)
+                run(chosen.results, names, chosen.splits, chosen.models)
             rows = read(chosen.results)
     text, numbers = report(rows)
     finish(chosen, "scoreboard", text, {"machine": machine._asdict(), **numbers})
