@@ -161,9 +161,13 @@ def fit_all(fitted: Fitted, backend: str) -> None:
     """Fit one estimator to all classes, each with its own weights."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # quality of kernels on single features
-        BEMKLClassifier(fitted.bank, multiclass="one-versus-all", storage=Storage(backend=backend)).fit(
-            fitted.X, fitted.y
-        )
+        BEMKLClassifier(
+            fitted.bank,
+            multiclass="one-versus-all",
+            storage=Storage(backend=backend),
+            margin=1.0,
+            intermediate_scale=1.0,
+        ).fit(fitted.X, fitted.y)
 
 
 def fit_each(fitted: Fitted, backend: str) -> None:
@@ -171,7 +175,9 @@ def fit_each(fitted: Fitted, backend: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for label in np.unique(fitted.y):
-            BEMKLClassifier(fitted.bank, storage=Storage(backend=backend)).fit(fitted.X, fitted.y == label)
+            BEMKLClassifier(
+                fitted.bank, storage=Storage(backend=backend), margin=1.0, intermediate_scale=1.0
+            ).fit(fitted.X, fitted.y == label)
 
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:

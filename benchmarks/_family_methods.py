@@ -64,7 +64,7 @@ def predict(method: str, data: ClassSet, part: Part, limits: Limits) -> Predicte
 
 def _bemkl(multiclass: str, noise: float, data: ClassSet, part: Part, limits: Limits) -> Any:
     model = BEMKLClassifier(
-        bank_of(data), multiclass=multiclass, intermediate_scale=noise, max_iter=limits.sweeps
+        bank_of(data), multiclass=multiclass, intermediate_scale=noise, max_iter=limits.sweeps, margin=1.0
     )
     return model.fit(part.X, part.y)
 

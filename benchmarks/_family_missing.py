@@ -175,7 +175,7 @@ def accuracies(data: Data, fraction: float, tol: float) -> list[dict[str, Any]]:
     rows = []
     for way in WAYS:
         start = time.process_time()
-        model, X_test = fitted(BEMKLClassifier(tol=tol), data, way, 1.0)
+        model, X_test = fitted(BEMKLClassifier(tol=tol, margin=1.0, intermediate_scale=1.0), data, way, 1.0)
         probabilities = model.predict_proba(X_test)
         position = np.searchsorted(model.classes_, data.y_test)
         rows.append({

@@ -142,4 +142,6 @@ def bank_of(data: ClassSet) -> KernelBank:
 
     Views are scaled to median distance 1 before.
     """
-    return KernelBank() if data.views is None else KernelBank(Gaussian(width=1.0), views=dict(data.views))
+    return (
+        KernelBank("paper") if data.views is None else KernelBank(Gaussian(width=1.0), views=dict(data.views))
+    )

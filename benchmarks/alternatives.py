@@ -88,7 +88,9 @@ class OneKernelSVC(BaseEstimator):
 
 
 def bemkl_classifier(data: Split, views: str) -> Prediction:
-    model = BEMKLClassifier(paper_kernels(views=views)).fit(data.X, data.y)
+    model = BEMKLClassifier(paper_kernels(views=views), margin=1.0, intermediate_scale=1.0).fit(
+        data.X, data.y
+    )
     return Prediction(model.predict(data.X_test), model.predict_proba(data.X_test)[:, 1])
 
 

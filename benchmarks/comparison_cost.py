@@ -36,8 +36,8 @@ def classifiers() -> dict[str, Any]:
         views="all",
     )
     models: dict[str, Any] = {
-        "BEMKL": BEMKLClassifier(bank),
-        "BEMKL, sparse": BEMKLClassifier(bank, kernel_prior="sparse"),
+        "BEMKL": BEMKLClassifier(bank, margin=1.0, intermediate_scale=1.0),
+        "BEMKL, sparse": BEMKLClassifier(bank, kernel_prior="sparse", margin=1.0, intermediate_scale=1.0),
     }
     for name in discriminative.__all__:
         if name.endswith("Classifier"):

@@ -118,7 +118,7 @@ def storages(fast: bool) -> dict[str, Any]:
     """The same kernels held in every way: those of the paper on all features and on each of wdbc."""
     X = load_wdbc().data
     X = ((X - X.mean(axis=0)) / X.std(axis=0))[: 150 if fast else 398, : 1 if fast else 30]
-    dense = DenseStack(KernelBank(views="all+each").fit(X).train_stack())
+    dense = DenseStack(KernelBank("paper", views="all+each").fit(X).train_stack())
     return {
         "dense": dense,
         "compressed": compress(dense),

@@ -43,14 +43,22 @@ def one_split(
     scaler = StandardScaler().fit(X_train)
     X_train, X_test = scaler.transform(X_train), scaler.transform(X_test)
     grid = {"kernels": [KernelBank(Gaussian(width=float(w * np.sqrt(X.shape[1])))) for w in widths]}
-    model, folds = BEMKLClassifier(margin=margin), StratifiedKFold(5, shuffle=True, random_state=seed)
+    model, folds = (
+        BEMKLClassifier(margin=margin, intermediate_scale=1.0),
+        StratifiedKFold(5, shuffle=True, random_state=seed),
+    )
     start = time.process_time()
     by_elbo = select_by_elbo(model, grid, X_train, y_train)
     middle = time.process_time()
     by_folds = GridSearchCV(model, grid, scoring="neg_log_loss", cv=folds).fit(X_train, y_train)
     seconds = [middle - start, time.process_time() - middle]
     at_widths = [
-        log_loss(y_test, BEMKLClassifier(bank, margin=margin).fit(X_train, y_train).predict_proba(X_test))
+        log_loss(
+            y_test,
+            BEMKLClassifier(bank, margin=margin, intermediate_scale=1.0)
+            .fit(X_train, y_train)
+            .predict_proba(X_test),
+        )
         for bank in grid["kernels"]
     ]
     chosen = [grid["kernels"].index(search.best_params_["kernels"]) for search in (by_elbo, by_folds)]

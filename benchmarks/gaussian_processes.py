@@ -85,7 +85,10 @@ def answer(i: int, n_samples: int, has_signal: bool, inference: str | Marginal) 
         "signal": has_signal,
         "verdict": relevance(model, by="all")["verdict"][0],
     }
-    for name, fitted in (("GPMKL", model), ("BEMKL", BEMKLClassifier(bank).fit(X, y))):
+    for name, fitted in (
+        ("GPMKL", model),
+        ("BEMKL", BEMKLClassifier(bank, margin=1.0, intermediate_scale=1.0).fit(X, y)),
+    ):
         table = view_table(fitted, LEVEL, random_state=0).set_index("view")
         row[name] = {
             "share": float(table["share"][SIGNAL]),

@@ -111,7 +111,7 @@ def main() -> None:
     kernels = paper_kernels().fit_transform(X_train)
     kernels = kernels[..., ::5] if options.fast else kernels
     machine = measure(options.fast)
-    model = BEMKLClassifier("precomputed", storage=Storage(backend="jax"))
+    model = BEMKLClassifier("precomputed", storage=Storage(backend="jax"), margin=1.0, intermediate_scale=1.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = runs(model, kernels, y_train, options.fast)

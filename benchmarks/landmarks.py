@@ -90,7 +90,9 @@ def run(part: Part) -> list[dict[str, Any]]:
             functions, landmarks=size, landmark_selection="random" if size is None else selection
         )
         start = time.perf_counter()
-        model = BEMKLClassifier(bank, tol=TOL, max_iter=MOST_SWEEPS).fit(X_train, y_train)
+        model = BEMKLClassifier(bank, tol=TOL, max_iter=MOST_SWEEPS, margin=1.0, intermediate_scale=1.0).fit(
+            X_train, y_train
+        )
         seconds = time.perf_counter() - start
         probability = model.predict_proba(X_test)[:, 1]
         rows.append(

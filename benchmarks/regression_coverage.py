@@ -39,7 +39,7 @@ def evaluate(views: str, seed: int) -> list[dict[str, Any]]:
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=seed)
     scaler = StandardScaler().fit(X_train)
     start = time.perf_counter()
-    model = BEMKLRegressor(KernelBank(views=views))
+    model = BEMKLRegressor(KernelBank("paper", views=views))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # counted below
         warnings.simplefilter(

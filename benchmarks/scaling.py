@@ -100,7 +100,9 @@ def data_of(fit: Fit) -> tuple[np.ndarray, np.ndarray, KernelBank]:
 def run(fit: Fit) -> dict[str, Any]:
     """Seconds of one fit, the bytes of its stack, and the memory it took."""
     X, y, bank = data_of(fit)
-    model = BEMKLClassifier(bank, max_iter=N_SWEEPS, tol=0.0, storage=fit.storage)
+    model = BEMKLClassifier(
+        bank, max_iter=N_SWEEPS, tol=0.0, storage=fit.storage, margin=1.0, intermediate_scale=1.0
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it does not converge
         start = time.perf_counter()

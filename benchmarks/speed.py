@@ -92,7 +92,9 @@ def package_loop(
 
 def whole_fit(case: Case, storage: str) -> dict[str, Any]:
     """Time and memory of the estimator, from samples to a converged fit; to be called in a new process."""
-    model = BEMKLClassifier(case.bank, tol=case.tol, max_iter=MAX_ITER, storage=storage)
+    model = BEMKLClassifier(
+        case.bank, tol=case.tol, max_iter=MAX_ITER, storage=storage, margin=1.0, intermediate_scale=1.0
+    )
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on kernels that are unlikely to help

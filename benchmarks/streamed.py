@@ -72,7 +72,9 @@ def write_table(size: Size, folder: str) -> tuple[Path, np.ndarray]:
 
 def fit(size: Size, path: Path, y: np.ndarray) -> dict[str, Any]:
     """Fit to convergence, in a process of its own, and predict new samples."""
-    model = BEMKLClassifier(bank(size), storage="streamed", tol=TOL, max_iter=size.max_iter)
+    model = BEMKLClassifier(
+        bank(size), storage="streamed", tol=TOL, max_iter=size.max_iter, margin=1.0, intermediate_scale=1.0
+    )
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stated in the table

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import quick_checks  # noqa: F401  once for all tests
 from helpers import frozen
 from in_turn import in_turn
 from sklearn.base import BaseEstimator, is_classifier, is_regressor
@@ -32,6 +33,7 @@ pytestmark = [
         "ignore:.* for all training samples, of which"
     ),  # labels that depend on nothing
     pytest.mark.heavy,
+    pytest.mark.usefixtures("folds"),
 ]
 
 

@@ -63,6 +63,7 @@ MODULES_IN_EQUATION_TABLES = {
     "hyperposterior": "bayesmkl.marginal.hyperposterior",
     "hyperpriors": "bayesmkl.marginal.hyperpriors",
     "likelihoods": "bayesmkl.marginal.likelihoods",
+    "numpyro_program": "bayesmkl.marginal.numpyro_program",
     "reading": "bayesmkl.marginal.reading",
 }
 

@@ -65,6 +65,8 @@ class BaseMKL(BaseEstimator):
     kernel_bank_: KernelBank | None
     kernel_names_: np.ndarray
 
+    _KERNELS: ClassVar[str] = "paper"  # of the default bank
+
     # Parameters and results that some estimators have, as they are for the others.
     random_state: Any = None
     verbose: Any = 0
@@ -231,7 +233,7 @@ class BaseMKL(BaseEstimator):
         integrate = self.missing_views == "integrate"
         keep: dict[str, Any] = {"missing_views": "keep"} if integrate else {}
         if self.kernels is None:
-            return KernelBank(**keep)
+            return KernelBank(self._KERNELS, **keep)
         if isinstance(self.kernels, KernelBank):
             self._check_landmarks(self.kernels)
             return clone(self.kernels).set_params(**keep)

@@ -69,7 +69,7 @@ class VB(_InferenceOptions):
 
     See Also
     --------
-    NUTS, Gibbs, SVI : The other inferences.
+    NUTS, Gibbs, SVI, bayesmkl.marginal.Marginal : The other inferences.
 
     Examples
     --------
@@ -214,6 +214,9 @@ class SVI(_InferenceOptions):
 class Marginal(_InferenceOptions):
     """Options of inference with function values integrated out: draws of the hyperparameters alone.
 
+    In BEMKL these are the kernel weights, and in regression the noise precisions; sample weights and the intercept
+    are drawn given each of them.
+
     Parameters
     ----------
     sampler : {"importance", "nuts"}, default="importance"
@@ -224,8 +227,8 @@ class Marginal(_InferenceOptions):
         Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
         heavy tail.
     n_draws : int, default=2000
-        Equally likely draws of scores and shares, at least 100, with hyperparameters that are drawn from those
-        points: many have the same.
+        Equally likely draws of scores and shares, or of all weights of BEMKL, at least 100, with hyperparameters that
+        are drawn from those points: many have the same.
     n_chains : int, default=4
         Chains of "nuts", which share its `n_points`.
     n_warmup : int, default=100
@@ -240,6 +243,12 @@ class Marginal(_InferenceOptions):
     >>> from bayesmkl.marginal import Marginal
     >>> GPMKLClassifier(inference=Marginal(n_points=1024))
     GPMKLClassifier(inference=Marginal(n_points=1024))
+
+    Intervals of BEMKL's shares that can be read:
+
+    >>> from bayesmkl import BEMKLClassifier
+    >>> BEMKLClassifier(inference="marginal", margin=0)
+    BEMKLClassifier(inference='marginal', margin=0)
     """
 
     sampler: str = "importance"
@@ -264,7 +273,7 @@ class Marginal(_InferenceOptions):
 
 Inference = VB | NUTS | Gibbs | SVI | Marginal
 INFERENCES: dict[str, type[Inference]] = {kind.name: kind for kind in (VB, NUTS, Gibbs, SVI, Marginal)}
-OF_BEMKL = (VB.name, NUTS.name, Gibbs.name, SVI.name)
+OF_BEMKL = (VB.name, NUTS.name, Gibbs.name, SVI.name, Marginal.name)
 
 
 def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:

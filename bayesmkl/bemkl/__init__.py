@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
@@ -30,6 +31,7 @@ __all__ = [
     "EvidenceSearch",
     "Gamma",
     "Gibbs",
+    "NumPyroProgram",
     "SpikeSlab",
     "Storage",
     "cross_fit",

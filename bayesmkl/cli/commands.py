@@ -41,7 +41,8 @@ from bayesmkl.datasets import load_wdbc
 from bayesmkl.evaluation import evaluate_classifier, evaluate_regressor
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.kernels import KernelBank
-from bayesmkl.kernels.adapters import paper_kernels
+from bayesmkl.kernels.adapters import auto_kernels
+from bayesmkl.marginal import Marginal
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
     diagnose,
@@ -233,7 +234,8 @@ def _ending(bemkl: BaseEstimator, about: dict[str, Any]) -> str:
     outcome, numbers = "; ".join(about["outcome"]), " + ".join(map(str, about["n_iter"]))
     seconds = f"{about['fit_seconds']:.1f} s"
     if about["elbo"] is None:
-        n_chains = bemkl._inference().n_chains
+        posterior = bemkl.posterior_[0] if type(bemkl.posterior_) is tuple else bemkl.posterior_
+        n_chains = posterior.n_chains
         chains = "chain" if n_chains == 1 else "chains"
         return f"{outcome} ({n_chains} {chains} of {numbers} draws, {seconds})."
     steps = "sweeps" if isinstance(bemkl._inference(), VB) else "steps"
@@ -243,7 +245,7 @@ def _ending(bemkl: BaseEstimator, about: dict[str, Any]) -> str:
 def _announce(n_train: int, n_features: int, options: FitOptions) -> None:
     """Report the size of the fit, and raise if it cannot fit into memory."""
     n_views = {"all": 1, "each": n_features, "all+each": 1 + n_features}[options.kernels_on]
-    n_kernels = n_views * len(paper_kernels())
+    n_kernels = n_views * len(auto_kernels())
     n_bytes = 8 * n_kernels * n_train**2
     require_memory(
         n_bytes,
@@ -310,7 +312,7 @@ class FitOptions(NamedTuple):
     drop: tuple[str, ...] = ()
     test_size: float = 0.3
     seed: int = 0
-    max_iter: int = 1000
+    max_iter: int = 3000
     tol: float = 1e-6
     refit: bool = False
 
@@ -371,6 +373,8 @@ def _inference(options: FitOptions) -> Any:
     samplers: dict[str, Any] = {"nuts": NUTS, "gibbs": Gibbs}
     if options.inference in samplers:
         return samplers[options.inference](n_warmup=options.draws, n_draws=options.draws)
+    if options.inference == Marginal.name:
+        return Marginal(n_draws=max(4 * options.draws, 100))
     return options.inference
 
 
@@ -386,7 +390,7 @@ def new_model(options: FitOptions, y: np.ndarray) -> Pipeline:
         "random_state": options.seed,
         "verbose": 1,
     }
-    bank = KernelBank(views=options.kernels_on)
+    bank = KernelBank("auto", views=options.kernels_on)
     bemkl: BEMKLClassifier | BEMKLRegressor
     if options.task == "classification":
         multiclass = options.multiclass or ("one-versus-all" if options.by_gibbs else "shared")

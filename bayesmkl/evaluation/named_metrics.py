@@ -27,9 +27,8 @@ from bayesmkl.evaluation.metrics import (
     negative_log_density,
 )
 from bayesmkl.evaluation.predictions import Predictions, final_estimator
-from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
-from bayesmkl.posterior.leave_one_out import leave_one_out
+from bayesmkl.posterior.loo_comparison import leave_each_out
 
 __all__ = ["METRICS", "NEEDS", "Metric"]
 
@@ -64,7 +63,7 @@ NEEDS = {
         "standard deviations (`predict(X, return_std=True)`)",
         "Use BEMKLRegressor or another Bayesian model",
     ),
-    "posterior": ("the posterior of BEMKLClassifier or BEMKLRegressor", "Use one of them"),
+    "posterior": ("the posterior of BEMKL or of an additive Gaussian process", "Use one of their estimators"),
     "bound": ('the evidence bound of BEMKL with inference "vb" or "svi"', "Use one of these"),
 }
 
@@ -167,12 +166,12 @@ def _elbo(predictions: Predictions, y: np.ndarray) -> float:
 
 
 def _elpd_loo(predictions: Predictions, y: np.ndarray) -> float:
-    """Return PSIS-LOO; warns where too many samples matter too much for it."""
+    """Return leave-one-out accuracy by the posterior; warns where too many samples matter too much for it."""
     fitted, kernels = fitted_bemkl(predictions.model), None
     if fitted.estimator.kernel_bank_ is None and predictions.X_train is not None:
         kernels = fitted.transform(predictions.X_train)
     rng = np.random.default_rng(predictions.random_state)
-    found = leave_one_out(fitted, *evaluate_model(fitted, N_DRAWS, rng, kernels))
+    found = leave_each_out(fitted, N_DRAWS, rng, kernels)
     if found.n_bad:
         n_scored = len(found.elpd_i)
         warn_user(f"elpd_loo: the k-hat of {found.n_bad} of {n_scored} samples is too large.", UserWarning)

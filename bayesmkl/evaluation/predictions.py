@@ -12,6 +12,7 @@ import numpy as np
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor
 from bayesmkl.posterior.fitted import fitted_bemkl
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
     -------
     frozenset of str
         Of "model", "labels", "scores", "probabilities", "std" (means with standard deviations), "posterior" (draws
-        of BEMKL) and "bound" (its ELBO).
+        of BEMKL or of an additive Gaussian process) and "bound" (the ELBO of BEMKL).
     """
     final = final_estimator(model)
     found = {"model", "labels"}
@@ -177,7 +178,7 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
         found.add("scores")
     if "return_std" in inspect.signature(final.predict).parameters:
         found.add("std")
-    if isinstance(final, (BEMKLClassifier, BEMKLRegressor)):
+    if isinstance(final, (BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor)):
         found.add("posterior")
         if final._inference().name in ("vb", "svi"):
             found.add("bound")

@@ -8,6 +8,7 @@ integrate, `hyperpriors` and `hyperposterior` infer what is left, `reading` says
 
 from __future__ import annotations
 
+from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._utils.options import Marginal
 from bayesmkl.marginal.estimators.classifier import GPMKLClassifier
 from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
@@ -21,4 +22,5 @@ __all__ = [
     "Horseshoe",
     "LogNormal",
     "Marginal",
+    "NumPyroProgram",
 ]

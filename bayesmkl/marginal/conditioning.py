@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
-from bayesmkl._numerics.linalg import plus_diagonal, spd_inverse_and_solution
+from bayesmkl._numerics.linalg import plus_diagonal, spd_inverse_root
 
 __all__ = ["Cavity", "Conditioned", "Sites", "cavity", "condition"]
 
 LEAST_PRECISION = 1e-100
+LITTLE = 1e-6  # variance of a score in units of the variance of its site; nine digits are left of it
 
 
 class Sites(NamedTuple):
@@ -39,8 +40,8 @@ class Conditioned(NamedTuple):
         :math:`\frac12 \log |B|`.
     root : array of shape (n_samples,)
         The diagonal of :math:`S`.
-    inverse : array of shape (n_samples, n_samples)
-        :math:`B^{-1}`.
+    inverse_root : array of shape (n_samples, n_samples)
+        Upper triangular :math:`V` with :math:`V V^\top = B^{-1}`.
     """
 
     mean: Any
@@ -48,16 +49,29 @@ class Conditioned(NamedTuple):
     dual: Any
     half_log_det: Any
     root: Any
-    inverse: Any
+    inverse_root: Any
 
     @property
     def shrinkage(self) -> Any:
         r""":math:`R = S B^{-1} S`; at new samples the covariance is lower by :math:`C_* R C_*^\top`."""
-        return self.root[:, None] * self.inverse * self.root
+        scaled = self.root[:, None] * self.inverse_root
+        return scaled @ scaled.T
 
     def remain(self, vector: Array) -> Any:
         """Return :math:`(I - R C) v`, in the form in which no digits cancel."""
-        return self.root * (self.inverse @ (vector / self.root))
+        return self.root * self.solve(vector / self.root)
+
+    def solve(self, vectors: Array) -> Any:
+        """Return :math:`B^{-1}` times vectors, the columns of `vectors`."""
+        return self.inverse_root @ (self.inverse_root.T @ vectors)
+
+    def explained(self, cross: Array) -> Any:
+        """Return the part of prior variances that the sites explain, of scores with the covariances `cross`.
+
+        `cross` are covariances with the training scores, (n_rows, n_samples).
+        """
+        found = (cross * self.root) @ self.inverse_root
+        return namespace(found).einsum("ij,ij->i", found, found)
 
 
 class Cavity(NamedTuple):
@@ -84,14 +98,26 @@ def condition(covariance: Array, sites: Sites) -> Conditioned:
     """
     xp = namespace(covariance)
     root = xp.sqrt(xp.maximum(sites.precision, LEAST_PRECISION))
-    inverse, log_det, pull = spd_inverse_and_solution(
+    inverse_root, log_det, pull = spd_inverse_root(
         _balanced(covariance, root), sites.linear / root, overwrite=True
     )
-    variance = (
-        xp.einsum("ij,ij,j->i", covariance, inverse, root) / root
-    )  # no digits cancel where a site says little
     dual = root * pull
-    return Conditioned(covariance @ dual, variance, dual, -0.5 * log_det, root, inverse)
+    # S Σ S = I - B^-1, whose digits cancel where the sites say little
+    told = 1.0 - xp.einsum("ij,ij->i", inverse_root, inverse_root)
+    posterior = Conditioned(covariance @ dual, told / root**2, dual, -0.5 * log_det, root, inverse_root)
+    return posterior._replace(variance=_with_little_told(posterior, covariance, told))
+
+
+def _with_little_told(posterior: Conditioned, covariance: Array, told: Array) -> Any:
+    """Return variances that are right also where `told`, their ratio to those of the sites, has lost digits."""
+    if not is_numpy(covariance):
+        xp = namespace(covariance)
+        others = xp.diagonal(covariance) - posterior.explained(covariance)
+        return xp.where(told < LITTLE, others, posterior.variance)
+    rows = np.flatnonzero(told < LITTLE)
+    if len(rows):
+        posterior.variance[rows] = covariance[rows, rows] - posterior.explained(covariance[rows])
+    return posterior.variance
 
 
 def _balanced(covariance: Array, root: Array) -> Any:

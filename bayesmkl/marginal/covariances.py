@@ -12,6 +12,7 @@ with the training scores.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -112,10 +113,23 @@ class Additive(NamedTuple):
     def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
         """Draw functions of unit weight from their prior, (n_kernels, n_samples, n_draws)."""
         drawn = np.empty((self.stack.n_kernels, self.stack.n_train, n_draws))
-        for m, (out, kernel, unit) in enumerate(zip(drawn, self.stack.each(), self.units, strict=True)):
-            factor = _root(kernel, m)
-            out[...] = factor @ rng.standard_normal((len(kernel), n_draws)) / np.sqrt(unit)
+        for out, factor in zip(drawn, self._each_factor(), strict=True):
+            out[...] = factor @ rng.standard_normal((len(factor), n_draws))
         return drawn
+
+    def factors(self) -> np.ndarray:
+        """Return Cholesky factors of the covariances of functions of unit weight, (n_kernels, n_samples, n_samples).
+
+        Raises
+        ------
+        numpy.linalg.LinAlgError
+            With the position of a kernel that is not positive semidefinite.
+        """
+        return np.array(list(self._each_factor()))
+
+    def _each_factor(self) -> Iterator[np.ndarray]:
+        for m, (kernel, unit) in enumerate(zip(self.stack.each(), self.units, strict=True)):
+            yield _root(kernel, m) / np.sqrt(unit)
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""

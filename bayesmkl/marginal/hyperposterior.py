@@ -8,24 +8,25 @@ log posterior is
 Draws come from multivariate t densities, the first around the mode with the curvature there, each further one
 with mean and covariance of all draws so far. They are quasi-random, which makes posterior means about half as noisy.
 Every draw is weighted by the mixture of all densities that were drawn from, and the weights are Pareto smoothed;
-their `k` says whether so many draws are enough.
+their `k` says whether so many draws are enough. Where u and -u are the same model, densities are those of draws with
+either sign, and moments are taken on one side of the mirror.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import optimize
-from scipy.special import logsumexp, ndtri
+from scipy.special import expit, logsumexp, ndtri
 from scipy.stats import chi2, multivariate_t, qmc
 
 from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.evidence import Evidence
-from bayesmkl.marginal.hyperpriors import LogNormal, WeightPrior
+from bayesmkl.marginal.hyperpriors import WeightPrior
 from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Mode",
     "Point",
     "draw_importance",
+    "equally_likely",
     "evaluate",
     "evaluate_slope",
     "find_mode",
@@ -52,6 +54,7 @@ CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
 N_ROUNDS = 4  # densities that are drawn from, and as many again where their weights have a heavy tail
 GOOD_K = 0.5  # k-hat below which the tail has a variance
+LOG_2 = float(np.log(2.0))
 EDGE = 1e-12  # of the unit cube, where a normal quantile is not finite
 
 
@@ -67,6 +70,7 @@ class Hypermodel(NamedTuple):
         its own.
     weight_prior : WeightPrior
     parameter_prior : LogNormal
+        Or what a model that maps coordinates to parameters itself reads.
     evidence : callable
         `exact_evidence`, `ep_evidence` or `laplace_evidence`.
     """
@@ -75,7 +79,7 @@ class Hypermodel(NamedTuple):
     likelihood: Likelihood
     targets: np.ndarray
     weight_prior: WeightPrior
-    parameter_prior: LogNormal
+    parameter_prior: Any
     evidence: Callable[..., Evidence]
 
     @property
@@ -93,6 +97,20 @@ class Hypermodel(NamedTuple):
         weights = self.weight_prior.weights(coordinates[: self.n_weights]).values
         parameters = self.parameter_prior.parameters(coordinates[self.n_weights :]).values
         return weights, parameters.reshape(len(self.targets), -1)
+
+    def pull(self, coordinates: np.ndarray, by_weights: np.ndarray, by_parameters: np.ndarray) -> np.ndarray:
+        """Pull a gradient by what `values` returns back to the coordinates."""
+        weights = self.weight_prior.weights(coordinates[: self.n_weights])
+        parameters = self.parameter_prior.parameters(coordinates[self.n_weights :])
+        return np.concatenate([weights.pull(by_weights), parameters.pull(by_parameters.ravel())])
+
+    def log_prior(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
+        r"""Return the log prior density and its gradient, the density without :math:`(2 \pi)^{-d/2}`."""
+        return -0.5 * float(coordinates @ coordinates), -coordinates
+
+    def mirror(self, coordinates: np.ndarray) -> np.ndarray | None:
+        """Return coordinates that say the same of the data, those at -w for w, or None if there are none."""
+        return None
 
 
 class Point(NamedTuple):
@@ -177,7 +195,7 @@ def evaluate(
     log_evidence = float(sum(output.log_evidence for output in found))
     if not np.isfinite(log_evidence):
         raise np.linalg.LinAlgError("the evidence is not finite")
-    log_density = log_evidence - 0.5 * float(coordinates @ coordinates)
+    log_density = log_evidence + model.log_prior(coordinates)[0]
     converged = all(bool(output.converged) for output in found)
     return Point(log_density, log_evidence, tuple(output.sites for output in found), converged), found
 
@@ -187,11 +205,10 @@ def evaluate_slope(
 ) -> tuple[Point, np.ndarray]:
     """Return the log posterior and its gradient; see `evaluate`."""
     point, found = evaluate(model, coordinates, start, **tol)
-    weights = model.weight_prior.weights(coordinates[: model.n_weights])
-    parameters = model.parameter_prior.parameters(coordinates[model.n_weights :])
-    by_weights = model.covariance.pull(weights.values, sum(output.by_covariance() for output in found))
-    by_parameters = np.concatenate([output.by_parameters for output in found])
-    return point, np.concatenate([weights.pull(by_weights), parameters.pull(by_parameters)]) - coordinates
+    weights, _ = model.values(coordinates)
+    by_weights = model.covariance.pull(weights, sum(output.by_covariance() for output in found))
+    by_parameters = np.stack([output.by_parameters for output in found])
+    return point, model.pull(coordinates, by_weights, by_parameters) + model.log_prior(coordinates)[1]
 
 
 def find_mode(
@@ -248,13 +265,13 @@ def draw_importance(
     report : callable, optional
         Is told how many draws there are, and what their weights are like.
     """
-    proposals = [_Proposal(mode.coordinates, mode.cov)]
+    proposals = [_Proposal(mode.coordinates, mode.cov, model.mirror)]
     coordinates = np.empty((0, len(mode.coordinates)))
     points: list[Point] = []
     pareto_k = np.inf
     while len(proposals) <= N_ROUNDS or (pareto_k >= GOOD_K and len(proposals) <= 2 * N_ROUNDS):
         for u in proposals[-1].draw(n_draws // N_ROUNDS, rng):
-            near = _nearest(u, coordinates, points, mode)
+            near = _nearest(u, coordinates, points, mode, model)
             try:
                 points.append(evaluate(model, u, near.sites, tol=LOOSE)[0])
             except np.linalg.LinAlgError:
@@ -267,44 +284,76 @@ def draw_importance(
         log_weights, found = smooth_weights(log_ratios)
         pareto_k = float(found)
         weights = np.exp(log_weights - logsumexp(log_weights))
-        proposals.append(_adapted(proposals[-1], coordinates, weights))
+        proposals.append(proposals[-1].adapted(coordinates, weights))
     of_prior = -0.5 * coordinates.shape[1] * np.log(2.0 * np.pi)  # which the log posterior leaves out
     log_evidence = float(logsumexp(log_ratios) - np.log(len(log_ratios)) + of_prior)
     return Draws(coordinates, weights, tuple(points), log_evidence, pareto_k, float(1.0 / (weights**2).sum()))
 
 
+def equally_likely(weights: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw indices with given probabilities, systematically: each as often as it has draws, up or down to one.
+
+    Examples
+    --------
+    >>> equally_likely(np.array([0.25, 0.75]), 4, np.random.default_rng(0))
+    array([0, 1, 1, 1])
+    """
+    steps = (rng.random() + np.arange(n_draws)) / n_draws
+    return np.minimum(np.searchsorted(np.cumsum(weights), steps), len(weights) - 1)
+
+
 class _Proposal(NamedTuple):
-    """A multivariate t density."""
+    """A multivariate t density, or the mean of one and its mirror image."""
 
     mean: np.ndarray
     cov: np.ndarray
+    mirror: Callable[[np.ndarray], np.ndarray | None]
 
     @property
     def df(self) -> float:
         return max(LEAST_DF, DF_PER_COORDINATE * len(self.mean))
 
     def log_density(self, coordinates: np.ndarray) -> np.ndarray:
-        return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
+        mirrored = self.mirror(coordinates)
+        own = self._log_t(coordinates)
+        return own if mirrored is None else np.logaddexp(own, self._log_t(mirrored)) - LOG_2
 
     def draw(self, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw by scrambled Sobol points, one coordinate of which is that of the scale; the closest come first."""
+        """Draw by scrambled Sobol points, one coordinate of which is that of the scale; the closest come first.
+
+        Draws are of the t density: which side of the mirror they are on says nothing.
+        """
         sequence = qmc.Sobol(len(self.mean) + 1, seed=rng)
         cube = np.clip(sequence.random_base2(max(n_draws - 1, 0).bit_length())[:n_draws], EDGE, 1.0 - EDGE)
         scale = np.sqrt(chi2.ppf(cube[:, -1:], self.df) / self.df)
         steps = ndtri(cube[:, :-1]) @ np.linalg.cholesky(self.cov).T / scale
         return self.mean + steps[np.argsort((steps**2).sum(axis=1))]
 
+    def adapted(self, coordinates: np.ndarray, weights: np.ndarray) -> _Proposal:
+        """Return the density with the moments of weighted draws, or as near to it as so many draws are good for."""
+        mirrored = self.mirror(coordinates)
+        if mirrored is not None:  # each draw counts on both sides, as far as it belongs to this one
+            here = expit(self._log_t(coordinates) - self._log_t(mirrored))
+            coordinates = np.vstack([coordinates, mirrored])
+            weights = np.concatenate([weights * here, weights * (1.0 - here)])
+        ess, mean = 1.0 / (weights**2).sum(), weights @ coordinates
+        around = coordinates - mean
+        cov = (around * weights[:, None]).T @ around + LEAST_COV * np.eye(len(mean))
+        trust = ess / (ess + DRAWS_PER_COORDINATE * len(mean))
+        return self._replace(
+            mean=self.mean + trust * (mean - self.mean), cov=self.cov + trust * (cov - self.cov)
+        )
 
-def _adapted(last: _Proposal, coordinates: np.ndarray, weights: np.ndarray) -> _Proposal:
-    """Return the density with the moments of weighted draws, or as near to it as so many draws are good for."""
-    ess, mean = 1.0 / (weights**2).sum(), weights @ coordinates
-    around = coordinates - mean
-    cov = (around * weights[:, None]).T @ around + LEAST_COV * np.eye(len(mean))
-    trust = ess / (ess + DRAWS_PER_COORDINATE * len(mean))
-    return _Proposal(last.mean + trust * (mean - last.mean), last.cov + trust * (cov - last.cov))
+    def _log_t(self, coordinates: np.ndarray) -> np.ndarray:
+        return np.atleast_1d(multivariate_t.logpdf(coordinates, self.mean, self.cov, self.df))
 
 
-def _nearest(u: np.ndarray, coordinates: np.ndarray, points: list[Point], mode: Mode) -> Point:
+def _nearest(
+    u: np.ndarray, coordinates: np.ndarray, points: list[Point], mode: Mode, model: Hypermodel
+) -> Point:
     if not points:
         return mode.point
-    return points[int(np.argmin(((coordinates - u) ** 2).sum(axis=1)))]
+    distance, mirrored = ((coordinates - u) ** 2).sum(axis=1), model.mirror(u)
+    if mirrored is not None:
+        distance = np.minimum(distance, ((coordinates - mirrored) ** 2).sum(axis=1))
+    return points[int(np.argmin(distance))]

@@ -141,6 +141,14 @@ class Gaussian(NamedTuple):
 class Probit(NamedTuple):
     r"""Labels -1 and +1 by the sign of a noisy score: :math:`p(y_i \mid f_i) = \Phi(y_i f_i)`.
 
+    With a margin, :math:`\Phi(y_i f_i - \nu)`, a score within the margin belongs to no label: densities of the two
+    labels do not sum to one, and predictions are their ratio.
+
+    Parameters
+    ----------
+    margin : float, default=0.0
+        :math:`\nu`.
+
     Examples
     --------
     >>> import numpy as np
@@ -149,6 +157,8 @@ class Probit(NamedTuple):
     array([0.8413, 0.1587])
     """
 
+    margin: float = 0.0
+
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the parameters: none."""
@@ -156,11 +166,11 @@ class Probit(NamedTuple):
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every label."""
-        return log_normal_cdf(y * score)
+        return log_normal_cdf(y * score - self.margin)
 
     def derivatives(self, y: Array, score: Array, parameters: Array) -> Derivatives:
         """Return derivatives of the log density."""
-        z = y * score
+        z = y * score - self.margin
         _, ratio, second = _log_cdf_derivatives(z)
         none = namespace(y).zeros((0, *score.shape))
         third = -second * (z + 2.0 * ratio) - ratio
@@ -170,19 +180,22 @@ class Probit(NamedTuple):
         """Integrate the density over normal scores (Rasmussen and Williams, eq. 3.82)."""
         xp = namespace(y)
         scale = 1.0 / xp.sqrt(1.0 + variance)
-        z = y * mean * scale
+        z = (y * mean - self.margin) * scale
         log_cdf, ratio, second = _log_cdf_derivatives(z)
         return Tilted(log_cdf, y * ratio * scale, second * scale**2, xp.zeros((0, *mean.shape)))
 
     def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
         """Return moments of the label."""
         xp = namespace(mean)
-        probability = xp.exp(log_normal_cdf(mean / xp.sqrt(1.0 + variance)))
+        scale = 1.0 / xp.sqrt(1.0 + variance)
+        own, other = (log_normal_cdf((side * mean - self.margin) * scale) for side in (1.0, -1.0))
+        probability = xp.exp(own - xp.logaddexp(own, other)) if self.margin else xp.exp(own)
         return Predicted(2.0 * probability - 1.0, 4.0 * probability * (1.0 - probability))
 
     def sample(self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw a label for every score."""
-        return np.where(score + rng.standard_normal(score.shape) > 0.0, 1.0, -1.0)
+        """Draw a label for every score, as labels are observed."""
+        mean = self.predict(score, np.zeros_like(score), parameters).mean
+        return np.where(special.ndtri(0.5 + 0.5 * mean) + rng.standard_normal(score.shape) > 0.0, 1.0, -1.0)
 
 
 class Logit(NamedTuple):

@@ -1,63 +1,239 @@
 r"""The models of `bayesmkl.marginal` as NumPyro programs: every function value explicit, or none.
 
 `explicit_program` has a site for every function value, so that what NUTS says of it depends on no approximation of an
-integral:
+integral. Its sites, of several outputs with a leading axis for them where not said otherwise:
 
 ==================  ==============================================================================================
-`kernel_weights`    by their prior; deterministic, (n_kernels,)
-`parameters`        of the likelihood, log-normal; deterministic, (n_outputs, n_parameters)
-`functions`         `Additive`: normal `z_m` with :math:`g_m = L_m z_m`, :math:`L_m L_m^\top = K_m / c_m`
-`dual`, `noise`     `Weighted`: normal, `a` and the sum of the :math:`\xi_m`
-`intercept`         normal, (n_outputs,)
-`score`             deterministic, (n_outputs, n_samples)
+`kernel_weights`    by their prior, (n_kernels,); deterministic where the prior is of `total` and `parts_of_total`
+                    (`DirichletShares`), or of `common_scale` and `own_scales` (`Horseshoe`)
+`noise_std`         log-normal, in regression
+`intercept`         normal
+`whitened`          standard normal, (n_kernels, n_samples); `Additive`: :math:`g_m = L_m z_m`, :math:`L_m L_m^\top =
+                    K_m / c_m`; `Weighted`: the :math:`\xi_m / \sigma_g`
+`dual`              standard normal, (n_train,): `a` of `Weighted`
+`parts`             deterministic, (n_kernels, n_samples): what every kernel adds to the score
+`score`             deterministic, (n_samples,): their sum, and the intercept
+`kernel_shares`     deterministic, (n_kernels,), of all outputs: :math:`\operatorname{Cov}(f_m, f) /
+                    \operatorname{Var}(f)`
+`y`                 (n_samples,)
 ==================  ==============================================================================================
 
-`evidence_program` has the hyperparameters alone, and the evidence as its factor. Both take the place of
-`bayesmkl.marginal.hyperposterior` where importance sampling does not do, and check it.
+New rows add `whitened_new`, `score_new` and `y_new`, every row on its own. `evidence_program` has the hyperparameters
+alone, and the evidence as its factor. Both take the place of `bayesmkl.marginal.hyperposterior` where importance
+sampling does not do, and check it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from contextlib import ExitStack
+from functools import partial
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
+from numpyro.distributions import constraints, transforms
+from scipy import linalg
 
-from bayesmkl._numerics.linalg import plus_diagonal
-from bayesmkl.marginal.covariances import JITTER, Additive, Weighted
+from bayesmkl._estimator.program import NumPyroProgram
+from bayesmkl._numerics.arrays import Array
+from bayesmkl.marginal.covariances import Additive, Weighted
 from bayesmkl.marginal.hyperposterior import Hypermodel
-from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, StudentT
+from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, StudentT, WeightPrior
+from bayesmkl.marginal.likelihoods import Gaussian, Likelihood, Logit, Probit
+from bayesmkl.marginal.numpyro_priors import NumPyroPrior
 
-__all__ = ["differentiable_evidence", "evidence_program", "explicit_program"]
+__all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "observe", "signs"]
 
 
-def explicit_program(model: Hypermodel) -> Callable[[], None]:
-    """Return the NumPyro program of a model, to be run in double precision.
+def explicit_program(
+    model: Hypermodel, new_kernels: np.ndarray | None = None, diagonal: np.ndarray | None = None
+) -> NumPyroProgram:
+    """Return the NumPyro program of a model; a single output has no axis.
 
     Parameters
     ----------
     model : Hypermodel
         With a dense stack.
+    new_kernels : ndarray of shape (n_kernels, n_rows, n_train), optional
+        Kernels of new rows against the training samples.
+    diagonal : ndarray of shape (n_kernels, n_rows), optional
+        Similarities of new rows to themselves, for `Additive`.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        With the position of a kernel that is not positive semidefinite.
     """
-    draw_scores = _scores_of(model)
-    targets = jnp.asarray(model.targets)
-    n_outputs = len(model.targets)
+    covariance = model.covariance
+    outputs = () if len(model.targets) == 1 else (len(model.targets),)
+    y = model.targets if outputs else model.targets[0]
+    hyperparameters, finish = _hyperparameters(model, outputs), _finish(model, outputs)
+    if isinstance(covariance, Additive):
+        factors = covariance.factors()
+        new = {} if new_kernels is None else _new_factors(factors, new_kernels, diagonal, covariance.units)
 
-    def program() -> None:
-        weights, parameters = _hyperparameters(model)
+        def additive(
+            factors: Array,
+            y: Array | None = None,
+            new_factors: Array | None = None,
+            new_std: Array | None = None,
+        ) -> None:
+            weights, parameters = hyperparameters()
+            whitened = _normal("whitened", (*outputs, *jnp.shape(factors)[:2]))
+            parts = weights[:, None] * jnp.einsum("mij,...mj->...mi", factors, whitened)
+            new_parts = None
+            if new_factors is not None:
+                own = new_std * _normal("whitened_new", (*outputs, *jnp.shape(new_factors)[:2]))
+                known = jnp.einsum("mij,...mj->...mi", new_factors, whitened)
+                new_parts = weights[:, None] * (known + own)
+            finish(parameters, parts, new_parts, y)
+
+        return NumPyroProgram(additive, {"factors": factors, "y": y}, new)
+    if isinstance(covariance, Weighted):
+        kernels = covariance.stack.columns(slice(None))
+        spread = covariance.intermediate_std
+
+        def weighted(kernels: Array, y: Array | None = None, new_kernels: Array | None = None) -> None:
+            weights, parameters = hyperparameters()
+            dual = _normal("dual", (*outputs, jnp.shape(kernels)[2]))
+
+            def parts_of(kernels: Array, name: str) -> Any:
+                own = spread * _normal(name, (*outputs, *jnp.shape(kernels)[:2]))
+                return weights[:, None] * (jnp.einsum("mij,...j->...mi", kernels, dual) + own)
+
+            parts = parts_of(kernels, "whitened")
+            new_parts = None if new_kernels is None else parts_of(new_kernels, "whitened_new")
+            finish(parameters, parts, new_parts, y)
+
+        new = {} if new_kernels is None else {"new_kernels": new_kernels}
+        return NumPyroProgram(weighted, {"kernels": kernels, "y": y}, new)
+    raise TypeError(f"`covariance` must be Additive or Weighted; got {covariance!r}.")
+
+
+def _new_factors(
+    factors: np.ndarray, kernels: np.ndarray, diagonal: np.ndarray | None, units: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the weights of `whitened` in functions at new rows, and their standard deviation given it."""
+    mixed = np.stack(
+        [
+            linalg.solve_triangular(factor, kernel.T / unit, lower=True).T
+            if np.isfinite(unit)
+            else 0.0 * kernel
+            for factor, kernel, unit in zip(factors, kernels, units, strict=True)
+        ]
+    )
+    rest = np.asarray(diagonal) / units[:, None] - np.einsum("mij,mij->mi", mixed, mixed)
+    return {"new_factors": mixed, "new_std": np.sqrt(np.maximum(rest, 0.0))}
+
+
+def _finish(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[..., None]:
+    """Return the statements from the parts of a score to its target."""
+    intercept_std, likelihood = model.covariance.intercept_std, model.likelihood
+
+    def finish(parameters: list[Any], parts: Any, new_parts: Any, y: Array | None) -> None:
         intercept = numpyro.sample(
-            "intercept", dist.Normal(0.0, model.covariance.intercept_std).expand([n_outputs]).to_event(1)
+            "intercept", dist.Normal(0.0, intercept_std).expand(outputs).to_event(len(outputs))
         )
-        scores = numpyro.deterministic("score", draw_scores(weights) + intercept[:, None])
-        for k in range(n_outputs):
-            log_density = model.likelihood.log_density(targets[k], scores[k], parameters[k])
-            numpyro.factor(f"target_{k}", log_density.sum())
+        parts = numpyro.deterministic("parts", parts)
+        score = numpyro.deterministic("score", parts.sum(axis=-2) + intercept[..., None])
+        numpyro.deterministic("kernel_shares", _shares(parts))
+        observe("y", _target(likelihood, score, parameters), y)
+        if new_parts is not None:
+            new = numpyro.deterministic("score_new", new_parts.sum(axis=-2) + intercept[..., None])
+            observe("y_new", _target(likelihood, new, parameters), None)
 
-    return program
+    return finish
+
+
+def _shares(parts: Any) -> Any:
+    around = parts - parts.mean(axis=-1, keepdims=True)
+    total = around.sum(axis=-2, keepdims=True)
+    covariance = (around * total).sum(axis=-1).reshape(-1, parts.shape[-2]).sum(axis=0)
+    return covariance / covariance.sum()
+
+
+def _normal(name: str, shape: tuple[int, ...]) -> Any:
+    return numpyro.sample(name, dist.Normal().expand(shape).to_event(len(shape)))
+
+
+def observe(name: str, law: dist.Distribution, y: Array | None) -> None:
+    """Observe targets, or draw them where there are none, in plates of outputs, if there are several, and samples."""
+    with ExitStack() as plates:
+        for axis, size in enumerate(law.batch_shape):
+            dim = axis - len(law.batch_shape)
+            plates.enter_context(
+                numpyro.plate(f"{name}_{'sample' if dim == -1 else 'output'}", size, dim=dim)
+            )
+        numpyro.sample(name, law, obs=y)
+
+
+def _target(likelihood: Likelihood, score: Any, parameters: list[Any]) -> dist.Distribution:
+    if isinstance(likelihood, Gaussian):
+        return dist.Normal(score, parameters[0][..., None])
+    if isinstance(likelihood, Probit | Logit):
+        return Label(score, likelihood)
+    raise TypeError(f"`likelihood` must be Gaussian, Probit or Logit; got {likelihood!r}.")
+
+
+class _Signs(constraints.ParameterFreeConstraint):
+    is_discrete = True
+
+    def __call__(self, x: Array) -> Any:
+        return (x == -1) | (x == 1)
+
+    def feasible_like(self, prototype: Array) -> Any:
+        return jnp.ones_like(prototype)
+
+
+signs = _Signs()  # support of labels -1 and +1
+
+
+class Label(dist.Distribution):
+    """Label -1 or +1 of a known score, by a likelihood of classes.
+
+    Parameters
+    ----------
+    score : array
+        f.
+    likelihood : Likelihood
+        Without parameters.
+    """
+
+    arg_constraints: ClassVar = {"score": constraints.real}
+    pytree_aux_fields = ("likelihood",)
+    support = signs
+
+    def __init__(self, score: Array, likelihood: Likelihood, *, validate_args: bool | None = None) -> None:
+        self.score, self.likelihood = score, likelihood
+        super().__init__(jnp.shape(score), validate_args=validate_args)
+
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Any:
+        """Draw labels."""
+        log_odds = self.log_prob(jnp.ones_like(self.score)) - self.log_prob(-jnp.ones_like(self.score))
+        positive = dist.Bernoulli(logits=log_odds).sample(key, sample_shape)
+        return jnp.where(positive == 1, 1.0, -1.0)
+
+    def log_prob(self, value: Array) -> Any:
+        """Return the log probability of labels."""
+        return _log_density(self.likelihood, jnp.asarray(value, self.score.dtype), self.score)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _log_density(likelihood: Likelihood, y: Array, score: Array) -> Any:
+    """Return log densities of labels; with their derivative known, programs compile faster."""
+    return likelihood.log_density(y, score, jnp.zeros(0))
+
+
+@_log_density.defjvp
+def _log_density_jvp(
+    likelihood: Likelihood, primals: tuple[Any, Any], tangents: tuple[Any, Any]
+) -> tuple[Any, Any]:
+    slope = likelihood.derivatives(*primals, jnp.zeros(0)).first
+    return _log_density(likelihood, *primals), slope * tangents[1]
 
 
 def evidence_program(model: Hypermodel) -> Callable[[], None]:
@@ -68,10 +244,13 @@ def evidence_program(model: Hypermodel) -> Callable[[], None]:
     model : Hypermodel
         Whose stack holds a JAX array.
     """
-    log_evidence = differentiable_evidence(model)
+    log_evidence, outputs = differentiable_evidence(model), (len(model.targets),)
+    hyperparameters = _hyperparameters(model, outputs)
 
     def program() -> None:
-        numpyro.factor("evidence", log_evidence(*_hyperparameters(model)))
+        weights, parameters = hyperparameters()
+        columns = jnp.stack(parameters, axis=-1) if parameters else jnp.zeros((*outputs, 0))
+        numpyro.factor("evidence", log_evidence(weights, columns))
 
     return program
 
@@ -101,64 +280,44 @@ def differentiable_evidence(model: Hypermodel) -> Callable[[Any, Any], Any]:
     return log_evidence
 
 
-def _hyperparameters(model: Hypermodel) -> tuple[Any, Any]:
-    """Draw kernel weights, and parameters of the likelihood, (n_outputs, n_parameters)."""
-    weights = numpyro.deterministic("kernel_weights", _weights(model))
-    prior, shape = model.parameter_prior, [len(model.targets), len(model.likelihood.names)]
-    logs = numpyro.sample(
-        "log_parameters", dist.Normal(np.log(prior.median), prior.log_std).expand(shape).to_event(2)
+def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[], tuple[Any, list[Any]]]:
+    """Return the statements that draw kernel weights, and each parameter of the likelihood, for every output."""
+    prior, weight_prior, n_kernels = (
+        model.parameter_prior,
+        model.weight_prior,
+        model.covariance.stack.n_kernels,
     )
-    return weights, numpyro.deterministic("parameters", prior.least + jnp.exp(logs))
+    names = model.likelihood.names
+
+    def draw() -> tuple[Any, list[Any]]:
+        above = transforms.AffineTransform(prior.least, 1.0, domain=constraints.positive)
+        logarithm = dist.Normal(np.log(prior.median), prior.log_std)
+        law = dist.TransformedDistribution(logarithm, [transforms.ExpTransform(), above])
+        own = law.expand(outputs).to_event(len(outputs))
+        weights = _weights(weight_prior, n_kernels)
+        return weights, [numpyro.sample(name, own) for name in names]
+
+    return draw
 
 
-def _weights(model: Hypermodel) -> Any:
-    prior, n_kernels = model.weight_prior, model.covariance.stack.n_kernels
+def _weights(prior: WeightPrior, n_kernels: int) -> Any:
+    def each(law: dist.Distribution) -> dist.Distribution:
+        return law.expand([n_kernels]).to_event(1)
+
     if isinstance(prior, HalfT):
-        free = numpyro.sample(
-            "weights", dist.StudentT(prior.df, 0.0, prior.scale).expand([n_kernels]).to_event(1)
-        )
-        return jnp.abs(free)
+        half = dist.FoldedDistribution(dist.StudentT(prior.df, 0.0, prior.scale))
+        return numpyro.sample("kernel_weights", each(half))
     if isinstance(prior, StudentT):
-        return numpyro.sample(
-            "weights", dist.StudentT(prior.df, 0.0, prior.scale).expand([n_kernels]).to_event(1)
-        )
+        return numpyro.sample("kernel_weights", each(dist.StudentT(prior.df, 0.0, prior.scale)))
     if isinstance(prior, DirichletShares):
-        total = numpyro.sample("total", dist.StudentT(prior.df, 0.0, prior.scale))
-        parts = numpyro.sample("parts", dist.Dirichlet(jnp.full(n_kernels, prior.concentration)))
-        return jnp.abs(total) * jnp.sqrt(parts)
+        half = dist.FoldedDistribution(dist.StudentT(prior.df, 0.0, prior.scale))
+        total = numpyro.sample("total", half)
+        parts = numpyro.sample("parts_of_total", dist.Dirichlet(jnp.full(n_kernels, prior.concentration)))
+        return numpyro.deterministic("kernel_weights", total * jnp.sqrt(parts))
     if isinstance(prior, Horseshoe):
-        common = prior.scale * numpyro.sample("common", dist.HalfCauchy(1.0))
-        own = numpyro.sample("own", dist.HalfCauchy(1.0).expand([n_kernels]).to_event(1))
-        size = common * own
-        return size / jnp.sqrt(1.0 + (size / prior.slab) ** 2)
+        size = numpyro.sample("common_scale", dist.HalfCauchy(prior.scale))
+        size = size * numpyro.sample("own_scales", each(dist.HalfCauchy(1.0)))
+        return numpyro.deterministic("kernel_weights", size / jnp.sqrt(1.0 + (size / prior.slab) ** 2))
+    if isinstance(prior, NumPyroPrior):
+        return numpyro.sample("kernel_weights", each(prior.distribution))
     raise TypeError(f"`weight_prior` must be a prior of bayesmkl.marginal; got {prior!r}.")
-
-
-def _scores_of(model: Hypermodel) -> Callable[[Any], Any]:
-    """Return a function from kernel weights to scores without intercept, (n_outputs, n_samples)."""
-    covariance, (n_outputs, n_samples) = model.covariance, model.targets.shape
-    if isinstance(covariance, Additive):
-        factors = jnp.asarray(
-            [
-                np.linalg.cholesky(plus_diagonal(kernel, JITTER * np.trace(kernel) / n_samples) / unit)
-                for kernel, unit in zip(covariance.stack.each(), covariance.units, strict=True)
-            ]
-        )
-        shape = [n_outputs, len(factors), n_samples]
-
-        def additive(weights: Any) -> Any:
-            functions = numpyro.sample("functions", dist.Normal().expand(shape).to_event(3))
-            return jnp.einsum("m,mij,kmj->ki", weights, factors, functions)
-
-        return additive
-    if isinstance(covariance, Weighted):
-        kernels = jnp.asarray(np.array(list(covariance.stack.each())))
-
-        def weighted(weights: Any) -> Any:
-            dual = numpyro.sample("dual", dist.Normal().expand([n_outputs, kernels.shape[2]]).to_event(2))
-            noise = numpyro.sample("noise", dist.Normal().expand([n_outputs, n_samples]).to_event(2))
-            alone = covariance.intermediate_std * jnp.sqrt((weights**2).sum())
-            return dual @ jnp.tensordot(weights, kernels, 1).T + alone * noise
-
-        return weighted
-    raise TypeError(f"`covariance` must be Additive or Weighted; got {covariance!r}.")

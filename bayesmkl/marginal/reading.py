@@ -12,15 +12,17 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayesmkl.kernels.stacks.base import KernelRows
-from bayesmkl.marginal.conditioning import Conditioned, Sites, cavity, condition
+from bayesmkl.marginal.conditioning import Cavity, Conditioned, Sites, cavity, condition
 from bayesmkl.marginal.covariances import Covariance
-from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, evaluate
+from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely, evaluate
 from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = [
     "HyperDraws",
+    "LeftOut",
     "Reading",
     "ScoreMoments",
+    "average_left_out",
     "draw_parts",
     "leave_out",
     "read",
@@ -41,6 +43,8 @@ class HyperDraws(NamedTuple):
         Of the likelihood.
     site_precision, site_linear : ndarray of shape (n_points, n_outputs, n_samples)
         Of the training samples.
+    cavity_mean, cavity_variance : ndarray of shape (n_points, n_outputs, n_samples)
+        Of every score given all samples but its own.
     point : ndarray of int, of shape (n_draws,)
         Position of the hyperparameters of a draw.
     shares : ndarray of shape (n_draws, n_kernels)
@@ -53,6 +57,8 @@ class HyperDraws(NamedTuple):
     parameters: np.ndarray
     site_precision: np.ndarray
     site_linear: np.ndarray
+    cavity_mean: np.ndarray
+    cavity_variance: np.ndarray
     point: np.ndarray
     shares: np.ndarray
     score: np.ndarray
@@ -68,14 +74,31 @@ class HyperDraws(NamedTuple):
         return np.bincount(self.point, minlength=len(self.kernel_weights)) / self.n_draws
 
 
+class LeftOut(NamedTuple):
+    """Log densities of samples that are left out with all their outputs.
+
+    Attributes
+    ----------
+    each : ndarray of shape (n_outputs, n_samples)
+        Of every output alone.
+    joint : ndarray of shape (n_samples,)
+        Of all outputs together, whose densities depend on the same hyperparameters.
+    log_weights : ndarray of shape (n_points, n_samples)
+        Log posterior probabilities of the points without a sample.
+    """
+
+    each: np.ndarray
+    joint: np.ndarray
+    log_weights: np.ndarray
+
+
 class Reading(NamedTuple):
     r"""What is read from the training samples.
 
     Attributes
     ----------
     draws : HyperDraws
-    log_leave_one_out : ndarray of shape (n_outputs, n_samples)
-        :math:`\\log p(y_i \\mid y_{-i})`.
+    left_out : LeftOut
     dual : ndarray of shape (n_outputs, n_kernels, n_samples)
         Posterior means of weights :math:`a_m` of training samples: the mean score of a new sample is
         :math:`\\sum_m k_m^\top a_m + b`.
@@ -84,7 +107,7 @@ class Reading(NamedTuple):
     """
 
     draws: HyperDraws
-    log_leave_one_out: np.ndarray
+    left_out: LeftOut
     dual: np.ndarray
     intercept: np.ndarray
 
@@ -114,16 +137,18 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
     rng : numpy.random.Generator
     """
     n_draws, n_outputs, n_kernels, n_samples = prior_parts.shape
-    steps = (rng.random() + np.arange(n_draws)) / n_draws
-    chosen = np.minimum(np.searchsorted(np.cumsum(weighted.weights), steps), len(weighted.weights) - 1)
+    chosen = equally_likely(weighted.weights, n_draws, rng)
     # in random order, so that neighbors say nothing of each other
     points, point = np.unique(rng.permutation(chosen), return_inverse=True)
     values = [model.values(weighted.coordinates[i]) for i in points]
+    sites_and_cavities = np.empty((4, len(points), n_outputs, n_samples))
     draws = HyperDraws(
         np.array([weights for weights, _ in values]),
         np.array([parameters for _, parameters in values]),
-        np.empty((len(points), n_outputs, n_samples)),
-        np.empty((len(points), n_outputs, n_samples)),
+        sites_and_cavities[0],
+        sites_and_cavities[1],
+        sites_and_cavities[2],
+        sites_and_cavities[3],
         point,
         np.empty((n_draws, n_kernels)),
         np.empty((n_draws, n_outputs, n_samples)),
@@ -137,7 +162,9 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
         for k, (output, own) in enumerate(zip(found, parameters, strict=True)):
             posterior, sites = output.posterior, output.sites
             draws.site_precision[at, k], draws.site_linear[at, k] = sites.precision, sites.linear
-            left_out[at, k] = leave_out(model.likelihood, model.targets[k], posterior, sites, own)
+            left = cavity(posterior, sites)
+            draws.cavity_mean[at, k], draws.cavity_variance[at, k] = left.mean, 1.0 / left.precision
+            left_out[at, k] = leave_out(model.likelihood, model.targets[k], left, own)
             probability = len(here) / n_draws
             dual[k] += probability * model.covariance.part_duals(weights, posterior.dual)
             intercept[k] += probability * model.covariance.intercept_std**2 * posterior.dual.sum()
@@ -145,9 +172,7 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
                 model.covariance, weights, posterior, sites, prior_parts[here, k], rng
             )
         draws.shares[here] = shares(parts)
-    # hyperparameters are weighted for the fit to the others by the inverse of that density, which is averaged
-    log_left_out = -logsumexp(-left_out, axis=0, b=draws.probability[:, None, None])
-    return Reading(draws, log_left_out, dual, intercept)
+    return Reading(draws, average_left_out(draws.probability, left_out), dual, intercept)
 
 
 def draw_parts(
@@ -187,18 +212,32 @@ def draw_parts(
         - posterior.root * (parts.sum(axis=1) + intercept)
         - rng.standard_normal((n_draws, n_samples))
     )
-    residuals = posterior.root * (surprise @ posterior.inverse)
+    residuals = posterior.root * posterior.solve(surprise.T).T
     parts += np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)
     intercept = intercept + covariance.intercept_std**2 * residuals.sum(axis=1, keepdims=True)
     return parts, parts.sum(axis=1) + intercept
 
 
-def leave_out(
-    likelihood: Likelihood, y: np.ndarray, posterior: Conditioned, sites: Sites, parameters: np.ndarray
-) -> np.ndarray:
+def leave_out(likelihood: Likelihood, y: np.ndarray, left: Cavity, parameters: np.ndarray) -> np.ndarray:
     r"""Return :math:`\log p(y_i \mid y_{-i})` given hyperparameters, (n_samples,): the normalizers of cavities."""
-    mean, precision = cavity(posterior, sites)
-    return likelihood.tilted(y, mean, 1.0 / precision, parameters).log_normalizer
+    return likelihood.tilted(y, left.mean, 1.0 / left.precision, parameters).log_normalizer
+
+
+def average_left_out(probability: np.ndarray, log_densities: np.ndarray) -> LeftOut:
+    """Average leave-one-out densities over hyperparameters.
+
+    Points are weighted for the fit to the other samples: by the inverse of the density of the one that is left out.
+
+    Parameters
+    ----------
+    probability : ndarray of shape (n_points,)
+    log_densities : ndarray of shape (n_points, n_outputs, n_samples)
+        Of left-out targets, given the hyperparameters of a point.
+    """
+    log_weights = np.log(probability)[:, None] - log_densities.sum(axis=1)
+    joint = -logsumexp(log_weights, axis=0)
+    log_weights = log_weights + joint
+    return LeftOut(logsumexp(log_weights[:, None] + log_densities, axis=0), joint, log_weights)
 
 
 def shares(parts: np.ndarray) -> np.ndarray:
@@ -253,8 +292,7 @@ def score_moments(
         matrix = covariance.matrix(weights)
         for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
             posterior = condition(matrix, Sites(*sites))
-            scaled = cross * posterior.root
             mean[at, k] = cross @ posterior.dual
-            variance[at, k] = prior - np.einsum("ij,ij->i", scaled @ posterior.inverse, scaled)
+            variance[at, k] = prior - posterior.explained(cross)
     variance = np.maximum(variance, 0.0)
     return ScoreMoments(mean, variance, draws.parameters, draws.probability)

@@ -8,7 +8,7 @@ from bayesmkl.posterior.comparison_plots import plot_posteriors
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis, diagnose
 from bayesmkl.posterior.files import load_posterior, save_posterior
-from bayesmkl.posterior.leave_one_out import compare_loo
+from bayesmkl.posterior.loo_comparison import compare_loo
 from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
 from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability
 from bayesmkl.posterior.refine import refine_posterior

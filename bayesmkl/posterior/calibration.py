@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import logsumexp, ndtr
 from scipy.stats import binomtest, norm
 from sklearn.base import BaseEstimator
 
@@ -21,6 +21,7 @@ N_BINS = 10
 LEVELS = (0.5, 0.8)  # of central intervals in regression, beside that of the report
 FEWEST = 20  # samples that frequencies need
 BAD_ECE = 0.1
+FULL = 'Use predictive="full"; with that, kernels that follow the training samples too closely are the usual cause.'
 
 
 class Predictions(NamedTuple):
@@ -52,6 +53,8 @@ def held_out_predictions(fitted: FittedBEMKL, model: BaseEstimator, X: Any, y: T
     source = f"{len(y)} held-out samples"
     if fitted.is_classifier:
         return _held_out_classes(fitted.estimator, source, np.asarray(model.predict_proba(X)), y)
+    if fitted.is_marginal:
+        return _held_out_of_process(fitted, source, X, y)
     score = fitted.scores(X)
     location, scale = fitted.estimator.y_mean_, fitted.estimator.y_scale_
     if score is not None:
@@ -66,6 +69,20 @@ def held_out_predictions(fitted: FittedBEMKL, model: BaseEstimator, X: Any, y: T
     log_score = norm.logpdf(standard) - np.log(std)
     log_score = log_score if y.ndim == 1 else log_score.sum(axis=1)
     return Predictions(source, y, log_score, None, ndtr(standard), True)
+
+
+def _held_out_of_process(fitted: FittedBEMKL, source: str, X: Any, y: np.ndarray) -> Predictions:
+    """Predict targets by the mixture of normal densities over the points of the posterior."""
+    moments = fitted.estimator._moments(fitted.transform(X))
+    location, scale = fitted.estimator.y_mean_, fitted.estimator.y_scale_
+    _check_lengths(moments.mean[0].T if fitted.output_names else moments.mean[0, 0], y)
+    target = np.atleast_2d(((y - location) / scale).T)
+    spread = np.sqrt(moments.variance + moments.parameters[..., :1] ** 2)
+    standard = (target - moments.mean) / spread
+    log_density = (norm.logpdf(standard) - np.log(spread)).sum(axis=1) - np.log(scale).sum()
+    log_score = logsumexp(log_density, b=moments.probability[:, None], axis=0)
+    pit = np.clip(np.tensordot(moments.probability, ndtr(standard), 1), 0.0, 1.0)
+    return Predictions(source, y, log_score, None, pit[0] if y.ndim == 1 else pit.T, True)
 
 
 def _held_out_classes(estimator: BaseEstimator, source: str, p: np.ndarray, y: np.ndarray) -> Predictions:
@@ -94,12 +111,15 @@ def left_out_predictions(fitted: FittedBEMKL, loo: LeaveOneOut) -> Predictions:
     """Take the leave-one-out predictions of the training samples that have a target."""
     y, log_p = fitted.target[fitted.labeled], loo.log_probabilities
     probabilities = None if log_p is None else np.exp(log_p)
-    trusted = fitted.is_sampled and loo.n_bad <= 0.05 * len(y)
-    source = f"{len(y)} training samples, each left out in turn (PSIS-LOO)"
+    trusted = (fitted.is_sampled or loo.by_cavities) and loo.n_bad <= 0.05 * len(y)
+    how = "by cavities" if loo.by_cavities else "PSIS-LOO"
+    source = f"{len(y)} training samples, each left out in turn ({how})"
     return Predictions(source, y, loo.elpd_i, probabilities, loo.pit, trusted)
 
 
-def calibration_section(found: Predictions, classes: np.ndarray | None, ci_prob: float) -> Section:
+def calibration_section(
+    found: Predictions, classes: np.ndarray | None, ci_prob: float, against_narrow: str = FULL
+) -> Section:
     """Score predictions against observed outcomes: proper scores and calibration.
 
     Parameters
@@ -109,6 +129,8 @@ def calibration_section(found: Predictions, classes: np.ndarray | None, ci_prob:
         Class of each column of the probabilities; None in regression.
     ci_prob : float
         Content of all intervals.
+    against_narrow : str, optional
+        What to do where intervals are too narrow.
     """
     n = len(found.y)
     values: dict[str, Any] = {
@@ -133,7 +155,7 @@ def calibration_section(found: Predictions, classes: np.ndarray | None, ci_prob:
     elif classes is not None:
         verdict, advice = _judge_probabilities(values)
     else:
-        verdict, advice = _judge_intervals(values["coverage"])
+        verdict, advice = _judge_intervals(values["coverage"], against_narrow)
     lines = [f"On {found.source}:", *lines]
     return Section("calibration", "Calibration", values, lines, verdict, advice)
 
@@ -204,17 +226,14 @@ def _judge_probabilities(values: dict[str, Any]) -> tuple[str, str]:
     )
 
 
-def _judge_intervals(coverage: dict[float, dict[str, float]]) -> tuple[str, str]:
+def _judge_intervals(coverage: dict[float, dict[str, float]], against_narrow: str) -> tuple[str, str]:
     narrow = sum(level > found["upper"] for level, found in coverage.items())
     wide = sum(level < found["lower"] for level, found in coverage.items())
     if narrow + wide == 0:
         return "good", "Intervals cover what they promise."
     verdict = "bad" if narrow > 0.5 * len(coverage) else "caution"
     if narrow:
-        return verdict, (
-            'Intervals are too narrow. Use predictive="full"; with that, kernels that follow the training samples '
-            "too closely are the usual cause."
-        )
+        return verdict, f"Intervals are too narrow. {against_narrow}"
     return verdict, "Intervals are too wide: few outliers among the training targets can inflate the noise."
 
 

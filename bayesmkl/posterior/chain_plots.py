@@ -28,6 +28,10 @@ __all__ = ["plot_rank", "plot_trace"]
 UNITS = {"shares": "share of the score", "weights": "kernel weight"}
 MOST_RANKED = 250  # draws of each chain, where the bounds are simulated
 LONGEST_NAME, LONGEST_PANEL_NAME = 36, 31
+NO_CHAINS = (
+    'whose draws are in random order: there are no chains to show. Its `rhat_` is that of its sampler "nuts"; '
+    "`diagnose` says whether its draws can be relied on."
+)
 BY_CHAIN = {"color": ["chain"], "linestyle": ["chain"], "overlay": ["chain"]}
 
 
@@ -286,8 +290,16 @@ def _tree(model: BaseEstimator | DataTree, kernels: ArrayLike | None) -> DataTre
     from xarray import DataTree
 
     given = isinstance(model, DataTree)
-    inference = model.attrs.get("inference", "nuts") if given else fitted_bemkl(model).inference
-    if inference not in ("nuts", "gibbs"):
+    found = None if given else fitted_bemkl(model, no_process=NO_CHAINS)
+    inference = model.attrs.get("inference", "nuts") if found is None else found.inference
+    if inference == "marginal":
+        n_chains = model["posterior"].sizes["chain"] if found is None else found.states[0].n_chains
+        if n_chains == 1:
+            raise ValueError(
+                '`model` was fitted by inference="marginal", whose draws are in random order: there are no chains. '
+                'Its `pareto_k_` and `ess_` say how it went; or fit with `Marginal(sampler="nuts")`.'
+            )
+    elif inference not in ("nuts", "gibbs"):
         raise ValueError(
             f'`model` was fitted by inference="{inference}", whose draws are independent: there are no chains. '
             'Use `plot_elbo` to see how it converged, or fit with inference="nuts".'

@@ -17,9 +17,8 @@ from bayesmkl._utils.validation import check_collection, check_integer, generato
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis
-from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import check_probability, fitted_bemkl
-from bayesmkl.posterior.leave_one_out import leave_one_out
+from bayesmkl.posterior.loo_comparison import leave_each_out
 from bayesmkl.posterior.reliability import reliability
 from bayesmkl.posterior.shared_docs import MODEL
 
@@ -50,8 +49,8 @@ def plot_posterior_predictive(
     Parameters
     ----------
     model : estimator or xarray.DataTree
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference. Or what
-        :func:`to_datatree` made of it.
+        A fitted BEMKLClassifier, BEMKLRegressor, GPMKLClassifier or GPMKLRegressor, or a Pipeline or search that ends
+        in one; any inference. Or what :func:`to_datatree` made of it.
     ci_prob : float, default=0.94
         Probability content of the bands around observed frequencies (classification), and of the predictive intervals
         whose coverage the title tells (regression).
@@ -132,8 +131,9 @@ def plot_pareto_k(
     Parameters
     ----------
     model : estimator, Diagnosis or arviz_stats.ELPDData
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one, of any inference; what
-        :func:`diagnose` found; or the result of ``arviz_stats.loo(..., pointwise=True)``.
+        A fitted BEMKLClassifier, BEMKLRegressor, GPMKLClassifier or GPMKLRegressor, or a Pipeline or search that ends
+        in one, of any inference; what :func:`diagnose` found; or the result of ``arviz_stats.loo(...,
+        pointwise=True)``.
     n_draws : int, default=1000
         Draws in each chain, at most, as in :func:`diagnose`. Used for an estimator only, as all that follow.
     %(kernels)s
@@ -151,7 +151,7 @@ def plot_pareto_k(
     Raises
     ------
     TypeError
-        For anything else than a BEMKL model, a Diagnosis or a result of ArviZ; for a multitask model too.
+        For anything else than such a model, a Diagnosis or a result of ArviZ; for a multitask model too.
     NotFittedError
         Before `fit`.
     ValueError
@@ -215,8 +215,7 @@ def _pareto_k(
         return DataArray(model["loo"]["pareto_k"], dims=["obs_id"]), model["loo"]["good_k"]
     fitted = fitted_bemkl(model)
     n_draws = check_integer("n_draws", n_draws, low=100)
-    models, log_ratios = evaluate_model(fitted, n_draws, generator_of("random_state", random_state), kernels)
-    found = leave_one_out(fitted, models, log_ratios)
+    found = leave_each_out(fitted, n_draws, generator_of("random_state", random_state), kernels)
     return DataArray(found.pareto_k, dims=["obs_id"]), found.good_k
 
 

@@ -79,7 +79,12 @@ def plot_posteriors(
     NotFittedError
         Before `fit`.
     ValueError
-        If there are not two to six models, or they differ in kernels or classes.
+        If there are not two to six models, they differ in kernels or classes, or weights of BEMKL and of additive
+        Gaussian processes are asked for together.
+
+    Notes
+    -----
+    Shares of BEMKL are of standard deviations, those of additive Gaussian processes of variance.
 
     Examples
     --------
@@ -104,6 +109,11 @@ def plot_posteriors(
     fitted = _same_kernels(models)
     if value == "share" and len(next(iter(fitted.values())).kernel_names) == 1:
         raise ValueError('`kind`: the share of the only kernel is one in every draw. Use kind="weights".')
+    if value == "weight" and len({one.is_marginal for one in fitted.values()}) == 2:
+        raise ValueError(
+            "`kind`: weights of BEMKL and of additive Gaussian processes are not of one kind, only the latter are "
+            'standard deviations of parts of the score. Use kind="shares".'
+        )
     k = _class_index(fitted, label)
     for model in fitted.values() if kernels is not None else ():
         model.training_stack(kernels)
@@ -140,7 +150,7 @@ def plot_posteriors(
 def _label_values(ax: Axes, value: str, ci_prob: float, table: pd.DataFrame) -> None:
     interval = f"posterior densities; means and {100 * ci_prob:g} % intervals"
     if value == "share":
-        ax.set_xlim(left=0.0)
+        ax.set_xlim(left=min(0.0, 105.0 * table["lower"].min()))  # parts of a variance can be negative
         ax.set_xlabel(f"share of the score in %\n{interval}")
     else:
         ax.axvline(0.0, color=NEUTRAL, linewidth=0.8, zorder=0)
@@ -214,6 +224,11 @@ def _draws(
     kernels: ArrayLike | None,
     rng: np.random.Generator,
 ) -> pd.DataFrame:
+    if fitted.is_marginal:
+        draws = fitted.states[0]
+        kept = evenly(draws.n_draws, n_draws)
+        found = draws.shares if value == "share" else draws.kernel_weights[draws.point]
+        return pd.DataFrame(found[kept], columns=fitted.kernel_names)
     flat = fitted.draws(n_draws, rng)[k or 0].flat()
     kept = evenly(len(flat.kernel_weights), n_draws)
     flat = flat.map(lambda values: values[kept])

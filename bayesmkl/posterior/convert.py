@@ -70,7 +70,6 @@ def to_datatree(
     Parameters
     ----------
     %(model)s
-        Or an additive Gaussian process.
     n_draws : int, default=None
         Draws in each chain: from a variational posterior this many (None: 1000); of existing chains at most this
         many, at even distances (None: all).
@@ -160,15 +159,17 @@ def to_datatree(
     """
     from xarray import DataTree
 
-    fitted = fitted_bemkl(model, marginal=True)
+    fitted = fitted_bemkl(model)
     n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=1)
     rng = generator_of("random_state", random_state)
     if pointwise is not None:
         check_flag("pointwise", pointwise)
     else:
-        pointwise = kernels is not None or fitted.estimator.kernel_bank_ is not None
+        pointwise = kernels is not None or fitted.is_marginal or fitted.estimator.kernel_bank_ is not None
     coords = _coords(fitted, sample_names)
     if fitted.is_marginal:
+        if kernels is not None:
+            fitted.training_stack(kernels)  # refused where they are wrong; the model keeps its own
         groups = drawn_of_process(fitted, n_draws, rng, pointwise)
     else:
         groups = _drawn_groups(fitted, n_draws, rng, kernels, pointwise)
@@ -272,12 +273,17 @@ def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
     """Return the constant data of the model."""
     estimator = fitted.estimator
     constants: dict[str, Any] = {}
+    names: tuple[str, ...]
     if fitted.kernel_views is not None:
         constants["view"] = np.array(fitted.kernel_views)
     if fitted.is_classifier:
         if not estimator.is_multilabel_:
             constants["label"] = np.array([str(label) for label in fitted.target])
-        names = () if fitted.is_marginal else ("margin", "intermediate_scale")
+        names = ()
+        if not fitted.is_marginal:
+            settings = estimator._settings()
+            for name in ("margin", "intermediate_scale"):
+                constants[name] = np.asarray(getattr(settings, name))
     else:
         names = ("y_mean_", "y_scale_")
     own = {name.removesuffix("_"): np.asarray(getattr(estimator, name), dtype=float) for name in names}

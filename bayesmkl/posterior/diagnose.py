@@ -17,8 +17,9 @@ from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
 from bayesmkl.posterior.importance import importance_section
 from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_section
-from bayesmkl.posterior.mixing import sampling_section
+from bayesmkl.posterior.mixing import sampling_section, weights_section
 from bayesmkl.posterior.predictive_checks import check_section
+from bayesmkl.posterior.process_diagnosis import sections_of_process
 from bayesmkl.posterior.refine import PLURALS, honest_intervals, why_not_sampled
 from bayesmkl.posterior.report import Section, line_of_text, render, render_html
 from bayesmkl.posterior.sensitivity import sensitivity_section
@@ -32,16 +33,18 @@ DESCRIPTIONS = {
     "svi": "stochastic variational",
     "nuts": "NUTS",
     "gibbs": "Gibbs sampling",
+    "marginal": "everything integrated out but kernel weights and noise",
 }
 
 
 class Diagnosis(dict):
     """Result of :func:`diagnose`: section -> name -> number, array or text; printed, it is a report.
 
-    Sections are ``sampling`` ("nuts", "gibbs") or ``importance`` ("vb", "svi"), ``loo``, ``sensitivity``, ``checks``
-    and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped") and an ``advice``. With more
-    than two classes, or several labels or targets, the numbers of `checks` are under the name of each; so are those
-    of `sampling`, `importance` and `sensitivity` where each has kernel weights of its own.
+    Sections are ``sampling`` ("nuts", "gibbs", "marginal") or ``importance`` ("vb", "svi"), ``loo``, ``sensitivity``,
+    ``checks`` and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped") and an ``advice``.
+    With more than two classes, or several labels or targets, the numbers of `checks` are under the name of each; so
+    are those of `sampling`, `importance` and `sensitivity` where each has kernel weights of its own. Of additive
+    Gaussian processes there are ``shares`` and ``signal`` too.
 
     Parameters
     ----------
@@ -100,7 +103,7 @@ def diagnose(
     ci_prob: float = 0.94,
     random_state: int | np.random.Generator | None = None,
 ) -> Diagnosis:
-    """Examine the posterior and the predictions of a fitted BEMKL model.
+    """Examine the posterior and the predictions of a fitted model.
 
     Parameters
     ----------
@@ -129,6 +132,9 @@ def diagnose(
           (shares, training scores, class probabilities) and, apart, of raw weights; divergences;
         * ``importance`` ("vb", "svi"): Pareto k-hat of the variational posterior, of all weights together and ("vb")
           of the kernel weights alone;
+        * ``shares`` and ``signal``, of an additive Gaussian process only: Monte Carlo standard errors of shares and
+          ends of their intervals; size of the score, variance explained, and whether kernels predict anything, by
+          :func:`relevance`;
         * ``loo``: leave-one-out accuracy by PSIS; :func:`compare_loo` compares models by it;
         * ``sensitivity``: how far shares move with the priors, by power-scaling;
         * ``checks``: statistics of the targets against draws from prior and posterior;
@@ -150,6 +156,11 @@ def diagnose(
     The training kernels are evaluated anew. A matrix-vector product of every kernel with every draw is the main cost,
     and for "vb" up to a thousand small integrals, a few seconds on 100 to 200 samples; they are left out where they
     would take minutes.
+
+    Of an additive Gaussian process ``importance`` (or ``sampling``, of its "nuts") is about the draws of its
+    hyperparameters: k-hat (or R-hat), effective draws, and the share of the posterior whose evidence is not known.
+    Leaving samples out takes no weights but those of hyperparameters, there is no power-scaling of priors
+    (``sensitivity`` is skipped), and ``signal`` fits the model once more, without kernels, to at most 1000 samples.
 
     References
     ----------
@@ -188,11 +199,22 @@ def diagnose(
     _check_test(X_test, y_test)
     rng = generator_of("random_state", random_state)
     held_out = None if y_test is None else held_out_predictions(fitted, model, X_test, y_test)
+    title = f"Diagnosis of a {type(fitted.estimator).__name__}"
+    if fitted.is_marginal:
+        _check_enough(fitted.states[0].n_draws)
+        if kernels is not None:
+            fitted.training_stack(kernels)  # refused where they are wrong; the model keeps its own
+        sections = sections_of_process(fitted, n_draws, ci_prob, rng, held_out)
+        return Diagnosis(title, _about(fitted), sections)
     models, log_ratios = evaluate_model(fitted, n_draws, rng, kernels)
     _check_enough(len(models[0].flat.intercept))
     names = fitted.model_names
     if log_ratios is None:
-        sections = [sampling_section(names, models, fitted.statistics(None))]
+        estimator = fitted.estimator
+        if fitted.is_weighted:
+            sections = [weights_section(names, estimator.pareto_k_, estimator.ess_)]
+        else:
+            sections = [sampling_section(names, models, fitted.statistics(None), fitted.inference)]
     else:
         states = [None] * len(models) if fitted.is_drawn else list(fitted.states)
         sections = [importance_section(names, models, states, log_ratios, rng, honest_intervals(fitted))]
@@ -205,7 +227,7 @@ def diagnose(
     left_out = left_out_predictions(fitted, loo if as_it_is is None else as_it_is)
     classes = getattr(fitted.estimator, "classes_", None)
     sections.append(calibration_section(left_out if held_out is None else held_out, classes, ci_prob))
-    return Diagnosis(f"Diagnosis of a {type(fitted.estimator).__name__}", _about(fitted), sections)
+    return Diagnosis(title, _about(fitted), sections)
 
 
 def _about(fitted: FittedBEMKL) -> list[str]:

@@ -63,8 +63,13 @@ class FittedBEMKL(NamedTuple):
 
     @property
     def is_sampled(self) -> bool:
-        """Whether the draws are Markov chains of the posterior itself."""
-        return self.inference in ("nuts", "gibbs")
+        """Whether the draws are equally likely ones of the posterior itself, of Markov chains or by weights."""
+        return self.is_drawn and self.inference in ("nuts", "gibbs", "marginal")
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether they were drawn by importance weights, so that there is one chain in random order."""
+        return self.is_sampled and np.isfinite(getattr(self.estimator, "pareto_k_", np.nan)).all()
 
     @property
     def class_names(self) -> list[str] | None:
@@ -184,6 +189,8 @@ class FittedBEMKL(NamedTuple):
         ValueError
             If precomputed kernels are missing, of the wrong shape, or given where a bank has them.
         """
+        if self.is_marginal and kernels is None:
+            return self.estimator._training_dense()
         if self.estimator.kernel_bank_ is not None:
             if kernels is not None:
                 raise ValueError(
@@ -205,8 +212,13 @@ class FittedBEMKL(NamedTuple):
                 f"`kernels` must be the training kernels of shape ({n_train}, {n_train}, {n_kernels}); got "
                 f"{kernels.shape}. Pass the stack that `fit` got."
             )
-        if self.estimator.present_ is None and not np.isfinite(kernels.astype(np.float64)).all():
+        if (
+            getattr(self.estimator, "present_", None) is None
+            and not np.isfinite(kernels.astype(np.float64)).all()
+        ):
             raise ValueError("`kernels` must be finite; got NaN or infinity. Pass the stack that `fit` got.")
+        if self.is_marginal:  # which keeps them
+            return self.estimator._training_dense()
         return self.estimator._row_stack(kernels)
 
     def transform(self, X: Samples) -> Any:
@@ -261,17 +273,18 @@ def evenly(n_total: int, n_kept: int | None) -> np.ndarray:
     return np.arange(n_kept) * n_total // n_kept
 
 
-def fitted_bemkl(model: BaseEstimator, multitask: bool = False, marginal: bool = False) -> FittedBEMKL:
+def fitted_bemkl(model: BaseEstimator, multitask: bool = False, no_process: str | None = None) -> FittedBEMKL:
     """Find the fitted BEMKL estimator in `model`, or the additive Gaussian process.
 
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
+        A fitted BEMKLClassifier or BEMKLRegressor, an additive Gaussian process, or a Pipeline or search that ends
+        in one.
     multitask : bool, default=False
         Whether multitask models will do as well, of which only names and fitted attributes are described.
-    marginal : bool, default=False
-        Whether additive Gaussian processes will do as well, whose posterior has other draws.
+    no_process : str, optional
+        Why additive Gaussian processes will not do, whose posterior has other draws, and what to do instead.
 
     Returns
     -------
@@ -293,19 +306,17 @@ def fitted_bemkl(model: BaseEstimator, multitask: bool = False, marginal: bool =
             estimator = estimator.steps[-1][1]
         else:
             raise TypeError(
-                "`model` must be a BEMKLClassifier, a BEMKLRegressor, or a Pipeline or fitted search that ends in "
-                f"one; got {type(model).__name__}, which has no BEMKL posterior."
+                "`model` must be a BEMKLClassifier, a BEMKLRegressor, a GPMKLClassifier, a GPMKLRegressor, or a "
+                f"Pipeline or fitted search that ends in one; got {type(model).__name__}, which has no BEMKL "
+                "posterior."
             )
     if isinstance(estimator, MULTITASK) and not multitask:
         raise TypeError(
             f"`model` must not be a multitask model; got {type(estimator).__name__}, of which `kernel_table`, "
             "`plot_kernel_weights` and `plot_elbo` show all that its attributes say. Fit a task alone for the rest."
         )
-    if isinstance(estimator, MARGINAL) and not marginal:
-        raise TypeError(
-            f"`model` must be a BEMKL model; got {type(estimator).__name__}, which `kernel_table`, `view_table`, "
-            "`plot_kernel_weights` and `to_datatree` take. Its `elpd_i_` and `pareto_k_` say the rest."
-        )
+    if isinstance(estimator, MARGINAL) and no_process is not None:
+        raise TypeError(f"`model` must be a BEMKL model; got {type(estimator).__name__}, {no_process}")
     check_is_fitted(estimator, "posterior_")
     bank, histories = estimator.kernel_bank_, getattr(estimator, "elbo_history_", ())
     return FittedBEMKL(

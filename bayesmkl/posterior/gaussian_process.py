@@ -9,7 +9,7 @@ import numpy as np
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 
-__all__ = ["drawn_of_process"]
+__all__ = ["drawn_of_process", "parameters_of_process"]
 
 N_PRIOR = 500  # draws from the prior at most: each is a function at all training samples
 
@@ -36,12 +36,7 @@ def drawn_of_process(
     parameters, likelihood = draws.parameters[point], estimator._likelihood()
     targets = np.atleast_2d(estimator.target_)
     groups = {
-        "posterior": {
-            "kernel_weights": draws.kernel_weights[point],
-            "kernel_shares": draws.shares[chosen],
-            "score": _outputs(fitted, score),
-            **_noise(fitted, parameters),
-        },
+        "posterior": parameters_of_process(fitted, chosen),
         "posterior_predictive": {"y": _in_units(fitted, _sampled(likelihood, score, parameters, rng))},
         "log_likelihood": {"y": _log_likelihood(fitted, likelihood, targets, score, parameters)},
     }
@@ -54,6 +49,25 @@ def drawn_of_process(
     return {
         group: {name: values[None] for name, values in variables.items()}
         for group, variables in groups.items()
+    }
+
+
+def parameters_of_process(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
+    """Return weights, shares, scores and noise of some draws, by the names that users see.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    chosen : ndarray of int
+        Positions of the draws.
+    """
+    draws: HyperDraws = fitted.states[0]
+    point = draws.point[chosen]
+    return {
+        "kernel_weights": draws.kernel_weights[point],
+        "kernel_shares": draws.shares[chosen],
+        "score": _outputs(fitted, draws.score[chosen]),
+        **_noise(fitted, draws.parameters[point]),
     }
 
 

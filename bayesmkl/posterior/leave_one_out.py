@@ -1,4 +1,4 @@
-r"""Leave-one-out predictive accuracy of one model and of several, by Pareto smoothed importance sampling (PSIS-LOO).
+r"""Leave-one-out predictive accuracy of a model, by Pareto smoothed importance sampling (PSIS-LOO).
 
 Draws from the posterior of all samples are weighted by :math:`1 / p(y_i \mid a, b, e)`, draws from a variational
 posterior by :math:`p / q` on top (Magnusson et al. 2019). The collapsed model has a weight of its own for every
@@ -20,27 +20,17 @@ have nothing to predict: they stay in and are not scored.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from inspect import signature
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-from bayesmkl._numerics.psis import good_k, quietly, smooth_weights
-from bayesmkl._utils.settings import own_settings
-from bayesmkl._utils.validation import check_choice, check_integer, generator_of, shown
-from bayesmkl.posterior.evaluated import Evaluated, evaluate_model
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
+from bayesmkl._numerics.psis import good_k, smooth_weights
+from bayesmkl.posterior.evaluated import Evaluated
+from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.report import Section, line_of_text, table
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["LeaveOneOut", "compare_loo", "leave_one_out", "leave_one_out_section"]
-METHODS = ("stacking", "BB-pseudo-BMA", "pseudo-BMA")
+__all__ = ["LeaveOneOut", "leave_one_out", "leave_one_out_section"]
 
 
 class LeaveOneOut(NamedTuple):
@@ -56,6 +46,9 @@ class LeaveOneOut(NamedTuple):
         np.ndarray | None
     )  # P(target below the own one) in regression, (n_samples,) or (n_samples, n_outputs)
     approximate: bool  # whether the draws were corrected for being those of a variational posterior
+    by_cavities: bool = (
+        False  # whether weights are of hyperparameters alone, function values being left out exactly
+    )
 
     @property
     def elpd(self) -> float:
@@ -143,12 +136,7 @@ def leave_one_out_section(
         rows.append(_row("variational posterior as it is", as_it_is, n))
         values["as_it_is"] = as_it_is.values()
     lines = table(["leave-one-out", "elpd", "se", "per sample", "p_loo", "bad k-hat"], rows)
-    lines += line_of_text(
-        "elpd: log density of each sample's target (original units) by the posterior of the others, in nats."
-        if is_regression
-        else "elpd: log probability of each label, given that there is one, by the posterior of the others, in nats. "
-        f"With the margin in it, log P(y f > margin) sums to {found.margin_elpd:.1f}."
-    )
+    lines += line_of_text(_meaning(found, is_regression))
     verdict = (
         "good"
         if found.n_bad == 0
@@ -157,7 +145,21 @@ def leave_one_out_section(
         else "bad"
     )
     advice = _advice(verdict, found, as_it_is, can_be_sampled)
-    return Section("loo", "Leave-one-out accuracy (PSIS)", values, lines, verdict, advice)
+    title = f"Leave-one-out accuracy ({'cavities' if found.by_cavities else 'PSIS'})"
+    return Section("loo", title, values, lines, verdict, advice)
+
+
+def _meaning(found: LeaveOneOut, is_regression: bool) -> str:
+    """Say what is summed."""
+    by = "by the posterior of the others, in nats."
+    if is_regression:
+        return f"elpd: log density of each sample's target (original units) {by}"
+    if found.by_cavities:
+        return f"elpd: log probability of each label {by}"
+    return (
+        f"elpd: log probability of each label, given that there is one, {by} "
+        f"With the margin in it, log P(y f > margin) sums to {found.margin_elpd:.1f}."
+    )
 
 
 def _row(name: str, found: LeaveOneOut, n: int) -> list[Any]:
@@ -175,6 +177,11 @@ def _row(name: str, found: LeaveOneOut, n: int) -> list[Any]:
 def _advice(verdict: str, found: LeaveOneOut, as_it_is: LeaveOneOut | None, can_be_sampled: bool) -> str:
     if verdict == "good":
         return f"All k-hats are below {found.good_k:.2f}: the estimate is reliable; `compare_loo` compares models."
+    if found.by_cavities:
+        return (
+            f"{found.n_bad} samples have a k-hat above {found.good_k:.2f}: leaving one out moves the hyperparameters "
+            "further than their points reach. Fit with a larger `n_points` of `inference`, or use `cross_val_score`."
+        )
     if found.approximate:
         text = (
             f"{found.n_bad} samples have a k-hat above {found.good_k:.2f}: the variational posterior is too far from "
@@ -258,140 +265,3 @@ def _pit(model: Evaluated, weights: np.ndarray) -> np.ndarray:
         below = ndtr((output.problem.y - output.means) / output.scales).T
         found.append(np.clip((np.exp(weights) * below).sum(axis=1), 0.0, 1.0))
     return np.column_stack(found) if len(found) > 1 else found[0]
-
-
-@own_settings
-def compare_loo(
-    models: Mapping[str, Any],
-    method: str = "stacking",
-    *,
-    kernels: Mapping[str, ArrayLike] | None = None,
-    n_draws: int = 1000,
-    random_state: int | None = None,
-) -> pd.DataFrame:
-    """Compare models of the same samples by their leave-one-out predictive accuracy.
-
-    Parameters
-    ----------
-    models : mapping of str to estimator
-        At least two fitted BEMKL models, by name. They may differ in kernels, priors, margin, inference and in how
-        several classes or targets are modeled.
-    method : {"stacking", "BB-pseudo-BMA", "pseudo-BMA"}, default="stacking"
-        How the column ``weight`` is found, see ``arviz_stats.compare``.
-    kernels : mapping of str to array-like of shape (n_samples, n_samples, n_kernels), default=None
-        Training kernels, by the name of the model, of those that were fitted to precomputed kernels.
-    n_draws : int, default=1000
-        Draws in each chain, see :func:`diagnose`.
-    random_state : int, default=None
-        Seed of the draws from variational posteriors.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row per model, the best first, as ``arviz_stats.compare`` returns it: ``rank``, ``elpd`` (nats, higher is
-        better), ``se``, ``elpd_diff``, ``dse``, ``weight`` and more, depending on the version of ArviZ; and
-        ``bad_k``, the number of samples whose k-hat is too large for the elpd to be trusted, and ``inference``.
-
-    Raises
-    ------
-    TypeError
-        For anything else than BEMKL models; for multitask models too.
-    NotFittedError
-        Before `fit`.
-    ValueError
-        If there are fewer than two models, or their targets differ.
-
-    Notes
-    -----
-    In classification it is the probability of the label given that there is one that is compared, so that models with
-    different margins compare; with several labels or targets, that of all of a sample together. Unlabeled samples are
-    not scored. Draws of "vb" and "svi" are corrected by ``arviz_stats.loo_approximate_posterior``'s
-    rule; that takes a variational posterior close to the exact one, and mostly all of their samples count as
-    ``bad_k``. Fit with "nuts", or compare by cross-validation, before a close decision.
-
-    References
-    ----------
-    Vehtari, A., Gelman, A. and Gabry, J. (2017). Practical Bayesian model evaluation using leave-one-out
-    cross-validation and WAIC. Statistics and Computing 27.
-
-    Magnusson, M. et al. (2019). Bayesian leave-one-out cross-validation for large data. ICML.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl import BEMKLRegressor, KernelBank
-    >>> from bayesmkl.posterior import compare_loo
-    >>> X = np.linspace(-2, 2, 30)[:, None]
-    >>> y = np.sin(3 * X[:, 0])
-    >>> models = {name: BEMKLRegressor(KernelBank([name])).fit(X, y) for name in ("linear", "rbf")}
-    >>> compare_loo(models, random_state=0).index.tolist()
-    ['rbf', 'linear']
-    """
-    from arviz_stats import compare
-
-    check_choice("method", method, METHODS)
-    n_draws = check_integer("n_draws", n_draws, low=100)
-    if not isinstance(models, Mapping) or len(models) < 2:
-        raise ValueError(
-            f"`models` must be a mapping of names to at least two fitted models; got {shown(models)}."
-        )
-    kernels = {} if kernels is None else kernels
-    if not isinstance(kernels, Mapping) or not set(kernels) <= set(models):
-        raise ValueError(
-            f"`kernels` must be a mapping of names in `models` to their training kernels; got {shown(kernels)}."
-        )
-    results, targets, bad, inferences = {}, {}, {}, {}
-    for name, model in models.items():
-        fitted = fitted_bemkl(model)
-        evaluated, log_ratios = evaluate_model(
-            fitted, n_draws, generator_of("random_state", random_state), kernels.get(name)
-        )
-        found = leave_one_out(fitted, evaluated, log_ratios)
-        results[name], targets[name] = _elpd_data(evaluated[0], found), fitted.target
-        bad[name], inferences[name] = found.n_bad, fitted.inference
-    _check_same(targets)
-    exact = {"round_to": "none"} if "round_to" in signature(compare).parameters else {}  # since ArviZ 1
-    with quietly():
-        frame = compare(results, method=method, **exact)
-    frame["bad_k"] = [bad[name] for name in frame.index]
-    frame["inference"] = [inferences[name] for name in frame.index]
-    return frame
-
-
-def _elpd_data(model: Evaluated, found: LeaveOneOut) -> Any:
-    """Wrap a result as ArviZ's own, which `compare` takes."""
-    from arviz_base import from_dict
-    from arviz_stats import loo
-    from xarray import DataArray
-
-    draws = {"y": model.in_chains(model.log_likelihood[:, model.labeled])}
-    tree = from_dict(
-        {"posterior": {"b": model.draws.intercept}, "log_likelihood": draws}, dims={"y": ["obs_id"]}
-    )
-    log_likelihood = tree["log_likelihood/y"]
-    even = log_likelihood * 0.0 - np.log(log_likelihood.sizes["chain"] * log_likelihood.sizes["draw"])
-    pareto_k = DataArray(found.pareto_k, dims=["obs_id"], coords={"obs_id": tree["log_likelihood"].obs_id})
-    with quietly():
-        template = loo(tree, pointwise=True, log_weights=even, pareto_k=pareto_k, reff=1.0)
-    return dataclasses.replace(
-        template,
-        elpd=found.elpd,
-        se=found.standard_error,
-        p=float((found.lpd_i - found.elpd_i).sum()),
-        elpd_i=template.elpd_i.copy(data=found.elpd_i),
-        warning=found.n_bad > 0,
-    )
-
-
-def _check_same(targets: dict[str, np.ndarray]) -> None:
-    (first, expected), *others = targets.items()
-    for name, target in others:
-        numeric = np.issubdtype(target.dtype, np.floating) and np.issubdtype(expected.dtype, np.floating)
-        same = target.shape == expected.shape and (
-            np.allclose(target, expected, rtol=1e-9) if numeric else bool((target == expected).all())
-        )
-        if not same:
-            raise ValueError(
-                f"`models` must be fitted to the same samples in the same order; the targets of {name!r} differ from "
-                f"those of {first!r}. Fit both to the same training set."
-            )

@@ -43,7 +43,7 @@ def plot_kernel_weights(
     Parameters
     ----------
     %(model)s
-        Or a multitask model, or an additive Gaussian process.
+        Or a multitask model.
     kind : {"shares", "weights"}, default="shares"
         The kernel's part of the score, which the model identifies, or the raw weight, which is known up to a common
         sign and scale. Kernels are sorted by share in both.
@@ -206,11 +206,16 @@ def plot_elbo(model: BaseEstimator, ax: Axes | None = None) -> Axes:
     >>> plot_elbo(BEMKLRegressor(KernelBank(["linear"])).fit(X, X[:, 0])).get_xlabel()
     'sweep over all factors'
     """
-    fitted = fitted_bemkl(model, multitask=True)
+    no_process = "which has no evidence lower bound. `diagnose` says whether its draws can be relied on."
+    fitted = fitted_bemkl(model, multitask=True, no_process=no_process)
     if not fitted.histories:
+        instead = "Use `plot_trace` or `plot_rank` to see whether its chains agree."
+        if fitted.inference == "marginal":
+            instead = (
+                "Its `log_evidence_` is the evidence itself; `pareto_k_`, `rhat_` and `ess_` say how it went."
+            )
         raise ValueError(
-            f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. Use '
-            "`plot_trace` or `plot_rank` to see whether its chains agree."
+            f'`model` was fitted by inference="{fitted.inference}", which has no evidence lower bound. {instead}'
         )
     check_axes("ax", ax)
     ax = new_axes(6.4, 3.6)[0] if ax is None else ax

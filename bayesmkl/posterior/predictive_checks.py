@@ -19,7 +19,14 @@ from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.report import Section, line_of_text, table, worst
 
-__all__ = ["check_section", "prior_draws", "why_no_prior_draws"]
+__all__ = [
+    "CheckedOutput",
+    "check_output",
+    "check_section",
+    "prior_draws",
+    "section_of_checks",
+    "why_no_prior_draws",
+]
 
 LEAST_CONCENTRATION = 0.5  # 1 degree of freedom of the Student t; with less, draws overflow or are all zero
 UNLIKELY, IMPLAUSIBLE = 0.03, 0.005  # tail probabilities
@@ -40,10 +47,28 @@ def check_section(
     ci_prob : float
         Content of the intervals.
     """
-    names, values = fitted.output_names or fitted.model_names, {}
-    rows, verdicts, far = [], [], []
     reason = why_no_prior_draws(models[0].problem.priors)
     checked = [own for model in models for own in _checks_of_model(fitted, model, rng, ci_prob, reason)]
+    return section_of_checks(fitted, checked, ci_prob, reason)
+
+
+def section_of_checks(
+    fitted: FittedBEMKL, checked: list[dict[str, Any]], ci_prob: float, reason: str | None = None
+) -> Section:
+    """Report checks of every output.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    checked : list of dict
+        Of every output, what `check_output` found of the sources "prior" and "posterior".
+    ci_prob : float
+        Content of the intervals.
+    reason : str, optional
+        Why there is no prior check.
+    """
+    names, values = fitted.output_names or fitted.model_names, {}
+    rows, verdicts, far = [], [], []
     for name, own in zip(names, checked, strict=True):
         prefix = f"{name}: " if len(names) > 1 else ""
         for source in ("prior", "posterior"):
@@ -116,13 +141,14 @@ def prior_draws(problem: Any, n_draws: int, rng: np.random.Generator) -> Posteri
     return draws._replace(intermediate_precision=known, noise_precision=noise)
 
 
-class _Output(NamedTuple):
+class CheckedOutput(NamedTuple):
     """One output of a model at the samples that have a target."""
 
     y: np.ndarray  # (n_samples,)
     replicated: np.ndarray  # (n_draws, n_samples)
     standard_means: np.ndarray  # m / s, (n_draws, n_samples)
     probabilities: np.ndarray | None  # of a positive label, (n_draws, n_samples)
+    size: str = "mean |m/s|"  # name of the mean absolute score
 
 
 def _checks_of_model(
@@ -130,19 +156,20 @@ def _checks_of_model(
 ) -> list[dict[str, Any]]:
     """Check every output of one model; `no_prior` says why there are no draws from the prior, if so."""
     found: list[dict[str, Any]] = [
-        {"posterior": _check(fitted, k, output, ci_prob)} for k, output in enumerate(_outputs(model, rng))
+        {"posterior": check_output(fitted, k, output, ci_prob)}
+        for k, output in enumerate(_outputs(model, rng))
     ]
     if no_prior is not None:
         return [own | {"prior_skipped": no_prior} for own in found]
     n = min(MOST_PRIOR_DRAWS, len(model.flat.intercept))
     prior = Evaluated(model.problem, prior_draws(model.problem, n, rng))
     return [
-        own | {"prior": _check(fitted, k, output, ci_prob, posterior=False)}
+        own | {"prior": check_output(fitted, k, output, ci_prob, posterior=False)}
         for k, (own, output) in enumerate(zip(found, _outputs(prior, rng), strict=True))
     ]
 
 
-def _outputs(model: Evaluated, rng: np.random.Generator) -> list[_Output]:
+def _outputs(model: Evaluated, rng: np.random.Generator) -> list[CheckedOutput]:
     """Replicate the targets of all outputs."""
     replicated, kept = model.replicate(rng), model.labeled
     if replicated.ndim == 2:
@@ -155,14 +182,26 @@ def _outputs(model: Evaluated, rng: np.random.Generator) -> list[_Output]:
         elif not model.is_regression:
             p = output.label_probabilities
         means, p = output.standard_means[:, kept], None if p is None else p[:, kept]
-        found.append(_Output(output.problem.y[kept], replicated[:, c][:, kept], means, p))
+        found.append(CheckedOutput(output.problem.y[kept], replicated[:, c][:, kept], means, p))
     return found
 
 
-def _check(
-    fitted: FittedBEMKL, k: int, output: _Output, ci_prob: float, posterior: bool = True
+def check_output(
+    fitted: FittedBEMKL, k: int, output: CheckedOutput, ci_prob: float, posterior: bool = True
 ) -> dict[str, dict[str, float]]:
-    """Return observed value, quantiles and tail probability of every statistic of output number `k`."""
+    """Return observed value, quantiles and tail probability of every statistic of an output.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    k : int
+        Number of the output, in the model that it belongs to.
+    output : CheckedOutput
+    ci_prob : float
+        Content of the intervals.
+    posterior : bool, default=True
+        Whether draws are from the posterior, not from the prior.
+    """
     tails = [0.5 - 0.5 * ci_prob, 0.5, 0.5 + 0.5 * ci_prob]
     if output.probabilities is None:
         location, scale = (
@@ -189,15 +228,15 @@ def _check(
 
 
 def _label_statistics(
-    output: _Output, p: np.ndarray, posterior: bool
+    output: CheckedOutput, p: np.ndarray, posterior: bool
 ) -> tuple[dict[str, float], dict[str, np.ndarray]]:
     """Return observed and drawn statistics of labels and scores."""
     positive = output.y > 0
     drawn = {
         "share of the class": output.replicated.mean(axis=1),
-        "mean |m/s|": np.abs(output.standard_means).mean(axis=1),
+        output.size: np.abs(output.standard_means).mean(axis=1),
     }
-    observed = {"share of the class": float(positive.mean()), "mean |m/s|": float("nan")}
+    observed = {"share of the class": float(positive.mean()), output.size: float("nan")}
     if posterior:  # parameters from the prior have nothing to do with the observed labels
         own, other = (np.where(label, p, 1.0 - p) for label in (positive, output.replicated > 0))
         drawn["log p(y) - log p(y rep)"] = (np.log(own + TINY) - np.log(other + TINY)).sum(axis=1)

@@ -85,7 +85,7 @@ def refine_posterior(
     >>> bool((refined.kernel_shares_std_ > model.kernel_shares_std_).all())
     True
     """
-    fitted = fitted_bemkl(model)
+    fitted = fitted_bemkl(model, no_process="whose draws are the posterior already. Leave it as it is.")
     estimator = fitted.estimator
     if not isinstance(estimator._inference(), VB):
         raise ValueError(
@@ -102,7 +102,7 @@ def refine_posterior(
     fits = []
     task = FitTask(estimator._problems(stack), stack, estimator.target_, len(fitted.states) > 1)
     for problem, state in zip(task.problems, fitted.states, strict=True):
-        check_can_sample(problem.priors, "gibbs")
+        check_can_sample(problem, 'inference="gibbs"')
         fit = run_gibbs(problem, options, rng, starts=[gibbs_start(state, problem, rng)])
         fits.append(fit if fit.outcome is Outcome.INTERRUPTED else fit._replace(outcome=Outcome.REFINED))
     refined = copy.deepcopy(estimator).set_params(inference=options)

@@ -93,7 +93,7 @@ def relevance(model: BaseEstimator, by: str | None = None, *, verbose: bool = Fa
      signal    needed
       noise not shown
     """
-    fitted = fitted_bemkl(model, marginal=True)
+    fitted = fitted_bemkl(model)
     if not fitted.is_marginal:
         raise TypeError(
             f"`model` must be a GPMKLClassifier or a GPMKLRegressor; got {type(fitted.estimator).__name__}. Fit one "

@@ -10,6 +10,7 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_integer, generator_of
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
+from bayesmkl.posterior.gaussian_process import parameters_of_process
 from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["named_draws", "sample_posterior"]
@@ -20,14 +21,13 @@ __all__ = ["named_draws", "sample_posterior"]
 def sample_posterior(
     model: BaseEstimator, n_draws: int | None = None, random_state: int | np.random.Generator | None = None
 ) -> dict[str, np.ndarray]:
-    """Draw parameters from the posterior of a fitted BEMKL model.
+    """Draw parameters from the posterior of a fitted model.
 
     Parameters
     ----------
-    model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one.
+    %(model)s
     n_draws : int, default=None
-        Number of draws. A model fitted by "nuts", "gibbs" or "svi" has its draws already: its chains are put in a row
+        Number of draws. A model fitted by any inference but "vb" has its draws already: its chains are put in a row
         and `n_draws` of them are taken at even distances. None is all of these, or 1000 draws from a variational
         posterior.
     %(random_state)s
@@ -47,6 +47,10 @@ def sample_posterior(
         * ``intermediate_precision`` and ``noise_precision`` (n_draws,): υ and ε, in regression only;
         * ``kernel_inclusion`` (n_draws, n_kernels): whether the kernel is used, 0 or 1, under a "spike-slab" prior
           only.
+
+        Of an additive Gaussian process they are ``kernel_weights``, ``kernel_shares`` (n_draws, n_kernels), ``score``
+        (n_draws, n_samples) of the training samples and, in regression, ``noise_std`` (n_draws,), in units of the
+        standardized target; several outputs are the second axis of ``score`` and ``noise_std``.
 
     Raises
     ------
@@ -76,23 +80,29 @@ def sample_posterior(
     """
     n_draws = None if n_draws is None else check_integer("n_draws", n_draws, low=1)
     fitted = fitted_bemkl(model)
+    if fitted.is_marginal:
+        return parameters_of_process(fitted, evenly(*_counts(fitted.states[0].n_draws, n_draws)))
     flat = [
         draws.flat()
         for draws in fitted.draws(
             None if fitted.is_drawn else n_draws, generator_of("random_state", random_state)
         )
     ]
-    n_total = len(flat[0].intercept)
+    kept = evenly(*_counts(len(flat[0].intercept), n_draws))
+    per_model = [named_draws(fitted, draws.map(lambda values: values[kept])) for draws in flat]
+    if fitted.class_names is None:
+        return per_model[0]
+    return {name: np.stack([draws[name] for draws in per_model], axis=1) for name in per_model[0]}
+
+
+def _counts(n_total: int, n_draws: int | None) -> tuple[int, int | None]:
+    """Return how many draws there are and are asked for; raise if that is more."""
     if n_draws is not None and n_draws > n_total:
         raise ValueError(
             f"`n_draws` must be at most {n_total}, the draws that the model has in all its chains; got {n_draws}. "
             "None takes all of them; fit with a larger `n_draws` for more."
         )
-    kept = evenly(n_total, n_draws)
-    per_model = [named_draws(fitted, draws.map(lambda values: values[kept])) for draws in flat]
-    if fitted.class_names is None:
-        return per_model[0]
-    return {name: np.stack([draws[name] for draws in per_model], axis=1) for name in per_model[0]}
+    return n_total, n_draws
 
 
 def named_draws(fitted: FittedBEMKL, draws: PosteriorDraws) -> dict[str, np.ndarray]:

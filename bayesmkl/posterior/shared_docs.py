@@ -9,7 +9,8 @@ __all__ = ["MODEL"]
 MODEL = entries(
     """
     model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one; any inference.
+        A fitted BEMKLClassifier, BEMKLRegressor, GPMKLClassifier or GPMKLRegressor, or a Pipeline or search that ends
+        in one; any inference.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, needed for a model that was fitted to precomputed ones.
     kernels:kept : array-like of shape (n_samples, n_samples, n_kernels), default=None
@@ -28,10 +29,10 @@ MODEL = entries(
         Plots to draw on; None makes a figure.
 
     TypeError
-        For anything else than a BEMKL model; for a multitask model too.
+        For any other model; for a multitask model too.
     TypeError:tasks
-        For anything else than a BEMKL model.
+        For any other model.
     TypeError:tree
-        For anything else than a BEMKL model or a DataTree; for a multitask model too.
+        For anything else than such a model or a DataTree; for a multitask model too.
     """
 )

@@ -20,6 +20,7 @@ from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, Nonnega
 from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, evenly, fitted_bemkl
+from bayesmkl.posterior.monte_carlo import monte_carlo
 from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["kernel_table", "view_table"]
@@ -46,10 +47,10 @@ def kernel_table(
     Parameters
     ----------
     %(model)s
-        Or a multitask model, or an additive Gaussian process.
+        Or a multitask model.
     %(ci_prob)s
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
-        The training kernels, for quantiles of the shares of a model that has draws ("nuts", "gibbs", "svi") and was
+        The training kernels, for quantiles of the shares of a model that has draws ("vb" has none) and was
         fitted to precomputed kernels. Without them its share intervals are those of Beta distributions.
 
     Returns
@@ -65,7 +66,9 @@ def kernel_table(
         * ``weight``, ``weight_std``, ``weight_lower``, ``weight_upper``: the weight e;
         * ``prob_positive``: posterior probability of ``e > 0``; not of an additive Gaussian process, whose weights
           are positive;
-        * ``prob_included``: posterior probability that the kernel is used, under a "spike-slab" prior only.
+        * ``prob_included``: posterior probability that the kernel is used, under a "spike-slab" prior only;
+        * ``share_mcse``, ``share_lower_mcse``, ``share_upper_mcse``: Monte Carlo standard errors of the mean share
+          and of the ends of its interval, of an additive Gaussian process only: how far another seed moves them.
 
         ``table.attrs`` says what made the intervals: ``inference``, ``ci_prob``, ``intervals`` and
         ``share_intervals``.
@@ -107,7 +110,7 @@ def kernel_table(
     'vb'
     """
     tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
-    fitted = fitted_bemkl(model, multitask=True, marginal=True)
+    fitted = fitted_bemkl(model, multitask=True)
     given = (
         None if kernels is None else fitted.training_stack(kernels)
     )  # refused where it is wrong, used or not
@@ -151,7 +154,8 @@ def view_table(
         One row per view, or per view and class or label as in :func:`kernel_table`, sorted by falling share, with the
         columns ``class`` or ``label`` (as in ``classes_``; only where these have kernel weights of their own),
         ``view``, ``n_kernels``, and ``share``, ``share_std``, ``share_lower``, ``share_upper``: mean, standard
-        deviation and quantiles of the summed shares over the draws. ``table.attrs`` says what made the intervals, as
+        deviation and quantiles of the summed shares over the draws; of an additive Gaussian process also their Monte
+        Carlo standard errors, as in :func:`kernel_table`. ``table.attrs`` says what made the intervals, as
         in :func:`kernel_table`.
 
     Raises
@@ -179,7 +183,7 @@ def view_table(
     (['signal', 'noise'], [2, 2])
     """
     tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
-    fitted = fitted_bemkl(model, marginal=True)
+    fitted = fitted_bemkl(model)
     if fitted.kernel_views is None:
         raise ValueError(
             "`model` was fitted to precomputed kernels, which have no views. Put a KernelBank into the estimator, or "
@@ -193,6 +197,7 @@ def view_table(
     for each in _shares_of_draws(fitted, n_draws, rng):
         shares = each @ indicator
         lower, upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
+        errors = _errors_of_shares(fitted, shares, tail) if fitted.is_marginal else {}
         table = pd.DataFrame(
             {
                 "view": views,
@@ -202,6 +207,7 @@ def view_table(
                 "share_lower": lower,
                 "share_upper": upper,
             }
+            | errors
         )
         tables.append(table)
     table = _sorted_by_class(fitted, tables)
@@ -220,6 +226,16 @@ def _shares_of_draws(
     stack = fitted.training_stack()
     for own in fitted.draws(n_draws if fitted.is_drawn else n_draws or N_DRAWS, rng):
         yield share_of_each(stack, own.flat())
+
+
+def _errors_of_shares(fitted: FittedBEMKL, shares: np.ndarray, tail: float) -> dict[str, np.ndarray]:
+    """Return Monte Carlo standard errors of shares of the draws of an additive Gaussian process, by column."""
+    links = monte_carlo(fitted, evenly(fitted.states[0].n_draws, len(shares)))
+    return {
+        "share_mcse": links.of_means(shares),
+        "share_lower_mcse": links.of_quantiles(shares, tail),
+        "share_upper_mcse": links.of_quantiles(shares, 1.0 - tail),
+    }
 
 
 def _about_intervals(fitted: FittedBEMKL, ci_prob: float, share_intervals: str) -> dict[str, Any]:
@@ -280,6 +296,8 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) 
         "prob_positive": positive,
         "prob_included": included,
     }
+    if fitted.is_marginal:
+        columns |= _errors_of_shares(fitted, fitted.states[k].shares, tail)
     return pd.DataFrame({name: column for name, column in columns.items() if column is not None})
 
 

@@ -51,15 +51,16 @@ def plot_uncertainty(
     Parameters
     ----------
     model : estimator
-        A BEMKLClassifier or BEMKLRegressor, or a Pipeline or search that ends in one, fitted to two features.
+        A BEMKLClassifier, BEMKLRegressor, GPMKLClassifier or GPMKLRegressor, or a Pipeline or search that ends in
+        one, fitted to two features.
     X : array-like or DataFrame of shape (n_samples, 2)
         Samples to show, usually those of `fit`. The plane reaches 15 % of their range beyond them.
     y : array-like of shape (n_samples,), default=None
         Their labels or targets. Labels are told apart by shape and color; targets are shaded like the plane.
     measure : {"std", "entropy"}, default=None
-        Contours of uncertainty: the predictive standard deviation (of the target in regression; of the latent score,
-        its unit noise included, in classification; with more than two classes, of the predicted class's score), or
-        the entropy of the class probabilities in nats. None is "std", with more than two classes "entropy".
+        Contours of uncertainty: the predictive standard deviation (of the target in regression; of the latent score
+        in classification, with its unit noise of BEMKL; with more than two classes, of the predicted class's score),
+        or the entropy of the class probabilities in nats. None is "std", with more than two classes "entropy".
     n_grid : int, default=60
         Points of the plane along each feature.
     %(ax)s
@@ -103,7 +104,7 @@ def plot_uncertainty(
     n_grid = check_integer("n_grid", n_grid, low=2)
     measure = _measure(estimator, measure)
     targets = _targets(estimator, y, len(samples))
-    given = X if hasattr(X, "columns") else samples
+    given: Any = X if hasattr(X, "columns") else samples
     at_samples = _predict(model, estimator, given, measure).uncertainty
     first, second = (_reach(column, n_grid) for column in samples.T)
     points = np.stack(np.meshgrid(first, second), axis=-1).reshape(-1, 2)

@@ -153,6 +153,8 @@ def plain(kernels: KernelBank | str, kernel_prior: str = "nonsparse", **options:
         inference=VB(accelerate=False),
         predictive="paper",
         **options,
+        margin=1.0,
+        intermediate_scale=1.0,
     )
 
 
@@ -164,7 +166,9 @@ PRIORS = {"sparse": "sparse", "non-sparse": "nonsparse"}
 AS_PUBLISHED = {name: _after_scaling(plain(paper_bank(), prior)) for name, prior in PRIORS.items()}
 OTHER_WIDTHS = {f"{name}, d²/s²": _after_scaling(plain(paper_bank(1.0), p)) for name, p in PRIORS.items()}
 CONVERGED = {
-    f"{name}, converged": _after_scaling(BEMKLClassifier(paper_bank(), kernel_prior=p, max_iter=500))
+    f"{name}, converged": _after_scaling(
+        BEMKLClassifier(paper_bank(), kernel_prior=p, max_iter=500, margin=1.0, intermediate_scale=1.0)
+    )
     for name, p in PRIORS.items()
 }
 AS_WIDTHS, AS_CONVERGED = "exp(-d²/s²)", "converged, full prediction"

@@ -86,17 +86,21 @@ def test_twenty_sweeps(benchmark, stacks, data, kind):
 
 
 def test_fit(benchmark, data, bank):
-    benchmark.pedantic(BEMKLClassifier(bank).fit, data, rounds=3, warmup_rounds=1)
+    benchmark.pedantic(
+        BEMKLClassifier(bank, margin=1.0, intermediate_scale=1.0).fit, data, rounds=3, warmup_rounds=1
+    )
 
 
 def test_fit_with_landmarks(benchmark, data):
     kernels = [Gaussian(width=2.0**k) for k in range(6)]
-    model = BEMKLClassifier(KernelBank(kernels, landmarks=50, random_state=0))
+    model = BEMKLClassifier(
+        KernelBank(kernels, landmarks=50, random_state=0), margin=1.0, intermediate_scale=1.0
+    )
     benchmark.pedantic(model.fit, data, rounds=3, warmup_rounds=1)
 
 
 def test_predict_probabilities(benchmark, data, bank):
-    model = BEMKLClassifier(bank, max_iter=20).fit(*data)
+    model = BEMKLClassifier(bank, max_iter=20, margin=1.0, intermediate_scale=1.0).fit(*data)
     benchmark(model.predict_proba, data[0])
 
 

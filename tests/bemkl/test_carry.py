@@ -208,7 +208,7 @@ def test_accelerated_and_plain_reach_the_same_posterior_of_many_samples(rng, nam
 def bank():
     X, y = load_wdbc(return_X_y=True)
     rows = np.random.default_rng(0).permutation(len(X))[:120]
-    kernels = KernelBank().fit_transform(StandardScaler().fit_transform(X[rows]))
+    kernels = KernelBank("paper").fit_transform(StandardScaler().fit_transform(X[rows]))
     return np.moveaxis(kernels, -1, 0), y[rows].astype(float)
 
 

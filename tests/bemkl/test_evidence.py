@@ -321,7 +321,7 @@ def test_equal_bounds_stay_in_the_order_of_the_grid(table):
         (SVC(), {"C": [1.0, 2.0]}, "must be a BEMKL estimator, or a pipeline that ends in one; got SVC"),
         (
             make_pipeline(PCA(), BEMKLClassifier()),
-            {"bemklclassifier": [BEMKLClassifier(margin=0.0), BEMKLClassifier()]},
+            {"bemklclassifier": [BEMKLClassifier(margin=0.0), BEMKLClassifier(margin=1.0)]},
             "must not vary `margin`",
         ),
         (

@@ -64,7 +64,7 @@ def test_shared_classes_are_one_model_of_the_right_problem(iris, shared):
     stack = DenseStack(np.ascontiguousarray(np.moveaxis(BANK.fit_transform(X), -1, 0)))
     targets = np.where(y == np.unique(y)[:, None], 1.0, -1.0)
     problem = multiclass.MulticlassProblem(
-        stack, stack.gram(), targets, multiclass.MulticlassPriors(), 1.0, 1.0
+        stack, stack.gram(), targets, multiclass.MulticlassPriors(), 0.0, shared.intermediate_scale_**-2
     )
     start = multiclass.init(problem, np.full(len(y), MEAN))
     result = maximize_elbo(multiclass, problem, start, LoopOptions())
@@ -93,13 +93,13 @@ def test_multinomial_probabilities_are_those_of_the_scores(iris, multinomial_mod
     model = multinomial_model
     stack = DenseStack(np.ascontiguousarray(np.moveaxis(model.kernel_bank_.transform(X), -1, 0)))
     scores = predict_class_scores(stack, model.posterior_.dual, model.posterior_.readout, 1.0)
-    probabilities = np.exp(log_class_probabilities(scores, 1.0))
+    probabilities = np.exp(log_class_probabilities(scores, 0.0))
     np.testing.assert_allclose(model.predict_proba(X), probabilities, rtol=1e-10)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-10)
     odds = np.log(probabilities) - np.log1p(-probabilities)
     np.testing.assert_allclose(model.decision_function(X), odds, rtol=1e-6)
     assert isinstance(model.posterior_, multinomial.MultinomialState)
-    assert model.score(X, y) > 0.94
+    assert model.score(X, y) > 0.92
 
 
 @pytest.mark.parametrize("kind", ["shared", "one-versus-all", "multinomial"])
@@ -224,7 +224,7 @@ def test_unlabeled_samples_move_the_boundary_into_the_gap(halves):
 def test_nothing_unlabeled_is_supervised(halves):
     X, y = halves
     model = BEMKLClassifier(KernelBank(BANK.kernels), unlabeled_label=-1)
-    plain = BEMKLClassifier(model.kernels)
+    plain = BEMKLClassifier(model.kernels, margin=1.0)
     np.testing.assert_allclose(model.fit(X, y).predict_proba(X), plain.fit(X, y).predict_proba(X), rtol=1e-12)
     np.testing.assert_array_equal(model.transduction_, y)
     ready = BEMKLClassifier(model.kernels, unlabeled_label=-1, missing_views="integrate", tol=1e-3).fit(X, y)
@@ -273,7 +273,7 @@ def test_a_kernel_that_only_disturbs_gets_less_without_its_sign(wdbc_targets):
         ),
         (
             {"inference": "gibbs"},
-            r'"shared" needs inference="vb", "nuts" or "svi"; got .*multiclass="one-versus-all"',
+            r'"shared" needs inference="vb", "nuts", "svi" or "marginal"; got .*multiclass="one-versus-all"',
         ),
         (
             {"inference": "gibbs", "multiclass": "multinomial"},

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.heavy
 
 N_TRAIN = 40
 BANK = KernelBank([Gaussian(width=4), Gaussian(width=8), Linear()])
+PAPER = {"margin": 1.0, "intermediate_scale": 1.0}
 SHORT = {"inference": Gibbs(n_chains=2, n_warmup=50, n_draws=150), "random_state": 0}
 
 
@@ -48,7 +49,7 @@ def fit(model, X, y):
 @pytest.fixture(scope="module")
 def classifier(wdbc):
     X, y = wdbc
-    return fit(BEMKLClassifier(BANK, **SHORT), X[:N_TRAIN], y[:N_TRAIN])
+    return fit(BEMKLClassifier(BANK, **PAPER, **SHORT), X[:N_TRAIN], y[:N_TRAIN])
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ def test_summaries_are_moments_of_the_draws(classifier, wdbc):
 
 def test_the_samplers_agree_with_the_closed_form_on_what_matters(classifier, regressor, wdbc):
     X, y = wdbc
-    variational = BEMKLClassifier(BANK).fit(X[:N_TRAIN], y[:N_TRAIN])
+    variational = BEMKLClassifier(BANK, **PAPER).fit(X[:N_TRAIN], y[:N_TRAIN])
     difference = classifier.predict_proba(X[N_TRAIN:]) - variational.predict_proba(X[N_TRAIN:])
     assert np.abs(difference).mean() < 0.05
     assert np.abs(classifier.kernel_shares_ - variational.kernel_shares_).max() < 0.15
@@ -330,7 +331,7 @@ def test_regression_noise_priors_must_be_proper(wdbc):
 
 def test_refined_posteriors_widen_the_shares_and_keep_the_predictions(classifier, wdbc):
     X, y = wdbc
-    model = make_pipeline(StandardScaler(), BEMKLClassifier(BANK)).fit(X[:N_TRAIN], y[:N_TRAIN])
+    model = make_pipeline(StandardScaler(), BEMKLClassifier(BANK, **PAPER)).fit(X[:N_TRAIN], y[:N_TRAIN])
     before = model[-1].posterior_
     refined = refine_posterior(model, random_state=0)
     assert model[-1].posterior_ is before

@@ -139,7 +139,7 @@ def test_estimator_against_public_functions_on_a_rectangular_stack():
     found = fitted(BEMKLClassifier(), LABELS, 10, max_iter=400)
     stack = DenseStack(np.moveaxis(bank(10).fit_transform(X), -1, 0))
     signs = np.where(LABELS == "yes", 1.0, -1.0)
-    problem = binary.BinaryProblem(stack, stack.gram(), signs, binary.BinaryPriors(), 1.0, 1.0)
+    problem = binary.BinaryProblem(stack, stack.gram(), signs, binary.BinaryPriors(), 0.0, 1.0)
     start = binary.init(problem, np.full(48, np.sqrt(2.0 / np.pi)))
     plain = maximize_elbo(binary, problem, start, LoopOptions(max_iter=60, tol=0.0, accelerate=False))
     for history in (plain.elbo_history, found.elbo_history_):

@@ -25,7 +25,7 @@ PLAIN = LoopOptions(max_iter=50, tol=0.0, accelerate=False)
 def bank():
     X, y = load_wdbc(return_X_y=True)
     X, _, y, _ = train_test_split(X, y, train_size=398, random_state=0)
-    stack = KernelBank(views="all+each").fit_transform(StandardScaler().fit_transform(X))
+    stack = KernelBank("paper", views="all+each").fit_transform(StandardScaler().fit_transform(X))
     return np.moveaxis(stack, -1, 0), y.astype(float)
 
 

@@ -109,7 +109,7 @@ def test_stack_equals_a_loop_over_views_kernels_and_pairs():
 
 
 def test_paper_bank_is_ten_gaussians_and_three_polynomials():
-    bank = KernelBank(normalize=None).fit(TRAIN)
+    bank = KernelBank("paper", normalize=None).fit(TRAIN)
     kernels = bank.row_stack(ROWS)
     assert bank.n_kernels_ == len(kernels) == 13
     for k in range(10):

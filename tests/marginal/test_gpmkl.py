@@ -20,7 +20,14 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.marginal import DirichletShares, HalfT, Horseshoe, LogNormal, Marginal
-from bayesmkl.posterior import diagnose, kernel_table, plot_kernel_weights, relevance, to_datatree, view_table
+from bayesmkl.posterior import (
+    kernel_table,
+    plot_kernel_weights,
+    refine_posterior,
+    relevance,
+    to_datatree,
+    view_table,
+)
 
 FEW = Marginal(n_points=200, n_draws=400)
 VIEWS = {"signal": [0, 1], "noise": [2, 3]}
@@ -312,8 +319,8 @@ def test_tables_say_what_the_draws_say(classification, tmp_path):
     np.testing.assert_array_equal(
         load_model(tmp_path / "model.skops").predict_proba(X), model.predict_proba(X)
     )
-    with pytest.raises(TypeError, match="`model` must be a BEMKL model; got GPMKLClassifier"):
-        diagnose(model)
+    with pytest.raises(TypeError, match="`model` must be a BEMKL model; got GPMKLClassifier, whose draws"):
+        refine_posterior(model)
 
 
 def test_targets_of_trees_are_in_their_own_units(regression):

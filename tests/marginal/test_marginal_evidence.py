@@ -191,6 +191,17 @@ def test_conditioning_is_that_of_normal_targets(rng):
     )
 
 
+@pytest.mark.parametrize("on_jax", [False, True], ids=["numpy", "jax"])
+def test_variances_where_sites_say_nothing_little_and_all(rng, on_jax):
+    root = rng.normal(size=(12, 12))
+    matrix = root @ root.T + np.eye(12)
+    sites = Sites(np.append(0.0, np.logspace(-14, 8, 11)), rng.normal(size=12))
+    expected = np.diag(np.linalg.inv(np.linalg.inv(matrix) + np.diag(sites.precision)))
+    with double_precision():
+        found = condition(jax.numpy.asarray(matrix), sites) if on_jax else condition(matrix, sites)
+        np.testing.assert_allclose(found.variance, expected, rtol=1e-8)
+
+
 def test_start_of_sites_saves_steps_and_changes_nothing(rng):
     stack, y, phi = problem(Probit(), rng)
     covariance = processes(stack)["additive"]

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from helpers import SAME_FORMULA, assert_same, frozen, random_covariance
 
-from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse, spd_inverse_and_solution
+from bayesmkl._numerics.linalg import bordered, plus_diagonal, spd_inverse, spd_inverse_root
 
 pytestmark = pytest.mark.heavy
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 40])
+@pytest.mark.parametrize("size", [1, 2, 5, 40, 65, 150])
 def test_spd_inverse_against_numpy(xp, rng, size):
     matrix = frozen(random_covariance(rng, size) * np.outer(*[np.logspace(-2, 2, size)] * 2))
     inverse, log_det = spd_inverse(xp.asarray(matrix))
@@ -41,13 +41,17 @@ def test_solution_against_numpy_of_one_system_and_of_several_under_vmap(rng):
     inverses = np.linalg.inv(matrices)
     log_dets = np.linalg.slogdet(inverses)[1]
     for b in range(3):
-        inverse, log_det, solution = spd_inverse_and_solution(matrices[b], vectors[b])
+        root, log_det, solution = spd_inverse_root(matrices[b], vectors[b])
         np.testing.assert_allclose(solution, expected[b], rtol=1e-9)
-        np.testing.assert_allclose(inverse, inverses[b], rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(root @ root.T, inverses[b], rtol=1e-8, atol=1e-10)
+        np.testing.assert_array_equal(np.tril(root, -1), 0.0)
         np.testing.assert_allclose(log_det, log_dets[b], rtol=1e-9)
     with jax.enable_x64(True):
-        found = jax.vmap(spd_inverse_and_solution)(jax.numpy.asarray(matrices), jax.numpy.asarray(vectors))
-        for actual, desired in zip(found, (inverses, log_dets, expected), strict=True):
+        found = jax.vmap(spd_inverse_root)(jax.numpy.asarray(matrices), jax.numpy.asarray(vectors))
+        roots = np.asarray(found[0])
+        for actual, desired in zip(
+            (roots @ roots.mT, *found[1:]), (inverses, log_dets, expected), strict=True
+        ):
             np.testing.assert_allclose(actual, desired, rtol=1e-8, atol=1e-10)
 
 
@@ -119,3 +123,14 @@ def test_overwriting_changes_nothing_but_the_memory(rng, size):
     np.testing.assert_array_equal(found, found.T)
     assert other == log_det
     assert_same(expected @ matrix, np.eye(size), 1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 64, 65, 130, 333])
+def test_triangular_root_of_the_inverse_of_any_size(rng, size):
+    matrix = random_covariance(rng, size)
+    before = matrix.copy()
+    root = spd_inverse_root(matrix, np.ones(size))[0]
+    assert_same(root.T @ matrix @ root, np.eye(size), 1e-9)
+    np.testing.assert_array_equal(matrix, before)
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+        spd_inverse_root(-matrix, np.ones(size))

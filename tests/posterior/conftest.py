@@ -33,7 +33,7 @@ def bank():
 
 @pytest.fixture(scope="session")
 def binary_model(features, bank):
-    return BEMKLClassifier(bank).fit(features, np.where(features["größe"] > 0, "big", "small"))
+    return BEMKLClassifier(bank, margin=1.0).fit(features, np.where(features["größe"] > 0, "big", "small"))
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +53,7 @@ def several_model(features, bank):
 @pytest.fixture(scope="session")
 def shared_model(features, bank):
     sizes = np.array(["small", "middle", "big"])[np.digitize(features["größe"], [-0.5, 0.5])]
-    return BEMKLClassifier(bank, tol=1e-4).fit(features, sizes)
+    return BEMKLClassifier(bank, margin=1.0, tol=1e-4).fit(features, sizes)
 
 
 @pytest.fixture(scope="session")

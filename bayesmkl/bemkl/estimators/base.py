@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._estimator import BaseMKL, Holding, announce, step_progress
+from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.options import (
     NUTS,
@@ -19,10 +20,13 @@ from bayesmkl._utils.options import (
     SVI,
     VB,
     Inference,
+    Marginal,
+    Storage,
     backend_of,
     inference_of,
     storage_of,
 )
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import (
     LARGEST,
     SMALLEST,
@@ -35,17 +39,18 @@ from bayesmkl._utils.validation import (
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.bemkl.inference.batch import maximize_elbo_batch
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions, LoopResult, OnSweep, maximize_elbo
+from bayesmkl.bemkl.inference.marginal import known_precisions
 from bayesmkl.bemkl.inference.missing_views import fit_with_missing_views
 from bayesmkl.bemkl.inference.runs import (
-    ESS,
-    RHAT,
     TOO_MUCH,
     Fit,
     check_can_sample,
     rounding_error,
     run_gibbs,
+    run_marginal,
     run_nuts,
     run_svi,
+    sampling_advice,
     variational_fit,
 )
 from bayesmkl.bemkl.models.all_models import Problem, State
@@ -58,6 +63,8 @@ from bayesmkl.kernels.stacks.base import KernelStack
 
 __all__ = ["BaseBEMKL", "FitTask"]
 
+# Attributes of marginal inference, by the fields of its draws of kernel weights.
+OF_POINTS = {"log_evidence_": "log_evidence", "pareto_k_": "pareto_k", "ess_": "ess", "rhat_": "rhat"}
 TOO_LARGE = (
     "The kernels are too large or too close to singular for double precision: normalize them "
     '(`KernelBank(normalize="spherical")`).'
@@ -83,17 +90,6 @@ class FitTask(NamedTuple):
     labels: Sequence[str] = ()  # their names in progress reports
 
 
-def _check_lengths(problem: Any) -> None:
-    """Raise for a prior on the kernel weights with entries for another number of kernels."""
-    prior = problem.priors.kernel
-    for field, entry in prior._asdict().items() if isinstance(prior, Dirichlet | SpikeSlab) else ():
-        if np.ndim(entry) and len(entry) != problem.stack.n_kernels:
-            raise ValueError(
-                f"`kernel_prior.{field}` must be a number, or one for each of the {problem.stack.n_kernels} kernels; "
-                f"got {len(entry)} of them."
-            )
-
-
 def _is_posterior(value: object) -> bool:
     return not isinstance(value, type) and not {"readout", "tasks"}.isdisjoint(getattr(value, "_fields", ()))
 
@@ -101,13 +97,17 @@ def _is_posterior(value: object) -> bool:
 class BaseBEMKL(BaseMKL):
     """Parameters, inference and posterior summaries of both tasks."""
 
+    _KERNELS = "auto"
     _takes_landmarks: ClassVar[bool] = True
     _streams_rows: ClassVar[bool] = True
 
     nonnegative: bool = False  # a parameter of some
 
     # Fitted attributes that the next fit may lack.
-    _OF_SOME_FITS: ClassVar[tuple[str, ...]] = ("elbo_", "elbo_history_", "sample_stats_")
+    _OF_SOME_FITS: ClassVar[tuple[str, ...]] = (
+        *("elbo_", "elbo_history_", "sample_stats_", "n_evaluations_"),
+        *OF_POINTS,
+    )
     # Which inferences and forms of kernels there are.
     _INFERENCES: ClassVar[tuple[str, ...]] = OF_BEMKL
     _STORAGES: ClassVar[tuple[str, ...]] = STORAGES
@@ -236,6 +236,17 @@ class BaseBEMKL(BaseMKL):
                 f"got inference={self.inference!r}. {remedy}"
             )
 
+    def _as_inferred(self, problems: list[Any]) -> list[Any]:
+        """Return problems with the priors of the inference, of which marginal inference has its own."""
+        if not isinstance(self._inference(), Marginal):
+            return problems
+        for problem in problems:
+            check_can_sample(problem, f'inference="{Marginal.name}"')
+        return [
+            problem._replace(priors=known_precisions(problem.priors, problem.stack.n_kernels))
+            for problem in problems
+        ]
+
     def _gram(self, stack: KernelStack) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):
             gram = stack.gram()
@@ -266,12 +277,15 @@ class BaseBEMKL(BaseMKL):
     ) -> Fit:
         """Draw from the posterior of one model."""
         inference: Any = self._inference()
-        check_can_sample(problem.priors, inference.name)
-        _check_lengths(problem)
+        check_can_sample(problem, f'inference="{inference.name}"')
         if isinstance(inference, SVI):
             (start,) = self._raise_bounds(algorithm, [problem], [init], self._loop_options(), rng, [label])
             with step_progress(self.verbose > 0, label, inference.n_steps, "step") as report:
                 return run_svi(problem, inference, rng, start.state, report)
+        if isinstance(inference, Marginal):
+            total = 2 * inference.n_points if inference.sampler == "importance" else 1
+            with step_progress(self.verbose > 0, label, total, "point") as report:
+                return run_marginal(problem, inference, rng, report)
         is_nuts = isinstance(inference, NUTS)
         total = inference.n_warmup + inference.n_draws
         total *= 1 if is_nuts and inference.chain_method == "vectorized" else inference.n_chains
@@ -377,6 +391,27 @@ class BaseBEMKL(BaseMKL):
     def _initial_noise(n_samples: int, rng: np.random.Generator | None) -> np.ndarray:
         raise NotImplementedError
 
+    numpyro_model = numpyro_model
+
+    def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> NumPyroProgram:
+        from bayesmkl.bemkl.inference.numpyro_model import numpyro_program
+
+        if self.nonnegative:
+            raise ValueError(
+                "`nonnegative` must be False: there is no NumPyro program of nonnegative weights that are normal. "
+                'With kernel_prior="dirichlet", which needs inference="nuts", weights are positive.'
+            )
+        if self.missing_views == "integrate":
+            raise ValueError(
+                '`missing_views` must be "error": there is no NumPyro program of missing views. Leave samples that '
+                "lack views out."
+            )
+        self.set_params(storage=Storage("dense", "numpy"))
+        stack, y = self._prepare(X, y)
+        problems = self._task(stack, None, y).problems
+        blocks = () if X_new is None else self._row_blocks(X_new, np.arange(stack.n_kernels))
+        return numpyro_program(problems, [block.columns(slice(None)) for block in blocks])
+
     # --------------------------------------------------------------------------------------------- results
 
     def _conclude(self, task: FitTask, fits: list[Fit]) -> None:
@@ -397,12 +432,16 @@ class BaseBEMKL(BaseMKL):
         if fits[0].elbo_history is not None:
             found["elbo_history_"] = histories = tuple(fit.elbo_history for fit in fits)
             values["elbo_"] = float(sum(history[-1] for history in histories if history is not None))
+        if fits[0].points is not None:
+            for name, field in OF_POINTS.items():
+                found[name] = np.array([getattr(fit.points, field) for fit in fits])
+            found["n_evaluations_"] = np.array([fit.n_evaluations for fit in fits])
         for name in self._OF_SOME_FITS:
             self.__dict__.pop(name, None)
         values |= found if task.several else {name: value[0] for name, value in found.items()}
         for name, value in values.items():
             setattr(self, name, value)
-        self.converged_ = all(fit.outcome.converged for fit in fits)
+        self.converged_ = all(fit.converged for fit in fits)
 
     def _summary(self, task: FitTask, fits: list[Fit]) -> dict[str, Any]:
         """Return posterior moments, of several models each with a leading axis for them, by attribute."""
@@ -447,39 +486,6 @@ class BaseBEMKL(BaseMKL):
             options = self._loop_options()
             self._report([fit.outcome for fit in fits], options, max(fit.last_change for fit in fits))
             return
-        message = self._sampling_message(fits)
+        message = sampling_advice(fits, self._inference())
         if message is not None:
             warn_user(f"{type(self).__name__} {message}", ConvergenceWarning)
-
-    def _sampling_message(self, fits: list[Fit]) -> str | None:
-        """Return advice for the worst run, or None."""
-        options: Any = self._inference()
-        outcomes = [fit.outcome for fit in fits]
-        if Outcome.INTERRUPTED in outcomes:
-            kept = next(fit for fit in fits if fit.outcome is Outcome.INTERRUPTED).posterior
-            n_chains = 1 if isinstance(options, SVI) else options.n_chains
-            return (
-                f"was interrupted and kept {kept.n_chains} chain(s) of {kept.n_draws} draws "
-                f"(asked: {n_chains} of {options.n_draws}). All results are those of the draws that were kept."
-            )
-        if Outcome.MAX_ITER in outcomes:
-            change = max(fit.last_change for fit in fits)
-            return (
-                f"stopped after n_steps={options.n_steps} while the ELBO still changed by {100 * change:.1f} %. "
-                "Increase `n_steps` of `inference`."
-            )
-        agreements = [fit.agreement for fit in fits if fit.agreement is not None]
-        if Outcome.DIVERGING in outcomes:
-            return (
-                f"met divergent transitions in {100 * max(a.divergent for a in agreements):.1f} % of the draws: "
-                "parts of the posterior may be missing. Bring `target_accept` of `inference` closer to one "
-                f"(it is {options.target_accept:g}) or increase its `n_warmup`."
-            )
-        if Outcome.NOT_MIXED in outcomes:
-            rhat, ess = max(a.rhat for a in agreements), min(a.ess for a in agreements)
-            return (
-                "finished before its chains agreed on kernel shares and scores: the largest R-hat is "
-                f"{rhat:.3f} (at most {RHAT}), the smallest effective sample size {ess:.0f} (at least {ESS:.0f}). "
-                "Increase `n_draws` of `inference`, or its `n_warmup`."
-            )
-        return None

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.special import logsumexp
 
+from bayesmkl._estimator import ClassTargets
 from bayesmkl.bemkl.models import binary, multiclass, multinomial
 from bayesmkl.bemkl.models.absent_views import view_moments
 from bayesmkl.bemkl.models.all_models import State
@@ -40,11 +41,13 @@ from bayesmkl.bemkl.reading.predict import (
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 
 __all__ = [
+    "CLASS_MODELS",
     "ClassModel",
     "ClassSettings",
     "CompetingClasses",
     "OneVersusAll",
     "SharedWeights",
+    "class_model_for",
     "class_model_of",
 ]
 
@@ -221,3 +224,43 @@ def class_model_of(posterior: Any) -> ClassModel:
     has_outputs = isinstance(posterior, PosteriorDraws) and posterior.has_outputs
     shared = has_outputs or isinstance(posterior, multiclass.MulticlassState)
     return SharedWeights() if shared else OneVersusAll()
+
+
+CLASS_MODELS: dict[str, type] = {
+    "shared": SharedWeights,
+    "one-versus-all": OneVersusAll,
+    "multinomial": CompetingClasses,
+}
+
+
+def class_model_for(estimator: Any, labels: ClassTargets) -> ClassModel:
+    """Choose the class model of an estimator, and raise for options that do not go together."""
+    several = len(labels.targets) > 1
+    model: ClassModel = CLASS_MODELS[estimator.multiclass]() if several else OneVersusAll()
+    if labels.is_multilabel and isinstance(model, CompetingClasses):
+        raise ValueError(
+            '`multiclass` "multinomial" is for classes that exclude each other; `y` is a matrix of labels, of '
+            'which a sample may have several. Use "shared", or "one-versus-all" for separate kernel weights.'
+        )
+    if several and estimator.multiclass != "one-versus-all":
+        estimator._check_inference(
+            f'`multiclass` "{estimator.multiclass}"',
+            ["vb", "nuts", "svi", "marginal"] if estimator.multiclass == "shared" else ["vb"],
+            'Use multiclass="one-versus-all" for a model of its own for every class.',
+        )
+    if (labels.targets == 0.0).any():
+        estimator._check_inference(
+            "`unlabeled_label` with unlabeled samples", ["vb"], "Or leave the unlabeled samples out."
+        )
+        if estimator.missing_views == "integrate":
+            raise ValueError(
+                '`missing_views` "integrate" is not for samples without a label; got '
+                f"`unlabeled_label`={estimator.unlabeled_label!r} and samples marked by it. Leave them out, or the "
+                "samples that lack views."
+            )
+        if estimator.n_init > 1:
+            raise ValueError(
+                f"`n_init` must be 1 with unlabeled samples; got {estimator.n_init}. The start is the posterior of "
+                "the labeled ones; the highest ELBO often puts all unlabeled samples on one side."
+            )
+    return model

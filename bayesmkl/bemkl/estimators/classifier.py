@@ -10,20 +10,20 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
-from bayesmkl._estimator import ClassTargets, class_targets, most_probable
+from bayesmkl._estimator import class_targets, most_probable
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Inference, Storage
 from bayesmkl._utils.typing import Label, Samples, Targets
-from bayesmkl._utils.validation import check_choice, check_scale
+from bayesmkl._utils.validation import check_choice, check_scale, shown
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
 from bayesmkl.bemkl.estimators.class_models import (
+    CLASS_MODELS,
     ClassModel,
     ClassSettings,
-    CompetingClasses,
-    OneVersusAll,
-    SharedWeights,
+    class_model_for,
     class_model_of,
 )
+from bayesmkl.bemkl.estimators.scale_choice import USUAL, choose_intermediate_scale
 from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
@@ -34,16 +34,11 @@ from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
 from bayesmkl.bemkl.reading.predict import log_probabilities
 from bayesmkl.kernels.bank import KernelBank
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 
 __all__ = ["BEMKLClassifier"]
 
 HALF_NORMAL_MEAN = np.sqrt(2.0 / np.pi)
-CLASS_MODELS: dict[str, type] = {
-    "shared": SharedWeights,
-    "one-versus-all": OneVersusAll,
-    "multinomial": CompetingClasses,
-}
 
 
 @fill_docs(BEMKL)
@@ -71,15 +66,19 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         Prior on the precision of each sample weight; "sparse" keeps few relevance samples.
     bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
         Prior on the precision of the intercept.
-    margin : float, default=1.0
-        :math:`\nu \ge 0`. The paper leaves its value open.
-    intermediate_scale : float, default=1.0
-        :math:`\sigma_g`, standard deviation of the intermediate outputs; 1 in the paper.
+    margin : "auto" or float, default="auto"
+        :math:`\nu \ge 0`; the paper leaves its value open. "auto" is 0, and 1 with `unlabeled_label`, as unlabeled
+        samples say something by avoiding the margin alone. Above 0, probabilities are too sure: they leave out the
+        scores within the margin.
+    intermediate_scale : "auto" or float, default="auto"
+        :math:`\sigma_g`, standard deviation of the intermediate outputs; 1 in the paper. "auto": .1, .3 or 1, of
+        which the log loss in five folds is smallest; 1 for more than 1000 samples, kernels that are not held in one
+        array, samples without a label or view, label matrices, and classes of fewer than three samples.
     multiclass : {"shared", "one-versus-all", "multinomial"}, default="shared"
         With more than two classes: one model with a score per class, each against the rest, and one set of kernel
         weights for all; or a model with its own kernel weights for every class; or one model in which the scores of
         the classes compete (multinomial probit). The last two words also say whether the labels of a label matrix
-        share kernel weights. "shared" has no Gibbs sampler, "multinomial" none at all.
+        share kernel weights. "shared" has no Gibbs sampler, "multinomial" is "vb" only.
     %(nonnegative)s
     unlabeled_label : label, default=None
         Mark of samples without a label in `y`; exactly two classes must remain. They take part in the fit:
@@ -91,12 +90,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate
         outputs out, as printed in §4.3. VB only: draws need no rule.
-    inference : {"vb", "nuts", "gibbs", "svi"}, VB, NUTS, Gibbs or SVI, default="vb"
-        Inference of the posterior; a name is the object with its defaults, as in ``inference=NUTS(n_draws=500)``.
-        "vb": the closed-form updates, fast, its predictions good and its intervals too narrow. "nuts": Hamiltonian
-        Monte Carlo on the collapsed NumPyro model, the reference. "gibbs": blocked Gibbs sampling, exact in the limit
-        as well, slower to forget where it was. "svi": a normal distribution fitted to the collapsed model by
-        stochastic gradients, starting from "vb"; do not read shares from it.
+    %(inference)s
     init : {"mean", "random"} or posterior, default="mean"
         Start of the updates: the mean of the paper's random start (so that results do not depend on the
         order of samples or kernels), a random start, or a `posterior_` of the same samples and kernels.
@@ -122,6 +116,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,) *
         Posterior mean and standard deviation of `e`: known up to a common sign with `dual_coef_`.
     %(kernel_weights_cov_)s *
+    intermediate_scale_ : float
+        The standard deviation of the intermediate outputs in use.
     intercept_ : float **
         Posterior mean of `b`.
     %(dual_coef_)s **
@@ -130,6 +126,11 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     %(elbo_history_)s *
     %(n_iter_)s *
     %(outcome_)s *
+    %(log_evidence_)s *
+    %(pareto_k_)s *
+    %(rhat_)s *
+    %(ess_)s *
+    %(n_evaluations_)s *
     converged_ : bool
         Whether `tol` was reached, or the chains agree, everywhere.
     transduction_ : ndarray of shape (n_samples,)
@@ -142,7 +143,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         with the others (`draws`).
     sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws) *
         The sampler's own statistics (diverging, acceptance_rate, n_steps, energy for "nuts"; log_variational for
-        "svi"); not set by "vb".
+        "svi"); not set by "vb" and "marginal".
     target_ : ndarray of shape (n_samples,) **
         Training labels as the model sees them, -1 and +1, and 0 for unlabeled samples.
     %(storage_)s
@@ -205,8 +206,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         kernel_prior: str | Gamma | Dirichlet | SpikeSlab = "nonsparse",
         sample_prior: str | Gamma = "nonsparse",
         bias_prior: str | Gamma = "nonsparse",
-        margin: float = 1.0,
-        intermediate_scale: float = 1.0,
+        margin: float | str = "auto",
+        intermediate_scale: float | str = "auto",
         multiclass: str = "shared",
         nonnegative: bool = False,
         unlabeled_label: Label | None = None,
@@ -215,7 +216,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         inference: str | Inference = "vb",
         init: str | State | tuple[State, ...] = "mean",
         n_init: int = 1,
-        max_iter: int = 1000,
+        max_iter: int = 3000,
         tol: float = 1e-6,
         storage: str | Storage = "auto",
         kernel_names: Sequence[str] | None = None,
@@ -285,10 +286,14 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
 
     def _task(self, stack: KernelStack, gram: np.ndarray, y: np.ndarray) -> FitTask:
         """Return the models of the classes in `y`."""
-        settings, labels = self._settings(), class_targets(y, self.unlabeled_label)
-        model = self._class_model(labels)
+        labels = class_targets(y, self.unlabeled_label)
+        model = class_model_for(self, labels)
+        if self._is_scale_open():
+            self.intermediate_scale_ = choose_intermediate_scale(self, stack, y, labels)
+        settings = self._settings()
+        self.intermediate_scale_ = settings.intermediate_scale
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
-        problems = model.problems(stack, gram, labels.targets, settings)
+        problems = self._as_inferred(model.problems(stack, gram, labels.targets, settings))
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
         algorithm = model.algorithm(settings)
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
@@ -312,48 +317,47 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             self._prior("sample_prior"),
             self._prior("bias_prior"),
             self._kernel_prior(),
-            check_scale("margin", self.margin, zero=True),
-            check_scale("intermediate_scale", self.intermediate_scale),
+            self._margin(),
+            self._scale(),
             self.missing_views == "integrate",
         )
 
-    def _class_model(self, labels: ClassTargets) -> ClassModel:
-        """Choose the class model, and raise for options that do not go together."""
-        several = len(labels.targets) > 1
-        model: ClassModel = CLASS_MODELS[self.multiclass]() if several else OneVersusAll()
-        if labels.is_multilabel and isinstance(model, CompetingClasses):
+    def _margin(self) -> float:
+        if not isinstance(self.margin, str):
+            return check_scale("margin", self.margin, zero=True)
+        if self.margin != "auto":
+            raise ValueError(f'`margin` must be "auto" or a number of at least 0; got {shown(self.margin)}.')
+        return 0.0 if self.unlabeled_label is None else 1.0
+
+    def _is_scale_open(self) -> bool:
+        return isinstance(self.intermediate_scale, str)
+
+    def _scale(self) -> float:
+        if not self._is_scale_open():
+            return check_scale("intermediate_scale", self.intermediate_scale)
+        if self.intermediate_scale != "auto":
             raise ValueError(
-                '`multiclass` "multinomial" is for classes that exclude each other; `y` is a matrix of labels, of '
-                'which a sample may have several. Use "shared", or "one-versus-all" for separate kernel weights.'
+                '`intermediate_scale` must be "auto" or a positive number; got '
+                f"{shown(self.intermediate_scale)}."
             )
-        if several and self.multiclass != "one-versus-all":
-            self._check_inference(
-                f'`multiclass` "{self.multiclass}"',
-                ["vb", "nuts", "svi"] if self.multiclass == "shared" else ["vb"],
-                'Use multiclass="one-versus-all" for a model of its own for every class.',
-            )
-        if (labels.targets == 0.0).any():
-            self._check_inference(
-                "`unlabeled_label` with unlabeled samples", ["vb"], "Or leave the unlabeled samples out."
-            )
-            if self.missing_views == "integrate":
-                raise ValueError(
-                    '`missing_views` "integrate" is not for samples without a label; got '
-                    f"`unlabeled_label`={self.unlabeled_label!r} and samples marked by it. Leave them out, or the "
-                    "samples that lack views."
-                )
-            if self.n_init > 1:
-                raise ValueError(
-                    f"`n_init` must be 1 with unlabeled samples; got {self.n_init}. The start is the posterior of "
-                    "the labeled ones; the highest ELBO often puts all unlabeled samples on one side."
-                )
-        return model
+        return getattr(self, "intermediate_scale_", USUAL)
+
+    def _fold_probabilities(
+        self, stack: KernelStack, gram: np.ndarray, y: np.ndarray, rows: KernelRows
+    ) -> np.ndarray:
+        """Fit to training kernels by the closed form, and return probabilities of other rows."""
+        task, options = self._task(stack, gram, y), self._loop_options()
+        runs = self._runs(task.algorithm, task.problems, task.inits, options, self._rng())
+        posteriors = tuple(result.state for result in self._maximize(task.algorithm, runs, options))
+        model = class_model_of(posteriors)
+        return self._probabilities(model, model.scores(rows, posteriors, self._settings(), self.predictive))
 
     def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
         """Return the problems of the last fit; densities of draws and draws of the prior need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
         targets = np.atleast_2d(self.target_)
-        return class_model_of(self.posterior_).problems(stack, gram, targets, self._settings())
+        model = class_model_of(self.posterior_)
+        return self._as_inferred(model.problems(stack, gram, targets, self._settings()))
 
     def _start(
         self, algorithm: Algorithm, problem: Any, init: object, rng: np.random.Generator, options: LoopOptions

@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import Holding
+from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._utils.options import backend_of, storage_of
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
@@ -76,6 +77,12 @@ class BaseMultitask(BaseBEMKL):
     outcome_: Any
     elbo_history_: Any
     _algorithm_alone: Any
+
+    def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> NumPyroProgram:
+        raise ValueError(
+            f"{type(self).__name__} has no NumPyro program. For one task, or tasks that have nothing in common, use "
+            f"that of {type(self).__name__.replace('Multitask', '')}."
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

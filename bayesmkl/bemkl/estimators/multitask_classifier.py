@@ -59,7 +59,7 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         Prior on the precision of each common kernel weight; "auto" is "sparse", or "nonsparse" for separate tasks.
     sample_prior, bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
         Priors on the precisions of the sample weights and of the intercepts.
-    margin : float, default=1.0
+    margin : float, default=0.0
         :math:`\nu \ge 0`, the same in every task.
     intermediate_scale : float, default=1.0
         :math:`\sigma_g`, standard deviation of the intermediate outputs, the same in every task.
@@ -149,14 +149,14 @@ class BEMKLMultitaskClassifier(ClassifierMixin, BaseMultitask):
         kernel_prior: str | Gamma = "auto",
         sample_prior: str | Gamma = "nonsparse",
         bias_prior: str | Gamma = "nonsparse",
-        margin: float = 1.0,
+        margin: float = 0.0,
         intermediate_scale: float = 1.0,
         missing_label: Label | None = None,
         predictive: str = "full",
         inference: str | Inference = "vb",
         init: str | MultitaskState | tuple[SingleState, ...] = "mean",
         n_init: int = 1,
-        max_iter: int = 1000,
+        max_iter: int = 3000,
         tol: float = 1e-6,
         storage: str | Storage = "auto",
         kernel_names: Sequence[str] | None = None,

@@ -49,7 +49,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
     kernels : KernelBank, "precomputed" or None, default=None
         A bank is cloned and fitted on the samples of all tasks together. With "precomputed", `X` is a stack of
         kernels of shape (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is
-        ``KernelBank()``.
+        ``KernelBank("auto")``.
     relation : {"learned", "shared", "separate"}, default="learned"
         How the kernel weights of the tasks relate. "learned": they lie around common weights, as near as the data
         say. "shared": all tasks have the same. "separate": every task has a model of its own, which is that of
@@ -164,7 +164,7 @@ class BEMKLMultitaskRegressor(RegressorMixin, BaseMultitask):
         inference: str | Inference = "vb",
         init: str | MultitaskState | tuple[SingleState, ...] = "mean",
         n_init: int = 1,
-        max_iter: int = 1000,
+        max_iter: int = 3000,
         tol: float = 1e-6,
         storage: str | Storage = "auto",
         kernel_names: Sequence[str] | None = None,

@@ -62,8 +62,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     predictive : {"full", "paper"}, default="full"
         "full" carries all of the posterior into the predictive standard deviation; "paper" leaves the variance of
         the intermediate outputs out, and its intervals are too narrow. VB only.
-    inference : {"vb", "nuts", "gibbs", "svi"}, VB, NUTS, Gibbs or SVI, default="vb"
-        How the posterior is found, as in `BEMKLClassifier`.
+    %(inference)s
     init : {"mean", "random"} or posterior, default="mean"
         Start of the closed-form updates.
     %(n_init)s
@@ -91,13 +90,18 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     %(elbo_history_)s
     %(n_iter_)s
     %(outcome_)s
+    %(log_evidence_)s
+    %(pareto_k_)s
+    %(rhat_)s
+    %(ess_)s
+    %(n_evaluations_)s
     converged_ : bool
         Whether `tol` was reached, or the chains agree.
     posterior_ : RegressionState, MultioutputState or PosteriorDraws
         All factors of the variational posterior, or the draws of the other inferences, of shape (n_chains, n_draws,
         ...).
     sample_stats_ : dict of str to ndarray of shape (n_chains, n_draws)
-        The sampler's own statistics; not set by "vb".
+        The sampler's own statistics; not set by "vb" and "marginal".
     target_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
         The standardized training target.
     %(storage_)s
@@ -152,7 +156,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         inference: str | Inference = "vb",
         init: str | State | tuple[State, ...] = "mean",
         n_init: int = 1,
-        max_iter: int = 1000,
+        max_iter: int = 3000,
         tol: float = 1e-6,
         storage: str | Storage = "auto",
         kernel_names: Sequence[str] | None = None,
@@ -224,9 +228,11 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
         targets = ((y - self.y_mean_) / self.y_scale_).T
         if y.ndim == 2:
             self._check_inference(
-                "`y` with several columns", ["vb", "nuts", "svi"], "Or fit a model for every column."
+                "`y` with several columns",
+                ["vb", "nuts", "svi", "marginal"],
+                "Or fit a model for every column.",
             )
-        problem = self._problem(stack, gram, targets, self._settings())
+        (problem,) = self._as_inferred([self._problem(stack, gram, targets, self._settings())])
         algorithm = multioutput if isinstance(problem, multioutput.MultioutputProblem) else regression
         algorithm = nonnegative(algorithm) if self.nonnegative else algorithm
         return FitTask([problem], stack, targets, False, algorithm, [self.init], ["regression"])
@@ -239,7 +245,7 @@ class BEMKLRegressor(RegressorMixin, BaseBEMKL):
     def _problems(self, stack: KernelStack, with_gram: bool = True) -> list[Problem]:
         """Return the problem of the last fit; densities of draws and draws of the prior need no Gram matrix."""
         gram: Any = self._gram(stack) if with_gram else None
-        return [self._problem(stack, gram, self.target_, self._settings())]
+        return self._as_inferred([self._problem(stack, gram, self.target_, self._settings())])
 
     def _problem(
         self, stack: KernelStack, gram: np.ndarray, targets: np.ndarray, priors: regression.RegressionPriors

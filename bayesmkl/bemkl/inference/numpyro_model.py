@@ -31,22 +31,30 @@ Every call of NumPyro runs inside `numpyro_session`.
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from numpyro.distributions import constraints
 
+from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._numerics.truncated_normal import log_normal_cdf, truncated_moments
+from bayesmkl.bemkl.inference.runs import check_can_sample
 from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.models.binary import BinaryProblem
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
+from bayesmkl.bemkl.models.multiclass import MulticlassProblem
+from bayesmkl.bemkl.models.multioutput import MultioutputProblem
 from bayesmkl.bemkl.models.regression import RegressionProblem
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.numpyro_program import observe, signs
 
 __all__ = [
     "BeyondMargin",
@@ -54,6 +62,7 @@ __all__ = [
     "collapsed_model",
     "is_regression",
     "literal_model",
+    "numpyro_program",
 ]
 
 
@@ -122,7 +131,25 @@ def collapsed_model(problem: Any) -> None:
 
     Of problems with several outputs, all sites but those of the kernel weights have a leading axis of outputs.
     """
-    priors, stack, outputs = problem.priors, problem.stack, problem.y.shape[:-1]
+    _collapsed(problem, problem.stack, problem.y.shape[:-1], problem.y)
+
+
+class _Drawn(NamedTuple):
+    """What the statements of the collapsed model have drawn, and the law of targets with given mean scores."""
+
+    dual: Any
+    intercept: Any
+    kernel_weights: Any
+    projection: Any
+    law: Callable[[Any], dist.Distribution]
+
+    def score(self, projection: Any) -> Any:
+        """Return mean scores m_i, (N,) or (K, N)."""
+        return (jnp.tensordot(self.kernel_weights, projection, 1) + self.intercept).T
+
+
+def _collapsed(problem: Any, stack: Any, outputs: tuple[int, ...], y: Array | None) -> _Drawn:
+    priors = problem.priors
 
     def each(law: dist.Distribution) -> dist.Distribution:
         return law.expand(outputs).to_event(len(outputs))
@@ -132,22 +159,85 @@ def collapsed_model(problem: Any) -> None:
     intercept = numpyro.sample("intercept", each(_student_t(priors.intercept)))
     weights = _kernel_weights(priors.kernel, stack.n_kernels)
     projection = stack.apply(jnp.asarray(dual).T)  # (P, N), with several outputs (P, N, K)
-    mean, square = (jnp.tensordot(weights, projection, 1) + intercept).T, weights @ weights
+    square = weights @ weights
+    law: Callable[[Any], dist.Distribution]
     if is_regression(problem):
         intermediate_precision = numpyro.sample(
             "intermediate_precision", each(dist.Gamma(*priors.intermediate))
         )
         noise_precision = numpyro.sample("noise_precision", each(dist.Gamma(*priors.noise)))
         scale = jnp.sqrt(1.0 / noise_precision + square / intermediate_precision)
-        law: dist.Distribution = dist.Normal(mean, scale[..., None])
+        law = partial(dist.Normal, scale=scale[..., None])
     else:
         scale = jnp.sqrt(1.0 + square / problem.intermediate_precision)
-        law = MarginalLabel(mean, scale, problem.margin)
-    with ExitStack() as plates:
-        for size in outputs:
-            plates.enter_context(numpyro.plate("output", size, dim=-2))
-        plates.enter_context(numpyro.plate("sample", stack.n_rows, dim=-1))
-        numpyro.sample("y", law, obs=problem.y)
+        law = partial(MarginalLabel, scale=scale, margin=problem.margin)
+    drawn = _Drawn(dual, intercept, weights, projection, law)
+    observe("y", law(drawn.score(projection)), y)
+    return drawn
+
+
+def numpyro_program(problems: Sequence[Any], new_kernels: Sequence[np.ndarray] = ()) -> NumPyroProgram:
+    """Return the collapsed model of training kernels and targets as a program of its own.
+
+    Parameters
+    ----------
+    problems : sequence of one problem
+        Whose stack is dense; see `collapsed_model`.
+    new_kernels : sequence of ndarray of shape (n_kernels, n_rows, n_train), optional
+        Kernels of new rows against the training samples, in blocks of rows.
+
+    Raises
+    ------
+    ValueError
+        If there are several problems, or one without such a program; and for priors that cannot be sampled.
+
+    Notes
+    -----
+    Sites are those of `collapsed_model`, and deterministic ones: score (N,), the mean score m_i, and kernel_shares
+    (P,). New rows add score_new and y_new.
+    """
+    (problem, *others), known = (
+        problems,
+        (BinaryProblem, RegressionProblem, MulticlassProblem, MultioutputProblem),
+    )
+    if others:
+        raise ValueError(
+            '`multiclass` must be "shared": under "one-versus-all" there are '
+            f"{len(problems)} models, one for each class, and no NumPyro program of them all. For that of one class, "
+            "pass labels that say who belongs to it."
+        )
+    if not isinstance(problem, known):
+        raise ValueError(
+            '`multiclass` must be "shared" or "one-versus-all": of "multinomial" there is no NumPyro program.'
+        )
+    if not is_regression(problem) and (problem.y == 0.0).any():
+        raise ValueError(
+            "`unlabeled_label`: samples without a label have no NumPyro program. Leave them out of `X` and `y`."
+        )
+    check_can_sample(problem, "`numpyro_model`")
+    stack: Any = problem.stack
+    kernels, outputs = stack.columns(slice(None)), problem.y.shape[:-1]
+    nothing: Any = None
+    settings = problem._replace(stack=nothing, gram=None, y=None)
+
+    def collapsed(kernels: Array, y: Array | None = None, new_kernels: Array | None = None) -> None:
+        drawn = _collapsed(settings, DenseStack(jnp.asarray(kernels)), outputs, y)
+        numpyro.deterministic("score", drawn.score(drawn.projection))
+        numpyro.deterministic("kernel_shares", _shares(drawn.projection, drawn.kernel_weights))
+        if new_kernels is not None:
+            new = DenseStack(jnp.asarray(new_kernels)).apply(drawn.dual.T)
+            score = numpyro.deterministic("score_new", drawn.score(new))
+            observe("y_new", drawn.law(score), None)
+
+    new = {"new_kernels": np.concatenate(new_kernels, axis=1)} if len(new_kernels) else {}
+    return NumPyroProgram(collapsed, {"kernels": kernels, "y": problem.y}, new)
+
+
+def _shares(projection: Any, weights: Any) -> Any:
+    """Return the part of every kernel in the spread of scores, of all outputs together; see `reading.shares`."""
+    variance = projection.var(axis=1)
+    spread = jnp.abs(weights) * jnp.sqrt(variance if variance.ndim == 1 else variance.mean(axis=-1))
+    return spread / spread.sum()
 
 
 def is_regression(problem: Problem) -> bool:
@@ -179,16 +269,6 @@ def _kernel_weights(prior: Gamma | Dirichlet | SpikeSlab, n_kernels: int) -> Any
     return numpyro.deterministic("kernel_weights", inclusion * slab)
 
 
-class _Label(constraints.ParameterFreeConstraint):
-    is_discrete = True
-
-    def __call__(self, x: Array) -> Any:
-        return (x == -1) | (x == 1)
-
-    def feasible_like(self, prototype: Array) -> Any:
-        return jnp.ones_like(prototype)
-
-
 class BeyondMargin(dist.Distribution):
     """Label of a known score: the indicator ``y * score > margin``, which is not normalized over y.
 
@@ -205,7 +285,7 @@ class BeyondMargin(dist.Distribution):
     """
 
     arg_constraints: ClassVar = {"score": constraints.real, "margin": constraints.nonnegative}
-    support = _Label()
+    support = signs
 
     def __init__(self, score: Array, margin: Array | float, *, validate_args: bool | None = None) -> None:
         self.score, self.margin = score, margin
@@ -250,7 +330,7 @@ class MarginalLabel(dist.Distribution):
         "scale": constraints.positive,
         "margin": constraints.nonnegative,
     }
-    support = _Label()
+    support = signs
 
     def __init__(
         self, loc: Array, scale: Array, margin: Array | float, *, validate_args: bool | None = None

@@ -1,4 +1,4 @@
-"""The four inferences behind one interface: a problem goes in, a posterior and how the run ended come out."""
+"""The five inferences behind one interface: a problem goes in, a posterior and how the run ended come out."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.convergence import Outcome
-from bayesmkl._utils.options import NUTS, SVI, Gibbs
+from bayesmkl._utils.options import NUTS, SVI, Gibbs, Marginal
 from bayesmkl.bemkl.inference.chains import Chains
 from bayesmkl.bemkl.inference.gibbs import GibbsState, fit_gibbs
 from bayesmkl.bemkl.inference.loop import LoopResult
-from bayesmkl.bemkl.models.all_models import Priors, Problem, SingleState, State
+from bayesmkl.bemkl.inference.marginal import fit_marginal
+from bayesmkl.bemkl.models.all_models import Problem, SingleState, State
+from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions
 from bayesmkl.bemkl.reading.shares import share_of_each
+from bayesmkl.marginal.estimators.base import LARGEST_K, LARGEST_RHAT, LEAST_DRAWS, MOST_UNKNOWN
+from bayesmkl.marginal.hyperposterior import Draws
 
 __all__ = [
     "DIVERGENT",
@@ -32,8 +36,10 @@ __all__ = [
     "judge",
     "rounding_error",
     "run_gibbs",
+    "run_marginal",
     "run_nuts",
     "run_svi",
+    "sampling_advice",
     "variational_fit",
 ]
 
@@ -58,21 +64,38 @@ class Fit(NamedTuple):
     last_change: float = 0.0  # of the bound, relative
     stats: dict[str, np.ndarray] | None = None
     agreement: Agreement | None = None
+    points: Draws | None = None  # of the kernel weights alone, by marginal inference
+    n_evaluations: int = 0  # of their evidence
+
+    @property
+    def converged(self) -> bool:
+        """Whether the inference ended well, and what it rests on is known."""
+        known = self.points is None or self.points.unconverged < MOST_UNKNOWN
+        return self.outcome.converged and known
 
 
-def check_can_sample(priors: Priors, inference: str) -> None:
-    """Raise for priors whose posterior has no moments to sample."""
+def check_can_sample(problem: Problem, where: str) -> None:
+    """Raise for priors whose posterior has no moments to sample, or with entries for another number of kernels.
+
+    `where`, such as ``inference="nuts"``, says what needs them.
+    """
     arguments = {"sample": "sample_prior", "intercept": "bias_prior", "kernel": "kernel_prior"}
-    for name, prior in priors._asdict().items():
+    for name, prior in problem.priors._asdict().items():
         if isinstance(prior, Gamma) and prior.concentration < LEAST_CONCENTRATION:
             argument = arguments.get(name, f"{name}_prior")
             raise ValueError(
-                f"`{argument}` must have a concentration of at least {LEAST_CONCENTRATION} with "
-                f'inference="{inference}"; '
+                f"`{argument}` must have a concentration of at least {LEAST_CONCENTRATION} with {where}; "
                 f"got Gamma({prior.concentration:g}, {prior.rate:g}). Its variables have "
                 f"{2 * prior.concentration:g} degrees of freedom: infinite variance, no mean, and a posterior "
                 'that is improper in practice. Use "nonsparse", inference="vb", or, for sparse weights, '
                 'inference="nuts" with kernel_prior="spike-slab".'
+            )
+    own: Any = problem.priors.kernel
+    for field, entry in own._asdict().items() if isinstance(own, Dirichlet | SpikeSlab) else ():
+        if np.ndim(entry) and len(entry) != problem.stack.n_kernels:
+            raise ValueError(
+                f"`kernel_prior.{field}` must be a number, or one for each of the {problem.stack.n_kernels} kernels; "
+                f"got {len(entry)} of them."
             )
 
 
@@ -125,6 +148,18 @@ def run_svi(
         change,
         {"log_variational": result.log_variational},
     )
+
+
+def run_marginal(problem: Problem, options: Marginal, rng: np.random.Generator, report: Report = None) -> Fit:
+    """Draw kernel weights with all else integrated out, then all else."""
+    found = fit_marginal(problem, options, rng, report)
+    points, good = found.weights, found.weights.ess >= LEAST_DRAWS
+    if options.sampler == "nuts":
+        outcome = Outcome.MIXED if good and not points.rhat > LARGEST_RHAT else Outcome.NOT_MIXED
+    else:
+        outcome = Outcome.WEIGHTED if good and points.pareto_k <= LARGEST_K else Outcome.NOT_WEIGHTED
+    draws = draw_precisions(align_signs(found.parameters), problem.priors, rng)
+    return Fit(draws, outcome, draws.n_draws, points=points, n_evaluations=found.n_evaluations)
 
 
 def gibbs_start(state: SingleState, problem: Any, rng: np.random.Generator) -> GibbsState:
@@ -206,3 +241,68 @@ def rounding_error(problem: Any, state: Any) -> float:
     precision = problem.intermediate_precision if learned is None else learned.mean
     largest = np.asarray(state.dual.variance).max(axis=-1) * np.asarray(problem.gram).diagonal().max()
     return float(np.finfo(np.float64).eps * np.max(precision * largest))
+
+
+def sampling_advice(fits: list[Fit], options: Any) -> str | None:
+    """Return what to do about the worst of several runs of a sampler, or None if all went well."""
+    outcomes = [fit.outcome for fit in fits]
+    if Outcome.INTERRUPTED in outcomes:
+        kept = next(fit for fit in fits if fit.outcome is Outcome.INTERRUPTED).posterior
+        n_chains = 1 if isinstance(options, SVI) else options.n_chains
+        return (
+            f"was interrupted and kept {kept.n_chains} chain(s) of {kept.n_draws} draws "
+            f"(asked: {n_chains} of {options.n_draws}). All results are those of the draws that were kept."
+        )
+    if Outcome.MAX_ITER in outcomes:
+        change = max(fit.last_change for fit in fits)
+        return (
+            f"stopped after n_steps={options.n_steps} while the ELBO still changed by {100 * change:.1f} %. "
+            "Increase `n_steps` of `inference`."
+        )
+    points = [fit.points for fit in fits if fit.points is not None]
+    if points:
+        return _points_advice(points, outcomes)
+    agreements = [fit.agreement for fit in fits if fit.agreement is not None]
+    if Outcome.DIVERGING in outcomes:
+        return (
+            f"met divergent transitions in {100 * max(a.divergent for a in agreements):.1f} % of the draws: "
+            "parts of the posterior may be missing. Bring `target_accept` of `inference` closer to one "
+            f"(it is {options.target_accept:g}) or increase its `n_warmup`."
+        )
+    if Outcome.NOT_MIXED in outcomes:
+        rhat, ess = max(a.rhat for a in agreements), min(a.ess for a in agreements)
+        return (
+            "finished before its chains agreed on kernel shares and scores: the largest R-hat is "
+            f"{rhat:.3f} (at most {RHAT}), the smallest effective sample size {ess:.0f} (at least {ESS:.0f}). "
+            "Increase `n_draws` of `inference`, or its `n_warmup`."
+        )
+    return None
+
+
+def _points_advice(points: list[Draws], outcomes: list[Outcome]) -> str | None:
+    """Return what to do about draws of kernel weights by marginal inference."""
+
+    def worth(own: Draws) -> str:
+        return f"{len(own.weights)} points are worth {own.ess:.0f} draws (at least {LEAST_DRAWS:.0f})"
+
+    unknown = max(own.unconverged for own in points)
+    bad = [own for own, outcome in zip(points, outcomes, strict=True) if not outcome.converged]
+    if Outcome.NOT_MIXED in outcomes:
+        worst = max(bad, key=lambda own: own.rhat)
+        return (
+            "finished before the chains of its kernel weights agreed: the largest R-hat is "
+            f"{worst.rhat:.3f} (at most {LARGEST_RHAT}), and {worth(worst)}. Increase `n_points` of `inference`, or "
+            "its `n_warmup`."
+        )
+    if Outcome.NOT_WEIGHTED in outcomes:
+        worst = max(bad, key=lambda own: own.pareto_k)
+        return (
+            f"finished with importance weights of a heavy tail: k-hat is {worst.pareto_k:.2f} (at most {LARGEST_K}), "
+            f'and {worth(worst)}. Increase `n_points` of `inference`, or use its sampler="nuts".'
+        )
+    if unknown >= MOST_UNKNOWN:
+        return (
+            f"does not know the evidence of {100 * unknown:.0f} % of its posterior, where expectation propagation "
+            'did not converge. Use approximation="laplace" in `inference`, or a `kernel_prior` with a smaller rate.'
+        )
+    return None

@@ -225,7 +225,7 @@ def fit_svi(
         optimizer = numpyro.optim.ClippedAdam(lambda i: STEP_SIZE * decay**i, clip_norm=10.0)
         svi = SVI(softened_model, guide, optimizer, Trace_ELBO())
         fit_key, draw_key = jax.random.split(jax.random.key(seed))
-        state = svi.init(fit_key, problem)
+        state = jax.jit(svi.init)(fit_key, problem)  # op by op, each is compiled alone
 
         @functools.partial(jax.jit, static_argnums=2)
         def scan(state: Any, problem: Problem, n: int) -> Any:

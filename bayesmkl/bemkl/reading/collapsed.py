@@ -23,7 +23,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr, xlogy
+from scipy.special import gammaln, log_ndtr, poch, xlogy
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.models.all_models import Problem, SingleProblem
@@ -131,8 +131,8 @@ def log_student(prior: Gamma, values: np.ndarray) -> np.ndarray:
     True
     """
     c, r = prior.concentration, prior.rate
-    normalizer = gammaln(c + 0.5) - gammaln(c) + c * math.log(r) - 0.5 * LOG_2PI
-    return normalizer - (c + 0.5) * np.log(r + 0.5 * np.square(values))
+    normalizer = float(np.log(poch(c, 0.5))) - 0.5 * (math.log(r) + LOG_2PI)
+    return normalizer - (c + 0.5) * np.log1p(0.5 * np.square(values) / r)  # no digits cancel where c is large
 
 
 def log_prior(problem: Problem, draws: PosteriorDraws) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -10,11 +11,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._estimator import BaseMKL, announce, step_progress
+from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.memory import format_bytes, require_memory
 from bayesmkl._utils.options import Marginal, inference_of
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl._utils.typing import Samples
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -45,6 +47,7 @@ class BaseGPMKL(BaseMKL):
     intercept_std: Any
     inference: Any
 
+    _KERNELS = "auto"
     KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]]  # what names of priors stand for
 
     posterior_: HyperDraws
@@ -71,10 +74,15 @@ class BaseGPMKL(BaseMKL):
         value = self.kernel_prior
         if isinstance(value, str) and value in self.KERNEL_PRIORS:
             return self.KERNEL_PRIORS[value]
+        if _is_of_numpyro(value):
+            from bayesmkl.marginal.numpyro_priors import numpyro_prior
+
+            return numpyro_prior(value)
         if not isinstance(value, HalfT | DirichletShares | Horseshoe):
             raise ValueError(
-                f"`kernel_prior` must be one of {', '.join(map(repr, self.KERNEL_PRIORS))} or a HalfT, a "
-                f"DirichletShares or a Horseshoe; got {shown(value)}."
+                f"`kernel_prior` must be one of {', '.join(map(repr, self.KERNEL_PRIORS))}, a HalfT, a "
+                "DirichletShares, a Horseshoe, or a distribution of NumPyro on the positive numbers; got "
+                f"{shown(value)}."
             )
         return type(value)(*(check_scale(f"kernel_prior.{k}", v) for k, v in value._asdict().items()))
 
@@ -89,24 +97,49 @@ class BaseGPMKL(BaseMKL):
     def _covariance(self, stack: DenseStack) -> Additive:
         return Additive(stack, kernel_units(stack), float(self.intercept_std))
 
+    def _hypermodel(self, stack: DenseStack, targets: np.ndarray, options: Marginal) -> Hypermodel:
+        """Return all that is not inferred; `targets` are (n_outputs, n_samples)."""
+        likelihood = self._likelihood()
+        evidence = exact_evidence if isinstance(likelihood, Gaussian) else EVIDENCES[options.approximation]
+        priors = self._weight_prior(), self._parameter_prior()
+        return Hypermodel(self._covariance(stack), likelihood, targets, *priors, evidence)
+
+    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
+        """Validate parameters, then data; return training kernels and targets, (n_outputs, n_samples)."""
+        raise NotImplementedError
+
+    numpyro_model = numpyro_model
+
+    def _program(self, X: Samples, y: Targets, X_new: Samples | None) -> NumPyroProgram:
+        from bayesmkl.marginal.numpyro_program import explicit_program
+
+        stack, targets = self._prepare(X, y)
+        self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
+        n_bytes = 16.0 * stack.n_kernels * stack.n_train**2
+        require_memory(n_bytes, f"the program of {stack.n_kernels} kernels", "Use fewer kernels or samples.")
+        new: list[np.ndarray] = []
+        if X_new is not None:
+            stacks, diagonals = zip(*self._rows(self._validate_rows(X_new)), strict=True)
+            kernels = [block.columns(slice(None)) for block in stacks]
+            new = [np.concatenate(blocks, axis=1) for blocks in (kernels, diagonals)]
+        with self._naming_kernels():
+            return explicit_program(self._hypermodel(stack, targets, self._inference()), *new)
+
     # ------------------------------------------------------------------------------------------- inference
 
     def _infer(
         self, stack: DenseStack, targets: np.ndarray, options: Marginal
     ) -> tuple[Mode, Draws, Reading]:
         """Find the posterior of the hyperparameters and read from it; `targets` are (n_outputs, n_samples)."""
-        rng, covariance, likelihood = self._rng(), self._covariance(stack), self._likelihood()
-        evidence = exact_evidence if isinstance(likelihood, Gaussian) else EVIDENCES[options.approximation]
-        model = Hypermodel(
-            covariance, likelihood, targets, self._weight_prior(), self._parameter_prior(), evidence
-        )
+        rng, model = self._rng(), self._hypermodel(stack, targets, options)
         n_functions = options.n_draws * len(targets)
         n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions
         what = f"{n_functions} draws of {stack.n_kernels} functions at {stack.n_train} samples"
         require_memory(n_bytes, what, REMEDY)
         announce(self.verbose > 0, f"{what}: {format_bytes(int(n_bytes))}")
         with blas_threads_for(stack.n_train):
-            prior = self._draw_parts(covariance, n_functions, rng)
+            with self._naming_kernels():
+                prior = model.covariance.draw_parts(rng, n_functions)
             prior_parts = np.moveaxis(prior, -1, 0).reshape(options.n_draws, -1, *prior.shape[:2])
             mode = find_mode(model)
             if options.sampler == "nuts":
@@ -120,10 +153,11 @@ class BaseGPMKL(BaseMKL):
                     drawn = draw_importance(model, mode, options.n_points, rng, report)
             return mode, drawn, read(model, drawn, prior_parts, rng)
 
-    def _draw_parts(self, covariance: Additive, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw functions from the prior; raise for kernels that no function can have as its covariance."""
+    @contextmanager
+    def _naming_kernels(self) -> Iterator[None]:
+        """Raise by its name for a kernel that no function can have as its covariance."""
         try:
-            return covariance.draw_parts(rng, n_draws)
+            yield
         except np.linalg.LinAlgError as error:
             name = self.kernel_names_[error.args[0]]
             raise ValueError(
@@ -146,8 +180,9 @@ class BaseGPMKL(BaseMKL):
         self.dual_coef_ = reading.dual if several else reading.dual[0]
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
-        self.elpd_i_ = self._log_predictive(targets, reading.log_leave_one_out)
+        self.elpd_i_ = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
+        self.unconverged_ = weighted.unconverged
         self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
         enough = weighted.ess >= LEAST_DRAWS
         if options.sampler == "nuts":
@@ -194,11 +229,13 @@ class BaseGPMKL(BaseMKL):
         _, weighted, reading = self._infer(
             stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS))
         )
-        elpd_i = self._log_predictive(targets, reading.log_leave_one_out)
+        elpd_i = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
         return elpd_i, self._in_nats(weighted.log_evidence), weighted.pareto_k
 
-    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
-        """Return log densities of samples from those of each output, (n_outputs, n_samples)."""
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
+        """Return log densities of samples from those of each output, (n_outputs, n_samples), and of all together."""
         raise NotImplementedError
 
     def _in_nats(self, log_evidence: float) -> float:
@@ -269,6 +306,14 @@ class BaseGPMKL(BaseMKL):
         parts = parts.reshape(*parts.shape[:2], len(weights), n_outputs)
         intercept = float(self.intercept_std) * rng.standard_normal((len(weights), n_outputs, 1))
         return np.einsum("dm,midk->dki", weights, parts) + intercept
+
+
+def _is_of_numpyro(value: object) -> bool:
+    """Return whether this is a distribution of NumPyro, without importing that."""
+    return any(
+        kind.__name__ == "Distribution" and kind.__module__.startswith("numpyro.")
+        for kind in type(value).__mro__
+    )
 
 
 def overall(moments: ScoreMoments) -> tuple[np.ndarray, np.ndarray]:

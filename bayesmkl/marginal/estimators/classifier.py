@@ -16,6 +16,7 @@ from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.estimators.base import BaseGPMKL, overall
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
@@ -42,10 +43,11 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-    kernel_prior : {"half-t", "dirichlet", "horseshoe"}, HalfT, DirichletShares or Horseshoe, default="half-t"
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="half-t"
         Prior of the weights, which are standard deviations. "half-t" is ``HalfT(df=4, scale=2)`` on each; "dirichlet"
         is ``DirichletShares(concentration=0.5, df=4, scale=2)``, a half-t total and shares of it; "horseshoe" is
-        ``Horseshoe(scale=0.3, slab=5)``, which expects that few kernels matter.
+        ``Horseshoe(scale=0.3, slab=5)``, which expects that few kernels matter. A distribution of NumPyro on all
+        positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
     likelihood : {"probit", "logit"}, default="probit"
         Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
     %(intercept_std)s
@@ -72,6 +74,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
+    %(unconverged_)s
     %(n_evaluations_)s
     %(outcome_)s
     %(converged_)s
@@ -177,16 +180,21 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
+        self._find_posterior(*self._prepare(X, y))
+        return self
+
+    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         stack, y = self._fit_stack(X, y, multi_output=True)
         labels = class_targets(y)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
-        self._find_posterior(stack, labels.targets)
-        return self
+        return stack, labels.targets
 
-    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
         if self.is_multilabel_ or len(targets) == 1:
-            return log_of_each.sum(axis=0)
+            return log_of_all
         log_of_other = np.log(-np.expm1(np.minimum(log_of_each, -np.finfo(float).tiny)))
         log_positive = np.where(targets > 0.0, log_of_each, log_of_other)
         return np.where(targets > 0.0, log_of_each, 0.0).sum(axis=0) - logsumexp(log_positive, axis=0)

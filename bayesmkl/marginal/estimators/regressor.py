@@ -15,6 +15,7 @@ from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, shown
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.estimators.base import BaseGPMKL, overall
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
@@ -39,7 +40,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-    kernel_prior : {"half-t", "dirichlet", "horseshoe"}, HalfT, DirichletShares or Horseshoe, default="half-t"
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="half-t"
         Prior of the weights, in units of the standardized target. "half-t" is ``HalfT(df=4, scale=1)`` on each,
         "dirichlet" ``DirichletShares(concentration=0.5, df=4, scale=1)``, "horseshoe" ``Horseshoe(scale=0.1,
         slab=2)``; see `GPMKLClassifier`.
@@ -68,10 +69,12 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`).
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
-        Leave-one-out log density of every sample's target, in nats and the units of the target; summed over several.
+        Leave-one-out log density of every sample's target, in nats and the units of the target; of several the joint
+        one.
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
+    %(unconverged_)s
     %(n_evaluations_)s
     %(outcome_)s
     %(converged_)s
@@ -184,18 +187,22 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
+        self._find_posterior(*self._prepare(X, y))
+        draws = self.posterior_
+        noise = self.y_scale_ * (draws.probability @ draws.parameters[..., 0])
+        self.noise_std_ = noise if np.ndim(self.y_scale_) else float(noise[0])
+        return self
+
+    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         stack, y = self._fit_stack(X, y, y_numeric=True, multi_output=True)
         self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
-        targets = ((y - self.y_mean_) / self.y_scale_).T
-        self._find_posterior(stack, np.atleast_2d(targets))
-        draws = self.posterior_
-        noise = self.y_scale_ * (draws.probability @ draws.parameters[..., 0])
-        self.noise_std_ = noise if y.ndim == 2 else float(noise[0])
-        return self
+        return stack, np.atleast_2d(((y - self.y_mean_) / self.y_scale_).T)
 
-    def _log_predictive(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
-        return log_of_each.sum(axis=0) - np.sum(np.log(self.y_scale_))
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
+        return log_of_all - np.sum(np.log(self.y_scale_))
 
     def _in_nats(self, log_evidence: float) -> float:
         return log_evidence - self.target_.shape[-1] * float(np.sum(np.log(self.y_scale_)))

@@ -9,6 +9,10 @@ __all__ = ["GPMKL"]
 
 GPMKL = ESTIMATOR | entries(
     r"""
+    kernels : KernelBank, "precomputed" or None, default=None
+        A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
+        (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
+        kernels have the scale of the samples.
     intercept_std : float, default=3.0
         Prior standard deviation of the intercept.
     inference : "marginal" or Marginal, default="marginal"
@@ -31,6 +35,8 @@ GPMKL = ESTIMATOR | entries(
         The largest :math:`\hat R` of the hyperparameters of chains; NaN without several.
     ess_ : float
         Number of independent draws from the posterior that those of the hyperparameters are worth.
+    unconverged_ : float
+        Posterior probability of the points whose evidence is not known, because its approximation did not converge.
     n_evaluations_ : int
         Hyperparameters at which the evidence was evaluated.
     outcome_ : Outcome

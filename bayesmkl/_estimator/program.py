@@ -1,0 +1,91 @@
+"""Models as NumPyro programs: what estimators return of them, and the method of estimators that does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl.kernels.views import check_samples
+
+__all__ = ["NumPyroProgram", "numpyro_model"]
+
+
+class NumPyroProgram(NamedTuple):
+    """A model that NumPyro runs, and the data to run it on.
+
+    Attributes
+    ----------
+    model : callable
+        Function of the data with the statements of the model, as `numpyro.infer.NUTS` takes it.
+    data : dict of str to ndarray
+        Keyword arguments of `model`: kernels of the training samples, or their factors, of shape (n_kernels,
+        n_samples, ...); and `y`, of shape (n_samples,) or (n_outputs, n_samples), as the fitted estimator has it in
+        `target_`. Where `y` is None the model draws the target.
+    new : dict of str to ndarray
+        Further keyword arguments of `model`, which add scores and targets of new samples, arrays of shape (n_kernels,
+        n_rows, ...); empty where no new samples were given.
+
+    Examples
+    --------
+    Draws from the prior; ``MCMC(NUTS(program.model), ...).run(key, **program.data)`` are those from the posterior.
+
+    >>> import jax
+    >>> import numpy as np
+    >>> from numpyro.infer import Predictive
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> X = np.random.default_rng(0).normal(size=(20, 2))
+    >>> program = GPMKLRegressor(KernelBank(["rbf", "linear"])).numpyro_model(X)
+    >>> draws = Predictive(program.model, num_samples=3)(jax.random.key(0), **program.data)
+    >>> draws["kernel_weights"].shape, draws["score"].shape, draws["y"].shape
+    ((3, 2), (3, 20), (3, 20))
+    """
+
+    model: Callable[..., None]
+    data: dict[str, Any]
+    new: dict[str, Any]
+
+
+def numpyro_model(
+    self: Any, X: Samples, y: Targets | None = None, X_new: Samples | None = None
+) -> NumPyroProgram:
+    """Return the model as a NumPyro program, with its data, for use outside this package.
+
+    Kernels are those of the estimator's own bank, priors and options its parameters. The estimator itself stays
+    as it is: nothing is fitted, and nothing of a fit is used. The sites of the programs are in the user guide.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features) or (n_samples, n_samples, n_kernels)
+        Training samples as in `fit`.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
+        Target as in `fit`. None is one target, or two classes, that the program draws.
+    X_new : array-like of shape (n_rows, n_features) or (n_rows, n_samples, n_kernels), optional
+        New samples as in `predict`. The sites `score_new` and `y_new` of draws with ``**program.new`` are those
+        of each on its own: what new samples have in common beyond the training samples is left out.
+
+    Returns
+    -------
+    NumPyroProgram
+        `model`, `data` and `new`, of NumPy arrays; NumPyro draws in double precision after
+        ``numpyro.enable_x64()``.
+
+    Raises
+    ------
+    ValueError
+        If parameters, `X` or `y` are wrong, if kernels are not positive semidefinite, or if a parameter has a
+        value of which there is no program; the message says which and what to use instead.
+    TypeError
+        If `X` or `y` is of a type that cannot be learned from.
+    MemoryError
+        If the kernels do not fit into memory.
+    """
+    rows = check_samples(X) if y is None else 0
+    given = y is not None
+    if not given:
+        y = np.arange(rows) % 2 if is_classifier(self) else np.arange(rows)
+    program: NumPyroProgram = clone(self)._program(X, y, X_new)  # which may set attributes
+    return program if given else program._replace(data=program.data | {"y": None})

@@ -1,0 +1,113 @@
+r"""Leave-one-out predictions of additive Gaussian processes.
+
+Given hyperparameters the score of a sample given all others is its cavity: no weights are needed there. What is left
+are the hyperparameters, whose posterior without sample i weighs each of their points by :math:`1 / \hat Z_i` (Vehtari
+et al. 2016). These weights have k-hats of their own. Most of them hardly vary, as one sample of many says little of a
+few numbers, and then the shape of their tail means nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp, ndtr
+
+from bayesmkl._numerics.psis import good_k, smooth_weights
+from bayesmkl.marginal.reading import HyperDraws, average_left_out
+from bayesmkl.posterior.fitted import FittedBEMKL
+from bayesmkl.posterior.leave_one_out import LeaveOneOut
+
+__all__ = ["leave_one_out_by_cavities", "log_predictive_of_points"]
+
+EVEN = 0.9  # part of the draws that are effective under weights which hardly vary
+
+
+def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
+    """Predict every training sample by the posterior of the others.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+        Of an additive Gaussian process.
+    """
+    estimator: Any = fitted.estimator
+    draws: HyperDraws = fitted.states[0]
+    targets = np.atleast_2d(estimator.target_)
+    left_out = log_predictive_of_points(fitted, draws.cavity_mean, draws.cavity_variance)
+    left = average_left_out(draws.probability, left_out)
+    precision = 1.0 / draws.cavity_variance
+    variance = 1.0 / (precision + draws.site_precision)
+    mean = variance * (precision * draws.cavity_mean + draws.site_linear)
+    left_in = log_predictive_of_points(fitted, mean, variance)
+    each = logsumexp(left_in, b=draws.probability[:, None, None], axis=0)
+    joint = logsumexp(left_in.sum(axis=1), b=draws.probability[:, None], axis=0)
+    log_probabilities = pit = None
+    if fitted.is_classifier:
+        log_probabilities = _of_classes(fitted, targets, left.each)
+    else:
+        pit = _pit(draws, targets, np.exp(left.log_weights))
+    return LeaveOneOut(
+        estimator._log_predictive(targets, left.each, left.joint),
+        estimator._log_predictive(targets, each, joint),
+        float("nan"),
+        _pareto_k(-left_out.sum(axis=1)[draws.point].T),
+        good_k(draws.n_draws),
+        log_probabilities,
+        pit,
+        approximate=False,
+        by_cavities=True,
+    )
+
+
+def log_predictive_of_points(fitted: FittedBEMKL, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Return the log density of every target whose score is normal, point by point.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+        Of an additive Gaussian process.
+    mean, variance : ndarray of shape (n_points, n_outputs, n_samples)
+        Of the scores.
+
+    Returns
+    -------
+    ndarray of shape (n_points, n_outputs, n_samples)
+    """
+    estimator: Any = fitted.estimator
+    likelihood, targets = estimator._likelihood(), np.atleast_2d(estimator.target_)
+    found = np.empty_like(mean)
+    for at, parameters in enumerate(fitted.states[0].parameters):
+        for k, (y, own) in enumerate(zip(targets, parameters, strict=True)):
+            found[at, k] = likelihood.tilted(y, mean[at, k], variance[at, k], own).log_normalizer
+    return found
+
+
+def _pareto_k(log_ratios: np.ndarray) -> np.ndarray:
+    """Return k-hat of the weights of draws, (n_samples, n_draws); zero where as good as all draws stay effective."""
+    raw = np.exp(log_ratios - logsumexp(log_ratios, axis=1, keepdims=True))
+    uneven = 1.0 / (raw**2).sum(axis=1) < EVEN * raw.shape[1]
+    found = np.zeros(len(raw))
+    if uneven.any():
+        found[uneven] = smooth_weights(log_ratios[uneven])[1]
+    return found
+
+
+def _of_classes(fitted: FittedBEMKL, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
+    """Return log probabilities of all classes, or of having each label; (n_samples, n)."""
+    log_of_other = np.log(-np.expm1(np.minimum(log_of_each, -np.finfo(float).tiny)))
+    log_positive = np.where(targets > 0.0, log_of_each, log_of_other)
+    if fitted.output_kind == "label":
+        return log_positive.T
+    if len(targets) == 1:
+        log_negative = np.where(targets > 0.0, log_of_other, log_of_each)
+        return np.concatenate([log_negative, log_positive]).T
+    return (log_positive - logsumexp(log_positive, axis=0)).T
+
+
+def _pit(draws: HyperDraws, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return P(target below the own one), (n_samples,) or (n_samples, n_outputs)."""
+    spread = np.sqrt(draws.cavity_variance + draws.parameters[..., :1] ** 2)
+    below = (weights[:, None] * ndtr((targets - draws.cavity_mean) / spread)).sum(axis=0)
+    below = np.clip(below, 0.0, 1.0)
+    return below[0] if len(below) == 1 else below.T

@@ -1,0 +1,256 @@
+"""Diagnosis of an additive Gaussian process: draws of hyperparameters, errors of shares, signal, checks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.posterior.calibration import Predictions, calibration_section, left_out_predictions
+from bayesmkl.posterior.cavities import leave_one_out_by_cavities
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly
+from bayesmkl.posterior.leave_one_out import leave_one_out_section
+from bayesmkl.posterior.predictive_checks import CheckedOutput, check_output, section_of_checks
+from bayesmkl.posterior.relevance import CLEAR, relevance
+from bayesmkl.posterior.report import Section, line_of_text, table
+from bayesmkl.posterior.summary import kernel_table
+
+__all__ = ["hyperparameters_section", "sections_of_process"]
+
+GOOD_K, LARGEST_K = 0.5, 0.7  # of importance weights
+GOOD_RHAT, LARGEST_RHAT = 1.01, 1.05
+GOOD_ESS, LEAST_ESS = 100.0, 50.0
+MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
+GOOD_ERROR, LARGEST_ERROR = 0.02, 0.05  # Monte Carlo errors of the ends of intervals of shares
+MOST_ROWS = 8
+LARGEST_REFIT = 1000  # training samples for which a fit without kernels takes seconds
+MOST_PRIOR_DRAWS = 500  # each is a function at all training samples
+NOISE_OF_LABELS = {
+    "probit": 1.0,
+    "logit": np.pi**2 / 3.0,
+}  # variance of the threshold that a score is compared with
+AGAINST_NARROW = "Add kernels that can follow the data, or look for outliers."
+
+
+def sections_of_process(
+    fitted: FittedBEMKL, n_draws: int, ci_prob: float, rng: np.random.Generator, held_out: Predictions | None
+) -> list[Section]:
+    """Examine the posterior and the predictions of an additive Gaussian process.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    n_draws : int
+        Draws that are compared with the targets, at most.
+    ci_prob : float
+        Probability content of all intervals.
+    rng : numpy.random.Generator
+    held_out : Predictions or None
+        Of samples that the model was not fitted to.
+    """
+    loo = leave_one_out_by_cavities(fitted)
+    predictions = left_out_predictions(fitted, loo) if held_out is None else held_out
+    classes = getattr(fitted.estimator, "classes_", None)
+    return [
+        hyperparameters_section(fitted),
+        _shares(fitted, ci_prob),
+        _signal(fitted, ci_prob),
+        leave_one_out_section(loo, None, not fitted.is_classifier),
+        Section(
+            "sensitivity",
+            "Prior sensitivity",
+            {},
+            [],
+            "skipped",
+            "Draws have no density of their own to be weighted by. Fit again with another `kernel_prior`, or another "
+            "scale of it, and report both.",
+        ),
+        _checks(fitted, n_draws, ci_prob, rng),
+        calibration_section(predictions, classes, ci_prob, AGAINST_NARROW),
+    ]
+
+
+def hyperparameters_section(fitted: FittedBEMKL) -> Section:
+    """Judge the draws of the hyperparameters: importance weights, or chains.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+        Of an additive Gaussian process.
+    """
+    estimator: Any = fitted.estimator
+    options = estimator._inference()
+    values: dict[str, Any] = {
+        "n_evaluations": int(estimator.n_evaluations_),
+        "n_points": len(fitted.states[0].kernel_weights),
+        "ess": float(estimator.ess_),
+        "unconverged": float(estimator.unconverged_),
+    }
+    chains = options.sampler == "nuts"
+    values |= {"rhat": float(estimator.rhat_)} if chains else {"pareto_k": float(estimator.pareto_k_)}
+    ess, unknown = values["ess"], values["unconverged"]
+    wrong = values["rhat"] > LARGEST_RHAT if chains else not values["pareto_k"] <= LARGEST_K
+    rough = values["rhat"] > GOOD_RHAT if chains else values["pareto_k"] > GOOD_K
+    verdict = (
+        "bad"
+        if wrong or ess < LEAST_ESS or unknown >= MOST_UNKNOWN
+        else "caution"
+        if rough or ess < GOOD_ESS or (chains and options.n_chains == 1)
+        else "good"
+    )
+    name, number = ("R-hat", values["rhat"]) if chains else ("k-hat", values["pareto_k"])
+    lines = table(
+        ["hyperparameters", "evaluated", "kept", "effective", name, "unknown evidence"],
+        [
+            [
+                "NUTS" if chains else "importance sampling",
+                values["n_evaluations"],
+                values["n_points"],
+                f"{ess:.0f}",
+                f"{number:.3f}" if chains else f"{number:.2f}",
+                f"{100 * unknown:.1f} %",
+            ]
+        ],
+    )
+    lines += line_of_text(
+        "unknown evidence: posterior probability of the points at which expectation propagation did not converge."
+    )
+    key, title = ("sampling", "Sampling") if chains else ("importance", "Importance sampling")
+    return Section(key, title, values, lines, verdict, _advice_on_draws(verdict, chains, unknown))
+
+
+def _advice_on_draws(verdict: str, chains: bool, unknown: float) -> str:
+    if unknown >= MOST_UNKNOWN:
+        return (
+            'Evidences are not to be believed there. Use approximation="laplace" in `inference`, or a `kernel_prior` '
+            "with a smaller scale."
+        )
+    if verdict == "good":
+        return f"The draws of the hyperparameters are those of the posterior{'; the chains agree' * chains}."
+    wanted = (
+        f"Wanted: R-hat of several chains at most {GOOD_RHAT}, at least {GOOD_ESS:.0f} effective draws. Increase "
+        "`n_points` of `inference`, or its `n_warmup`."
+        if chains
+        else f"Wanted: k-hat at most {GOOD_K}, at least {GOOD_ESS:.0f} effective draws. Increase `n_points` of "
+        '`inference`, or use its sampler="nuts".'
+    )
+    return f"{'Do not use these draws yet.' if verdict == 'bad' else 'Ends of intervals are rough.'} {wanted}"
+
+
+def _shares(fitted: FittedBEMKL, ci_prob: float) -> Section:
+    """Report the shares with what another seed would change."""
+    found = kernel_table(fitted.estimator, ci_prob)
+    ends = ("share", "share_lower", "share_upper")
+    columns = ["kernel", *(name for end in ends for name in (end, f"{end}_mcse"))]
+    largest = {end: float(found[f"{end}_mcse"].max()) for end in ends}
+    worst = max(largest.values())
+    percent = f"{100 * ci_prob:g} %"
+    header = ["share of", "mean", "error", f"{percent} from", "error", "to", "error"]
+    rows = [
+        [name, *(f"{value:.3f}" for value in numbers)]
+        for name, *numbers in found[columns].head(MOST_ROWS).itertuples(index=False)
+    ]
+    lines = table(header, rows)
+    lines += line_of_text(
+        f"error: Monte Carlo standard error, by which another seed moves the number. Largest of all "
+        f"{len(found)} kernels: {largest['share']:.3f} of means, {worst:.3f} of ends."
+    )
+    values = {"kernel": found["kernel"].tolist()} | {name: found[name].to_numpy() for name in columns[1:]}
+    verdict = "good" if worst <= GOOD_ERROR else "caution" if worst <= LARGEST_ERROR else "bad"
+    advice = (
+        "Another seed gives the same shares, to the second digit or nearly so."
+        if verdict == "good"
+        else "Ends of intervals change with the seed. Increase `n_points` and `n_draws` of `inference`: twice as "
+        "many make errors 0.7 times as large."
+    )
+    return Section("shares", "Shares of kernels", values, lines, verdict, advice)
+
+
+def _signal(fitted: FittedBEMKL, ci_prob: float) -> Section:
+    """Report the absolute size of the score, and whether kernels predict anything that is left out."""
+    estimator: Any = fitted.estimator
+    draws: HyperDraws = fitted.states[0]
+    variance = draws.score.var(axis=-1)
+    if fitted.is_classifier:
+        noise = np.full_like(variance, NOISE_OF_LABELS[estimator.likelihood])
+    else:
+        noise = draws.parameters[draws.point][..., 0] ** 2
+    scale = np.atleast_1d(getattr(estimator, "y_scale_", 1.0))
+    tails = [0.5 - 0.5 * ci_prob, 0.5 + 0.5 * ci_prob]
+    what = {"score_std": scale * np.sqrt(variance), "explained": variance / (variance + noise)}
+    values: dict[str, Any] = {}
+    rows = []
+    for name, text in (("score_std", "sd of the score"), ("explained", "variance explained")):
+        mean, (lower, upper) = what[name].mean(axis=0), np.quantile(what[name], tails, axis=0)
+        found = np.stack([mean, lower, upper])
+        values[name] = dict(
+            zip(("mean", "lower", "upper"), found if fitted.output_names else found[:, 0], strict=True)
+        )
+        for output, numbers in zip(fitted.output_names or [""], found.T, strict=True):
+            rows.append([f"{output}: {text}" if output else text, *map(float, numbers)])
+    percent = f"{100 * ci_prob:g} %"
+    lines = table(["", "mean", f"{percent} from", "to"], rows)
+    lines += line_of_text(
+        "sd of the score over the training samples"
+        + (", in units of the target" if not fitted.is_classifier else "")
+        + "; variance explained: of the score, and of score and noise together."
+    )
+    if fitted.n_samples > LARGEST_REFIT:
+        advice = (
+            f"Whether kernels predict anything takes a fit without them, too long for {fitted.n_samples} samples "
+            'to be made here: `relevance(model, by="all")`.'
+        )
+        return Section("signal", "Signal", values, lines, "skipped", advice)
+    row = relevance(estimator, by="all").iloc[0]
+    values |= {name: float(row[name]) for name in ("elpd_diff", "se", "log_evidence_diff")}
+    lines += line_of_text(
+        f"Left-out samples against no kernels: {values['elpd_diff']:+.1f} nats, standard error {values['se']:.1f}; "
+        f"log Bayes factor {values['log_evidence_diff']:+.1f}."
+    )
+    signal = row["verdict"] == "signal"
+    advice = (
+        f"Signal: left-out samples are predicted better than without kernels, by more than {CLEAR:g} standard "
+        "errors. `relevance` says which views that needs."
+        if signal
+        else "No signal: left-out samples are not predicted measurably better than without kernels. Shares divide "
+        "what may be nothing: do not read them."
+    )
+    return Section("signal", "Signal", values, lines, "good" if signal else "caution", advice)
+
+
+def _checks(fitted: FittedBEMKL, n_draws: int, ci_prob: float, rng: np.random.Generator) -> Section:
+    """Compare statistics of the training targets with those of replicated ones."""
+    estimator: Any = fitted.estimator
+    draws: HyperDraws = fitted.states[0]
+    chosen = evenly(draws.n_draws, n_draws)
+    after = _outputs(fitted, draws.score[chosen], draws.parameters[draws.point[chosen]], rng)
+    n_prior, n_outputs = min(MOST_PRIOR_DRAWS, len(chosen)), draws.score.shape[1]
+    weights, parameters = estimator._draw_prior(n_prior, n_outputs, rng)
+    scores = estimator._draw_prior_scores(weights, n_outputs, rng)
+    before = _outputs(fitted, scores, parameters, rng)
+    checked = [
+        {
+            "posterior": check_output(fitted, k, posterior, ci_prob),
+            "prior": check_output(fitted, k, prior, ci_prob, posterior=False),
+        }
+        for k, (posterior, prior) in enumerate(zip(after, before, strict=True))
+    ]
+    return section_of_checks(fitted, checked, ci_prob)
+
+
+def _outputs(
+    fitted: FittedBEMKL, scores: np.ndarray, parameters: np.ndarray, rng: np.random.Generator
+) -> list[CheckedOutput]:
+    """Replicate the targets of scores, (n_draws, n_outputs, n_samples)."""
+    estimator: Any = fitted.estimator
+    likelihood, by_parameter = estimator._likelihood(), np.moveaxis(parameters, -1, 0)[..., None]
+    drawn = likelihood.sample(scores, by_parameter, rng)
+    p = None
+    if fitted.is_classifier:
+        drawn = (drawn > 0.0).astype(np.int8)
+        p = np.exp(likelihood.log_density(np.ones_like(scores), scores, by_parameter))
+    return [
+        CheckedOutput(y, drawn[:, k], scores[:, k], None if p is None else p[:, k], "mean |score|")
+        for k, y in enumerate(np.atleast_2d(estimator.target_))
+    ]

@@ -1,0 +1,93 @@
+"""The standard deviation of the intermediate outputs, chosen by folds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl import BEMKLClassifier, KernelBank
+from bayesmkl.datasets import load_wdbc
+from bayesmkl.kernels import Gaussian, Linear
+
+BANK = KernelBank([Gaussian(width=4), Linear()])
+
+
+@pytest.fixture(scope="module")
+def tables():
+    X, y = load_wdbc(return_X_y=True)
+    X = StandardScaler().fit_transform(X)[:60]
+    iris, species = load_iris(return_X_y=True)
+    return {
+        "tumors": (X, np.asarray(y)[:60]),
+        "noise": (X, np.random.default_rng(0).permutation(np.repeat([0, 1], 30))),
+        "species": (StandardScaler().fit_transform(iris)[::3], load_iris().target_names[species[::3]]),
+    }
+
+
+@pytest.mark.parametrize(("name", "options"), [("tumors", {}), ("noise", {"multiclass": "multinomial"})])
+def test_scale_is_that_of_the_smallest_log_loss_in_five_folds(folds, tables, name, options):
+    X, y = tables[name]
+    model = BEMKLClassifier(BANK, **options).fit(X, y)
+    kernels = model.kernel_bank_.fit_transform(X)
+    losses = []
+    for scale in (0.1, 0.3, 1.0):
+        loss = 0.0
+        for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
+            own = BEMKLClassifier("precomputed", intermediate_scale=scale, tol=1e-4, **options)
+            own.fit(kernels[np.ix_(train, train)], y[train])
+            probabilities = own.predict_proba(kernels[np.ix_(test, train)])
+            loss += log_loss(y[test], probabilities, normalize=False, labels=own.classes_)
+        losses.append(loss)
+    assert model.intermediate_scale_ == (0.1, 0.3, 1.0)[np.argmin(losses)]
+    assert model.intermediate_scale_ == {"tumors": 0.3, "noise": 1.0}[name]
+    given = BEMKLClassifier(BANK, intermediate_scale=model.intermediate_scale_, **options).fit(X, y)
+    np.testing.assert_array_equal(given.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("multiclass", ["shared", "one-versus-all", "multinomial"])
+def test_classes_of_all_kinds_of_models(folds, tables, multiclass):
+    X, y = tables["species"]
+    model = BEMKLClassifier(BANK, multiclass=multiclass).fit(X, y)
+    losses = {s: 0.0 for s in (0.1, 0.3, 1.0)}
+    for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(X, y):
+        for scale in losses:
+            own = BEMKLClassifier(BANK, intermediate_scale=scale, multiclass=multiclass, tol=1e-4)
+            losses[scale] += log_loss(y[test], own.fit(X[train], y[train]).predict_proba(X[test]))
+    assert model.intermediate_scale_ == min(losses, key=losses.get)
+
+
+def test_nothing_is_compared_where_folds_would_say_little_or_take_long(folds, tables, monkeypatch):
+    X, y = tables["species"]
+    rare = np.where(np.arange(len(y)) < 2, "rare", y)
+    labels = np.column_stack([y == "setosa", y == "virginica"]).astype(int)
+    partial = np.where(y == "setosa", "unknown", y)
+    cases = [
+        BEMKLClassifier(BANK).fit(X, rare),
+        BEMKLClassifier(BANK).fit(X, labels),
+        BEMKLClassifier(BANK, unlabeled_label="unknown").fit(X, partial),
+        BEMKLClassifier(BANK, storage="compressed").fit(X, y),
+    ]
+    assert [case.intermediate_scale_ for case in cases] == [1.0] * len(cases)
+    from bayesmkl.bemkl.estimators import scale_choice
+
+    monkeypatch.setattr(scale_choice, "MOST_SAMPLES", len(y) - 1)
+    assert BEMKLClassifier(BANK).fit(X, y).intermediate_scale_ == 1.0
+
+
+def test_folds_follow_the_seed_and_leave_the_estimator_as_it_was(folds, tables):
+    X, y = tables["noise"]
+    model = BEMKLClassifier(BANK, n_init=2, verbose=0, random_state=3)
+    before = model.get_params()
+    first, second = (model.fit(X, y).intermediate_scale_ for _ in range(2))
+    assert first == second
+    assert model.get_params() == before
+
+
+@pytest.mark.parametrize("value", ["automatic", -1.0, None])
+def test_scale_that_is_neither_auto_nor_positive(tables, value):
+    with pytest.raises(ValueError, match="`intermediate_scale` must be"):
+        BEMKLClassifier(BANK, intermediate_scale=value).fit(*tables["tumors"])
