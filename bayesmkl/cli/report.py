@@ -60,6 +60,7 @@ def print_shares(table: pd.DataFrame, of: str) -> None:
             f"The {min(n_rows, len(group))} largest of {len(group)} {of}s{of_class}: share of the score in %"
         )
         title += ", and raw weight, with 94 % intervals" if of == "kernel" else ", with 94 % interval"
+        title += f" by {group['interval_by'].iloc[0]}"
         shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         shown.add_column(of, overflow="fold")
         headers = ["share", "94 %", "weight", "94 %"]

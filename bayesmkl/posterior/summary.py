@@ -33,6 +33,7 @@ INTERVALS = {
     "gibbs": "of the posterior, by Gibbs sampling",
     "marginal": "of the posterior, function values integrated out",
 }
+INTERVAL_BY = {"vb": "vb (too narrow)", "svi": "svi (too narrow)"}  # of others, the inference
 BETA = "Beta distributions with the mean and standard deviation of the share"
 QUANTILES = "quantiles of the draws"
 
@@ -68,7 +69,8 @@ def kernel_table(
           are positive;
         * ``prob_included``: posterior probability that the kernel is used, under a "spike-slab" prior only;
         * ``share_mcse``, ``share_lower_mcse``, ``share_upper_mcse``: Monte Carlo standard errors of the mean share
-          and of the ends of its interval, of an additive Gaussian process only: how far another seed moves them.
+          and of the ends of its interval, of an additive Gaussian process only: how far another seed moves them;
+        * ``interval_by``: the inference that made the intervals, with a remark where they are too narrow.
 
         ``table.attrs`` says what made the intervals: ``inference``, ``ci_prob``, ``intervals`` and
         ``share_intervals``.
@@ -121,6 +123,7 @@ def kernel_table(
         stack = fitted.training_stack()
     table = _sorted_by_class(fitted, [_table(fitted, k, tail, stack) for k in range(len(fitted.states))])
     has_draws = stack is not None or fitted.is_marginal
+    table["interval_by"] = INTERVAL_BY.get(fitted.inference, fitted.inference)
     table.attrs.update(_about_intervals(fitted, ci_prob, QUANTILES if has_draws else BETA))
     return table
 
@@ -155,8 +158,8 @@ def view_table(
         columns ``class`` or ``label`` (as in ``classes_``; only where these have kernel weights of their own),
         ``view``, ``n_kernels``, and ``share``, ``share_std``, ``share_lower``, ``share_upper``: mean, standard
         deviation and quantiles of the summed shares over the draws; of an additive Gaussian process also their Monte
-        Carlo standard errors, as in :func:`kernel_table`. ``table.attrs`` says what made the intervals, as
-        in :func:`kernel_table`.
+        Carlo standard errors, as in :func:`kernel_table`. ``interval_by`` and ``table.attrs`` say what made the
+        intervals, as there.
 
     Raises
     ------
@@ -211,6 +214,7 @@ def view_table(
         )
         tables.append(table)
     table = _sorted_by_class(fitted, tables)
+    table["interval_by"] = INTERVAL_BY.get(fitted.inference, fitted.inference)
     table.attrs.update(_about_intervals(fitted, ci_prob, QUANTILES))
     return table
 
