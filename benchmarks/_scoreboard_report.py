@@ -168,7 +168,9 @@ def report(rows: list[dict[str, Any]]) -> tuple[str, dict[str, Any]]:
         numbers["splits"]["regression"] = board.n_splits()
         numbers["means"]["nll"] = board.scores("nll").round(4).to_dict()
     claims += wide_claims(rows)
-    text = "\n\n".join([*parts, "### Choices, set against set", *filter(None, choices), *sets])
+    text = "\n\n".join(
+        [*parts, "### Choices, set against set", *filter(None, choices), extra_text(rows), *sets]
+    )
     return text, numbers | {"claims": claims}
 
 
@@ -341,6 +343,21 @@ def choices_table(board: Board, choices: Sequence[tuple[str, str]], key: str) ->
         "p (Wilcoxon)",
     ]
     return markdown_table(headers, body) if body else ""
+
+
+def extra_text(rows: list[dict[str, Any]]) -> str:
+    """What the models said that run on the first splits alone."""
+    found = []
+    for model in (m for m in MODELS if MODELS[m].extra):
+        own = [row for row in rows if row["model"] == model and "notes" in row]
+        if own:
+            unconverged = [row["set"] for row in own if row["notes"].get("converged") is False]
+            seconds = float(np.median([row["seconds"] for row in own]))
+            where = f" ({'; '.join(unconverged)})" if unconverged else ""
+            found.append(
+                f"* {model}: {seconds:.2g} s; not converged on {len(unconverged)} of {len(own)} splits{where}"
+            )
+    return "Rows on a part of the sets:\n\n" + "\n".join(found) if found else ""
 
 
 def class_claims(board: Board) -> list[dict[str, Any]]:
