@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import _pseudo_marginal as exact
 import _reference_sets as sets
+import _references as files
 import reference_posteriors as references
 
 SCORED = ("a_views_50", "a_smooth_50")
@@ -68,12 +69,12 @@ def test_chains_have_the_moments_of_the_posterior(five):
 
 @pytest.mark.parametrize("name", sorted(sets.PROBLEMS))
 def test_references_are_complete(name):
-    found = references.load(name)
+    found = files.load(name)
     share = found["quantities"]["share"]
     assert len(share["mean"]) == len(found["kernels"]) == found["n_kernels"]
     assert sum(share["mean"]) == pytest.approx(1.0, abs=1e-3)
     assert np.all(np.diff(share["quantiles"], axis=1) >= 0.0)
-    draws = np.array(found["share_draws"]) / references.UNITS
+    draws = np.array(found["share_draws"]) / files.UNITS
     assert np.all(
         np.abs(draws.mean(axis=0) - share["mean"]) < 6.0 * np.array(share["sd"]) / np.sqrt(len(draws))
     )
@@ -81,8 +82,8 @@ def test_references_are_complete(name):
 
 @pytest.mark.parametrize("name", SCORED)
 def test_default_intervals_hold_what_they_say(name):
-    problem, reference = sets.build(name), references.load(name)
-    assert_allclose(references.fingerprint(problem), reference["fingerprint"], rtol=1e-6)
+    problem, reference = sets.build(name), files.load(name)
+    assert_allclose(files.fingerprint(problem), reference["fingerprint"], rtol=1e-6)
     row = references.score(problem, reference, "GPMKL", "marginal")
     assert row["held_least"] >= references.LEAST
     assert row["held_most"] <= references.MOST
