@@ -18,6 +18,7 @@ from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = [
+    "FOLDER",
     "LARGEST_RHAT",
     "LEAST_ESS",
     "LEVELS",
@@ -37,7 +38,7 @@ PERCENT = [0.1, 0.5, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50]
 LEVELS = np.array(PERCENT + [100.0 - percent for percent in PERCENT[-2::-1]]) / 100.0
 TAIL = (1.0 - LEVEL) / 2.0
 N_CHAINS, N_WARMUP = 10, 40
-N_SCORES = 256  # at each draw of hyperparameters
+N_SCORES = 192  # at each draw of hyperparameters
 ENTRIES = 3000  # kept draws times kernels
 UNITS = 1e4  # in which kept draws are whole numbers
 LARGEST_RHAT, LEAST_ESS = 1.01, 1000
@@ -45,7 +46,7 @@ LARGEST_RHAT, LEAST_ESS = 1.01, 1000
 
 def n_draws_of(n_samples: int) -> int:
     """Return how many draws a chain has at first."""
-    return 400 if n_samples <= 100 else 200 if n_samples <= 200 else 150
+    return 250 if n_samples <= 100 else 150
 
 
 def make_good(problem: Problem) -> dict[str, Any]:

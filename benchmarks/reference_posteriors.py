@@ -9,17 +9,20 @@ evidence, and how the chains went.
 Scored is the 94 % interval of every share: how much of the reference it holds (asked: 86 to 99 % in every problem, on
 average over its shares), its width beside that of the reference (at most 1.25 times), and how far the mean is off, in
 standard deviations of the reference. Priors and likelihood are those of the reference, but for the rows that say
-otherwise: "VB, defaults" has BEMKL's margin 1, intermediate outputs of scale 1 and unknown precisions.
+otherwise: "VB, defaults" has BEMKL's margin 1, intermediate outputs of scale 1 and unknown precisions. Chains are
+scored on problems of up to 60 samples.
 
     python benchmarks/reference_posteriors.py --make           all references, 20 minutes on one core
     python benchmarks/reference_posteriors.py --make NAME...   some of them
     python benchmarks/reference_posteriors.py --brute          NUTS with explicit function values on three of them
-    python benchmarks/reference_posteriors.py                  scores, 10 minutes on one core
+    python benchmarks/reference_posteriors.py                  scores, 5 minutes on one core; continues where
+                                                               results/reference_posteriors/scores.jsonl ends
     python benchmarks/reference_posteriors.py --fast           a short reference, and scores of two problems
 """
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -28,6 +31,7 @@ from _machine import measure
 from _posteriors import flat_draws, quietly
 from _reference_sets import PROBLEMS, Problem, build, estimator
 from _references import (
+    FOLDER,
     LARGEST_RHAT,
     LEVELS,
     TAIL,
@@ -48,7 +52,9 @@ from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
 
+SCORES = FOLDER / "scores.jsonl"  # a run continues where it ends
 LEAST, MOST, WIDEST = 86.0, 99.0, 1.25
+SMALL = 60  # samples up to which chains are scored, which take a minute each
 BRUTE = ("a_views_50", "a_wdbc_60", "w_views_50")
 FAST = ("a_views_50", "w_views_50")
 
@@ -61,7 +67,7 @@ INFERENCES: dict[str, dict[str, Any]] = {
     "weighted": {
         "BEMKL, VB": "vb",
         "BEMKL, VB, defaults": None,
-        "BEMKL, NUTS": NUTS(n_chains=4, n_warmup=400, n_draws=400),
+        "BEMKL, NUTS": NUTS(n_chains=4, n_warmup=300, n_draws=300),
     },
 }
 
@@ -100,6 +106,14 @@ def score(problem: Problem, reference: dict[str, Any], name: str, inference: Any
     if problem.process == "additive" and np.isfinite(model.log_evidence_):
         row["log_evidence_off"] = float(model.log_evidence_ - reference["log_evidence"])
     return row
+
+
+def scored_before(references: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the scores that were kept, but those of references that there are no more."""
+    if not SCORES.exists():
+        return []
+    rows = [json.loads(line) for line in SCORES.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if row["problem"] in references]
 
 
 def shares_of(problem: Problem, model: Any) -> np.ndarray:
@@ -256,23 +270,29 @@ def main() -> None:
             for name in options.brute or BRUTE:
                 print(name, add_brute_force(build(name), n_draws=1500, seed=6), flush=True)
             return
-        references = {name: load(name) for name in PROBLEMS}
+        references = {name: load(name) for name in PROBLEMS if (FOLDER / f"{name}.json").exists()}
         if options.fast:
             short = make(build(FAST[0]), 20, 20, 32, 0.8)
             print(reference_table({f"{FAST[0]}, short": short}) + "\n")
             references = {name: references[name] for name in FAST}
-        rows = []
+        rows = [] if options.fast else scored_before(references)
+        known = {(row["problem"], row["inference"]) for row in rows}
         for name, reference in references.items():
             problem = build(name)
             if not np.allclose(fingerprint(problem), reference["fingerprint"], rtol=1e-6):
-                raise SystemExit(
-                    f"{name}: the problem is not the one of the reference; make that anew (--make {name})."
-                )
+                raise SystemExit(f"{name}: not the problem of the reference; make that anew (--make {name}).")
             for label, inference in INFERENCES[problem.process].items():
-                if options.fast and "uts" in label.lower():
+                is_chain = "nuts" in label.lower()
+                skipped = is_chain and (options.fast or len(problem.target) > SMALL)
+                if skipped or (name, label) in known:
                     continue
                 rows.append(score(problem, reference, label, inference))
                 print(score_table(rows[-1:], references).splitlines()[-1], flush=True)
+                if not options.fast:
+                    with SCORES.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(rows[-1]) + "\n")
+    order = [(name, label) for name in references for label in INFERENCES[references[name]["process"]]]
+    rows.sort(key=lambda row: order.index((row["problem"], row["inference"])))
     text = (
         f"{summary_table(rows)}\n\nEvery problem, mean over its shares and in parentheses the worst:\n\n"
         f"{score_table(rows, references)}\n\nReferences:\n\n{reference_table(references)}"
