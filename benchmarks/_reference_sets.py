@@ -16,7 +16,7 @@ from sklearn.datasets import load_digits
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.bemkl import Gamma
-from bayesmkl.datasets import load_diabetes, load_wdbc, load_wine
+from bayesmkl.datasets import load_diabetes, load_iris, load_wdbc, load_wine
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.covariances import Additive, Weighted, kernel_units
@@ -166,6 +166,14 @@ def _wine(n: int) -> Made:
     return _rows("wine, second class against the others", X, codes == 1, n, bank)
 
 
+def _iris(n: int) -> Made:
+    X, y = load_iris(return_X_y=True)
+    kept = y != y[0]
+    X, y = X[kept], y[kept]
+    bank = KernelBank([Gaussian(width=1), Linear()], views={"sepal": slice(0, 2), "petal": slice(2, 4)})
+    return _rows("iris, two classes", X, y == y[-1], n, bank)
+
+
 def _digits(n: int) -> Made:
     X, y = load_digits(return_X_y=True)
     kept = np.isin(y, (3, 8))
@@ -203,12 +211,14 @@ def _smooth(n: int, n_features: int, seed: int = 0) -> Made:
 
 FEW = {"mean": slice(0, 10), "worst": slice(20, 30)}
 FIVE = {f"{v}": slice(2 * v, 2 * v + 2) for v in range(5)}  # of the ten columns of diabetes
+THREE = {"first": slice(0, 3), "second": slice(3, 6), "third": slice(6, 10)}
 MANY = [Gaussian(width=1), Gaussian(width=2), Gaussian(width=4), Linear(), Polynomial(degree=2)]
 
 PROBLEMS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     # additive, labels
     "a_views_50": ("additive", "half-t", lambda: _views(50, 3, 1.0, (Gaussian(width=4),))),
     "a_wdbc_60": ("additive", "half-t", lambda: _wdbc(60, KernelBank(list(README), views=THIRDS))),
+    "a_iris_60": ("additive", "half-t", lambda: _iris(60)),
     "a_wine_100": ("additive", "half-t", lambda: _wine(100)),
     "a_digits_100": ("additive", "half-t", lambda: _digits(100)),
     "a_wdbc_100_dirichlet": ("additive", "dirichlet", lambda: _wdbc(100, KernelBank(list(README), views=THIRDS))),
@@ -222,7 +232,11 @@ PROBLEMS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "a_wdbc_398": ("additive", "half-t", lambda: _wdbc(398, KernelBank(list(README), views=THIRDS))),
     # additive, normal noise
     "a_smooth_50": ("additive", "half-t", lambda: _smooth(50, 3)),
+    "a_diabetes_60": ("additive", "half-t", lambda: _diabetes(60, KernelBank(list(MIXED)))),
+    "a_diabetes_60_horseshoe": ("additive", "horseshoe", lambda: _diabetes(60, EACH)),
     "a_diabetes_100_each": ("additive", "half-t", lambda: _diabetes(100, EACH)),
+    "a_smooth_100": ("additive", "half-t", lambda: _smooth(100, 5)),
+    "a_diabetes_100": ("additive", "half-t", lambda: _diabetes(100, KernelBank())),
     "a_smooth_100_dirichlet": ("additive", "dirichlet", lambda: _smooth(100, 10)),
     "a_smooth_150_horseshoe": ("additive", "horseshoe", lambda: _smooth(150, 10)),
     "a_diabetes_100_many": ("additive", "half-t", lambda: _diabetes(100, KernelBank(MANY, views="each"))),
@@ -235,7 +249,10 @@ PROBLEMS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "w_digits_100": ("weighted", "t", lambda: _digits(100)),
     "w_views_100": ("weighted", "t", lambda: _views(100, 4, 1.0, (Gaussian(width=4),))),
     # the paper's process, normal noise
+    "w_iris_60": ("weighted", "t", lambda: _iris(60)),
     "w_smooth_60": ("weighted", "t", lambda: _smooth(60, 4)),
+    "w_diabetes_60": ("weighted", "t", lambda: _diabetes(60, KernelBank(Gaussian(width=2), views=THREE))),
     "w_diabetes_100": ("weighted", "t", lambda: _diabetes(100, KernelBank(Gaussian(width=2), views=FIVE))),
-    "w_diabetes_200": ("weighted", "t", lambda: _diabetes(200, KernelBank(list(MIXED)))),
+    "w_diabetes_100_mixed": ("weighted", "t", lambda: _diabetes(100, KernelBank(list(MIXED)))),
+    "w_smooth_100": ("weighted", "t", lambda: _smooth(100, 6)),
 }  # fmt: skip

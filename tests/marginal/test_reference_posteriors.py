@@ -67,9 +67,10 @@ def test_chains_have_the_moments_of_the_posterior(five):
     assert chains.n_divergent == 0
 
 
-@pytest.mark.parametrize("name", sorted(sets.PROBLEMS))
-def test_references_are_complete(name):
-    found = files.load(name)
+@pytest.mark.parametrize("path", sorted(files.FOLDER.glob("*.json")), ids=lambda path: path.stem)
+def test_references_are_complete(path):
+    found = files.load(path.stem)
+    assert found["name"] in sets.PROBLEMS
     share = found["quantities"]["share"]
     assert len(share["mean"]) == len(found["kernels"]) == found["n_kernels"]
     assert sum(share["mean"]) == pytest.approx(1.0, abs=1e-3)
