@@ -27,6 +27,7 @@ __all__ = [
     "add_brute_force",
     "fingerprint",
     "held_mass",
+    "is_good",
     "load",
     "make",
     "make_good",
