@@ -184,7 +184,8 @@ def brute(problem: Problem, reference: dict[str, Any], n_draws: int, seed: int) 
     from bayesmkl.marginal.numpyro_program import explicit_program
 
     with numpyro_session():
-        kernel = NoUTurn(explicit_program(problem.model), target_accept_prob=0.9)
+        program = explicit_program(problem.model)
+        kernel = NoUTurn(program.model, target_accept_prob=0.9)
         sampler = MCMC(
             kernel,
             num_warmup=500,
@@ -193,12 +194,12 @@ def brute(problem: Problem, reference: dict[str, Any], n_draws: int, seed: int) 
             chain_method="sequential",
             progress_bar=False,
         )
-        sampler.run(jax.random.key(seed), extra_fields=("diverging",))
+        sampler.run(jax.random.key(seed), extra_fields=("diverging",), **program.data)
         draws = {name: np.asarray(value) for name, value in sampler.get_samples(group_by_chain=True).items()}
         divergences = int(np.asarray(sampler.get_extra_fields()["diverging"]).sum())
     values = {
         "share": explicit_shares(problem, draws),
-        "total_sd": draws["score"][:, :, 0].std(axis=-1)[..., None],
+        "total_sd": draws["score"].reshape(4, n_draws, -1).std(axis=-1)[..., None],
     }
     found: dict[str, Any] = {"n_draws": n_draws, "n_chains": 4, "divergences": divergences}
     for name, chains in values.items():
@@ -225,21 +226,12 @@ def brute(problem: Problem, reference: dict[str, Any], n_draws: int, seed: int) 
 
 def explicit_shares(problem: Problem, draws: dict[str, np.ndarray]) -> np.ndarray:
     """Return the shares of draws with explicit functions, (n_chains, n_draws, n_kernels)."""
-    weights, model = draws["kernel_weights"], problem.model
+    weights = draws["kernel_weights"]
     flat = weights.reshape(-1, weights.shape[-1])
     if problem.process == "weighted":
         dual = draws["dual"].reshape(len(flat), -1)
         return share_draws(DenseStack(problem.kernels), dual, flat).reshape(weights.shape)
-    roots = [
-        np.linalg.cholesky(kernel + 1e-10 * np.trace(kernel) / len(kernel) * np.eye(len(kernel)))
-        / math.sqrt(unit)
-        for kernel, unit in zip(problem.kernels, model.covariance.units, strict=True)
-    ]
-    functions = draws["functions"].reshape(len(flat), len(roots), -1)
-    parts = np.einsum("dm,mij,dmj->dmi", flat, roots, functions)
-    around = parts - parts.mean(axis=-1, keepdims=True)
-    products = np.einsum("dmi,di->dm", around, around.sum(axis=1))
-    return (products / products.sum(axis=1, keepdims=True)).reshape(weights.shape)
+    return draws["kernel_shares"]
 
 
 def held_mass(quantiles: np.ndarray, ends: np.ndarray) -> float:
