@@ -20,10 +20,11 @@ BANK = KernelBank([Gaussian(width=4), Linear()])
 def tables():
     X, y = load_wdbc(return_X_y=True)
     X = StandardScaler().fit_transform(X)[30:70]
+    rng = np.random.default_rng(0)
     iris, species = load_iris(return_X_y=True)
     return {
         "tumors": (X, np.asarray(y)[30:70]),
-        "noise": (X, np.random.default_rng(0).permutation(np.repeat([0, 1], 20))),
+        "noise": (rng.normal(size=(40, 3)), rng.permutation(np.repeat([0, 1], 20))),
         "species": (StandardScaler().fit_transform(iris)[::4], load_iris().target_names[species[::4]]),
     }
 
