@@ -73,9 +73,9 @@ pd.DataFrame({name: list(columns) for name, columns in groups.items()})
 # three kernels in all. Standardize first: the width of a kernel is in the units of the columns, and two tumors are
 # typically four to five standard deviations apart in ten of them.
 #
-# {class}`~bayesmkl.marginal.GPMKLClassifier` gives every kernel a function of its own, a Gaussian process. The score
-# of a tumor is their sum, and the standard deviations of the functions are the kernel weights. All functions are
-# integrated out, and the weights alone are drawn.
+# {class}`~bayesmkl.marginal.GPMKLClassifier` (GPMKL below) gives every kernel a function of its own, a Gaussian
+# process. The score of a tumor is their sum, and the standard deviations of the functions are the kernel weights. All
+# functions are integrated out, and the weights alone are drawn.
 
 # %%
 scaler = StandardScaler().set_output(transform="pandas")
@@ -118,7 +118,7 @@ def orders_of(model):
     return [np.mean((worst > mean) & (worst > error)), np.mean(error > mean)]
 
 
-orders = pd.DataFrame({"Gaussian processes": orders_of(model)}, ["worst first", "errors before means"])
+orders = pd.DataFrame({"GPMKL": orders_of(model)}, ["worst first", "errors before means"])
 orders.round(2)
 
 # %% [markdown]
@@ -136,18 +136,19 @@ orders.round(2)
 closed = {}
 for scale in (1.0, 0.1):
     bemkl = BEMKLClassifier(KernelBank(Gaussian(width=4), views=views), intermediate_scale=scale)
-    closed[f"closed form, scale {scale:g}"] = make_pipeline(clone(scaler), bemkl).fit(X_train, y_train)
+    closed[f"BEMKL, scale {scale:g}"] = make_pipeline(clone(scaler), bemkl).fit(X_train, y_train)
 tables = {name: kernel_table(fast).set_index("view") for name, fast in closed.items()}
 pd.concat(tables)[columns[1:]].round(2)
 
 # %%
 fig, ax = plt.subplots(figsize=(8.4, 4.8), layout="constrained")
-_ = plot_posteriors(closed | {"Gaussian processes": model}, ax=ax)
+plot_posteriors(closed | {"GPMKL": model}, ax=ax)
+_ = ax.set_title("The closed form is surer than GPMKL, and of other shares", loc="left")
 
 # %% [markdown]
 # The first place is the same. The intervals are narrow, and they are *too* narrow, as `interval_by` says: at the
-# right are standard deviations relative to those of the Gaussian processes. (Shares of BEMKL are parts of a sum of
-# standard deviations, not of a variance, and so the means need not agree.) What becomes of the second place?
+# right are standard deviations relative to those of GPMKL. (Shares of BEMKL are parts of a sum of standard
+# deviations, not of a variance, and so the means need not agree.) What becomes of the second place?
 
 # %%
 for name, fast in closed.items():
@@ -157,7 +158,7 @@ orders.round(2)
 # %% [markdown]
 # One scale is nearly sure that the means come second, the other that the errors do, and neither leaves it open.
 # [The next notebook](02_posterior_analysis.md) holds such a posterior against the exact one of the same model. For
-# shares and their order, read the Gaussian processes.
+# shares and their order, read GPMKL.
 #
 # ## Predictions, with probabilities
 #
@@ -211,7 +212,7 @@ print("the same probabilities:", same)
 # ## Would anything simpler do?
 #
 # A plain support vector machine with its default parameters, on the same split: on all thirty columns, and on each
-# group alone. The model above (GPMKL), on each group alone, is beside it.
+# group alone. GPMKL on each group alone is beside it.
 
 # %%
 svm = make_pipeline(StandardScaler(), SVC())
@@ -274,14 +275,14 @@ assert 0.4 < table["share_lower"]["worst"] < 0.55
 assert table["share_upper"]["worst"] > 0.95
 assert (table["share_lower"][["mean", "error"]] < 0.02).all()
 assert model[-1].pareto_k_ < 0.5
-assert 0.7 < orders.loc["errors before means", "Gaussian processes"] < 0.9
+assert 0.7 < orders.loc["errors before means", "GPMKL"] < 0.9
 for narrow in tables.values():
     assert narrow.index[0] == "worst"
     assert narrow["share_std"].mean() < 0.6 * table["share_std"].mean()
     assert (narrow["share_std"] < 0.8 * table["share_std"][narrow.index]).all()
 assert (orders.loc["worst first"].round(2) >= 0.95).all()
-assert orders.loc["errors before means", "closed form, scale 1"] < 0.15
-assert orders.loc["errors before means", "closed form, scale 0.1"] > 0.85
+assert orders.loc["errors before means", "BEMKL, scale 1"] < 0.15
+assert orders.loc["errors before means", "BEMKL, scale 0.1"] > 0.85
 assert wrong[doubtful].mean() > wrong[~doubtful].mean()
 assert wrong[~doubtful].mean() < 0.03
 assert same

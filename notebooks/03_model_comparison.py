@@ -93,9 +93,9 @@ pd.DataFrame(
 # ## The models
 #
 # All multiple kernel learners get the same four kernels: a linear one, and Gaussians of three widths. Whatever has a
-# price of errors `C` or a width chooses it by a cross-validation inside the training part. BEMKL is that of its
-# paper, with a margin of 1 and intermediate outputs of scale 1. It has nothing to tune then, and is fitted once where
-# the others are fitted many times; by default five folds choose the scale, in some eight times the time.
+# price of errors `C` or a width chooses it by a cross-validation inside the training part. BEMKL has a
+# margin of 1, and intermediate outputs of scale 1 as in its paper. Nothing is left to tune then, so that it is fitted
+# once where the others are fitted many times; by default five folds choose the scale, in some eight times the time.
 
 # %%
 bank = KernelBank([Linear(), Gaussian(width=3.0), Gaussian(width=6.0), Gaussian(width=12.0)])
@@ -231,8 +231,8 @@ figure
 #
 # Accuracy does not see how sure a model is. BEMKL gives probabilities, and so does logistic regression; a support
 # vector machine has to be calibrated on held-out folds first, here by Platt's scaling. The margin of BEMKL is the
-# zone around the boundary where no score of a training sample should be: 1 is that of the paper, 0, the default, the
-# usual probit model. It decides how sure BEMKL is, and a grid that looks at the log loss can choose it.
+# zone around the boundary where no score of a training sample should be: 1 so far, and 0, the default, in the usual
+# probit model. It decides how sure BEMKL is, and a grid that looks at the log loss can choose it.
 
 # %%
 platt = CalibratedClassifierCV(SVC(gamma=0.01), cv=3)
