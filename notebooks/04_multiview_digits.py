@@ -74,7 +74,8 @@ plt.show()
 # ## All views together
 #
 # A narrow and a wide Gaussian kernel on each view, and one set of kernel weights for all ten classes, which is the
-# default. A few images of each digit are known; the accuracy is that on others.
+# default. A few images of each digit are known; the accuracy is that on others. The margin is 1, and the scale of the
+# intermediate outputs is 1 as in the paper; by default the margin is 0, and five folds choose the scale.
 
 # %%
 widths = [Gaussian(width=4.0), Gaussian(width=10.0)]
@@ -82,7 +83,8 @@ widths = [Gaussian(width=4.0), Gaussian(width=10.0)]
 
 def make_model(names=tuple(views), **options):
     bank = KernelBank(widths, views={view: views[view] for view in names})
-    return make_pipeline(StandardScaler(), BEMKLClassifier(bank, tol=1e-3, **options))
+    settings = {"margin": 1.0, "intermediate_scale": 1.0, "tol": 1e-3}
+    return make_pipeline(StandardScaler(), BEMKLClassifier(bank, **settings, **options))
 
 
 sizes = {"train_size": n_known, "test_size": n_new, "stratify": y}

@@ -80,13 +80,14 @@ def hide(y, n_labels, seed):
 
 # %% [markdown]
 # Two pairs of models. BEMKL looks for a boundary where samples are rare, under the settings of its guide: centered
-# kernels and a quiet intercept. LapMKL wants neighbors to have similar scores. Each has a partner that does not see
-# unlabeled samples: BEMKL from the labeled ones alone, and PrimalMKL, which is LapMKL without its graph. No model is
-# tuned: a handful of labels cannot do it.
+# kernels, a quiet intercept and a margin of 1; the scale of the intermediate outputs is that of the paper. LapMKL
+# wants neighbors to have similar scores. Each has a partner that does not see unlabeled samples: BEMKL from the
+# labeled ones alone, with the same margin, and PrimalMKL, which is LapMKL without its graph. No model is tuned: a
+# handful of labels cannot do it.
 
 # %%
 names = ["BEMKL, labeled only", "BEMKL, all", "PrimalMKL, labeled only", "LapMKL, all"]
-fixed = {"bias_prior": Gamma(1e4, 1), "tol": 1e-4}
+fixed = {"bias_prior": Gamma(1e4, 1), "margin": 1.0, "intermediate_scale": 1.0, "tol": 1e-4}
 
 
 def make_models(name):

@@ -23,7 +23,7 @@ sample = make_multiview(200, kernel_weights=TRUE, random_state=0)
 bank = KernelBank(Gaussian(width=1.4), views=sample.views)
 shares = np.array(
     [
-        BEMKLClassifier(bank, kernel_prior=Gamma(c, c), tol=1e-4)
+        BEMKLClassifier(bank, kernel_prior=Gamma(c, c), intermediate_scale=1.0, tol=1e-4)
         .fit(sample.data, sample.target)
         .kernel_shares_
         for c in CONCENTRATIONS

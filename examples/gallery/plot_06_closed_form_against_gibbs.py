@@ -4,8 +4,8 @@ How sure is the closed form
 
 The closed form treats groups of parameters as independent, and its intervals are too narrow for it. A Gibbs run that
 starts from it learns most of the missing spread, and finds means that the closed form missed. The figure has the
-posterior of the share of every kernel under both; numbers at the right are ratios of standard deviations. More on the
-page :doc:`/guide/trust`.
+posterior of the share of every kernel under both; numbers at the right are ratios of standard deviations. Margin and
+scale of the intermediate outputs are 1. More on the page :doc:`/guide/trust`.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,9 @@ from bayesmkl.posterior import plot_posteriors, refine_posterior
 X, y = load_wdbc(return_X_y=True)
 groups = {"mean": slice(0, 10), "error": slice(10, 20), "worst": slice(20, 30)}
 bank = KernelBank(Gaussian(width=4), views=groups)
-model = make_pipeline(StandardScaler(), BEMKLClassifier(bank)).fit(X[::5], y[::5])
+model = make_pipeline(StandardScaler(), BEMKLClassifier(bank, margin=1.0, intermediate_scale=1.0)).fit(
+    X[::5], y[::5]
+)
 refined = refine_posterior(model, n_draws=500, random_state=0)
 
 figure, ax = plt.subplots(figsize=(8.0, 4.4), layout="constrained")

@@ -19,7 +19,8 @@ digits = load_digits_views()
 some = np.random.default_rng(0).permutation(len(digits.target))[:200]
 X, y = StandardScaler().fit_transform(digits.data[some]), digits.target[some]
 bank = KernelBank([Gaussian(width=6)], views=digits.views)
-model = BEMKLClassifier(bank, multiclass="one-versus-all", kernel_prior="sparse", tol=1e-3).fit(X, y)
+settings = {"kernel_prior": "sparse", "intermediate_scale": 1.0, "tol": 1e-3}
+model = BEMKLClassifier(bank, multiclass="one-versus-all", **settings).fit(X, y)
 shares = 100 * model.kernel_shares_  # a row per digit
 
 figure, ax = plt.subplots(figsize=(7.4, 5.4), layout="constrained")

@@ -25,7 +25,7 @@ some = np.flatnonzero(np.isin(digits.target, [3, 5, 8, 9]))[:160]
 views = {name: digits.views[name] for name in ("rows", "columns", "fourier", "quadrants")}
 bank = KernelBank(Gaussian(width=4), views=views)
 models = {
-    "BEMKL": BEMKLClassifier(bank, tol=1e-2),
+    "BEMKL": BEMKLClassifier(bank, intermediate_scale=1.0, tol=1e-2),
     "SimpleMKL": SimpleMKLClassifier(bank),
     "EasyMKL": EasyMKLClassifier(bank),
     "uniform": UniformMKLClassifier(bank),

@@ -31,7 +31,7 @@ def losses(X, y, widths):
     found = []
     for landmarks in [*NUMBERS, None]:
         bank = KernelBank([Gaussian(width=width) for width in widths], landmarks=landmarks)
-        model = BEMKLClassifier(bank, tol=1e-4).fit(X[:N_TRAIN], y[:N_TRAIN])
+        model = BEMKLClassifier(bank, intermediate_scale=1.0, tol=1e-4).fit(X[:N_TRAIN], y[:N_TRAIN])
         found.append(log_loss(y[N_TRAIN:], model.predict_proba(X[N_TRAIN:])))
     return np.array(found)
 

@@ -75,7 +75,7 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
 
 
 def _can_compare(stack: KernelStack, labels: ClassTargets) -> bool:
-    whole = isinstance(stack, DenseStack) and stack.present is None and stack.n_rows == stack.n_train
+    whole = stack.storage == "dense" and stack.present is None and stack.n_rows == stack.n_train
     if not whole or stack.mesh is not None or stack.n_rows > MOST_SAMPLES:
         return False
     return not labels.is_multilabel and bool((labels.targets != 0.0).all())
