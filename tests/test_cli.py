@@ -241,7 +241,7 @@ def test_demo_answers_and_can_be_repeated(tmp_path):
     for seed in (0, 1):
         code, stdout, _ = run("demo", "--fast", "--out", tmp_path / "demo", "--seed", seed)
         assert code == 0
-    assert "Fitting 13 kernels to 398 rows" in stdout
+    assert "Fitting 4 kernels to 398 rows" in stdout
     assert "ELBO" in stdout
     assert "converged" in stdout
     assert "share of the score in %, and raw weight, with 94 % intervals" in stdout
@@ -306,7 +306,7 @@ def test_rows_without_a_label_take_part_in_the_fit_only(table, tmp_path):
     code, stdout, _ = run(*fit, "--unlabeled-label", "unknown")
     assert code == 0
     assert "(2 classes, 20 rows without a label: classification)" in stdout
-    assert "Fitting 13 kernels to 48 rows" in stdout
+    assert "Fitting 4 kernels to 48 rows" in stdout
     assert "On 12 rows held out of the fit" in stdout
     bemkl = load_model(tmp_path / "run" / "model.skops")[-1]
     assert bemkl.classes_.tolist() == ["benign", "malignant"]

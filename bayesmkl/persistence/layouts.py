@@ -97,9 +97,11 @@ def _from_3(part: object) -> None:
 
 
 def _from_4(part: object) -> None:
-    """Migrate from layout 4, without widths relative to the median distance."""
+    """Migrate from layout 4, without widths relative to the median distance and a scale that fits choose."""
     if isinstance(part, (Gaussian, Laplacian)):
         _add(part, relative_width=None)
+    elif isinstance(part, BEMKLClassifier) and hasattr(part, "target_"):
+        _add(part, intermediate_scale_=float(part.intermediate_scale))
 
 
 def _add(part: object, **attributes: Any) -> None:

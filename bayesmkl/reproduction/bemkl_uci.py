@@ -145,6 +145,7 @@ def paper_bank(squares: float = 2.0, views: str | Mapping[str, Any] = "all+each"
 
 def plain(kernels: KernelBank | str, kernel_prior: str = "nonsparse", **options: Any) -> BEMKLClassifier:
     """Return the paper's model: 200 updates whatever they change, and its rule of prediction."""
+    paper: dict[str, Any] = {"margin": 1.0, "intermediate_scale": 1.0}
     return BEMKLClassifier(
         kernels,
         kernel_prior=kernel_prior,
@@ -152,9 +153,7 @@ def plain(kernels: KernelBank | str, kernel_prior: str = "nonsparse", **options:
         tol=0.0,
         inference=VB(accelerate=False),
         predictive="paper",
-        **options,
-        margin=1.0,
-        intermediate_scale=1.0,
+        **paper | options,
     )
 
 

@@ -10,10 +10,10 @@ from bayesmkl.kernels import Gaussian
 
 sample = make_multiview(200, kernel_weights=(1.0, 0.6, 0.0, 0.0), random_state=2)
 bank = KernelBank(Gaussian(width=2**0.5), views=sample.views)
-found = {
-    prior: BEMKLClassifier(bank, kernel_prior=prior).fit(sample.data, sample.target).kernel_shares_
-    for prior in ("nonsparse", "sparse")
-}
+found = {}
+for prior in ("nonsparse", "sparse"):
+    model = BEMKLClassifier(bank, kernel_prior=prior, intermediate_scale=1.0)
+    found[prior] = model.fit(sample.data, sample.target).kernel_shares_
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3.5), layout="constrained", width_ratios=(1.45, 1))
 nodes = {

@@ -13,8 +13,8 @@ X, y = load_wine(return_X_y=True)
 X, y = StandardScaler().fit_transform(X)[::2], y[::2]
 views = {"acids": [0, 1, 2, 3, 4], "phenols": [5, 6, 7, 8], "color": [9, 10, 11, 12]}
 bank = KernelBank(Gaussian(width=2), views)
-separate = BEMKLClassifier(bank, multiclass="one-versus-all").fit(X, y).kernel_shares_
-shared = BEMKLClassifier(bank).fit(X, y).kernel_shares_
+separate = BEMKLClassifier(bank, multiclass="one-versus-all", intermediate_scale=1.0).fit(X, y).kernel_shares_
+shared = BEMKLClassifier(bank, intermediate_scale=1.0).fit(X, y).kernel_shares_
 
 figure = plt.figure(figsize=(7, 3.5), layout="constrained")
 grid = figure.add_gridspec(2, 2, width_ratios=(1, 1.25))

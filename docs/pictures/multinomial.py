@@ -12,8 +12,9 @@ y = np.repeat([0, 1, 2], 50)
 x = np.array([-1.2, 0.0, 1.2])[y] + rng.normal(size=150)
 new = np.linspace(-3, 3, 121)[:, None]
 bank = KernelBank(Gaussian(width=1))
-signs = BEMKLClassifier(bank).fit(x[:, None], np.eye(3, dtype=int)[y]).predict_proba(new)
-largest = BEMKLClassifier(bank, multiclass="multinomial").fit(x[:, None], y).predict_proba(new)
+same = {"margin": 1.0, "intermediate_scale": 1.0}
+signs = BEMKLClassifier(bank, **same).fit(x[:, None], np.eye(3, dtype=int)[y]).predict_proba(new)
+largest = BEMKLClassifier(bank, multiclass="multinomial", **same).fit(x[:, None], y).predict_proba(new)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3.5), layout="constrained", width_ratios=(1, 1.15))
 low, high, margin = -4, 4, 1

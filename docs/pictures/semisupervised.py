@@ -18,9 +18,9 @@ labels[labeled] = y[labeled]
 unlabeled = labels == -1
 
 bank = KernelBank(Gaussian(width=1))
-prior = Gamma(1e4, 1)
-alone = BEMKLClassifier(bank, bias_prior=prior).fit(X[labeled], y[labeled])
-model = BEMKLClassifier(bank, bias_prior=prior, unlabeled_label=-1).fit(X, labels)
+same = {"bias_prior": Gamma(1e4, 1), "margin": 1.0, "intermediate_scale": 1.0}
+alone = BEMKLClassifier(bank, **same).fit(X[labeled], y[labeled])
+model = BEMKLClassifier(bank, **same, unlabeled_label=-1).fit(X, labels)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(7, 3.5), layout="constrained", width_ratios=(1.1, 1))
 across, along = np.meshgrid(np.linspace(-2.7, 2.7, 60), np.linspace(-2.4, 2.4, 60))

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from bayesmkl._estimator import ClassTargets
+from bayesmkl._estimator import ClassTargets, step_progress
 from bayesmkl._utils.options import Storage
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -57,21 +57,25 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
     if smallest < LEAST_SAMPLES:
         return USUAL
     losses = np.zeros(len(SCALES))
-    folds = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
-    for train, test in folds.split(truth, truth):
-        columns = DenseStack(np.asarray(stack.columns(train)))  # type: ignore[attr-defined]
-        fold, rows = columns.rows(train), columns.rows(test)
-        gram = model._gram(fold)
-        for k, scale in enumerate(SCALES):
-            own = clone(model).set_params(intermediate_scale=scale, tol=max(model.tol, TOL), **ON_THE_WAY)
-            probabilities = own._fold_probabilities(fold, gram, y[train], rows)
-            right = probabilities[np.arange(len(test)), truth[test]]
-            losses[k] -= np.log(np.maximum(right, LEAST_PROBABILITY)).sum()
+    splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
+    folds = list(splitter.split(truth, truth))
+    with step_progress(model.verbose > 0, "folds", len(folds), "fold") as report:
+        for n, (train, test) in enumerate(folds):
+            columns = DenseStack(np.asarray(stack.columns(train)))  # type: ignore[attr-defined]
+            fold, rows = columns.rows(train), columns.rows(test)
+            gram = model._gram(fold)
+            for k, scale in enumerate(SCALES):
+                own = clone(model).set_params(intermediate_scale=scale, tol=max(model.tol, TOL), **ON_THE_WAY)
+                probabilities = own._fold_probabilities(fold, gram, y[train], rows)
+                right = probabilities[np.arange(len(test)), truth[test]]
+                losses[k] -= np.log(np.maximum(right, LEAST_PROBABILITY)).sum()
+            if report is not None:
+                report(n + 1, "log loss of the scales")
     return SCALES[int(np.argmin(losses))]
 
 
 def _can_compare(stack: KernelStack, labels: ClassTargets) -> bool:
-    whole = isinstance(stack, DenseStack) and stack.present is None and stack.n_rows == stack.n_train
+    whole = stack.storage == "dense" and stack.present is None and stack.n_rows == stack.n_train
     if not whole or stack.mesh is not None or stack.n_rows > MOST_SAMPLES:
         return False
     return not labels.is_multilabel and bool((labels.targets != 0.0).all())

@@ -1,0 +1,204 @@
+"""What to take: BEMKL, additive Gaussian processes and other MKL beside what one would otherwise take, on many sets.
+
+Binary labels, several classes and regression, real and simulated with known truth; all models see the same splits
+and standardized features (and targets). `_scoreboard_sets.py` says what is predicted from what,
+`_scoreboard_models.py` how each model is set up.
+
+Classification: log loss with probabilities clipped from below at 1e-4 for all models (forests predict zeros; losses
+clipped at 1e-15 are kept beside it), Brier score, expected calibration error, accuracy. Regression, in standard
+deviations of the training targets: negative log density of a normal distribution, R², coverage and width of 95 %
+intervals; models without a predictive distribution get the variance of held-out residuals. Seconds are user time of
+choosing, fitting and predicting.
+
+    BAYESMKL_DATA=folder python benchmarks/scoreboard.py             what is missing of 5 splits, an hour on one core
+    BAYESMKL_DATA=folder python benchmarks/scoreboard.py --splits 10 --sets sonar,pima
+    python benchmarks/scoreboard.py --report --docs                  tables from the committed results
+    python benchmarks/scoreboard.py --fast                           bundled data, few samples and models
+
+One JSON line per model, set and split is appended to benchmarks/results/scoreboard_cells.jsonl; a run continues where
+the file ends, and all sets finish split 0 before split 1 begins.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _machine import measure
+from _protocol import have_real_data
+from _report import GENERATED, RESULTS, finish, parser
+from _scoreboard_models import CONSTANT, MODELS, TRUTH, Prediction, has_himalaya
+from _scoreboard_report import claims_table, report
+from _scoreboard_sets import SETS, Split, is_bundled, split_of
+from sklearn.metrics import accuracy_score, r2_score
+from threadpoolctl import threadpool_limits
+
+from bayesmkl.evaluation.metrics import brier, coverage_95, expected_calibration_error, negative_log_density
+
+CELLS = RESULTS / "scoreboard_cells.jsonl"
+LEAST, TINY = 1e-4, 1e-15  # probabilities are clipped at
+TAIL_95 = 1.959964
+N_SPLITS, N_EXTRA = 5, 2
+FAST_SETS = ("one view of four", "iris", "diabetes")
+FAST_MODELS = (
+    CONSTANT,
+    "BEMKL, σ_g = 0.3, auto bank",
+    "BEMKL, auto bank",
+    "GPMKL, auto bank",
+    "logistic or ridge regression",
+    "GP, learned width",
+)
+FAST_TRAIN, FAST_TEST = 30, 60
+
+
+def scores_of(data: Split, found: Prediction) -> dict[str, float]:
+    """Judge predictions of the test part."""
+    y = data.y_test
+    if found.probabilities is None:
+        mean, std = found.mean, found.std
+        scores = {
+            "nll": negative_log_density(y, mean, std),
+            "r2": r2_score(y, mean),
+            "coverage": coverage_95(y, mean, std),
+            "width": float(np.mean(2.0 * TAIL_95 * std)),
+        }
+    else:
+        p, classes = found.probabilities, np.unique(data.y)
+        codes = np.searchsorted(classes, y)
+        own = p[np.arange(len(y)), codes]
+        scores = {
+            "log_loss": -float(np.log(np.maximum(own, LEAST)).mean()),
+            "log_loss_tiny": -float(np.log(np.maximum(own, TINY)).mean()),
+            "clipped": float(np.mean(own < LEAST)),
+            "brier": brier(y, p, classes),
+            "ece": expected_calibration_error(y, p, labels=classes),
+            "accuracy": accuracy_score(codes, p.argmax(axis=1)),
+        }
+    if not all(np.isfinite(list(scores.values()))):
+        raise ArithmeticError("predictions are not finite")
+    return {key: round(float(value), 5) for key, value in scores.items()}
+
+
+def cell(name: str, number: int, model: str, data: Split) -> dict[str, Any]:
+    """Fit one model to one split and judge it; failures and warnings are a part of the result."""
+    row: dict[str, Any] = {"set": name, "split": number, "model": model}
+    row |= {"task": data.task, "n_train": len(data.y), "n_test": len(data.y_test)}
+    row["unit"] = round(data.unit, 4)
+    run = MODELS[model].of(data.task)
+    start = os.times().user
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = run(data)
+            row |= scores_of(data, found) | {"notes": found.notes or {}}
+        except Exception as error:
+            row["error"] = f"{type(error).__name__}: {error}"[:300]
+    row["seconds"] = round(os.times().user - start, 2)
+    kinds = [type(warning.message).__name__ for warning in caught]
+    row["warnings"] = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+    return row
+
+
+def models_for(name: str, extra: bool) -> list[str]:
+    """Models that run on a set: the common ones, or those that take long."""
+    dataset = SETS[name]
+    if dataset.only:
+        return list(dataset.only) if extra else []
+    wanted = []
+    for label, model in MODELS.items():
+        if model.of(dataset.task) is None or bool(model.extra) != extra:
+            continue
+        if label == TRUTH and "simulated" not in dataset.about:
+            continue
+        has_views = "views" in dataset.about
+        if (model.extra == "plain" and has_views) or (
+            model.extra == "views" and not (has_views and "simulated" in dataset.about)
+        ):
+            continue
+        if label != "himalaya" or has_himalaya():
+            wanted.append(label)
+    return wanted
+
+
+def jobs(names: list[str], n_splits: int) -> Iterator[tuple[str, int, list[str]]]:
+    """Sets, splits and models in the order in which they are run: extra ones wait for the next split."""
+    n_extra = min(N_EXTRA, n_splits)
+    for number in range(n_splits + 1):
+        for name in names if number < n_splits else []:
+            yield name, number, models_for(name, extra=False)
+        for name in names if 1 <= number <= n_extra else []:
+            yield name, number - 1, models_for(name, extra=True)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """All cells done so far."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
+
+
+def run(path: Path, names: list[str], n_splits: int, some: str = "") -> None:
+    """Run the cells that `path` does not have, and append each to it."""
+    for name, number, models in jobs(names, n_splits):
+        done = {
+            (row["set"], row["split"], row["model"]) for row in read(path)
+        }  # other processes may append, too
+        todo = [model for model in models if some in model and (name, number, model) not in done]
+        data = split_of(name, number) if todo else None
+        for model in todo:
+            row = cell(name, number, model, data)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+            loss = row.get("log_loss", row.get("nll", row.get("error")))
+            print(f"{name:<18} {number:>2} {row['seconds']:>7.1f} s  {loss!s:<10} {model}", flush=True)
+
+
+def main() -> None:
+    """Run what is asked for, then report."""
+    options = parser(__doc__)
+    options.add_argument("--splits", type=int, default=N_SPLITS, help=f"random splits (default {N_SPLITS})")
+    options.add_argument("--sets", help="some of the sets, separated by commas that no blank follows")
+    options.add_argument("--models", default="", help="only models whose names hold this")
+    options.add_argument(
+        "--results", type=Path, default=CELLS, help="JSON lines to append to and to report from"
+    )
+    options.add_argument("--report", action="store_true", help="only report")
+    chosen = options.parse_args()
+    machine = measure(chosen.fast)
+    print(machine.report() + "\n")
+    names = [name for name in SETS if have_real_data() or is_bundled(name)]
+    if chosen.sets:
+        names = _split_names(chosen.sets)
+        if unknown := set(names) - set(SETS):
+            options.error(f"--sets: unknown {', '.join(sorted(unknown))}; choose from {', '.join(SETS)}")
+    with threadpool_limits(1):
+        if chosen.fast:
+            rows = []
+            for name in FAST_SETS:
+                data = split_of(name, 0, FAST_TRAIN, FAST_TEST)
+                able = [model for model in FAST_MODELS if MODELS[model].of(data.task)]
+                rows += [cell(name, 0, model, data) for model in able]
+        else:
+            if not chosen.report:
+                run(chosen.results, names, chosen.splits, chosen.models)
+            rows = read(chosen.results)
+    text, numbers = report(rows)
+    finish(chosen, "scoreboard", text, {"machine": machine._asdict(), **numbers})
+    if chosen.docs:
+        (GENERATED / "scoreboard_claims.inc").write_text(
+            claims_table(numbers["claims"]) + "\n", encoding="utf-8"
+        )
+
+
+def _split_names(text: str) -> list[str]:
+    """Split at commas; names of sets may hold commas that a blank follows."""
+    return text.replace(", ", "\0").replace(",", "\n").replace("\0", ", ").split("\n")
+
+
+if __name__ == "__main__":
+    main()
