@@ -43,6 +43,7 @@ kernels = [{type = "Gaussian", width = 2.0}, "linear"]
 [models.BEMKL]
 estimator = "BEMKLClassifier"
 kernels = "two"
+intermediate_scale = 1.0
 max_iter = 5
 [models.average]
 estimator = "UniformMKLClassifier"

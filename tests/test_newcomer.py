@@ -53,7 +53,7 @@ def test_three_methods_are_compared(done):
         name: float(re.search(rf"^{name} +(\d\.\d+)$", printed, re.MULTILINE)[1])
         for name in ("GPMKL", "SimpleMKL", "LD-MKL")
     }
-    assert min(scores.values()) > 0.75
+    assert min(scores.values()) > 0.7
     assert scores["GPMKL"] > 0.85
 
 
