@@ -166,7 +166,7 @@ def test_a_sampled_run_has_chains_and_no_bound(sampled):
     assert {path.name for path in (folder / "run").iterdir()} == FILES - {"elbo.png"} | {"reliability.png"}
     assert "(4 chains of 100 draws," in stdout
     weights = load_posterior(folder / "run" / "posterior.nc")["posterior"]["kernel_weights"]
-    assert dict(weights.sizes) == {"chain": 4, "draw": 100, "kernel": 13}
+    assert dict(weights.sizes) == {"chain": 4, "draw": 100, "kernel": 4}
     config = json.loads((folder / "run" / "config.json").read_text())
     assert (config["inference"], config["elbo"], config["n_iter"]) == ("gibbs", None, [100])
 
@@ -209,7 +209,7 @@ def test_regression_on_every_column_from_parquet(table, tmp_path):
     code, stdout, _ = run("fit", tmp_path / "data.parquet", "--target", "size", "--out", tmp_path / "run")
     assert code == 0
     assert "(a quantity: regression)" in stdout
-    assert "Fitting 52 kernels to 42 rows" in stdout
+    assert "Fitting 16 kernels to 42 rows" in stdout
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == FILES | {"predicted_vs_observed.png", "views.csv"}
     views = pd.read_csv(tmp_path / "run" / "views.csv")
@@ -263,7 +263,7 @@ def test_several_classes_share_kernel_weights(table, tmp_path):
     assert code == 0
     assert "(3 classes: classification)" in stdout
     bemkl = load_model(tmp_path / "run" / "model.skops")[-1]
-    assert (bemkl.multiclass, bemkl.kernel_weights_.shape) == ("shared", (13,))
+    assert (bemkl.multiclass, bemkl.kernel_weights_.shape) == ("shared", (4,))
     assert json.loads((tmp_path / "run" / "config.json").read_text())["multiclass"] is None
     predict = ["predict", tmp_path / "run", tmp_path / "data.csv", "--out", tmp_path / "out.csv"]
     assert run(*predict)[0] == 0
@@ -429,7 +429,7 @@ def test_bad_files_are_named(tmp_path):
 def test_kernels_that_do_not_fit_into_memory_are_refused(csv, tmp_path, monkeypatch):
     monkeypatch.setattr(bayesmkl._utils.memory, "available_memory", lambda: 10_000)
     message = fails("fit", csv, "--target", "diagnosis", "--out", tmp_path / "run")
-    assert "52 kernels over 42 rows needs 734 kB, and 10.0 kB are available" in message
+    assert "16 kernels over 42 rows needs 226 kB, and 10.0 kB are available" in message
     assert "--kernels-on all" in message
 
 
