@@ -213,7 +213,7 @@ def test_regression_on_every_column_from_parquet(table, tmp_path):
     names = {path.name for path in (tmp_path / "run").iterdir()}
     assert names == FILES | {"predicted_vs_observed.png", "views.csv"}
     views = pd.read_csv(tmp_path / "run" / "views.csv")
-    assert views["n_kernels"].tolist() == [13] * 4
+    assert views["n_kernels"].tolist() == [4] * 4
     assert set(views["view"].iloc[:2]) == {"all", "radius"}
     assert (
         run("predict", tmp_path / "run", tmp_path / "data.parquet", "--out", tmp_path / "out.parquet")[0] == 0

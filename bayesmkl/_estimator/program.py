@@ -17,17 +17,17 @@ __all__ = ["NumPyroProgram", "numpyro_model"]
 class NumPyroProgram(NamedTuple):
     """A model that NumPyro runs, and the data to run it on.
 
-    Attributes
+    Parameters
     ----------
     model : callable
         Function of the data with the statements of the model, as `numpyro.infer.NUTS` takes it.
-    data : dict of str to ndarray
-        Keyword arguments of `model`: kernels of the training samples, or their factors, of shape (n_kernels,
-        n_samples, ...); and `y`, of shape (n_samples,) or (n_outputs, n_samples), as the fitted estimator has it in
-        `target_`. Where `y` is None the model draws the target.
-    new : dict of str to ndarray
-        Further keyword arguments of `model`, which add scores and targets of new samples, arrays of shape (n_kernels,
-        n_rows, ...); empty where no new samples were given.
+    data : dict of str to ndarray of shape (n_kernels, n_samples, ...) or (n_samples,)
+        Keyword arguments of `model`: kernels of the training samples, or their factors; and `y`, of shape
+        (n_samples,) or (n_outputs, n_samples), as the fitted estimator has it in `target_`. Where `y` is None the
+        model draws the target.
+    new : dict of str to ndarray of shape (n_kernels, n_rows, ...)
+        Further keyword arguments of `model`, which add scores and targets of new samples; empty where no new samples
+        were given.
 
     Examples
     --------

@@ -152,7 +152,7 @@ def cross_fit(
     >>> from bayesmkl.bemkl import Gamma, cross_fit
     >>> X, y = load_iris(return_X_y=True)
     >>> X, y = X[50::2], y[50::2]
-    >>> model = BEMKLClassifier(KernelBank("rbf", views="each"))
+    >>> model = BEMKLClassifier(KernelBank("rbf", views="each"), margin=1.0, intermediate_scale=1.0)
     >>> grid = {"kernel_prior": [Gamma(1, 1), Gamma(1, 0.1)]}
     >>> fits = cross_fit(model, X, y, cv=2, param_grid=grid)
     >>> [round(fit.estimator.score(X[fit.test], y[fit.test]), 2) for fit in fits]

@@ -62,13 +62,23 @@ def test_nothing_is_compared_where_folds_would_say_little_or_take_long(folds, ta
         BEMKLClassifier(BANK).fit(X, rare),
         BEMKLClassifier(BANK).fit(X, labels),
         BEMKLClassifier(BANK, unlabeled_label="unknown").fit(X, partial),
-        BEMKLClassifier(BANK, storage="compressed").fit(X, y),
+        BEMKLClassifier(BANK, storage="streamed").fit(X, y),
     ]
     assert [case.intermediate_scale_ for case in cases] == [1.0] * len(cases)
     from bayesmkl.bemkl.estimators import scale_choice
 
     monkeypatch.setattr(scale_choice, "MOST_SAMPLES", len(y) - 1)
     assert BEMKLClassifier(BANK).fit(X, y).intermediate_scale_ == 1.0
+
+
+def test_storage_does_not_decide(folds, tables):
+    X, y = tables["tumors"]
+    scales = {
+        BEMKLClassifier(BANK, storage=storage, tol=1e-3).fit(X, y).intermediate_scale_
+        for storage in ("dense", "compressed", "float32")
+    }
+    assert len(scales) == 1
+    assert scales != {1.0}
 
 
 def test_folds_follow_the_seed_and_leave_the_estimator_as_it_was(folds, tables):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from pathlib import Path
 from typing import Any
 
 # What others do when they are imported is theirs: scikit-learn's progress bars draw one number from Python's
@@ -97,7 +98,9 @@ if __name__ == "__main__":
     sys.addaudithook(note_network)
     changed = changed_by_models(), changed_by_everything()
     after_import = len(ASKED)
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
     import families
+    import no_folds  # noqa: F401  as in the process that this one is compared with
     import numpy as np
     from threadpoolctl import threadpool_info
 

@@ -159,7 +159,7 @@ def test_two_processes_find_what_one_finds():
         np.testing.assert_array_equal(serial.cv_results_[key], parallel.cv_results_[key])
     assert serial.decision_function(X).tobytes() == parallel.decision_function(X).tobytes()
 
-    model = BEMKLClassifier(families.bank(), max_iter=30, tol=0.0)
+    model = BEMKLClassifier(families.bank(), intermediate_scale=1.0, max_iter=30, tol=0.0)
     banks = {"kernels": [families.bank(), KernelBank("paper"), KernelBank("linear")]}
     serial, parallel = (quietly(lambda n=n: select_by_elbo(model, banks, X, y, n_jobs=n)) for n in (1, 2))
     assert serial.table["elbo"].tolist() == parallel.table["elbo"].tolist()

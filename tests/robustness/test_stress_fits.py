@@ -149,7 +149,7 @@ def low_rank(exponent):
     X = rng.normal(size=(6, 2))
     y = np.array([-1.0, 1.0, 1.0, -1.0, 1.0, -1.0])
     K = 10.0**exponent * np.stack([np.outer(X[:, 0], X[:, 0]), X @ X.T])
-    model = BEMKLClassifier("precomputed", max_iter=8, tol=0.0, inference=VB(accelerate=False))
+    model = BEMKLClassifier("precomputed", margin=1.0, max_iter=8, tol=0.0, inference=VB(accelerate=False))
     return K, y, partial(model.fit, np.moveaxis(K, 0, -1), y)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from sklearn.base import clone
@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from bayesmkl._estimator import ClassTargets, step_progress
 from bayesmkl._utils.options import Storage
-from bayesmkl.kernels.stacks.base import KernelStack
+from bayesmkl.kernels.stacks.base import KernelStack, StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
 __all__ = ["USUAL", "choose_intermediate_scale"]
@@ -35,7 +35,7 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
     r"""Return the :math:`\sigma_g` of smallest log loss in five folds, of .1, .3 and 1.
 
     Every fold is fitted by "vb" to a part of the training kernels. Nothing is compared, and it is 1, for more than
-    1000 samples, kernels that are not held in one array, samples without a label or a view, several labels per
+    1000 samples, landmarks, streamed kernels, several devices, samples without a label or a view, several labels per
     sample, and classes of fewer than three samples.
 
     Parameters
@@ -56,12 +56,13 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
     smallest = int(np.bincount(truth).min())
     if smallest < LEAST_SAMPLES:
         return USUAL
-    losses = np.zeros(len(SCALES))
+    losses, held = np.zeros(len(SCALES)), cast(StoredStack, stack)
+    kernels = np.stack([np.asarray(kernel, dtype=np.float64) for kernel in held.each()])
     splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
     folds = list(splitter.split(truth, truth))
     with step_progress(model.verbose > 0, "folds", len(folds), "fold") as report:
         for n, (train, test) in enumerate(folds):
-            columns = DenseStack(np.asarray(stack.columns(train)))  # type: ignore[attr-defined]
+            columns = DenseStack(kernels[:, :, train])
             fold, rows = columns.rows(train), columns.rows(test)
             gram = model._gram(fold)
             for k, scale in enumerate(SCALES):
@@ -75,7 +76,7 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
 
 
 def _can_compare(stack: KernelStack, labels: ClassTargets) -> bool:
-    whole = stack.storage == "dense" and stack.present is None and stack.n_rows == stack.n_train
-    if not whole or stack.mesh is not None or stack.n_rows > MOST_SAMPLES:
+    whole = stack.storage != "streamed" and stack.present is None and stack.n_rows == stack.n_train
+    if not whole or stack.n_rows > MOST_SAMPLES or stack.mesh is not None:
         return False
     return not labels.is_multilabel and bool((labels.targets != 0.0).all())
