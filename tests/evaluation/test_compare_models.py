@@ -350,7 +350,11 @@ def test_every_model_is_charged_for_the_kernels_of_its_fit_and_of_its_prediction
 
 def test_two_processes_give_what_one_gives(two_classes):
     X, y = two_classes
-    models = {"u": UniformMKLClassifier(bank()), "bemkl": BEMKLClassifier(bank(), intermediate_scale=1.0, max_iter=20), "svm": SVC()}
+    models = {
+        "u": UniformMKLClassifier(bank()),
+        "bemkl": BEMKLClassifier(bank(), intermediate_scale=1.0, max_iter=20),
+        "svm": SVC(),
+    }
     options = {"cv": 3, "scoring": ["accuracy", "auc"], "random_state": 1}
     sets = {"array": (X, y), "table": (pd.DataFrame(X, columns=list("abcd")), y), "iris": "iris"}
     serial = compare_models(models, datasets=sets, **options)
