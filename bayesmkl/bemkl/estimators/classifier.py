@@ -72,8 +72,9 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         scores within the margin.
     intermediate_scale : "auto" or float, default="auto"
         :math:`\sigma_g`, standard deviation of the intermediate outputs; 1 in the paper. "auto": .1, .3 or 1, of
-        which the log loss in five folds is smallest; 1 for more than 1000 samples, landmarks, streamed kernels,
-        several devices, samples without a label or view, label matrices, and classes of fewer than three samples.
+        which the log loss in five folds is smallest; 1 for more than 1000 samples or 4 million kernel entries,
+        landmarks, streamed kernels, several devices, samples without a label or view, label matrices, and classes of
+        fewer than three samples.
     multiclass : {"shared", "one-versus-all", "multinomial"}, default="shared"
         With more than two classes: one model with a score per class, each against the rest, and one set of kernel
         weights for all; or a model with its own kernel weights for every class; or one model in which the scores of

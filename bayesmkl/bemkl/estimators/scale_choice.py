@@ -20,6 +20,7 @@ USUAL = 1.0  # the paper's, where nothing is compared
 N_FOLDS = 5
 LEAST_SAMPLES = 3  # of every class, so that two are left in a fold
 MOST_SAMPLES = 1000
+MOST_ENTRIES = 2**22  # of all kernels: fifteen fits to four fifths of the samples take seconds
 LEAST_PROBABILITY = 1e-15
 TOL = 1e-4  # of the bound: probabilities need no more
 ON_THE_WAY: dict[str, Any] = {
@@ -35,8 +36,8 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
     r"""Return the :math:`\sigma_g` of smallest log loss in five folds, of .1, .3 and 1.
 
     Every fold is fitted by "vb" to a part of the training kernels. Nothing is compared, and it is 1, for more than
-    1000 samples, landmarks, streamed kernels, several devices, samples without a label or a view, several labels per
-    sample, and classes of fewer than three samples.
+    1000 samples, kernels of more than 4 million entries, landmarks, streamed kernels, several devices, samples without
+    a label or a view, several labels per sample, and classes of fewer than three samples.
 
     Parameters
     ----------
@@ -77,6 +78,8 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
 
 def _can_compare(stack: KernelStack, labels: ClassTargets) -> bool:
     whole = stack.storage != "streamed" and stack.present is None and stack.n_rows == stack.n_train
-    if not whole or stack.n_rows > MOST_SAMPLES or stack.mesh is not None:
+    if stack.n_rows > MOST_SAMPLES or stack.n_kernels * stack.n_rows**2 > MOST_ENTRIES:
+        return False
+    if not whole or stack.mesh is not None:
         return False
     return not labels.is_multilabel and bool((labels.targets != 0.0).all())
