@@ -36,8 +36,8 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
     r"""Return the :math:`\sigma_g` of smallest log loss in five folds, of .1, .3 and 1.
 
     Every fold is fitted by "vb" to a part of the training kernels. Nothing is compared, and it is 1, for more than
-    1000 samples, kernels of more than 4 million entries, landmarks, streamed kernels, several devices, samples without
-    a label or a view, several labels per sample, and classes of fewer than three samples.
+    1000 samples, kernels of more than 4 million entries, landmarks, streamed kernels, several devices, samples
+    without a label or a view, several labels per sample, and classes of fewer than three samples.
 
     Parameters
     ----------
