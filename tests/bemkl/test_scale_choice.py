@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
+from bayesmkl.bemkl import NUTS
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
 
@@ -69,6 +73,15 @@ def test_nothing_is_compared_where_folds_would_say_little_or_take_long(folds, ta
 
     monkeypatch.setattr(scale_choice, "MOST_SAMPLES", len(y) - 1)
     assert BEMKLClassifier(BANK).fit(X, y).intermediate_scale_ == 1.0
+
+
+def test_priors_of_chains_have_folds_of_closed_forms(folds, tables):
+    X, y = tables["noise"]
+    chains = NUTS(n_chains=1, n_warmup=20, n_draws=20)
+    model = BEMKLClassifier(BANK, kernel_prior="dirichlet", inference=chains)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert model.fit(X, y).intermediate_scale_ == BEMKLClassifier(BANK).fit(X, y).intermediate_scale_
 
 
 def test_storage_does_not_decide(folds, tables):

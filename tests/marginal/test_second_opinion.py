@@ -79,7 +79,13 @@ def fitted(name):
     return model.fit(X[:n], y[:n]), program, X[n : n + 30]
 
 
-@pytest.mark.parametrize("name", CLASSES + NUMBERS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("labels", "logits", "numbers") else pytest.param(name, marks=pytest.mark.slow)
+        for name in CLASSES + NUMBERS
+    ],
+)
 def test_evidence_is_the_integral_over_all_function_values(name, rng):
     """Importance draws of all functions from the normal approximation, at three points of the posterior."""
     model, program, _ = fitted(name)

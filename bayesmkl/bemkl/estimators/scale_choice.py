@@ -10,6 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from bayesmkl._estimator import ClassTargets, step_progress
 from bayesmkl._utils.options import Storage
+from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.kernels.stacks.base import KernelStack, StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 
@@ -35,9 +36,10 @@ ON_THE_WAY: dict[str, Any] = {
 def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, labels: ClassTargets) -> float:
     r"""Return the :math:`\sigma_g` of smallest log loss in five folds, of .1, .3 and 1.
 
-    Every fold is fitted by "vb" to a part of the training kernels. Nothing is compared, and it is 1, for more than
-    1000 samples, kernels of more than 4 million entries, landmarks, streamed kernels, several devices, samples
-    without a label or a view, several labels per sample, and classes of fewer than three samples.
+    Every fold is fitted by "vb" to a part of the training kernels, under the "nonsparse" prior where that of the
+    model has no closed-form updates. Nothing is compared, and it is 1, for more than 1000 samples, kernels of more
+    than 4 million entries, landmarks, streamed kernels, several devices, samples without a label or a view, several
+    labels per sample, and classes of fewer than three samples.
 
     Parameters
     ----------
@@ -57,6 +59,8 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
     smallest = int(np.bincount(truth).min())
     if smallest < LEAST_SAMPLES:
         return USUAL
+    closed_form = isinstance(model._kernel_prior(), Gamma)
+    on_the_way = ON_THE_WAY | ({} if closed_form else {"kernel_prior": "nonsparse"})
     losses, held = np.zeros(len(SCALES)), cast(StoredStack, stack)
     kernels = np.stack([np.asarray(kernel, dtype=np.float64) for kernel in held.each()])
     splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
@@ -67,7 +71,7 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
             fold, rows = columns.rows(train), columns.rows(test)
             gram = model._gram(fold)
             for k, scale in enumerate(SCALES):
-                own = clone(model).set_params(intermediate_scale=scale, tol=max(model.tol, TOL), **ON_THE_WAY)
+                own = clone(model).set_params(intermediate_scale=scale, tol=max(model.tol, TOL), **on_the_way)
                 probabilities = own._fold_probabilities(fold, gram, y[train], rows)
                 right = probabilities[np.arange(len(test)), truth[test]]
                 losses[k] -= np.log(np.maximum(right, LEAST_PROBABILITY)).sum()
