@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial.distance import pdist
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import float_of, shown
 from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel
@@ -20,6 +20,20 @@ __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Polynomial", "Tanimoto"
 
 ENOUGH = 1000  # rows whose distances tell the median of all
 HIGHEST_DEGREE = 2**31  # of a polynomial; far lower ones overflow
+
+
+SCALED = KERNEL | entries(
+    """
+    width : float, default=None
+        The width :math:`w`, in the units of the features. 1 when no other scale is given.
+    relative_width : float, default=None
+        Alternatively the width in units of the median distance between two training points, which `fit` learns; a
+        `KernelBank` fits its kernels.
+
+    width_ : float
+        The width in use; only with `relative_width`.
+    """
+)
 
 
 class ScaledKernel(Kernel):
@@ -111,24 +125,20 @@ class ScaledKernel(Kernel):
         return self
 
 
-@fill_docs(KERNEL)
+@fill_docs(SCALED)
 class Gaussian(ScaledKernel):
     r"""Gaussian kernel :math:`\exp(-\|x-z\|^2 / (2 w^2))`.
 
     Parameters
     ----------
-    width : float, default=None
-        The width :math:`w`, in the units of the features. 1 when no other scale is given.
+    %(width)s
     gamma : float, default=None
         Alternatively the factor in :math:`\exp(-\gamma \|x-z\|^2)`; :math:`\gamma = 1/(2 w^2)`.
-    relative_width : float, default=None
-        Alternatively the width in units of the median distance between two training points, which `fit` learns; a
-        `KernelBank` fits its kernels.
+    %(relative_width)s
 
     Attributes
     ----------
-    width_ : float
-        The width in use; only with `relative_width`.
+    %(width_)s
 
     Notes
     -----
@@ -167,24 +177,20 @@ class Gaussian(ScaledKernel):
         np.exp(out, out=out)
 
 
-@fill_docs(KERNEL)
+@fill_docs(SCALED)
 class Laplacian(ScaledKernel):
     r"""Laplacian kernel :math:`\exp(-\|x-z\|_1 / w)`, with the sum of absolute differences as distance.
 
     Parameters
     ----------
-    width : float, default=None
-        The width :math:`w`, in the units of the features. 1 when no other scale is given.
+    %(width)s
     gamma : float, default=None
         Alternatively the factor in :math:`\exp(-\gamma \|x-z\|_1)`.
-    relative_width : float, default=None
-        Alternatively the width in units of the median distance between two training points, which `fit` learns; a
-        `KernelBank` fits its kernels.
+    %(relative_width)s
 
     Attributes
     ----------
-    width_ : float
-        The width in use; only with `relative_width`.
+    %(width_)s
 
     Examples
     --------

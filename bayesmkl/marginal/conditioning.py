@@ -65,6 +65,23 @@ class Conditioned(NamedTuple):
         """Return :math:`B^{-1}` times vectors, the columns of `vectors`."""
         return self.inverse_root @ (self.inverse_root.T @ vectors)
 
+    def residuals(self, sites: Sites, scores: Array, noise: Array) -> Any:
+        r"""Return what turns draws from the prior into draws given the sites, by Matheron's rule.
+
+        A draw of anything is corrected by its covariance with the scores times these, :math:`S B^{-1} (S^{-1}
+        \tilde\nu - S f - z)`.
+
+        Parameters
+        ----------
+        sites : Sites
+        scores : array of shape (n_draws, n_samples)
+            Draws :math:`f` of the scores from the prior.
+        noise : array of shape (n_draws, n_samples)
+            Standard normal :math:`z`.
+        """
+        surprise = sites.linear / self.root - self.root * scores - noise
+        return self.root * self.solve(surprise.T).T
+
     def explained(self, cross: Array) -> Any:
         """Return the part of prior variances that the sites explain, of scores with the covariances `cross`.
 

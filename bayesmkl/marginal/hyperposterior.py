@@ -22,6 +22,7 @@ from scipy import optimize
 from scipy.special import expit, logsumexp, ndtri
 from scipy.stats import chi2, multivariate_t, qmc
 
+from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
@@ -54,6 +55,10 @@ CLOSE = 1e-4  # tolerance of sites on the way to the mode
 LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lacks counts squared
 N_ROUNDS = 4  # densities that are drawn from, and as many again where their weights have a heavy tail
 GOOD_K = 0.5  # k-hat below which the tail has a variance
+LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
+LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
+LEAST_DRAWS = 50.0  # effective ones
+MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
 LOG_2 = float(np.log(2.0))
 EDGE = 1e-12  # of the unit cube, where a normal quantile is not finite
 
@@ -164,6 +169,50 @@ class Draws(NamedTuple):
     def unconverged(self) -> float:
         """Weight of the draws whose sites did not converge, so that their evidence is not to be believed."""
         return float(self.weights @ [not point.converged for point in self.points])
+
+    @property
+    def are_chains(self) -> bool:
+        """Whether they are not importance draws, which know the evidence of the model."""
+        return bool(np.isnan(self.log_evidence))
+
+    @property
+    def outcome(self) -> Outcome:
+        """How drawing ended: whether chains agree, or weights have a light tail, and draws are worth enough."""
+        enough = self.ess >= LEAST_DRAWS
+        if self.are_chains:
+            return Outcome.MIXED if enough and not self.rhat > LARGEST_RHAT else Outcome.NOT_MIXED
+        return Outcome.WEIGHTED if enough and self.pareto_k <= LARGEST_K else Outcome.NOT_WEIGHTED
+
+    @property
+    def converged(self) -> bool:
+        """Whether drawing ended well, and the evidence of nearly all draws is known."""
+        return self.outcome.converged and self.unconverged < MOST_UNKNOWN
+
+    def advice(self, drawn: str, smaller: str) -> str | None:
+        """Return what to do about these draws of what is `drawn`, or None if all went well.
+
+        `smaller`, scale or rate, is what a prior should have where the evidence is not known.
+        """
+        n_draws = len(self.weights)
+        if self.outcome is Outcome.NOT_MIXED:
+            return (
+                f"finished before the chains of its {drawn} agreed: the largest R-hat is {self.rhat:.3f} (at most "
+                f"{LARGEST_RHAT}), and {n_draws} draws are worth {self.ess:.0f} (at least {LEAST_DRAWS:.0f}). "
+                "Increase `n_points` of `inference`, or its `n_warmup`."
+            )
+        if not self.outcome.converged:
+            return (
+                f"finished with importance weights of a heavy tail: k-hat is {self.pareto_k:.2f} (at most "
+                f"{LARGEST_K}), and {n_draws} points are worth {self.ess:.0f} draws (at least {LEAST_DRAWS:.0f}). "
+                'Increase `n_points` of `inference`, or use its sampler="nuts".'
+            )
+        if not self.converged:
+            return (
+                f"does not know the evidence of {100 * self.unconverged:.0f} % of its posterior, where expectation "
+                'propagation did not converge. Use approximation="laplace" in `inference`, or a `kernel_prior` with '
+                f"a smaller {smaller}."
+            )
+        return None
 
 
 def evaluate(

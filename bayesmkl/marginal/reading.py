@@ -25,6 +25,7 @@ __all__ = [
     "average_left_out",
     "draw_parts",
     "leave_out",
+    "log_positive",
     "read",
     "score_moments",
     "shares",
@@ -141,19 +142,20 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
     # in random order, so that neighbors say nothing of each other
     points, point = np.unique(rng.permutation(chosen), return_inverse=True)
     values = [model.values(weighted.coordinates[i]) for i in points]
-    sites_and_cavities = np.empty((4, len(points), n_outputs, n_samples))
+    shape = len(points), n_outputs, n_samples
+    site_precision, site_linear, cavity_mean, cavity_variance = np.empty((4, *shape))
     draws = HyperDraws(
         np.array([weights for weights, _ in values]),
         np.array([parameters for _, parameters in values]),
-        sites_and_cavities[0],
-        sites_and_cavities[1],
-        sites_and_cavities[2],
-        sites_and_cavities[3],
+        site_precision,
+        site_linear,
+        cavity_mean,
+        cavity_variance,
         point,
         np.empty((n_draws, n_kernels)),
         np.empty((n_draws, n_outputs, n_samples)),
     )
-    left_out = np.empty((len(points), n_outputs, n_samples))
+    left_out = np.empty(shape)
     dual, intercept = np.zeros((n_outputs, n_kernels, n_samples)), np.zeros(n_outputs)
     for at, (i, (weights, parameters)) in enumerate(zip(points, values, strict=True)):
         here = np.flatnonzero(point == at)
@@ -207,12 +209,8 @@ def draw_parts(
     n_draws, _, n_samples = prior.shape
     parts = weights[:, None] * prior
     intercept = covariance.intercept_std * rng.standard_normal((n_draws, 1))
-    surprise = (
-        sites.linear / posterior.root
-        - posterior.root * (parts.sum(axis=1) + intercept)
-        - rng.standard_normal((n_draws, n_samples))
-    )
-    residuals = posterior.root * posterior.solve(surprise.T).T
+    noise = rng.standard_normal((n_draws, n_samples))
+    residuals = posterior.residuals(sites, parts.sum(axis=1) + intercept, noise)
     parts += np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)
     intercept = intercept + covariance.intercept_std**2 * residuals.sum(axis=1, keepdims=True)
     return parts, parts.sum(axis=1) + intercept
@@ -221,6 +219,12 @@ def draw_parts(
 def leave_out(likelihood: Likelihood, y: np.ndarray, left: Cavity, parameters: np.ndarray) -> np.ndarray:
     r"""Return :math:`\log p(y_i \mid y_{-i})` given hyperparameters, (n_samples,): the normalizers of cavities."""
     return likelihood.tilted(y, left.mean, 1.0 / left.precision, parameters).log_normalizer
+
+
+def log_positive(targets: np.ndarray, log_of_own: np.ndarray) -> np.ndarray:
+    """Return log probabilities of the label +1, from those of the own labels, -1 and +1."""
+    log_of_other = np.log(-np.expm1(np.minimum(log_of_own, -np.finfo(float).tiny)))
+    return np.where(targets > 0.0, log_of_own, log_of_other)
 
 
 def average_left_out(probability: np.ndarray, log_densities: np.ndarray) -> LeftOut:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp, ndtr
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
-from bayesmkl.marginal.reading import HyperDraws, average_left_out
+from bayesmkl.marginal.reading import HyperDraws, average_left_out, log_positive
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 
@@ -95,14 +95,12 @@ def _pareto_k(log_ratios: np.ndarray) -> np.ndarray:
 
 def _of_classes(fitted: FittedBEMKL, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
     """Return log probabilities of all classes, or of having each label; (n_samples, n)."""
-    log_of_other = np.log(-np.expm1(np.minimum(log_of_each, -np.finfo(float).tiny)))
-    log_positive = np.where(targets > 0.0, log_of_each, log_of_other)
+    positive = log_positive(targets, log_of_each)
     if fitted.output_kind == "label":
-        return log_positive.T
+        return positive.T
     if len(targets) == 1:
-        log_negative = np.where(targets > 0.0, log_of_other, log_of_each)
-        return np.concatenate([log_negative, log_positive]).T
-    return (log_positive - logsumexp(log_positive, axis=0)).T
+        return np.concatenate([log_positive(-targets, log_of_each), positive]).T
+    return (positive - logsumexp(positive, axis=0)).T
 
 
 def _pit(draws: HyperDraws, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesmkl.bemkl.inference.runs import DIVERGENT, ESS, RHAT
-from bayesmkl.marginal.estimators.base import LARGEST_K, LEAST_DRAWS
-from bayesmkl.marginal.hyperposterior import GOOD_K
+from bayesmkl.marginal.hyperposterior import GOOD_K, LARGEST_K, LEAST_DRAWS
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.report import Section, table, worst
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from bayesmkl.marginal.hyperposterior import GOOD_K, LARGEST_K, LARGEST_RHAT, LEAST_DRAWS, MOST_UNKNOWN
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.calibration import Predictions, calibration_section, left_out_predictions
 from bayesmkl.posterior.cavities import leave_one_out_by_cavities
@@ -18,10 +19,7 @@ from bayesmkl.posterior.summary import kernel_table
 
 __all__ = ["hyperparameters_section", "sections_of_process"]
 
-GOOD_K, LARGEST_K = 0.5, 0.7  # of importance weights
-GOOD_RHAT, LARGEST_RHAT = 1.01, 1.05
-GOOD_ESS, LEAST_ESS = 100.0, 50.0
-MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
+GOOD_RHAT, GOOD_ESS = 1.01, 100.0
 GOOD_ERROR, LARGEST_ERROR = 0.02, 0.05  # Monte Carlo errors of the ends of intervals of shares
 MOST_ROWS = 8
 LARGEST_REFIT = 1000  # training samples for which a fit without kernels takes seconds
@@ -94,7 +92,7 @@ def hyperparameters_section(fitted: FittedBEMKL) -> Section:
     rough = values["rhat"] > GOOD_RHAT if chains else values["pareto_k"] > GOOD_K
     verdict = (
         "bad"
-        if wrong or ess < LEAST_ESS or unknown >= MOST_UNKNOWN
+        if wrong or ess < LEAST_DRAWS or unknown >= MOST_UNKNOWN
         else "caution"
         if rough or ess < GOOD_ESS or (chains and options.n_chains == 1)
         else "good"

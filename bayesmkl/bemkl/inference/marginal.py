@@ -314,11 +314,10 @@ def draw_duals(
     dual : ndarray of shape (n_draws, n_train)
     intercept : ndarray of shape (n_draws,)
     """
-    posterior, sites, mixed = evidence.posterior, evidence.sites, covariance.stack.combine(weights)
+    mixed = covariance.stack.combine(weights)
     size, std = covariance.intermediate_std * np.linalg.norm(weights), covariance.intercept_std
     dual, intercept = rng.standard_normal((n_draws, mixed.shape[1])), std * rng.standard_normal(n_draws)
     alone, noise = rng.standard_normal((2, n_draws, len(mixed)))
     scores = dual @ mixed.T + size * alone + intercept[:, None]
-    surprise = sites.linear / posterior.root - posterior.root * scores - noise
-    residuals = posterior.root * posterior.solve(surprise.T).T
+    residuals = evidence.posterior.residuals(evidence.sites, scores, noise)
     return dual + residuals @ mixed, intercept + std**2 * residuals.sum(axis=1)

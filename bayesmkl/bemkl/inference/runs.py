@@ -20,7 +20,6 @@ from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.reading.collapsed import score_means, score_scales
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, align_signs, draw_precisions
 from bayesmkl.bemkl.reading.shares import share_of_each
-from bayesmkl.marginal.estimators.base import LARGEST_K, LARGEST_RHAT, LEAST_DRAWS, MOST_UNKNOWN
 from bayesmkl.marginal.hyperposterior import Draws
 
 __all__ = [
@@ -70,8 +69,7 @@ class Fit(NamedTuple):
     @property
     def converged(self) -> bool:
         """Whether the inference ended well, and what it rests on is known."""
-        known = self.points is None or self.points.unconverged < MOST_UNKNOWN
-        return self.outcome.converged and known
+        return self.outcome.converged if self.points is None else self.points.converged
 
 
 def check_can_sample(problem: Problem, where: str) -> None:
@@ -153,13 +151,14 @@ def run_svi(
 def run_marginal(problem: Problem, options: Marginal, rng: np.random.Generator, report: Report = None) -> Fit:
     """Draw kernel weights with all else integrated out, then all else."""
     found = fit_marginal(problem, options, rng, report)
-    points, good = found.weights, found.weights.ess >= LEAST_DRAWS
-    if options.sampler == "nuts":
-        outcome = Outcome.MIXED if good and not points.rhat > LARGEST_RHAT else Outcome.NOT_MIXED
-    else:
-        outcome = Outcome.WEIGHTED if good and points.pareto_k <= LARGEST_K else Outcome.NOT_WEIGHTED
     draws = draw_precisions(align_signs(found.parameters), problem.priors, rng)
-    return Fit(draws, outcome, draws.n_draws, points=points, n_evaluations=found.n_evaluations)
+    return Fit(
+        draws,
+        found.weights.outcome,
+        draws.n_draws,
+        points=found.weights,
+        n_evaluations=found.n_evaluations,
+    )
 
 
 def gibbs_start(state: SingleState, problem: Any, rng: np.random.Generator) -> GibbsState:
@@ -261,7 +260,7 @@ def sampling_advice(fits: list[Fit], options: Any) -> str | None:
         )
     points = [fit.points for fit in fits if fit.points is not None]
     if points:
-        return _points_advice(points, outcomes)
+        return _worst(points).advice("kernel weights", "rate")
     agreements = [fit.agreement for fit in fits if fit.agreement is not None]
     if Outcome.DIVERGING in outcomes:
         return (
@@ -279,30 +278,9 @@ def sampling_advice(fits: list[Fit], options: Any) -> str | None:
     return None
 
 
-def _points_advice(points: list[Draws], outcomes: list[Outcome]) -> str | None:
-    """Return what to do about draws of kernel weights by marginal inference."""
-
-    def worth(own: Draws) -> str:
-        return f"{len(own.weights)} points are worth {own.ess:.0f} draws (at least {LEAST_DRAWS:.0f})"
-
-    unknown = max(own.unconverged for own in points)
-    bad = [own for own, outcome in zip(points, outcomes, strict=True) if not outcome.converged]
-    if Outcome.NOT_MIXED in outcomes:
-        worst = max(bad, key=lambda own: own.rhat)
-        return (
-            "finished before the chains of its kernel weights agreed: the largest R-hat is "
-            f"{worst.rhat:.3f} (at most {LARGEST_RHAT}), and {worth(worst)}. Increase `n_points` of `inference`, or "
-            "its `n_warmup`."
-        )
-    if Outcome.NOT_WEIGHTED in outcomes:
-        worst = max(bad, key=lambda own: own.pareto_k)
-        return (
-            f"finished with importance weights of a heavy tail: k-hat is {worst.pareto_k:.2f} (at most {LARGEST_K}), "
-            f'and {worth(worst)}. Increase `n_points` of `inference`, or use its sampler="nuts".'
-        )
-    if unknown >= MOST_UNKNOWN:
-        return (
-            f"does not know the evidence of {100 * unknown:.0f} % of its posterior, where expectation propagation "
-            'did not converge. Use approximation="laplace" in `inference`, or a `kernel_prior` with a smaller rate.'
-        )
-    return None
+def _worst(points: list[Draws]) -> Draws:
+    """Return the draws, of several models by one sampler, that are farthest from what they should be."""
+    bad = [own for own in points if not own.outcome.converged]
+    if not bad:
+        return max(points, key=lambda own: own.unconverged)
+    return max(bad, key=lambda own: own.rhat if own.are_chains else own.pareto_k)

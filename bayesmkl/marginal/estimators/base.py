@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._estimator import BaseMKL, announce, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
-from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.memory import format_bytes, require_memory
 from bayesmkl._utils.options import Marginal, inference_of
 from bayesmkl._utils.threads import blas_threads_for
@@ -30,10 +29,6 @@ from bayesmkl.marginal.reading import HyperDraws, Reading, ScoreMoments, read, s
 __all__ = ["BaseGPMKL", "overall"]
 
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
-LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
-LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
-LEAST_DRAWS = 50.0  # effective ones
-MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
 LEAST_POINTS = 100  # where there is nothing to infer
 REFIT_DRAWS = 500  # where no more is asked than predictions
 EVIDENCES = {"ep": ep_evidence, "laplace": laplace_evidence}
@@ -184,41 +179,10 @@ class BaseGPMKL(BaseMKL):
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
         self.unconverged_ = weighted.unconverged
         self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
-        enough = weighted.ess >= LEAST_DRAWS
-        if options.sampler == "nuts":
-            good = enough and not weighted.rhat > LARGEST_RHAT
-            self.outcome_ = Outcome.MIXED if good else Outcome.NOT_MIXED
-        else:
-            good = enough and weighted.pareto_k <= LARGEST_K
-            self.outcome_ = Outcome.WEIGHTED if good else Outcome.NOT_WEIGHTED
-        self.converged_ = good and weighted.unconverged < MOST_UNKNOWN
-        self._warn(weighted)
-
-    def _warn(self, weighted: Draws) -> None:
-        """Issue at most one ConvergenceWarning."""
-        name = type(self).__name__
-        if self.outcome_ is Outcome.NOT_MIXED:
-            warn_user(
-                f"{name} finished before its chains agreed: the largest R-hat of its hyperparameters is "
-                f"{weighted.rhat:.3f} (at most {LARGEST_RHAT}), and {len(weighted.weights)} draws are worth "
-                f"{weighted.ess:.0f} (at least {LEAST_DRAWS:.0f}). Increase `n_points` of `inference`, or its "
-                "`n_warmup`.",
-                ConvergenceWarning,
-            )
-        elif not self.outcome_.converged:
-            warn_user(
-                f"{name} finished with importance weights of a heavy tail: k-hat is {weighted.pareto_k:.2f} (at most "
-                f"{LARGEST_K}), and {len(weighted.weights)} points are worth {weighted.ess:.0f} draws (at least "
-                f'{LEAST_DRAWS:.0f}). Increase `n_points` of `inference`, or use its sampler="nuts".',
-                ConvergenceWarning,
-            )
-        elif not self.converged_:
-            warn_user(
-                f"{name} does not know the evidence of {100 * weighted.unconverged:.0f} % of its posterior, where "
-                'expectation propagation did not converge. Use approximation="laplace" in `inference`, or a '
-                "`kernel_prior` with a smaller scale.",
-                ConvergenceWarning,
-            )
+        self.outcome_, self.converged_ = weighted.outcome, weighted.converged
+        advice = weighted.advice("hyperparameters", "scale")
+        if advice is not None:
+            warn_user(f"{type(self).__name__} {advice}", ConvergenceWarning)
 
     def _refit(self, stack: DenseStack) -> tuple[np.ndarray, float, float]:
         """Return what `elpd_i_`, `log_evidence_` and `pareto_k_` would be with other training kernels."""

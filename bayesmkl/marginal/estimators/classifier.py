@@ -21,6 +21,7 @@ from bayesmkl.marginal.estimators.base import BaseGPMKL, overall
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
 from bayesmkl.marginal.likelihoods import Likelihood, Logit, Probit
+from bayesmkl.marginal.reading import log_positive
 
 __all__ = ["GPMKLClassifier"]
 
@@ -195,9 +196,8 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     ) -> np.ndarray:
         if self.is_multilabel_ or len(targets) == 1:
             return log_of_all
-        log_of_other = np.log(-np.expm1(np.minimum(log_of_each, -np.finfo(float).tiny)))
-        log_positive = np.where(targets > 0.0, log_of_each, log_of_other)
-        return np.where(targets > 0.0, log_of_each, 0.0).sum(axis=0) - logsumexp(log_positive, axis=0)
+        own = np.where(targets > 0.0, log_of_each, 0.0).sum(axis=0)
+        return own - logsumexp(log_positive(targets, log_of_each), axis=0)
 
     def _log_sides(self, X: Samples) -> np.ndarray:
         """Return log probabilities of -1 and +1, (2, n_outputs, n_rows)."""
