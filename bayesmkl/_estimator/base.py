@@ -66,6 +66,9 @@ class BaseMKL(BaseEstimator):
     kernel_names_: np.ndarray
 
     _KERNELS: ClassVar[str] = "paper"  # of the default bank
+    _BY_TARGET: ClassVar[
+        dict[str, Any]
+    ] = {}  # parameters that "auto" chooses by the target, as they are without
 
     # Parameters and results that some estimators have, as they are for the others.
     random_state: Any = None

@@ -55,7 +55,8 @@ def numpyro_model(
     """Return the model as a NumPyro program, with its data, for use outside this package.
 
     Kernels are those of the estimator's own bank, priors and options its parameters. The estimator itself stays
-    as it is: nothing is fitted, and nothing of a fit is used. The sites of the programs are in the user guide.
+    as it is: nothing of a fit is used, and nothing fitted but the folds by which an `intermediate_scale` of "auto" is
+    chosen; without `y` it is 1. The sites of the programs are in the user guide.
 
     Parameters
     ----------
@@ -83,9 +84,11 @@ def numpyro_model(
     MemoryError
         If the kernels do not fit into memory.
     """
-    rows = check_samples(X) if y is None else 0
-    given = y is not None
-    if not given:
-        y = np.arange(rows) % 2 if is_classifier(self) else np.arange(rows)
-    program: NumPyroProgram = clone(self)._program(X, y, X_new)  # which may set attributes
-    return program if given else program._replace(data=program.data | {"y": None})
+    own = clone(self)  # a program may set attributes
+    if y is not None:
+        program: NumPyroProgram = own._program(X, y, X_new)
+        return program
+    rows = np.arange(check_samples(X))
+    chosen = {name: value for name, value in own._BY_TARGET.items() if own.get_params()[name] == "auto"}
+    program = own.set_params(**chosen)._program(X, rows % 2 if is_classifier(self) else rows, X_new)
+    return program._replace(data=program.data | {"y": None})

@@ -335,6 +335,20 @@ def test_landmarks_and_forms_of_storage_make_plain_kernels(rng):
     assert drawn(program, 2, **program.new)["dual"].shape == (2, 3)
 
 
+def test_labels_that_stand_in_choose_nothing(folds, monkeypatch, rng):
+    X, asked = rng.normal(size=(20, 2)), []
+
+    def choose(*arguments):
+        asked.append(arguments)
+        return 0.1
+
+    monkeypatch.setattr("bayesmkl.bemkl.estimators.classifier.choose_intermediate_scale", choose)
+    BEMKLClassifier().numpyro_model(X)
+    assert not asked
+    BEMKLClassifier().numpyro_model(X, X[:, 0] > 0)
+    assert len(asked) == 1
+
+
 def test_nothing_of_a_fit_changes(rng):
     X, y = table(rng, 20)
     model = BEMKLRegressor(BANK).fit(X, y)

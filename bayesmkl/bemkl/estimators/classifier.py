@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -198,6 +198,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     _FLAGS = ("nonnegative",)
     _LABELS = ("unlabeled_label",)
     _takes_missing_views = True
+    _BY_TARGET: ClassVar[dict[str, Any]] = {"intermediate_scale": USUAL}
     _OF_SOME_FITS = (*BaseBEMKL._OF_SOME_FITS, "transduction_")
 
     def __init__(
