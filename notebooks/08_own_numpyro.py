@@ -82,6 +82,7 @@ program = model.numpyro_model(X[:N], y[:N], X_new)
 model.fit(X[:N], y[:N])
 print({name: array.shape for name, array in (program.data | program.new).items()})
 
+
 # %% [markdown]
 # `factors` are Cholesky factors of the kernels, in units in which a weight is the standard deviation of what a kernel
 # adds. Any sampler of NumPyro runs the program. New samples are for `Predictive`, which takes the
@@ -114,6 +115,7 @@ above = (0.0 - model.y_mean_) / model.y_scale_
 off = np.abs(np.mean(stats.norm.sf(above, score, noise), axis=0) - stats.norm.sf(0.0, mean, std))
 print(f"probabilities differ by {off.mean():.3f} on average, {off.max():.3f} at most")
 pd.DataFrame({name: pd.Series(found.mean(axis=0), list(views)) for name, found in shares.items()}).round(2)
+
 
 # %% [markdown]
 # ## Noise with heavy tails
@@ -170,9 +172,9 @@ told.round(2)
 # about what it was made with, 0.3, the error halves, and the second view gets an interval that begins well above
 # zero.
 #
-# Other statements are replaced in the same way, such as the prior: `{"kernel_weights": Instead(lambda law:
-# dist.HalfCauchy(0.1).expand([3]).to_event(1))}`. For what no replacement does, write the whole model: `program.data`
-# are plain arrays. What the text says, checked:
+# Other statements are replaced in the same way, such as the prior of the size of the score:
+# `{"total": Instead(lambda law: dist.HalfCauchy(0.1))}`. For what no replacement does, write the whole model:
+# `program.data` are plain arrays. What the text says, checked:
 
 # %% tags=["hide-cell"]
 slack = 0.1 if FAST else 0.03

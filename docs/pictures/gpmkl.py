@@ -7,7 +7,7 @@ from _drawing import BLUE, DARK, GREY, LIGHT, ORANGE, tidy
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, KernelBank
 from bayesmkl.datasets import make_multiview
 from bayesmkl.kernels import Gaussian
-from bayesmkl.marginal import HalfT, Marginal
+from bayesmkl.marginal import DirichletShares, Marginal
 from bayesmkl.posterior import kernel_table
 
 N_PRIOR = 2000
@@ -31,7 +31,8 @@ truth = variance_shares((sample.kernel_weights[:, None] * (kernels @ sample.dual
 rng = np.random.default_rng(0)
 roots = np.linalg.cholesky(kernels / units[:, None, None] + 1e-8 * np.eye(len(sample.data)))
 functions = np.moveaxis(roots @ rng.standard_normal((*kernels.shape[:2], N_PRIOR)), 2, 0)
-weights = HalfT(df=4, scale=2).weights(rng.standard_normal((N_PRIOR, len(kernels)))).values
+coordinates = rng.standard_normal((N_PRIOR, len(kernels) + 1))  # the first is that of the total
+weights = np.array([DirichletShares().weights(u).values for u in coordinates])
 prior = variance_shares(weights[:, :, None] * functions)
 drawn = process.posterior_.shares
 

@@ -417,7 +417,7 @@ def test_nuts_runs_also_in_single_precision_and_with_other_laws(name, rng):
             "`kernel_prior.concentration` must be a number, or one for each of the 2 kernels; got 5",
         ),
         (BEMKLMultitaskClassifier(BANK), "BEMKLMultitaskClassifier has no NumPyro program.* BEMKLClassifier"),
-        (GPMKLClassifier(BANK, kernel_prior="sparse"), "`kernel_prior` must be one of 'half-t'"),
+        (GPMKLClassifier(BANK, kernel_prior="sparse"), "`kernel_prior` must be one of 'dirichlet'"),
     ],
     ids=lambda value: str(value)[:50],
 )

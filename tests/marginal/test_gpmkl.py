@@ -278,13 +278,16 @@ def test_labels_and_targets_of_several_columns():
     assert regressor.dual_coef_.shape == (2, 4, 40)
 
 
-@pytest.mark.parametrize("prior", ["dirichlet", "horseshoe", HalfT(3.0, 0.5)], ids=str)
+@pytest.mark.parametrize("prior", ["dirichlet", "horseshoe", "half-t", HalfT(3.0, 0.5)], ids=str)
 def test_draws_from_the_prior_are_those_of_the_distribution(prior, classification):
     X, labels, _ = classification
     model = GPMKLClassifier(bank(), kernel_prior=prior, inference=FEW).fit(X, labels)
     weights = to_datatree(model, random_state=0)["prior/kernel_weights"].values[0]
+    if prior == "half-t":
+        prior = HalfT(4.0, 2.0)
     if isinstance(prior, HalfT):
-        assert stats.kstest(weights.ravel(), lambda w: 2 * stats.t.cdf(w / 0.5, 3.0) - 1).pvalue > 1e-3
+        law = stats.t(prior.df, scale=prior.scale)
+        assert stats.kstest(weights.ravel(), lambda w: 2 * law.cdf(w) - 1).pvalue > 1e-3
     elif prior == "dirichlet":
         shares = weights**2 / (weights**2).sum(axis=1, keepdims=True)
         assert stats.kstest(shares[:, 0], stats.beta(0.5, 1.5).cdf).pvalue > 1e-3
@@ -403,7 +406,7 @@ def test_constant_kernel_has_no_share(classification):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kernel_prior": "sparse"}, "`kernel_prior` must be one of 'half-t', 'dirichlet', 'horseshoe'"),
+        ({"kernel_prior": "sparse"}, "`kernel_prior` must be one of 'dirichlet', 'half-t', 'horseshoe'"),
         ({"kernel_prior": HalfT(-1.0, 1.0)}, r"`kernel_prior.df` must be"),
         ({"kernel_prior": DirichletShares(0.0)}, r"`kernel_prior.concentration` must be"),
         ({"kernel_prior": Horseshoe(slab=np.inf)}, r"`kernel_prior.slab` must be"),

@@ -44,10 +44,11 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="half-t"
-        Prior of the weights, which are standard deviations. "half-t" is ``HalfT(df=4, scale=2)`` on each; "dirichlet"
-        is ``DirichletShares(concentration=0.5, df=4, scale=2)``, a half-t total and shares of it; "horseshoe" is
-        ``Horseshoe(scale=0.3, slab=5)``, which expects that few kernels matter. A distribution of NumPyro on all
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
+        Prior of the weights, which are standard deviations. "dirichlet" is ``DirichletShares(concentration=0.5, df=4,
+        scale=2)``, a half-t total, the same however many kernels there are, and shares of it; "half-t" is
+        ``HalfT(df=4, scale=2)`` on each; "horseshoe" is ``Horseshoe(scale=0.3, slab=5)``, which expects that few
+        kernels matter. A distribution of NumPyro on all
         positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
     likelihood : {"probit", "logit"}, default="probit"
         Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
@@ -121,8 +122,8 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     """
 
     KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = {
-        "half-t": HalfT(4.0, 2.0),
         "dirichlet": DirichletShares(0.5, 4.0, 2.0),
+        "half-t": HalfT(4.0, 2.0),
         "horseshoe": Horseshoe(0.3, 5.0),
     }
 
@@ -130,7 +131,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self,
         kernels: KernelBank | str | None = None,
         *,
-        kernel_prior: str | HalfT | DirichletShares | Horseshoe = "half-t",
+        kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         likelihood: str = "probit",
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",

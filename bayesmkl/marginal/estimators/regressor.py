@@ -40,10 +40,10 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="half-t"
-        Prior of the weights, in units of the standardized target. "half-t" is ``HalfT(df=4, scale=1)`` on each,
-        "dirichlet" ``DirichletShares(concentration=0.5, df=4, scale=1)``, "horseshoe" ``Horseshoe(scale=0.1,
-        slab=2)``; see `GPMKLClassifier`.
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
+        Prior of the weights, in units of the standardized target. "dirichlet" is
+        ``DirichletShares(concentration=0.5, df=4, scale=1)``, "half-t" ``HalfT(df=4, scale=1)`` on each, "horseshoe"
+        ``Horseshoe(scale=0.1, slab=2)``; see `GPMKLClassifier`.
     noise_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the standard deviation of the noise, in the same units; the word is ``LogNormal(0.3, 1.5)``.
     normalize_y : bool, default=True
@@ -112,8 +112,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     _FLAGS = ("normalize_y",)
     KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = {
-        "half-t": HalfT(4.0, 1.0),
         "dirichlet": DirichletShares(0.5, 4.0, 1.0),
+        "half-t": HalfT(4.0, 1.0),
         "horseshoe": Horseshoe(0.1, 2.0),
     }
 
@@ -121,7 +121,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         self,
         kernels: KernelBank | str | None = None,
         *,
-        kernel_prior: str | HalfT | DirichletShares | Horseshoe = "half-t",
+        kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         noise_prior: str | LogNormal = "log-normal",
         normalize_y: bool = True,
         intercept_std: float = 3.0,
