@@ -23,9 +23,9 @@ def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("newcomer")
     rng = np.random.default_rng(7)
     table = pd.DataFrame(
-        rng.normal(size=(150, 6)), columns=[f"{view} {name}" for view in ("mean", "worst") for name in "abc"]
+        rng.normal(size=(240, 6)), columns=[f"{view} {name}" for view in ("mean", "worst") for name in "abc"]
     )
-    score = table["worst a"] - table["worst b"] + 0.1 * rng.normal(size=150)
+    score = table["worst a"] - table["worst b"] + 0.1 * rng.normal(size=240)
     table.assign(diagnosis=np.where(score > 0, "ill", "well")).to_csv(folder / "samples.csv", index=False)
     blocks = re.findall(
         r"^```python\n(.*?)^```$", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
