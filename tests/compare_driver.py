@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-N_KILLS = 5
+N_KILLS = 3
 
 
 def start(config: Path, out: Path, stderr: int) -> int:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, KernelBank
 from bayesmkl.bemkl import NUTS
+from bayesmkl.bemkl.estimators import scale_choice
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
 
@@ -69,19 +67,21 @@ def test_nothing_is_compared_where_folds_would_say_little_or_take_long(folds, ta
         BEMKLClassifier(BANK, storage="streamed").fit(X, y),
     ]
     assert [case.intermediate_scale_ for case in cases] == [1.0] * len(cases)
-    from bayesmkl.bemkl.estimators import scale_choice
-
     monkeypatch.setattr(scale_choice, "MOST_SAMPLES", len(y) - 1)
     assert BEMKLClassifier(BANK).fit(X, y).intermediate_scale_ == 1.0
 
 
-def test_priors_of_chains_have_folds_of_closed_forms(folds, tables):
+def test_priors_of_chains_have_folds_of_closed_forms(folds, tables, monkeypatch):
     X, y = tables["noise"]
-    chains = NUTS(n_chains=1, n_warmup=20, n_draws=20)
-    model = BEMKLClassifier(BANK, kernel_prior="dirichlet", inference=chains)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        assert model.fit(X, y).intermediate_scale_ == BEMKLClassifier(BANK).fit(X, y).intermediate_scale_
+    chosen, choose = [], scale_choice.choose_intermediate_scale
+    monkeypatch.setattr(
+        "bayesmkl.bemkl.estimators.classifier.choose_intermediate_scale",
+        lambda *arguments: chosen.append(choose(*arguments)) or chosen[-1],
+    )
+    BEMKLClassifier(BANK, kernel_prior="dirichlet", inference=NUTS()).numpyro_model(X, y)
+    BEMKLClassifier(BANK).fit(X, y)
+    of_chains, of_closed_forms = chosen
+    assert of_chains == of_closed_forms
 
 
 def test_storage_does_not_decide(folds, tables):

@@ -90,7 +90,7 @@ def test_draws_equal_a_grid_over_two_coordinates(rng):
 @pytest.mark.parametrize(
     ("build", "process"),
     [
-        pytest.param(classification, "additive", marks=pytest.mark.heavy, id="classification, additive"),
+        pytest.param(classification, "additive", marks=pytest.mark.slow, id="classification, additive"),
         pytest.param(classification, "weighted", marks=pytest.mark.slow, id="classification, weighted"),
         pytest.param(regression, "additive", marks=pytest.mark.slow, id="regression, additive"),
         pytest.param(regression, "weighted", marks=pytest.mark.slow, id="regression, weighted"),

@@ -37,11 +37,11 @@ def exact_moments(loc, margin):
     with mpmath.workdps(30):
         loc, margin = [mpmath.mpf(float(value)) for value in loc], mpmath.mpf(margin)
         low = max([mpmath.mpf(0)] + [value + margin - loc[0] for value in loc[1:]])  # the mode is below it
-        step, others = mpmath.mpf("0.1"), range(1, len(loc))
+        step, others = mpmath.mpf("0.2"), range(1, len(loc))
         center = mpmath.findroot(
             lambda u: u - sum(mills(u + loc[0] - loc[c] - margin) for c in others), low / 2
         )
-        nodes = [center + k * step for k in range(-90, 120)]
+        nodes = [center + k * step for k in range(-45, 60)]
         tables = [[truncated(u + loc[0] - loc[c] - margin) for c in others] for u in nodes]
         density = [
             mpmath.npdf(u) * mpmath.fprod(t[0] for t in row) for u, row in zip(nodes, tables, strict=True)
