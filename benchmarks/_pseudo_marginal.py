@@ -3,16 +3,14 @@ r"""Exact posteriors of marginal models: chains on an approximate evidence, corr
 Hamiltonian chains move over the coordinates of `bayesmkl.marginal.hyperpriors` on the log posterior whose evidence is
 that of expectation propagation, from starts that are dispersed as the prior. Each of their draws then gets the weight
 
-.. math:: W = \hat p(y \mid \theta) / Z_{EP}(\theta), \qquad
-   \hat p(y \mid \theta) = \frac1M \sum_{j=1}^M \frac{p(y \mid f_j) N(f_j; 0, C)}{q(f_j)}, \qquad f_j \sim q ,
+.. math:: W = \hat p(y \mid \theta) / Z_{EP}(\theta) .
 
-with `q` the normal distribution of its sites, with the tail of Student's t along its mean, and one of the `f_j` by
-their own weights. The estimate is unbiased, so that weighted draws of :math:`(\theta, f)` have the exact posterior in
-the limit of many draws, whatever `M` is (Tran, Scharth, Pitt and Kohn 2013; Vihola, Helske and Franks 2020; Filippone
-and Girolami 2014 for Gaussian processes). Under normal noise the normal `q` is the posterior and all weights are one.
-
-Scores are written :math:`f = L v`, :math:`L L^\top = C`, in which :math:`q(v) = N(A^{-1} L^\top \tilde\nu, A^{-1})`
-with :math:`A = I + L^\top S L` needs nothing of the package but the sites.
+With probit labels, :math:`p(y \mid \theta)` is the probability that all of :math:`z_i y_i` are positive,
+:math:`z \sim N(0, C + I)`, of which `_orthants.py` has an unbiased estimate with a small variance, and weighted draws
+of `z`. One of them by its weight, and a draw of the scores given it, which are normal, have the exact posterior in
+the limit of many draws of :math:`\theta`, however many draws of `z` there are (Tran, Scharth, Pitt and Kohn 2013;
+Vihola, Helske and Franks 2020; Filippone and Girolami 2014 for Gaussian processes). Under normal noise all weights
+are one.
 """
 
 from __future__ import annotations
@@ -21,14 +19,14 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from _orthants import positive_draws
 from scipy.linalg import cho_solve, solve_triangular
 from scipy.special import gammaln, logsumexp
-from scipy.stats import norm
-from scipy.stats import t as student_t
 
 from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.marginal.covariances import Weighted
 from bayesmkl.marginal.hyperposterior import Hypermodel, Mode, Point, evaluate, evaluate_slope, find_mode
+from bayesmkl.marginal.likelihoods import Probit
 
 __all__ = ["Chains", "Exact", "agreement", "correct", "log_evidence", "run_chains"]
 
@@ -39,7 +37,6 @@ SHRINK = 3.0  # draws per coordinate for which the covariance of the warm-up is 
 FARTHEST = 3.0  # nats below the mode at which a chain may start, per coordinate
 CLOSER = 0.8
 DIVERGED = 1000.0  # error of the energy
-STEP_DF = 4.0  # of scores along their mean
 JITTER = 1e-10  # of the mean diagonal
 DF = 8.0  # of the t density that the evidence is bridged with
 
@@ -221,44 +218,18 @@ def _exact_score(
 ) -> tuple[np.ndarray, np.ndarray, float, np.ndarray]:
     """Draw whitened scores; return the factor of their covariance, one of them, log W and all log weights."""
     y = model.targets[0]
-    precision, linear = point.sites[0]
     matrix = np.asarray(model.covariance.matrix(weights))
     root = np.linalg.cholesky(matrix + JITTER * np.trace(matrix) / len(y) * np.eye(len(y)))
-    balanced = (root.T * precision) @ root
-    balanced[np.diag_indices(len(y))] += 1.0
-    lower = np.linalg.cholesky(balanced)
-    pull = root.T @ linear
-    mean = cho_solve((lower, True), pull)
-    log_normalizer = 0.5 * pull @ mean - np.log(np.diag(lower)).sum()  # of the prior times the sites
-    whitened, inner = mean[:, None], np.zeros(1)
-    if n_scores == 1:
-        steps = rng.standard_normal((len(y), 1))
+    if isinstance(model.likelihood, Probit):
+        labels, inner = positive_draws((root @ root.T + np.eye(len(y))) * np.outer(y, y), n_scores, rng)
+        std, noisy = 1.0, y * labels[:, rng.choice(n_scores, p=np.exp(inner - logsumexp(inner)))]
+        log_ratio = float(logsumexp(inner)) - math.log(n_scores) - point.log_evidence
     else:
-        half, log_heavy = _heavy_steps(lower.T @ mean, n_scores // 2, rng)
-        steps, inner = np.hstack([half, -half]), np.tile(log_heavy, 2)
-    whitened = whitened + solve_triangular(lower, steps, lower=True, trans="T")
-    scores = root @ whitened
-    log_density = model.likelihood.log_density(y[:, None], scores, parameters)
-    of_sites = linear @ scores - 0.5 * precision @ scores**2
-    inner = inner + log_density.sum(axis=0) - of_sites
-    log_ratio = log_normalizer + logsumexp(inner) - math.log(len(inner)) - point.log_evidence
-    chosen = rng.choice(len(inner), p=np.exp(inner - logsumexp(inner)))
-    return root, whitened[:, chosen], float(log_ratio), inner
-
-
-def _heavy_steps(
-    direction: np.ndarray, n_steps: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw normal steps, but of Student's t along one direction; return them and the log ratios of densities.
-
-    Along the mean score all labels become more certain together, and what is certain bounds the score no more, where
-    sites still do.
-    """
-    steps = rng.standard_normal((len(direction), n_steps))
-    direction = direction / max(np.linalg.norm(direction), np.finfo(float).tiny)
-    drawn = rng.standard_t(STEP_DF, n_steps)
-    steps += np.outer(direction, drawn - direction @ steps)
-    return steps, norm.logpdf(drawn) - student_t.logpdf(drawn, STEP_DF)
+        std, noisy, inner, log_ratio = float(parameters[0]), y, np.zeros(1), 0.0
+    lower = np.linalg.cholesky(root @ root.T + std**2 * np.eye(len(y)))
+    whitened = rng.standard_normal(len(y))
+    surprise = noisy - root @ whitened - std * rng.standard_normal(len(y))
+    return root, whitened + root.T @ cho_solve((lower, True), surprise), log_ratio, inner
 
 
 def _factors(model: Hypermodel) -> np.ndarray:

@@ -251,6 +251,7 @@ PROBLEMS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "w_wine_100": ("weighted", "t", lambda: _wine(100)),
     "w_digits_100": ("weighted", "t", lambda: _digits(100)),
     "w_views_100": ("weighted", "t", lambda: _views(100, 4, 1.0, (Gaussian(width=4),))),
+    "w_views_200": ("weighted", "t", lambda: _views(200, 4, 1.0, (Gaussian(width=4),))),
     # the paper's process, normal noise
     "w_iris_60": ("weighted", "t", lambda: _iris(60)),
     "w_smooth_60": ("weighted", "t", lambda: _smooth(60, 4)),
@@ -258,4 +259,5 @@ PROBLEMS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "w_diabetes_100": ("weighted", "t", lambda: _diabetes(100, KernelBank(Gaussian(width=2), views=FIVE))),
     "w_diabetes_100_mixed": ("weighted", "t", lambda: _diabetes(100, KernelBank(list(MIXED)))),
     "w_smooth_100": ("weighted", "t", lambda: _smooth(100, 6)),
+    "w_diabetes_300": ("weighted", "t", lambda: _diabetes(300, KernelBank(Gaussian(width=2), views=FIVE))),
 }  # fmt: skip

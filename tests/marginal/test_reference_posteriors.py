@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.covariances import Additive, Weighted, kernel_units
@@ -19,6 +19,7 @@ from bayesmkl.marginal.likelihoods import Probit
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import _orthants as orthants
 import _pseudo_marginal as exact
 import _reference_sets as sets
 import _references as files
@@ -51,6 +52,24 @@ def test_weights_are_the_exact_evidence_over_that_of_expectation_propagation(fiv
     orthant = multivariate_normal(np.zeros(5), noisy).cdf(np.zeros(5))
     assert_allclose(np.exp(found.log_weights).mean() * np.exp(point.log_evidence), orthant, rtol=1e-2)
     assert found.residual < 1e-6
+
+
+def test_equally_correlated_numbers_are_positive_as_often_as_one_of_them_is_the_least(rng):
+    """With correlation ½ they are differences z_i - z_0 of independent ones: z_0 is the least of n + 1 numbers."""
+    n = 40
+    draws, log_weights = orthants.positive_draws(0.5 + 0.5 * np.eye(n), 4000, rng)
+    weights = np.exp(log_weights)
+    assert draws.min() > 0.0
+    assert_allclose(weights.mean(), 1.0 / (n + 1), atol=4.0 * weights.std() / np.sqrt(4000))
+    assert weights.std() < 0.7 * weights.mean()
+    # means of z_i - z_0, in units of sqrt(2): z_0 is the least one, the others have -1/n of its mean
+    grid = np.linspace(-8.0, 8.0, 4001)
+    density = (n + 1) * norm.pdf(grid) * norm.sf(grid) ** n
+    least = np.trapezoid(grid * density, grid)
+    expected = -least * (1.0 + 1.0 / n) / np.sqrt(2.0)
+    means = draws @ weights / weights.sum()
+    assert_allclose(means.mean(), expected, rtol=0.01)
+    assert_allclose(means, expected, rtol=0.1)
 
 
 def test_chains_have_the_moments_of_the_posterior(five):
