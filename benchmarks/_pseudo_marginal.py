@@ -28,7 +28,7 @@ from bayesmkl.marginal.covariances import Weighted
 from bayesmkl.marginal.hyperposterior import Hypermodel, Mode, Point, evaluate, evaluate_slope, find_mode
 from bayesmkl.marginal.likelihoods import Probit
 
-__all__ = ["Chains", "Exact", "agreement", "correct", "log_evidence", "run_chains"]
+__all__ = ["Chains", "Exact", "agreement", "correct", "exact_score", "log_evidence", "run_chains"]
 
 TOL = 3e-4  # of sites, in standard deviations of scores
 LENGTHS = (1.0, 2.0)  # of trajectories, in standard deviations
@@ -186,7 +186,7 @@ def correct(model: Hypermodel, chains: Chains, n_scores: int, seed: int) -> Exac
         for i in range(n_draws):
             u, point = chains.coordinates[c, i], chains.points[c][i]
             weights, parameters = model.values(u)
-            root, score, log_ratio, inner = _exact_score(model, weights, parameters[0], point, n_scores, rng)
+            root, score, log_ratio, inner = exact_score(model, weights, parameters[0], point, n_scores, rng)
             log_weights[c, i] = log_ratio
             spreads.append(np.exp(logsumexp(2.0 * inner) - 2.0 * logsumexp(inner)) * len(inner) - 1.0)
             if i % 10 == 0:
@@ -208,7 +208,7 @@ def correct(model: Hypermodel, chains: Chains, n_scores: int, seed: int) -> Exac
     )
 
 
-def _exact_score(
+def exact_score(
     model: Hypermodel,
     weights: np.ndarray,
     parameters: np.ndarray,

@@ -24,16 +24,13 @@ from typing import Any
 
 import numpy as np
 from _machine import measure
+from _ranks import GRID, LEVELS, coverage, ecdf_difference, simultaneous_band
 from _report import STATIC, finish, markdown_table, parser
 from _simulation import INFERENCES, QUANTITIES, draw_posteriors, quantities, simulate, stacks
 from matplotlib.figure import Figure
-from scipy.stats import binom
 from threadpoolctl import threadpool_limits
 
-LEVELS = (0.5, 0.8, 0.94)
 N_RANKED = 99
-N_LINES = 4
-GRID = np.arange(1, 20) / 20.0
 LENGTHS = {"vb": (0, N_RANKED), "refined": (50, 500), "gibbs": (300, 1500), "nuts": (300, 600)}
 FAST_LENGTHS = {"vb": (0, N_RANKED), "refined": (10, 100), "gibbs": (20, 100)}
 STYLES = ("-", "--", ":", "-.")
@@ -76,31 +73,6 @@ def study(
             for (name, quantity), found in ranks.items()
         ],
     }
-
-
-def coverage(uniform: np.ndarray) -> dict[str, list[float]]:
-    """Coverage in per cent of central intervals, and its standard error; `uniform` is (simulations, entries)."""
-    means, errors = [], []
-    for level in LEVELS:
-        share = (np.abs(uniform - 0.5) <= level / 2).mean(axis=1)
-        means.append(100.0 * float(share.mean()))
-        errors.append(100.0 * float(share.std(ddof=1)) / np.sqrt(len(share)))
-    return {"coverage": means, "standard_error": errors}
-
-
-def ecdf_difference(uniform: np.ndarray) -> list[list[float]]:
-    """Distribution function of the ranks minus the uniform one on `GRID`, for entries spread over all of them."""
-    entries = np.linspace(0, uniform.shape[1] - 1, N_LINES).astype(int)
-    ecdf = (uniform[:, entries, None] <= GRID).mean(axis=0) - GRID
-    return ecdf.round(4).tolist()
-
-
-def simultaneous_band(n: int, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds that the ECDF difference of `n` uniform numbers stays within on all of `GRID`."""
-    counts = (np.random.default_rng(0).random((4000, n, 1)) <= GRID).sum(axis=1)
-    tail = np.minimum(binom.cdf(counts, n, GRID), binom.sf(counts - 1, n, GRID)).min(axis=1)
-    each = np.quantile(tail, 1.0 - level)
-    return binom.ppf(each, n, GRID) / n - GRID, binom.isf(each, n, GRID) / n - GRID
 
 
 def table(studies: list[dict[str, Any]]) -> str:

@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import logsumexp, ndtr
 from scipy.stats import gamma, multivariate_normal, norm, t
 from sklearn.exceptions import ConvergenceWarning
@@ -122,17 +123,13 @@ def test_evidence_of_labels_equals_monte_carlo(data, margin):
 
 def test_evidence_of_targets_and_draws_given_weights_equal_closed_forms(data):
     problem = problem_of("regression", data)
-    model, u = hypermodel_of(problem, "ep"), np.array([0.8, -0.4, 0.3, 0.5, 2.0])
+    model, u = hypermodel_of(problem, "ep"), np.array([0.8, -0.4, 0.3, -1.2])
     weights, _ = model.values(u)
-    known, noise = np.exp(u[3:])
-    combined, covariance = covariance_of(problem, weights, 1.0 / known)
-    covariance += np.eye(N) / noise
+    combined, covariance = covariance_of(problem, weights, 0.0)
+    covariance += np.exp(-1.2) * np.eye(N)
     point, (evidence,) = evaluate(model, u, None)
     expected = multivariate_normal(np.zeros(N), covariance).logpdf(problem.y)
     assert point.log_evidence == pytest.approx(expected, abs=1e-8)
-    of_precisions = gamma(1.0).logpdf(np.exp(u[3:])) + u[3:]  # densities of logarithms
-    prior = norm.logpdf(u[:3]).sum() + of_precisions.sum() + 2.5 * np.log(2.0 * np.pi)
-    assert point.log_density - point.log_evidence == pytest.approx(prior, abs=1e-10)
 
     n_draws = 20_000
     dual, intercept = draw_duals(model.covariance, weights, evidence, n_draws, np.random.default_rng(0))
@@ -143,6 +140,43 @@ def test_evidence_of_targets_and_draws_given_weights_equal_closed_forms(data):
     mean, cov = scale * (gain @ problem.y), (np.eye(N + 1) - gain @ design) * np.outer(scale, scale)
     assert (np.abs(both.mean(axis=0) - mean) < 5.0 * np.sqrt(np.diag(cov) / n_draws)).all()
     np.testing.assert_allclose(np.cov(both.T), cov, atol=0.06)
+
+
+def test_prior_of_all_noise_and_its_split_are_those_of_both_precisions(data):
+    """Of s² = 1/ε + e'e/υ, by integration over ε and by moments of draws of both."""
+    own = priors(RegressionPriors, 3)._replace(intermediate=Gamma(1.5, 2.0), noise=Gamma(0.8, 0.5))
+    problem = problem_of("regression", data)._replace(priors=own)
+    model, u = hypermodel_of(problem, "ep"), np.array([0.8, -0.4, 0.3, 1.1])
+    square, variance = (model.values(u)[0] ** 2).sum(), np.exp(1.1)
+
+    def joint(log_noise):  # density of log ε and log s²
+        noise = np.exp(log_noise)
+        known = square / (variance - 1.0 / noise)
+        by_log_variance = gamma(1.5, scale=0.5).pdf(known) * known**2 * variance / square
+        return gamma(0.8, scale=2.0).pdf(noise) * noise * by_log_variance
+
+    ends = -1.1 + 1e-9, 5.0
+    total, log_mean = (quad(f, *ends)[0] for f in (joint, lambda x: x * joint(x)))
+    prior = norm.logpdf(u[:3]).sum() + np.log(total) + 2.0 * np.log(2.0 * np.pi)
+    assert model.log_prior(u)[0] == pytest.approx(prior, abs=1e-4)
+    known, noise = model.draw_precisions(u, 20_000, np.random.default_rng(0))[..., 0].T
+    np.testing.assert_allclose(1.0 / noise + square / known, variance)
+    error = np.log(noise).std() / 20_000**0.5
+    assert np.log(noise).mean() == pytest.approx(log_mean / total, abs=4.0 * error)
+
+
+def test_precisions_that_are_nearly_known_are_drawn_themselves(data):
+    own = priors(RegressionPriors, 3)._replace(intermediate=Gamma(1e6, 1e5))
+    problem = problem_of("regression", data)._replace(priors=own)
+    model, u = hypermodel_of(problem, "ep"), np.array([0.8, -0.4, 0.3, 2.3, 0.5])
+    weights, noise = model.values(u)
+    assert noise.item() ** 2 == pytest.approx(np.exp(-0.5) + weights @ weights * np.exp(-2.3))
+    of_precisions = gamma(1e6, scale=1e-5).logpdf(np.exp(2.3)) + gamma(1.0).logpdf(np.exp(0.5)) + u[3:].sum()
+    prior = norm.logpdf(u[:3]).sum() + of_precisions + 2.5 * np.log(2.0 * np.pi)
+    assert model.log_prior(u)[0] == pytest.approx(prior, abs=1e-7)
+    np.testing.assert_allclose(
+        model.draw_precisions(u, 2, np.random.default_rng(0))[..., 0], [np.exp(u[3:])] * 2
+    )
 
 
 def test_one_kernel_equals_a_grid(data):

@@ -1,7 +1,7 @@
 r"""BEMKL with everything but its kernel weights integrated out: draws of e, then of all else given e.
 
-With precisions λ = 1 and γ that are known, a, b, the intermediate outputs and the scores are normal given e (and υ
-and ε in regression), so that the scores of the training samples are a Gaussian process,
+With precisions λ = 1 and γ that are known, a, b, the intermediate outputs and the scores are normal given e (and the
+noise in regression), so that the scores of the training samples are a Gaussian process,
 
 .. math:: f \sim N\bigl(0, \; K_e K_e^\top + \sigma_g^2 e^\top e \, I + \gamma^{-1} 1 1^\top\bigr),
    \qquad K_e = \sum_m e_m K_m ,
@@ -10,6 +10,11 @@ and the posterior of e, which has P coordinates in the place of N + P + 1, follo
 targets under it: exact in regression, by expectation propagation or Laplace's approximation in classification. Given
 e, draws of (a, b) come from their normal distribution under the sites of that approximation. Outputs that share e
 have scores of their own, whose log evidences are summed.
+
+In regression targets know the variance of all noise together, :math:`s^2 = 1/ε + e^\top e / υ`, and nothing else of
+υ and ε: of these one or the other makes most of it, and their joint posterior has two arms with little between. So
+log s² is drawn with e, its prior is integrated over the split between the two parts, and the split is drawn given e
+and s².
 
 Two priors differ from those of the paper. A precision of its own for every entry of a would have to be drawn with e:
 λ and γ are known, the means of their priors (`known_precisions`). And the prior of e is narrower by :math:`\sqrt P`:
@@ -25,7 +30,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.options import Marginal
@@ -52,6 +57,7 @@ __all__ = [
     "MarginalDraws",
     "SignedWeights",
     "WeightsAndNoise",
+    "WeightsAndTotalNoise",
     "draw_duals",
     "fit_marginal",
     "hypermodel_of",
@@ -63,6 +69,10 @@ Report = Callable[[int, str], None] | None
 KNOWN = 1e8  # concentration of a Gamma prior on a precision that is known, to 1e-4 of it
 N_STARTS = 3  # of the climb to the mode, with different signs of the weights
 LARGEST = 30.0  # log precision in absolute value: beyond, only the prior matters
+FARTHEST = 60.0  # log odds of 1/ε in all noise
+STEP, FINE_STEP = 0.25, 0.05  # of these log odds, to sum over them and to draw them
+SMOOTH = 20.0  # sum of concentrations of the priors of υ and ε up to which sums over such steps are integrals
+SMALLEST = 1e-24  # of e'e
 TOL = 1e-2  # of sites that draws of a and b are conditioned on, in standard deviations of a score
 EVIDENCES = {"ep": ep_evidence, "laplace": laplace_evidence}
 REMEDY = "Use fewer samples, or a smaller `n_draws` of `inference`."
@@ -129,7 +139,8 @@ class NoisePriors(NamedTuple):
 class WeightsAndNoise(SignedWeights):
     r"""Kernel weights of targets, with log υ and log ε of each: noise has the variance :math:`1/ε + e^\top e / υ`.
 
-    The covariance of the scores has no part of the intermediate outputs' own.
+    For priors that leave little doubt of one of the two. The covariance of the scores has no part of the intermediate
+    outputs' own.
     """
 
     __slots__ = ()
@@ -158,6 +169,10 @@ class WeightsAndNoise(SignedWeights):
         by_weights = by_weights + 2.0 * (by_variance @ known) * weights.values
         return np.concatenate([weights.pull(by_weights), -square * known * by_variance, -noise * by_variance])
 
+    def draw_precisions(self, coordinates: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw υ and ε of every output given some coordinates, (n_draws, 2, n_outputs): they are known."""
+        return np.broadcast_to(self.precisions(coordinates), (n_draws, 2, len(self.targets)))
+
     def log_prior(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
         r"""Return the log prior density and its gradient, the density without :math:`(2 \pi)^{-d/2}`."""
         own, of_precisions = coordinates[: self.n_weights], coordinates[self.n_weights :].reshape(2, -1)
@@ -168,6 +183,95 @@ class WeightsAndNoise(SignedWeights):
             total += float((constant + c * log_precision - weighted).sum())
             slope.append(c - weighted)
         return total, np.concatenate(slope)
+
+
+class _LogOdds(NamedTuple):
+    """Log odds of 1/ε in all noise, and the logarithms of its part and of that of e'e/υ."""
+
+    values: np.ndarray
+    log_own: np.ndarray
+    log_other: np.ndarray
+
+    @classmethod
+    def of_step(cls, step: float) -> _LogOdds:
+        values = np.arange(-FARTHEST, FARTHEST, step)
+        return cls(values, -np.logaddexp(0.0, -values), -np.logaddexp(0.0, values))
+
+
+LOG_ODDS, FINE_LOG_ODDS = _LogOdds.of_step(STEP), _LogOdds.of_step(FINE_STEP)
+
+
+class WeightsAndTotalNoise(WeightsAndNoise):
+    """Kernel weights of targets, with log s² of each: how s² splits into 1/ε and e'e/υ is integrated out.
+
+    Given e, log ε and log υ are log s² and the log odds z of the two parts with a Jacobian of one.
+    """
+
+    __slots__ = ()
+
+    @property
+    def n_coordinates(self) -> int:
+        """Number of coordinates."""
+        return self.n_weights + len(self.targets)
+
+    def values(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return kernel weights, and the standard deviation of the noise of every output, (n_outputs, 1)."""
+        weights = self.weight_prior.weights(coordinates[: self.n_weights]).values
+        return weights, self._std(coordinates)[:, None]
+
+    def pull(self, coordinates: np.ndarray, by_weights: np.ndarray, by_parameters: np.ndarray) -> np.ndarray:
+        """Pull a gradient by what `values` returns back to the coordinates."""
+        weights = self.weight_prior.weights(coordinates[: self.n_weights])
+        by_log_variance = 0.5 * self._std(coordinates) * by_parameters[:, 0]
+        return np.concatenate([weights.pull(by_weights), by_log_variance])
+
+    def log_prior(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
+        r"""Return the log prior density and its gradient, the density without :math:`(2 \pi)^{-d/2}`."""
+        own = coordinates[: self.n_weights]
+        weights = self.weight_prior.weights(own)
+        log_terms, by_known, by_noise = self._splits(coordinates, LOG_ODDS)
+        highest = log_terms.max(axis=1)
+        terms = np.exp(log_terms - highest[:, None])
+        sums = terms.sum(axis=1)
+        by_known, by_noise = (terms * by_known).sum(axis=1) / sums, (terms * by_noise).sum(axis=1) / sums
+        constant = np.log(STEP) + 0.5 * LOG_2PI
+        total = -0.5 * float(own @ own) + float((highest + np.log(sums) + constant).sum())
+        by_weights = 2.0 * by_known.sum() / _square(weights.values) * weights.values
+        return total, np.concatenate([weights.pull(by_weights) - own, -by_known - by_noise])
+
+    def draw_precisions(self, coordinates: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw υ and ε of every output given some coordinates, (n_draws, 2, n_outputs)."""
+        log_square = np.log(_square(self.values(coordinates)[0]))
+        drawn = np.empty((n_draws, 2, len(self.targets)))
+        log_terms, _, _ = self._splits(coordinates, FINE_LOG_ODDS)
+        for k, (log_variance, own) in enumerate(zip(coordinates[self.n_weights :], log_terms, strict=True)):
+            log_odds = rng.choice(FINE_LOG_ODDS.values, n_draws, p=np.exp(own - logsumexp(own)))
+            log_odds += FINE_STEP * (rng.random(n_draws) - 0.5)
+            drawn[:, 0, k] = np.logaddexp(0.0, log_odds) + log_square - log_variance
+            drawn[:, 1, k] = np.logaddexp(0.0, -log_odds) - log_variance
+        return np.exp(np.clip(drawn, -LARGEST, LARGEST))
+
+    def _splits(
+        self, coordinates: np.ndarray, log_odds: _LogOdds
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return log prior densities along log odds, and slopes by log υ and log ε, (n_outputs, n_nodes)."""
+        log_variance = coordinates[self.n_weights :, None]
+        log_known = np.log(_square(self.values(coordinates)[0])) - log_odds.log_other - log_variance
+        log_noise = -log_odds.log_own - log_variance
+        (c, r), (d, s) = self.parameter_prior
+        by_known = c - r * np.exp(np.minimum(log_known, LARGEST))
+        by_noise = d - s * np.exp(np.minimum(log_noise, LARGEST))
+        constant = c * np.log(r) - gammaln(c) + d * np.log(s) - gammaln(d) - c - d
+        return constant + c * log_known + d * log_noise + by_known + by_noise, by_known, by_noise
+
+    def _std(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return s of every output."""
+        return np.exp(0.5 * np.clip(coordinates[self.n_weights :], -LARGEST, LARGEST))
+
+
+def _square(weights: np.ndarray) -> float:
+    """Return e'e, and not zero."""
+    return max(float(weights @ weights), SMALLEST)
 
 
 class MarginalDraws(NamedTuple):
@@ -194,7 +298,9 @@ def hypermodel_of(problem: Any, approximation: str) -> SignedWeights:
     intercept_std = float(np.sqrt(priors.intercept.rate / priors.intercept.concentration))
     if hasattr(priors, "noise"):
         covariance, noise = Weighted(problem.stack, 0.0, intercept_std), NoisePriors(*priors[3:])
-        return WeightsAndNoise(covariance, Gaussian(), targets, prior, noise, exact_evidence)
+        is_smooth = noise.intermediate.concentration + noise.noise.concentration <= SMOOTH
+        kind = WeightsAndTotalNoise if is_smooth else WeightsAndNoise
+        return kind(covariance, Gaussian(), targets, prior, noise, exact_evidence)
     covariance = Weighted(problem.stack, float(problem.intermediate_precision) ** -0.5, intercept_std)
     likelihood = Probit(float(problem.margin))
     return SignedWeights(covariance, likelihood, targets, prior, LogNormal(), EVIDENCES[approximation])
@@ -277,7 +383,7 @@ def _draw_rest(
                 covariance, kernel_weights[here[0]], evidence, len(here), rng
             )
         if isinstance(model, WeightsAndNoise):
-            precisions[here] = model.precisions(coordinates)
+            precisions[here] = model.draw_precisions(coordinates, len(here), rng)
 
     def shaped(values: np.ndarray, *shape: int) -> np.ndarray:
         return values.reshape(*chosen.shape, *shape)

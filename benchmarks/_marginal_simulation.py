@@ -1,0 +1,378 @@
+"""Models of marginal inference with hyperparameters from their priors, data from the model, and posteriors of them.
+
+What is drawn from priors and model here uses none of the package's maps, factors or scales: half-t and t variables of
+NumPy, eigenvectors of the kernels. Posteriors come from the functions that the estimators call, with their defaults.
+
+Estimators ask for two samples of each class. Data sets without them are drawn anew, and the ranks of the rest stay
+uniform: whether a data set is kept depends on its labels alone, and given those the posterior is what it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from _pseudo_marginal import exact_score
+from scipy.linalg import solve_triangular
+from scipy.special import log_ndtr, logsumexp
+from scipy.stats import norm
+
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
+from bayesmkl.bemkl import Gamma
+from bayesmkl.bemkl.inference.marginal import fit_marginal, hypermodel_of
+from bayesmkl.bemkl.reading.collapsed import score_means
+from bayesmkl.bemkl.reading.shares import share_draws
+from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal import Marginal
+from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely
+
+__all__ = ["MODELS", "Case", "Posterior", "Ranked", "Simulation", "kernels", "make"]
+
+VIEWS = {"first": [0, 1, 2], "second": [3, 4]}
+SIGMA_G = 0.3  # of BEMKL's intermediate outputs under labels, where it is no part of the posterior
+LEAST = 2  # samples of each class
+N_SCORES = 32  # that the exact evidence of a point is estimated with
+N_SHOWN = 4  # training scores
+
+Values = dict[str, np.ndarray]
+
+
+class Ranked(NamedTuple):
+    """Weighted draws of one quantity, (n_draws, entries), and what they are worth."""
+
+    values: np.ndarray
+    weights: np.ndarray
+    n_effective: float
+
+
+class Case(NamedTuple):
+    """A data set, the true quantities, and how many sets were drawn before one had enough of both classes."""
+
+    y: np.ndarray
+    truth: Values
+    n_rejected: int
+
+
+class Posterior(NamedTuple):
+    """Draws of every quantity, with k-hat, effective number and weight of what did not converge."""
+
+    ranked: dict[str, Ranked]
+    points: Draws
+    model: Hypermodel
+
+
+class Simulation(Protocol):
+    """One model on fixed inputs."""
+
+    is_regression: bool
+
+    def simulate(self, rng: np.random.Generator) -> Case:
+        """Draw parameters from the prior, then targets."""
+        ...
+
+    def infer(self, y: np.ndarray, seed: int) -> Posterior:
+        """Draw from the posterior as the estimator does."""
+        ...
+
+    def correct(self, found: Posterior, n_draws: int, rng: np.random.Generator) -> dict[str, Ranked]:
+        """Draw from the exact posterior by weighting points by unbiased estimates of the exact evidence."""
+        ...
+
+
+def kernels(n_samples: int) -> np.ndarray:
+    """Evaluate a Gaussian and a linear kernel on each of two views, (4, n_samples, n_samples)."""
+    X = np.random.default_rng(0).standard_normal((n_samples, 5))
+    bank = KernelBank([Gaussian(width=2.0), Linear()], views=VIEWS)
+    return np.ascontiguousarray(np.moveaxis(bank.fit_transform(X), -1, 0))
+
+
+class _Simulation:
+    """What both processes share; see `Simulation`."""
+
+    def __init__(self, stack: np.ndarray, is_regression: bool, options: Marginal) -> None:
+        self.kernels, self.is_regression, self.options = stack, is_regression, options
+        self.n_kernels, self.n_samples = stack.shape[:2]
+        self.shown = np.linspace(0, self.n_samples - 1, N_SHOWN).astype(int)
+
+    def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, Values]:
+        """Draw targets, and the quantities that need no data but them."""
+        raise NotImplementedError
+
+    def simulate(self, rng: np.random.Generator) -> Case:
+        n_rejected = 0
+        while True:
+            y, truth = self._draw(rng)
+            if self.is_regression or LEAST <= (y > 0.0).sum() <= len(y) - LEAST:
+                return Case(y, truth, n_rejected)
+            n_rejected += 1
+
+    def evidence_ratio(self, model: Hypermodel, weights: np.ndarray, noise: np.ndarray) -> float:
+        """Return the log evidence of kernel weights over that of none, under the same noise."""
+        return _log_evidence(model, weights, noise) - _log_evidence(model, 0.0 * weights, noise)
+
+    def true_evidence(self, found: Posterior, truth: Values) -> np.ndarray:
+        """Return the log evidence ratio at the true parameters."""
+        return np.array([self.evidence_ratio(found.model, truth["signed"], truth["noise"][:1])])
+
+    def _of_points(self, points: Draws, model: Hypermodel) -> dict[str, Ranked]:
+        """Read what depends on hyperparameters alone."""
+        values = [model.values(u) for u in points.coordinates]
+        weights = np.abs([own for own, _ in values])
+        noise = np.array([parameters[0] for _, parameters in values])
+        without = np.array([_log_evidence(model, np.zeros(self.n_kernels), own) for own in _few(noise)])
+        ratio = np.array([point.log_evidence for point in points.points]) - without
+        read = {"weight": weights, "evidence": ratio[:, None]}
+        if self.is_regression:
+            read["noise"] = noise
+        return {name: Ranked(own, points.weights, points.ess) for name, own in read.items()}
+
+    def correct(self, found: Posterior, n_draws: int, rng: np.random.Generator) -> dict[str, Ranked]:
+        points, model = found.points, found.model
+        chosen = equally_likely(points.weights, n_draws, rng)
+        log_weights, rows = np.empty(n_draws), []
+        for at, i in enumerate(chosen):
+            weights, parameters = model.values(points.coordinates[i])
+            root, whitened, log_weights[at], _ = exact_score(
+                model, weights, parameters[0], points.points[i], N_SCORES, rng
+            )
+            rows.append(self._parts_given(model, weights, root, whitened, rng))
+        probability = np.exp(log_weights - logsumexp(log_weights))
+        worth = min(1.0 / float((probability**2).sum()), points.ess)
+        read = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        for name in ("weight", "evidence"):
+            read[name] = found.ranked[name].values[chosen]
+        return {name: Ranked(own, probability, worth) for name, own in read.items()}
+
+    def _parts_given(
+        self,
+        model: Hypermodel,
+        weights: np.ndarray,
+        root: np.ndarray,
+        whitened: np.ndarray,
+        rng: np.random.Generator,
+    ) -> Values:
+        """Draw what there is behind a score, by Matheron's rule, and return its quantities."""
+        raise NotImplementedError
+
+
+class _Additive(_Simulation):
+    """The process of GPMKL, with the half-t prior that is its default."""
+
+    def __init__(self, stack: np.ndarray, is_regression: bool, options: Marginal) -> None:
+        super().__init__(stack, is_regression, options)
+        own = {"normalize_y": False} if is_regression else {}
+        kind = GPMKLRegressor if is_regression else GPMKLClassifier
+        self.estimator = kind("precomputed", inference=options, **own)
+        labels = np.arange(self.n_samples) % 2
+        self.stack, _ = self.estimator._prepare(np.moveaxis(stack, 0, -1), labels)
+        self.weight_prior, self.noise_prior = (
+            self.estimator._weight_prior(),
+            self.estimator._parameter_prior(),
+        )
+        self.intercept_std = self.estimator.intercept_std
+        around = stack - stack.mean(axis=1, keepdims=True)
+        self.units = np.einsum("mii->m", around) / self.n_samples
+        self.roots = _roots(stack) / np.sqrt(self.units)[:, None, None]
+
+    def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, Values]:
+        df, scale = self.weight_prior
+        weights = scale * np.abs(rng.standard_t(df, self.n_kernels))
+        median, log_std, least = self.noise_prior
+        noise = np.array([least + median * np.exp(log_std * rng.standard_normal())])
+        unit = np.einsum("mij,mj->mi", self.roots, rng.standard_normal((self.n_kernels, self.n_samples)))
+        parts = weights[:, None] * unit
+        score = parts.sum(axis=0) + self.intercept_std * rng.standard_normal()
+        size = noise if self.is_regression else 1.0
+        y = score + size * rng.standard_normal(self.n_samples)
+        y = y if self.is_regression else np.sign(y)
+        truth = {"weight": weights, "signed": weights, "noise": noise[: int(self.is_regression)]}
+        truth |= self._of_parts(parts, score)
+        return y, truth | {"likelihood": np.array([self._log_likelihood(y, score, noise)])}
+
+    def _of_parts(self, parts: np.ndarray, score: np.ndarray) -> Values:
+        around = parts - parts.mean(axis=1, keepdims=True)
+        products = around @ around.sum(axis=0)
+        return {
+            "share": products / products.sum(),
+            "size": np.array([score.std()]),
+            "score": score[self.shown],
+        }
+
+    def _log_likelihood(self, y: np.ndarray, scores: np.ndarray, noise: np.ndarray) -> Any:
+        log_p = norm.logpdf(y, scores, noise) if self.is_regression else log_ndtr(y * scores)
+        return log_p.sum(axis=-1)
+
+    def infer(self, y: np.ndarray, seed: int) -> Posterior:
+        self.estimator.random_state = seed
+        _, points, reading = self.estimator._infer(self.stack, y[None], self.options)
+        model = self.estimator._hypermodel(self.stack, y[None], self.options)
+        draws = reading.draws
+        scores, noise = draws.score[:, 0], draws.parameters[draws.point, 0]
+        read = {
+            "share": draws.shares,
+            "size": scores.std(axis=1, keepdims=True),
+            "score": scores[:, self.shown],
+            "likelihood": self._log_likelihood(y, scores, noise)[:, None],
+        }
+        return Posterior(_equal(read, points) | self._of_points(points, model), points, model)
+
+    def _parts_given(
+        self,
+        model: Hypermodel,
+        weights: np.ndarray,
+        root: np.ndarray,
+        whitened: np.ndarray,
+        rng: np.random.Generator,
+    ) -> Values:
+        score, y = root @ whitened, model.targets[0]
+        unit = np.einsum("mij,mj->mi", self.roots, rng.standard_normal((self.n_kernels, self.n_samples)))
+        parts = weights[:, None] * unit
+        intercept = self.intercept_std * rng.standard_normal()
+        dual = _surprise(root, whitened, parts.sum(axis=0) + intercept)
+        parts += (weights**2 / self.units)[:, None] * (self.kernels @ dual)
+        found = self._of_parts(parts, score)
+        return found | {"likelihood": np.array([self._log_likelihood(y, score, np.ones(1))])}
+
+
+class _Weighted(_Simulation):
+    """The process of BEMKL, margin 0, with the default priors of marginal inference.
+
+    Sample weights are standard normal, the intercept is normal, kernel weights are t, and in regression precisions of
+    intermediate outputs and of the noise have Gamma priors.
+    """
+
+    def __init__(self, stack: np.ndarray, is_regression: bool, options: Marginal) -> None:
+        super().__init__(stack, is_regression, options)
+        self.stack = DenseStack(stack)
+        short = Marginal(n_points=100, n_draws=100)
+        X, y = np.moveaxis(stack, 0, -1), np.arange(self.n_samples) % 2
+        if is_regression:
+            fitted: Any = BEMKLRegressor("precomputed", normalize_y=False, inference=short).fit(X, y)
+        else:
+            fitted = BEMKLClassifier(
+                "precomputed", margin=0.0, intermediate_scale=SIGMA_G, inference=short
+            ).fit(X, y)
+        (self.problem,) = fitted._problems(self.stack)
+        self.intercept_std = np.sqrt(1.0 / _mean(self.problem.priors.intercept))
+
+    def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, Values]:
+        priors = self.problem.priors
+        weights = rng.standard_t(2.0 * priors.kernel.concentration, self.n_kernels)
+        weights /= np.sqrt(_mean(priors.kernel))
+        dual, intercept = rng.standard_normal(self.n_samples), self.intercept_std * rng.standard_normal()
+        known, precision = SIGMA_G**-2, 1.0
+        if self.is_regression:
+            known, precision = (rng.gamma(c) / r for c, r in (priors.intermediate, priors.noise))
+        noise = np.array([np.sqrt(1.0 / precision + weights @ weights / known), known, precision])
+        functions = weights[:, None] * np.einsum("mji,j->mi", self.kernels, dual)
+        score = functions.sum(axis=0) + intercept
+        y = score + noise[0] * rng.standard_normal(self.n_samples)
+        y = y if self.is_regression else np.sign(y)
+        spread = functions.std(axis=1)
+        truth = {
+            "share": spread / spread.sum(),
+            "size": np.array([score.std()]),
+            "score": score[self.shown],
+            "weight": np.abs(weights),
+            "signed": weights,
+            "noise": noise if self.is_regression else noise[:0],
+            "likelihood": np.array([self._log_likelihood(y, score, noise[0])]),
+        }
+        return y, truth
+
+    def _log_likelihood(self, y: np.ndarray, scores: np.ndarray, noise: Any) -> Any:
+        log_p = norm.logpdf(y, scores, noise) if self.is_regression else log_ndtr(y * scores / noise)
+        return log_p.sum(axis=-1)
+
+    def infer(self, y: np.ndarray, seed: int) -> Posterior:
+        problem = self.problem._replace(y=y)
+        found = fit_marginal(problem, self.options, np.random.default_rng(seed))
+        draws, points = found.parameters.flat(), found.weights
+        model = hypermodel_of(problem, self.options.approximation)
+        scores, square = score_means(self.stack, draws), (draws.kernel_weights**2).sum(axis=1)
+        if self.is_regression:
+            precisions = draws.intermediate_precision, draws.noise_precision
+            noise = np.column_stack([np.sqrt(1.0 / precisions[1] + square / precisions[0]), *precisions])
+        else:
+            noise = np.sqrt(1.0 + SIGMA_G**2 * square)[:, None]
+        read = {
+            "share": share_draws(self.stack, draws.dual, draws.kernel_weights),
+            "size": scores.std(axis=1, keepdims=True),
+            "score": scores[:, self.shown],
+            "likelihood": self._log_likelihood(y, scores, noise[:, :1])[:, None],
+        }
+        ranked = self._of_points(points, model) | _equal(read, points)
+        if self.is_regression:
+            ranked["noise"] = _equal({"noise": noise}, points)["noise"]
+        return Posterior(ranked, points, model)
+
+    def _parts_given(
+        self,
+        model: Hypermodel,
+        weights: np.ndarray,
+        root: np.ndarray,
+        whitened: np.ndarray,
+        rng: np.random.Generator,
+    ) -> Values:
+        mixed = np.tensordot(weights, self.kernels, 1)
+        dual, intercept = rng.standard_normal(self.n_samples), self.intercept_std * rng.standard_normal()
+        size = SIGMA_G * np.linalg.norm(weights)
+        own = mixed @ dual + size * rng.standard_normal(self.n_samples) + intercept
+        surprise = _surprise(root, whitened, own)
+        dual, intercept = dual + mixed.T @ surprise, intercept + self.intercept_std**2 * surprise.sum()
+        functions = weights[:, None] * (self.kernels @ dual)
+        score, spread = functions.sum(axis=0) + intercept, functions.std(axis=1)
+        noise = np.sqrt(1.0 + size**2)
+        return {
+            "share": spread / spread.sum(),
+            "size": np.array([score.std()]),
+            "score": score[self.shown],
+            "likelihood": np.array([self._log_likelihood(model.targets[0], score, noise)]),
+        }
+
+
+def _mean(prior: Gamma) -> float:
+    return prior.concentration / prior.rate
+
+
+def _log_evidence(model: Hypermodel, weights: np.ndarray, noise: np.ndarray) -> float:
+    matrix = model.covariance.matrix(weights)
+    return float(model.evidence(model.likelihood, model.targets[0], matrix, noise).log_evidence)
+
+
+def _few(noise: np.ndarray) -> np.ndarray:
+    """Return the noise of every point, or of one where there is none."""
+    return noise if noise.shape[1] else noise[:1]
+
+
+def _equal(read: Values, points: Draws) -> dict[str, Ranked]:
+    """Take draws of scores as equally likely; they are worth no more than the points that they were made of."""
+    n_draws = len(next(iter(read.values())))
+    weights, worth = np.full(n_draws, 1.0 / n_draws), min(float(n_draws), points.ess)
+    return {name: Ranked(own, weights, worth) for name, own in read.items()}
+
+
+def _roots(stack: np.ndarray) -> np.ndarray:
+    """Return `R` with ``R R' = K`` of every kernel, by eigenvectors."""
+    values, vectors = np.linalg.eigh(stack)
+    return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+
+
+def _surprise(root: np.ndarray, whitened: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Return the inverse covariance times the difference of a score from a draw of the prior."""
+    return solve_triangular(root, whitened - solve_triangular(root, prior, lower=True), lower=True, trans="T")
+
+
+MODELS: dict[str, tuple[type[_Simulation], bool]] = {
+    "GPMKLClassifier": (_Additive, False),
+    "GPMKLRegressor": (_Additive, True),
+    "BEMKLClassifier": (_Weighted, False),
+    "BEMKLRegressor": (_Weighted, True),
+}
+
+
+def make(name: str, n_samples: int, options: Marginal) -> Simulation:
+    """Make one of `MODELS` on so many fixed inputs."""
+    kind, is_regression = MODELS[name]
+    return kind(kernels(n_samples), is_regression, options)
