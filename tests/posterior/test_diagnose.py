@@ -29,7 +29,7 @@ from bayesmkl.posterior.mixing import convergence, sampling_section
 from bayesmkl.posterior.predictive_checks import check_section, prior_draws, why_no_prior_draws
 from bayesmkl.posterior.sensitivity import power_scaling
 
-SECTIONS = ["loo", "sensitivity", "checks", "calibration"]
+SECTIONS = ["signal", "loo", "sensitivity", "checks", "calibration"]
 VERDICTS = {"good", "caution", "bad", "skipped"}
 
 
