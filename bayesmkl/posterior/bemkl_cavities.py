@@ -65,7 +65,7 @@ def _cavities(output: Evaluated, known: bool, evidence: Any) -> tuple[np.ndarray
     prior = problem.priors.intercept
     sites: Sites | None = None
     means = np.empty((len(draws.intercept), problem.y.shape[-1]))
-    scales, seen = np.empty_like(means), {}
+    scales, seen = np.empty_like(means), dict[bytes, int]()
     for t, weights in enumerate(draws.kernel_weights):
         mixed, intercept = problem.stack.combine(weights), prior.rate / prior.concentration
         if not known:
