@@ -284,8 +284,8 @@ def test_every_inference_is_diagnosed(name, first, request):
     assert max(map(len, report.splitlines())) <= 100
     for section in found.values():
         assert section["advice"]
-    assert report.count("-> ") == 5
-    assert found._repr_html_().count("<h5>") == 5
+    assert report.count("-> ") == 6
+    assert found._repr_html_().count("<h5>") == 6
     again = diagnose(request.getfixturevalue(name), n_draws=120, random_state=0)
     assert str(again) == report
 
