@@ -63,7 +63,7 @@ def relevance(
         the columns
 
         * ``without``: what was left out; "all" in the first row;
-        * ``share``: posterior mean share of the score; 1 of all;
+        * ``share``: posterior mean share of the score, averaged over models of single classes; 1 of all;
         * ``elpd_diff``, ``se``: how much more the log density of all left-out samples is with it than without it, in
           nats, and the standard error of that difference over samples;
         * ``log_evidence_diff``: the same of the log evidence of the model, which is the log Bayes factor; NaN of

@@ -26,6 +26,7 @@ from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.intercept_only import intercept_only
+from bayesmkl.posterior.loo_comparison import leave_each_out
 from bayesmkl.posterior.refits import refits_of
 from bayesmkl.posterior.signal import _why_not, signal_section, sizes_of_draws
 
@@ -409,8 +410,15 @@ def test_what_takes_long_is_left_to_relevance(n_kernels, n, inference, binary_mo
 
 
 def test_labels_of_nothing_have_no_signal():
-    X, _ = samples(60)
-    y = np.random.default_rng(1).random(60) < 0.5
-    found = section(BEMKLClassifier(SIMPLE, tol=1e-4, intermediate_scale=1.0).fit(X, y))
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 20)), rng.random(60) < 0.5
+    views = {f"view {v}": list(range(5 * v, 5 * v + 5)) for v in range(4)}
+    bank = KernelBank([Gaussian(width=1), Gaussian(width=4)], views)
+    model = BEMKLClassifier(bank, tol=1e-4, intermediate_scale=1.0).fit(X, y)
+    found = section(model)
     assert found.verdict == "caution"
     assert found.advice.startswith("No signal")
+    reweighted = leave_each_out(fitted_bemkl(model), 200, np.random.default_rng(0))  # why there are folds
+    assert reweighted.n_bad > 0.9 * 60
+    gain = reweighted.elpd_i - refits_of(fitted_bemkl(model)).without_kernels().elpd_i
+    assert gain.sum() > 3.0 * np.sqrt(60) * gain.std()
