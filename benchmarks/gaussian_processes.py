@@ -6,9 +6,11 @@
   labels of a logistic model of three features of the first view (coefficients 2, -2 and 1.5), or of nothing. Shares
   of views by GPMKL and by BEMKL, how often the interval of a noise view begins below .03, and the verdict of
   `relevance`.
+* Verdicts of `relevance` on the same data of BEMKL, by "vb" and by "marginal"; of ten data sets on each view too.
 
-    python benchmarks/gaussian_processes.py            4 seeds and 40 data sets, 25 minutes on one core
-    python benchmarks/gaussian_processes.py --fast     1 seed and 1 data set of each kind, fewer samples and points
+    python benchmarks/gaussian_processes.py --section processes  4 seeds and 40 data sets, 25 minutes on one core
+    python benchmarks/gaussian_processes.py --section bemkl      40 data sets, 15 minutes
+    python benchmarks/gaussian_processes.py --fast               1 seed and 1 data set of each kind, fewer samples
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ KERNELS = (Gaussian(width=1), Gaussian(width=4))
 FEW = Marginal(n_points=100, n_draws=200)
 VIEWS = {f"view {v}": list(range(5 * v, 5 * v + 5)) for v in range(4)}
 SIGNAL, NOISE = "view 0", ["view 1", "view 2", "view 3"]
+ALL = ("all", SIGNAL, *NOISE)
+VERDICTS = ("signal", "needed")
+BY_VIEW = 10  # data sets that are fitted without each view too
 
 
 def example(n_seeds: int, n_train: int, inference: str | Marginal) -> dict[str, Any]:
@@ -116,9 +121,75 @@ def summarize(rows: list[dict[str, Any]]) -> list[list[Any]]:
     return body
 
 
-def main() -> None:
-    options = parser(__doc__).parse_args()
-    print(measure(options.fast).report() + "\n")
+def verdicts(i: int, n_samples: int, has_signal: bool, inference: str | Marginal) -> dict[str, Any]:
+    """Fit BEMKL to one data set, and ask of it as a whole and, of the first few, of each view."""
+    X, y = labeled(i, n_samples, has_signal)
+    start = time.process_time()
+    model = BEMKLClassifier(KernelBank(list(KERNELS), views=VIEWS), inference=inference).fit(X, y)
+    fitted = time.process_time()
+    found = relevance(model, by="view" if i < BY_VIEW else "all").set_index("without")
+    return {
+        "signal": has_signal,
+        "inference": inference if isinstance(inference, str) else inference.name,
+        "verdict": found["verdict"].to_dict(),
+        "elpd_diff": found["elpd_diff"].to_dict(),
+        "se": found["se"].to_dict(),
+        "log_evidence_diff": found.filter(regex="log_evidence_diff|elbo_diff").iloc[:, 0].to_dict(),
+        "seconds": [fitted - start, time.process_time() - fitted],
+    }
+
+
+def bemkl(options: Any) -> None:
+    """Count the verdicts on BEMKL."""
+    n_sets, n_samples = (1, 60) if options.fast else (40, 200)
+    marginal: Any = FEW if options.fast else "marginal"
+    rows: list[dict[str, Any]] = []
+    with threadpool_limits(1), quietly():
+        for i in range(n_sets):
+            for has_signal in (True, False):
+                rows += [verdicts(i, n_samples, has_signal, inference) for inference in ("vb", marginal)]
+    body, claims = [], []
+    for name in ("vb", "marginal"):
+        own = [row for row in rows if row["inference"] == name]
+        percent = {}
+        for has_signal in (True, False):
+            found = [row for row in own if row["signal"] == has_signal]
+            said = {
+                view: np.mean([row["verdict"][view] in VERDICTS for row in found if view in row["verdict"]])
+                for view in ALL
+            }
+            seconds = np.median([row["seconds"] for row in found[BY_VIEW:] or found], axis=0)
+            diff = np.array([row["elpd_diff"]["all"] for row in found])
+            percent[has_signal] = 100.0 * said["all"]
+            body.append([
+                f"{name}, {'a logistic model of view 0' if has_signal else 'labels of nothing'}",
+                f"{percent[has_signal]:.0f} %",
+                f"{diff.mean():.1f} ({diff.min():.1f} to {diff.max():.1f})",
+                f"{100 * said[SIGNAL]:.0f} %",
+                f"{100 * np.mean([said[view] for view in NOISE]):.0f} %",
+                f"{np.median([row['log_evidence_diff']['all'] for row in found]):.0f}",
+                " + ".join(f"{value:.1f}" for value in seconds),
+            ])  # fmt: skip
+        what = f'by BEMKL, inference="{name}"'
+        claims += [
+            claim(f"labels of nothing {what}: no signal", 90.0, 100.0 - percent[False], " %", at_least=True),
+            claim(f"one view of four matters, {what}: signal", 95.0, percent[True], " %", at_least=True),
+        ]
+    headers = [
+        "inference, labels",
+        "verdict: signal",
+        "difference, nats (range)",
+        "view 0 needed",
+        "noise view needed",
+        "difference of evidences or bounds, median",
+        'seconds of fit and `relevance(by="all")`',
+    ]
+    numbers = {"rows": rows, "claims": claims}
+    finish(options, "gaussian_processes_bemkl", markdown_table(headers, body), numbers)
+
+
+def processes(options: Any) -> None:
+    """Measure GPMKL on the example and on all data sets, with the shares of BEMKL beside it."""
     n_seeds, n_sets, n_samples = (1, 1, 60) if options.fast else (4, 40, 200)
     inference: Any = FEW if options.fast else "marginal"
     with threadpool_limits(1), quietly():
@@ -160,6 +231,17 @@ def main() -> None:
         claim("one view of four matters, by GPMKL: signal", 95.0, percent[2], " %", at_least=True),
     ]
     finish(options, "gaussian_processes", text, {"example": one, "rows": rows, "claims": claims})
+
+
+def main() -> None:
+    given = parser(__doc__)
+    given.add_argument("--section", choices=("processes", "bemkl", "all"), default="all", help="which study")
+    options = given.parse_args()
+    print(measure(options.fast).report() + "\n")
+    if options.section != "bemkl":
+        processes(options)
+    if options.section != "processes":
+        bemkl(options)
 
 
 if __name__ == "__main__":

@@ -51,9 +51,11 @@ def claims(found: dict[str, dict[str, Any]]) -> str:
     """List every number that is asked for, in the order of the tables on the page."""
     lines = ["| What | Asked | Measured | Holds | Benchmark |", "|---|---:|---:|---|---|"]
     for name, numbers in found.items():
+        command = numbers.get("command", f"python {name}.py").split()
+        script = Path(command[1]).name  # which may have several sections
         for claim in numbers.get("claims", []):
             holds = "yes" if claim["holds"] else "**no**"
-            cells = [claim["what"], claim["asked"], claim["measured"], holds, f"`{name}.py`"]
+            cells = [claim["what"], claim["asked"], claim["measured"], holds, f"`{script}`"]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

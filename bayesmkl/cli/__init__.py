@@ -269,8 +269,8 @@ def diagnose(
 ) -> None:
     """Say whether the posterior of a fitted model can be trusted.
 
-    Convergence of chains or Pareto k-hat of the closed form, leave-one-out cross-validation, sensitivity to the
-    prior, predictive checks and calibration, each with a verdict.
+    Convergence of chains or Pareto k-hat of the closed form, signal, leave-one-out cross-validation, sensitivity to
+    the prior, predictive checks and calibration, each with a verdict.
     """
     with _bad_input_reported():
         from bayesmkl.cli.commands import run_diagnose

@@ -24,6 +24,7 @@ from bayesmkl.posterior.refine import PLURALS, honest_intervals, why_not_sampled
 from bayesmkl.posterior.report import Section, line_of_text, render, render_html
 from bayesmkl.posterior.sensitivity import sensitivity_section
 from bayesmkl.posterior.shared_docs import MODEL
+from bayesmkl.posterior.signal import signal_section, sizes_of_draws
 
 __all__ = ["Diagnosis", "diagnose"]
 
@@ -40,11 +41,11 @@ DESCRIPTIONS = {
 class Diagnosis(dict):
     """Result of :func:`diagnose`: section -> name -> number, array or text; printed, it is a report.
 
-    Sections are ``sampling`` ("nuts", "gibbs", "marginal") or ``importance`` ("vb", "svi"), ``loo``, ``sensitivity``,
-    ``checks`` and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped") and an ``advice``.
-    With more than two classes, or several labels or targets, the numbers of `checks` are under the name of each; so
-    are those of `sampling`, `importance` and `sensitivity` where each has kernel weights of its own. Of additive
-    Gaussian processes there are ``shares`` and ``signal`` too.
+    Sections are ``sampling`` ("nuts", "gibbs", "marginal") or ``importance`` ("vb", "svi"), ``signal``, ``loo``,
+    ``sensitivity``, ``checks`` and ``calibration``; each has a ``verdict`` ("good", "caution", "bad" or "skipped")
+    and an ``advice``. With more than two classes, or several labels or targets, the numbers of `checks` are under the
+    name of each; so are those of `sampling`, `importance` and `sensitivity` where each has kernel weights of its own.
+    Of additive Gaussian processes there are ``shares`` too.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class Diagnosis(dict):
     >>> X = np.linspace(-1, 1, 20)[:, None]
     >>> found = diagnose(BEMKLRegressor(KernelBank(["linear"])).fit(X, X[:, 0]), n_draws=100, random_state=0)
     >>> list(found)
-    ['importance', 'loo', 'sensitivity', 'checks', 'calibration']
+    ['importance', 'signal', 'loo', 'sensitivity', 'checks', 'calibration']
     >>> found.verdicts["loo"] == found["loo"]["verdict"]
     True
     """
@@ -132,9 +133,10 @@ def diagnose(
           (shares, training scores, class probabilities) and, apart, of raw weights; divergences;
         * ``importance`` ("vb", "svi"): Pareto k-hat of the variational posterior, of all weights together and ("vb")
           of the kernel weights alone;
-        * ``shares`` and ``signal``, of an additive Gaussian process only: Monte Carlo standard errors of shares and
-          ends of their intervals; size of the score, variance explained, and whether kernels predict anything, by
-          :func:`relevance`;
+        * ``shares``, of an additive Gaussian process only: Monte Carlo standard errors of shares and ends of their
+          intervals;
+        * ``signal``: size of the score, variance explained, and whether kernels predict anything, by
+          :func:`relevance`; intervals of "vb" and "svi" are too narrow, and say so;
         * ``loo``: leave-one-out accuracy by PSIS; :func:`compare_loo` compares models by it;
         * ``sensitivity``: how far shares move with the priors, by power-scaling;
         * ``checks``: statistics of the targets against draws from prior and posterior;
@@ -155,7 +157,8 @@ def diagnose(
     -----
     The training kernels are evaluated anew. A matrix-vector product of every kernel with every draw is the main cost,
     and for "vb" up to a thousand small integrals, a few seconds on 100 to 200 samples; they are left out where they
-    would take minutes.
+    would take minutes. ``signal`` fits "vb" to ten folds, of at most 1000 samples and 4 million entries of kernels,
+    and leaves up to 500 samples of "marginal", "nuts" and "gibbs" out by 200 Gaussian processes.
 
     Of an additive Gaussian process ``importance`` (or ``sampling``, of its "nuts") is about the draws of its
     hyperparameters: k-hat (or R-hat), effective draws, and the share of the posterior whose evidence is not known.
@@ -218,6 +221,7 @@ def diagnose(
     else:
         states = [None] * len(models) if fitted.is_drawn else list(fitted.states)
         sections = [importance_section(names, models, states, log_ratios, rng, honest_intervals(fitted))]
+    sections.append(signal_section(fitted, sizes_of_draws(models), ci_prob, kernels))
     loo = leave_one_out(fitted, models, log_ratios)
     as_it_is = None if log_ratios is None else leave_one_out(fitted, models)
     can_be_sampled = why_not_sampled(fitted) is None

@@ -13,8 +13,8 @@ from bayesmkl.posterior.cavities import leave_one_out_by_cavities
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 from bayesmkl.posterior.leave_one_out import leave_one_out_section
 from bayesmkl.posterior.predictive_checks import CheckedOutput, check_output, section_of_checks
-from bayesmkl.posterior.relevance import CLEAR, relevance
 from bayesmkl.posterior.report import Section, line_of_text, table
+from bayesmkl.posterior.signal import signal_section, sizes_of_process
 from bayesmkl.posterior.summary import kernel_table
 
 __all__ = ["hyperparameters_section", "sections_of_process"]
@@ -22,12 +22,7 @@ __all__ = ["hyperparameters_section", "sections_of_process"]
 GOOD_RHAT, GOOD_ESS = 1.01, 100.0
 GOOD_ERROR, LARGEST_ERROR = 0.02, 0.05  # Monte Carlo errors of the ends of intervals of shares
 MOST_ROWS = 8
-LARGEST_REFIT = 1000  # training samples for which a fit without kernels takes seconds
 MOST_PRIOR_DRAWS = 500  # each is a function at all training samples
-NOISE_OF_LABELS = {
-    "probit": 1.0,
-    "logit": np.pi**2 / 3.0,
-}  # variance of the threshold that a score is compared with
 AGAINST_NARROW = "Add kernels that can follow the data, or look for outliers."
 
 
@@ -53,7 +48,7 @@ def sections_of_process(
     return [
         hyperparameters_section(fitted),
         _shares(fitted, ci_prob),
-        _signal(fitted, ci_prob),
+        signal_section(fitted, sizes_of_process(fitted), ci_prob),
         leave_one_out_section(loo, None, not fitted.is_classifier),
         Section(
             "sensitivity",
@@ -163,58 +158,6 @@ def _shares(fitted: FittedBEMKL, ci_prob: float) -> Section:
         "many make errors 0.7 times as large."
     )
     return Section("shares", "Shares of kernels", values, lines, verdict, advice)
-
-
-def _signal(fitted: FittedBEMKL, ci_prob: float) -> Section:
-    """Report the absolute size of the score, and whether kernels predict anything that is left out."""
-    estimator: Any = fitted.estimator
-    draws: HyperDraws = fitted.states[0]
-    variance = draws.score.var(axis=-1)
-    if fitted.is_classifier:
-        noise = np.full_like(variance, NOISE_OF_LABELS[estimator.likelihood])
-    else:
-        noise = draws.parameters[draws.point][..., 0] ** 2
-    scale = np.atleast_1d(getattr(estimator, "y_scale_", 1.0))
-    tails = [0.5 - 0.5 * ci_prob, 0.5 + 0.5 * ci_prob]
-    what = {"score_std": scale * np.sqrt(variance), "explained": variance / (variance + noise)}
-    values: dict[str, Any] = {}
-    rows = []
-    for name, text in (("score_std", "sd of the score"), ("explained", "variance explained")):
-        mean, (lower, upper) = what[name].mean(axis=0), np.quantile(what[name], tails, axis=0)
-        found = np.stack([mean, lower, upper])
-        values[name] = dict(
-            zip(("mean", "lower", "upper"), found if fitted.output_names else found[:, 0], strict=True)
-        )
-        for output, numbers in zip(fitted.output_names or [""], found.T, strict=True):
-            rows.append([f"{output}: {text}" if output else text, *map(float, numbers)])
-    percent = f"{100 * ci_prob:g} %"
-    lines = table(["", "mean", f"{percent} from", "to"], rows)
-    lines += line_of_text(
-        "sd of the score over the training samples"
-        + (", in units of the target" if not fitted.is_classifier else "")
-        + "; variance explained: of the score, and of score and noise together."
-    )
-    if fitted.n_samples > LARGEST_REFIT:
-        advice = (
-            f"Whether kernels predict anything takes a fit without them, too long for {fitted.n_samples} samples "
-            'to be made here: `relevance(model, by="all")`.'
-        )
-        return Section("signal", "Signal", values, lines, "skipped", advice)
-    row = relevance(estimator, by="all").iloc[0]
-    values |= {name: float(row[name]) for name in ("elpd_diff", "se", "log_evidence_diff")}
-    lines += line_of_text(
-        f"Left-out samples against no kernels: {values['elpd_diff']:+.1f} nats, standard error {values['se']:.1f}; "
-        f"log Bayes factor {values['log_evidence_diff']:+.1f}."
-    )
-    signal = row["verdict"] == "signal"
-    advice = (
-        f"Signal: left-out samples are predicted better than without kernels, by more than {CLEAR:g} standard "
-        "errors. `relevance` says which views that needs."
-        if signal
-        else "No signal: left-out samples are not predicted measurably better than without kernels. Shares divide "
-        "what may be nothing: do not read them."
-    )
-    return Section("signal", "Signal", values, lines, "good" if signal else "caution", advice)
 
 
 def _checks(fitted: FittedBEMKL, n_draws: int, ci_prob: float, rng: np.random.Generator) -> Section:

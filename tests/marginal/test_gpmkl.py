@@ -15,7 +15,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
@@ -497,7 +497,3 @@ def test_relevance_of_labels(classification, rng):
         relevance(given, by="view")
     with pytest.raises(ValueError, match="`by` must be one of 'view', 'kernel', 'all'"):
         relevance(model, by="sample")
-    with pytest.raises(
-        TypeError, match="`model` must be a GPMKLClassifier or a GPMKLRegressor; got BEMKLClassifier"
-    ):
-        relevance(BEMKLClassifier(bank(), max_iter=2, tol=0.0).fit(X, labels))

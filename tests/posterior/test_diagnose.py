@@ -29,7 +29,7 @@ from bayesmkl.posterior.mixing import convergence, sampling_section
 from bayesmkl.posterior.predictive_checks import check_section, prior_draws, why_no_prior_draws
 from bayesmkl.posterior.sensitivity import power_scaling
 
-SECTIONS = ["loo", "sensitivity", "checks", "calibration"]
+SECTIONS = ["signal", "loo", "sensitivity", "checks", "calibration"]
 VERDICTS = {"good", "caution", "bad", "skipped"}
 
 
@@ -284,8 +284,8 @@ def test_every_inference_is_diagnosed(name, first, request):
     assert max(map(len, report.splitlines())) <= 100
     for section in found.values():
         assert section["advice"]
-    assert report.count("-> ") == 5
-    assert found._repr_html_().count("<h5>") == 5
+    assert report.count("-> ") == 6
+    assert found._repr_html_().count("<h5>") == 6
     again = diagnose(request.getfixturevalue(name), n_draws=120, random_state=0)
     assert str(again) == report
 

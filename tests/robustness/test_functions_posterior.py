@@ -72,6 +72,7 @@ OF_A_MODEL = {
     "view_table": p.view_table,
     "sample_posterior": p.sample_posterior,
     "refine_posterior": p.refine_posterior,
+    "relevance": p.relevance,
     "compare_loo": lambda model, **more: p.compare_loo({"a": model, "b": model}, **more),
     "save_posterior": lambda model, **more: p.save_posterior(model, UNWRITTEN, **more),
     "plot_elbo": p.plot_elbo,
@@ -129,6 +130,9 @@ WRONG = {
     "random_state": SEEDS,
     "by_view": [None, *FLAGS],
     "pointwise": FLAGS,
+    "verbose": FLAGS,
+    "by": [value for value in WORDS if value is not None],
+    "permutations": [value for value in COUNTS if value != 0],
     "method": WORDS,
     "n_grid": [None, *COUNTS],
     "measure": WORDS[:2] + WORDS[3:],
@@ -145,6 +149,7 @@ TAKES = {
     "view_table": ["ci_prob", "n_draws", "random_state"],
     "sample_posterior": ["n_draws", "random_state"],
     "refine_posterior": ["n_draws", "random_state", "kernels"],
+    "relevance": ["by", "permutations", "random_state", "verbose", "kernels"],
     "compare_loo": ["method", "n_draws", "random_state", "kernels"],
     "save_posterior": ["n_draws", "random_state", "kernels", "pointwise", "sample_names"],
     "plot_elbo": ["ax"],
@@ -201,7 +206,9 @@ NO_STACKS = {
 
 
 @pytest.mark.parametrize("what", NO_STACKS)
-@pytest.mark.parametrize("function", ["diagnose", "compare_loo", "refine_posterior", "plot_pareto_k"])
+@pytest.mark.parametrize(
+    "function", ["diagnose", "compare_loo", "refine_posterior", "relevance", "plot_pareto_k"]
+)
 def test_what_is_no_stack_of_training_kernels_is_refused(models, function, what):
     call = OF_A_MODEL[function]
     assert_refused(

@@ -184,17 +184,23 @@ class BaseGPMKL(BaseMKL):
         if advice is not None:
             warn_user(f"{type(self).__name__} {advice}", ConvergenceWarning)
 
-    def _refit(self, stack: DenseStack) -> tuple[np.ndarray, float, float]:
-        """Return what `elpd_i_`, `log_evidence_` and `pareto_k_` would be with other training kernels."""
+    def _refit(
+        self, stack: DenseStack, order: np.ndarray | None = None
+    ) -> tuple[np.ndarray, float, float, bool]:
+        """Return what `elpd_i_`, `log_evidence_`, `pareto_k_` and `converged_` would be with other training kernels.
+
+        And with the targets of the samples in another order, if one is given.
+        """
         options = self._inference()
         if not np.isfinite(kernel_units(stack)).any():  # nothing to infer but the noise
             options = replace(options, n_points=LEAST_POINTS)
         targets = np.atleast_2d(self.target_)
+        targets = targets if order is None else targets[:, order]
         _, weighted, reading = self._infer(
             stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS))
         )
         elpd_i = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
-        return elpd_i, self._in_nats(weighted.log_evidence), weighted.pareto_k
+        return elpd_i, self._in_nats(weighted.log_evidence), weighted.pareto_k, weighted.converged
 
     def _log_predictive(
         self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray

@@ -1,0 +1,424 @@
+"""Whether there is a signal, and what of it views add: refits, leaving samples out, and models without kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl import BEMKLClassifier, BEMKLMultitaskRegressor, BEMKLRegressor, GPMKLRegressor, KernelBank
+from bayesmkl.bemkl import Dirichlet, Gamma
+from bayesmkl.bemkl.inference.marginal import hypermodel_of, known_precisions
+from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
+from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem
+from bayesmkl.bemkl.reading.draws import variational_draws
+from bayesmkl.kernels import Gaussian, Linear
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal import Marginal
+from bayesmkl.marginal.hyperposterior import evaluate
+from bayesmkl.posterior import diagnose, relevance
+from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
+from bayesmkl.posterior.evaluated import evaluate_model
+from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.intercept_only import intercept_only
+from bayesmkl.posterior.loo_comparison import leave_each_out
+from bayesmkl.posterior.refits import refits_of
+from bayesmkl.posterior.signal import _why_not, signal_section, sizes_of_draws
+
+N = 24
+FEW = Marginal(n_points=200, n_draws=200)
+SIMPLE = KernelBank(Gaussian(width=1), views={"signal": 0, "noise": 1})
+BANK = KernelBank([Gaussian(width=1), Linear()], views={"signal": 0, "noise": 1}, normalize="trace")
+
+
+def samples(n=N):
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(n, 2))
+    return X, np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=n)
+
+
+def fitted(kind, bank=BANK, **options):
+    X, y = samples()
+    classes = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
+    target, options = {
+        "binary": (y > 0.0, {}),
+        "margin": (y > 0.0, {"margin": 1.0}),
+        "classes": (classes, {}),
+        "one-versus-all": (classes, {"multiclass": "one-versus-all"}),
+        "multinomial": (classes, {"multiclass": "multinomial"}),
+        "labels": (np.column_stack([y > 0.0, X[:, 1] > 0.3]).astype(int), {}),
+        "regression": (y / y.std(), {"normalize_y": False}),
+        "targets": (np.column_stack([y, X[:, 1] - y]), {"normalize_y": False}),
+    }[kind], options  # fmt: skip
+    y, own = target
+    cls = BEMKLRegressor if kind in ("regression", "targets") else BEMKLClassifier
+    scale = {"intermediate_scale": 0.5} if cls is BEMKLClassifier else {}
+    return cls(bank, **scale, tol=1e-4, **own, **options).fit(X, y), y
+
+
+# ------------------------------------------------------------------------------------------------- without kernels
+
+
+def binary_problem(y, margin=0.0):
+    return BinaryProblem(DenseStack(np.empty((1, 0, 0))), None, y, BinaryPriors(), margin, 1.0)
+
+
+def log_integral(function, low, high):
+    return np.log(integrate.quad(function, low, high, limit=200, epsabs=0.0)[0])
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.7])
+def test_evidence_of_labels_without_kernels_is_an_integral(margin):
+    y = np.array([1.0, 1.0, -1.0, 1.0, 1.0])
+
+    def log_evidence(y):
+        def density(b):
+            return stats.t.pdf(b, 2.0) * stats.norm.cdf(y * b - margin).prod()
+
+        return log_integral(density, -np.inf, 0.0), log_integral(density, 0.0, np.inf)
+
+    (found,) = intercept_only(binary_problem(y, margin), [[0, 2], [1], [3], [4]])
+    whole = np.logaddexp(*log_evidence(y))
+    assert found.log_evidence == pytest.approx(whole, abs=1e-6)
+    for i, others in ((1, y[[0, 2, 3, 4]]), (2, y[[1, 3, 4]]), (0, y[[1, 3, 4]])):
+        base = np.logaddexp(*log_evidence(others))
+        sides = [np.logaddexp(*log_evidence(np.append(others, side))) - base for side in (-1.0, 1.0)]
+        np.testing.assert_allclose(found.left_out[i], sides, atol=1e-6)
+
+
+def test_evidence_of_numbers_without_kernels_is_an_integral():
+    """Over the noise, with the intercept integrated out by hand: its precision is known."""
+    y, known = np.array([0.3, -1.2, 0.8, 0.1, 2.0]), Gamma(2e8, 1e8)
+    priors = RegressionPriors(intercept=known, noise=Gamma(2.0, 0.7))
+
+    def log_evidence(y):
+        def density(precision):
+            cov = np.eye(len(y)) / precision + 0.5
+            prior = stats.gamma.pdf(precision, 2.0, scale=1.0 / 0.7)
+            return prior * stats.multivariate_normal.pdf(y, cov=cov)
+
+        return log_integral(density, 0.0, 40.0)
+
+    problem = RegressionProblem(DenseStack(np.empty((1, 0, 0))), None, y, priors)
+    (found,) = intercept_only(problem, [[0], [1, 4], [2], [3]])
+    assert found.log_evidence == pytest.approx(log_evidence(y), abs=1e-5)
+    assert found.left_out[0] == pytest.approx(log_evidence(y) - log_evidence(y[1:]), abs=1e-5)
+    others = y[[0, 2, 3]]
+    expected = log_evidence(np.append(others, y[4])) - log_evidence(others)
+    assert found.left_out[4] == pytest.approx(expected, abs=1e-5)
+
+
+def test_evidence_without_kernels_is_that_of_marginal_inference_at_zero_weights():
+    y = np.where(np.arange(12) % 4, 1.0, -1.0)
+    stack = DenseStack(np.ones((1, 12, 12)))
+    priors = known_precisions(BinaryPriors(intercept=Gamma(2.0, 1.0)), 1)
+    problem = BinaryProblem(stack, None, y, priors, 0.4, 1.0)
+    point, _ = evaluate(hypermodel_of(problem, "ep"), np.zeros(1), None)
+    (found,) = intercept_only(problem, [np.arange(12)])
+    assert found.log_evidence == pytest.approx(point.log_evidence, abs=1e-3)  # of expectation propagation
+
+
+# ----------------------------------------------------------------------------------------------- leaving samples out
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        *("binary", "margin", "classes", "one-versus-all", "multinomial", "labels", "regression", "targets"),
+    ],
+)
+def test_folds_of_variational_models_are_fits_to_the_others(kind):
+    model, y = fitted(kind)
+    refits = refits_of(fitted_bemkl(model))
+    kernels = BANK.fit_transform(samples()[0])
+    folds = refits._folds(model.target_)
+    np.testing.assert_array_equal(np.sort(np.concatenate(folds)), np.arange(N))
+    refits._folds = lambda targets: folds[:2]
+    own = refits.own.elpd_i
+    for test in folds[:2]:
+        train = np.setdiff1d(np.arange(N), test)
+        options = model.get_params(deep=False) | {"kernels": "precomputed"}
+        other = type(model)(**options).fit(kernels[np.ix_(train, train)], y[train])
+        rows = kernels[np.ix_(test, train)]
+        if kind in ("regression", "targets"):
+            mean, std = other.predict(rows, return_std=True)
+            expected = stats.norm.logpdf(y[test], mean, std).reshape(len(test), -1).sum(axis=1)
+        elif kind == "labels":
+            p = other.predict_proba(rows)
+            expected = np.log(np.where(y[test] == 1, p, 1.0 - p)).sum(axis=1)
+        else:
+            p = other.predict_proba(rows)
+            expected = np.log(p[np.arange(len(test)), np.searchsorted(model.classes_, y[test])])
+        np.testing.assert_allclose(own[test], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["regression", "targets"])
+def test_cavities_of_draws_are_regressions_on_the_others(kind):
+    """Conditioned by brute force on all other samples, at every draw, and averaged with their weights."""
+    model, _ = fitted(kind, inference=FEW, bank=SIMPLE)
+    view = fitted_bemkl(model)
+    (problem,) = view.problems()
+    found = leave_one_out_of_draws(view, [problem])
+    draws, i = model.posterior_.flat(), 5
+    others = np.delete(np.arange(N), i)
+    log_density = []
+    for t in range(draws.intercept.shape[0]):
+        mixed = problem.stack.combine(draws.kernel_weights[t])
+        square, total = draws.kernel_weights[t] @ draws.kernel_weights[t], 0.0
+        for k, target in enumerate(np.atleast_2d(model.target_)):
+            noise = (
+                1.0 / np.atleast_1d(draws.noise_precision[t])[k]
+                + square / np.atleast_1d(draws.intermediate_precision[t])[k]
+            )
+            matrix = mixed @ mixed.T + 1.0 + noise * np.eye(N)
+            slope = np.linalg.solve(matrix[np.ix_(others, others)], matrix[others, i])
+            variance = matrix[i, i] - slope @ matrix[others, i]
+            total += stats.norm.logpdf(target[i], slope @ target[others], np.sqrt(variance))
+        log_density.append(total)
+    log_density = np.array(log_density)
+    expected = -logsumexp(-log_density) + np.log(len(log_density))
+    assert found.elpd_i[i] == pytest.approx(expected, abs=0.02)  # Pareto smoothing
+    assert (found.pareto_k < 0.7).mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", ["binary", "regression"])
+def test_left_out_samples_are_predicted_as_by_a_fit_without_their_targets(kind):
+    model, _ = fitted(kind, inference=FEW, bank=SIMPLE)
+    view = fitted_bemkl(model)
+    refits = refits_of(view)
+    own = refits.own.elpd_i
+    for i in (0, 7):
+        others = np.delete(np.arange(N), i)
+        stack = refits.stack.rows(others)  # the sample has a weight of its own in either fit
+        refit, _ = refits._fit(stack, model.target_[others], np.ones(2, dtype=bool))
+        expected = refits._predict(refit, refits.stack.rows([i]), model.target_[[i]])
+        assert own[i] == pytest.approx(expected[0], abs=0.12)
+
+
+def test_draws_of_precisions_are_in_the_cavities(gibbs_regression_model):
+    view = fitted_bemkl(gibbs_regression_model)
+    (problem,) = view.problems()
+    found = leave_one_out_of_draws(view, [problem])
+    draws, i = view.draws(100, np.random.default_rng(0))[0].flat(), 3
+    others = np.delete(np.arange(len(problem.y)), i)
+    log_density = []
+    for t in range(200):
+        mixed = problem.stack.combine(draws.kernel_weights[t]) / np.sqrt(draws.sample_precision[t])
+        square = draws.kernel_weights[t] @ draws.kernel_weights[t]
+        noise = 1.0 / draws.noise_precision[t] + square / draws.intermediate_precision[t]
+        matrix = mixed @ mixed.T + 1.0 / draws.intercept_precision[t] + noise * np.eye(len(problem.y))
+        slope = np.linalg.solve(matrix[np.ix_(others, others)], matrix[others, i])
+        spread = np.sqrt(matrix[i, i] - slope @ matrix[others, i])
+        log_density.append(stats.norm.logpdf(problem.y[i], slope @ problem.y[others], spread))
+    expected = -logsumexp(-np.array(log_density)) + np.log(200) - np.log(gibbs_regression_model.y_scale_)
+    assert found.elpd_i[i] == pytest.approx(expected, abs=0.05)
+
+
+# -------------------------------------------------------------------------------------------------------- the table
+
+
+@pytest.mark.parametrize("inference", ["vb", FEW])
+def test_table_says_what_is_needed(inference):
+    model, _ = fitted("regression", inference=inference, bank=SIMPLE)
+    table = relevance(model).set_index("without")
+    assert table["verdict"].tolist() == ["signal", "needed", "not shown"]
+    assert table.index.tolist() == ["all", "signal", "noise"]
+    assert table["share"]["signal"] == pytest.approx(model.kernel_shares_[0])
+    assert ("elbo_diff" in table) == (inference == "vb")
+    left = BEMKLRegressor(
+        KernelBank(Gaussian(width=1), views={"noise": 1}),
+        **{name: getattr(model, name) for name in ("inference", "normalize_y", "tol")},
+    ).fit(*(samples()[0], model.target_))
+    if inference == "vb":
+        assert table["elbo_diff"]["signal"] == pytest.approx(model.elbo_ - left.elbo_, abs=1e-6)
+        return
+    difference = refits_of(fitted_bemkl(model)).own.elpd_i - refits_of(fitted_bemkl(left)).own.elpd_i
+    assert table["elpd_diff"]["signal"] == pytest.approx(difference.sum(), abs=0.5)
+    assert table["se"]["signal"] == pytest.approx(np.sqrt(N) * difference.std(), rel=0.1)
+    gain = model.log_evidence_ - left.log_evidence_
+    assert table["log_evidence_diff"]["signal"] == pytest.approx(gain, abs=0.3)
+
+
+def test_chosen_scale_is_kept():
+    X, y = samples()
+    model = BEMKLClassifier(SIMPLE, tol=1e-3).fit(X, y > 0.0)
+    assert refits_of(fitted_bemkl(model)).settings["intermediate_scale"] == model.intermediate_scale_
+    before = vars(model).copy()
+    relevance(model, by="all")
+    assert vars(model) == before
+
+
+def test_precomputed_kernels_and_pipelines_say_the_same():
+    X, y = samples()
+    X = StandardScaler().fit_transform(X)
+    stack = SIMPLE.fit_transform(X)
+    whole = BEMKLRegressor(SIMPLE, tol=1e-3).fit(X, y)
+    given = BEMKLRegressor("precomputed", kernel_names=list("ab"), tol=1e-3).fit(stack, y)
+    piped = make_pipeline(StandardScaler(), BEMKLRegressor(SIMPLE, tol=1e-3)).fit(samples()[0], y)
+    table = relevance(whole, by="all")
+    assert relevance(piped, by="all").equals(table)
+    found = relevance(given, kernels=stack)
+    assert set(found["without"]) == {"all", "a", "b"}
+    assert found["elpd_diff"][0] == pytest.approx(table["elpd_diff"][0], abs=1e-6)
+    with pytest.raises(ValueError, match="`kernels` must be the training kernels of shape"):
+        relevance(given)
+    with pytest.raises(ValueError, match=r'`by` "view" needs the views of a KernelBank'):
+        relevance(given, by="view", kernels=stack)
+
+
+def test_markov_chains_know_no_evidence(nuts_model, gibbs_several_model):
+    for model in (nuts_model, gibbs_several_model):
+        (row,) = relevance(model, by="all").to_dict("records")
+        assert np.isnan(row["log_evidence_diff"])
+        assert np.isnan(row["pareto_k"])
+        assert row["verdict"] == "signal"
+
+
+@pytest.mark.slow
+def test_short_chains_are_refitted_with_a_warning(gibbs_regression_model):
+    with pytest.warns(ConvergenceWarning, match="3 of 4 refits did not converge"):
+        table = relevance(gibbs_regression_model)
+    assert table["verdict"].tolist() == ["signal", "needed", "not shown", "not shown"]
+
+
+def test_numbers_of_a_prior_are_those_of_the_kernels_kept():
+    model, _ = fitted("regression")
+    model.kernel_prior = Dirichlet(np.array([1.0, 2.0, 3.0, 4.0]))
+    kept = np.array([False, True, False, True])
+    prior = refits_of(fitted_bemkl(model))._kernel_prior(kept)
+    np.testing.assert_array_equal(prior.concentration, [2.0, 4.0])
+    model.kernel_prior = "nonsparse"
+    assert refits_of(fitted_bemkl(model))._kernel_prior(kept) == "nonsparse"
+
+
+def test_landmarks_stay_where_they_are():
+    X, y = samples()
+    model = BEMKLRegressor(KernelBank([Gaussian(width=1)], landmarks=8), tol=1e-4).fit(X, y)
+    assert relevance(model, by="all")["verdict"][0] == "signal"
+
+
+def test_models_that_cannot_be_refitted_say_what_to_do(unlabeled_model, incomplete_model, features):
+    with pytest.raises(ValueError, match=r"some of its samples are unlabeled\. Fit it to the labeled ones"):
+        relevance(unlabeled_model)
+    with pytest.raises(ValueError, match=r'missing_views="error" to samples that have all views'):
+        relevance(incomplete_model)
+    tasks = np.arange(N) % 2
+    model = BEMKLMultitaskRegressor(BANK, max_iter=5, tol=0.0).fit(*samples(), tasks=tasks)
+    with pytest.raises(TypeError, match="must not be a multitask model"):
+        relevance(model)
+    assert section(unlabeled_model).verdict == "skipped"
+    assert "some of its samples are unlabeled" in section(unlabeled_model).advice
+
+
+# ------------------------------------------------------------------------------------------------------ permutations
+
+
+def test_strong_signal_is_above_all_permutations():
+    model, _ = fitted("regression", bank=SIMPLE)
+    table = relevance(model, by="all", permutations=3, random_state=0)
+    assert table["p_value"][0] == pytest.approx(0.25)
+    assert "p_value" not in relevance(model, by="all")
+    with pytest.raises(ValueError, match="`permutations` must be a whole number >= 0"):
+        relevance(model, permutations=-1)
+
+
+def test_permuted_targets_are_fitted_like_any_others():
+    X, y = samples(16)
+    order = np.random.default_rng(0).permutation(16)
+    bank = KernelBank([Gaussian(width=1)])
+    everything = np.ones(1, dtype=bool)
+    for cls in (GPMKLRegressor, BEMKLRegressor):
+        model, other = (cls(bank, inference=FEW).fit(X, own) for own in (y, y[order]))
+        permuted = refits_of(fitted_bemkl(model)).fit(everything, order)
+        expected = refits_of(fitted_bemkl(other)).own
+        assert permuted.elpd_i.sum() == pytest.approx(expected.elpd_i.sum(), abs=0.3)
+        assert permuted.log_evidence == pytest.approx(expected.log_evidence, abs=0.3)
+
+
+@pytest.mark.slow
+def test_labels_of_nothing_have_any_p_value():
+    """With nine permutations it is uniform on .1, .2, ... 1: thirty of them are not far from that."""
+    rng, bank = np.random.default_rng(0), KernelBank([Linear()], normalize="trace")
+    found = []
+    for _ in range(30):
+        X, y = rng.normal(size=(20, 2)), rng.normal(size=20)
+        model = BEMKLRegressor(bank, tol=1e-3).fit(X, y)
+        found.append(relevance(model, by="all", permutations=9, random_state=rng)["p_value"][0])
+    assert np.mean(found) == pytest.approx(0.55, abs=3.0 * 0.287 / np.sqrt(30))
+    assert np.mean(np.array(found) <= 0.2) < 0.45
+
+
+# -------------------------------------------------------------------------------------------------------- diagnosis
+
+
+@pytest.mark.parametrize("kind", ["binary", "targets"])
+def test_size_of_the_score_is_that_of_the_draws(kind):
+    model, _ = fitted(kind, inference=FEW, bank=SIMPLE)
+    found = diagnose(model, n_draws=200, random_state=0)["signal"]
+    draws, stack = model.posterior_.flat(), SIMPLE.fit(samples()[0]).train_stack()
+    mixed = np.einsum("tm,mij->tij", draws.kernel_weights, stack)
+    dual = draws.dual[:, None] if draws.dual.ndim == 2 else draws.dual
+    spread = np.einsum("tij,tkj->tki", mixed, dual).std(axis=-1)
+    square = (draws.kernel_weights**2).sum(axis=1, keepdims=True)
+    if kind == "binary":
+        noise = 1.0 + model.intermediate_scale_**2 * square
+    else:
+        noise = 1.0 / draws.noise_precision + square / draws.intermediate_precision
+    expected = np.atleast_1d(getattr(model, "y_scale_", 1.0)) * spread
+    np.testing.assert_allclose(found["score_std"]["mean"], np.squeeze(expected.mean(axis=0)))
+    explained = spread**2 / (spread**2 + noise)
+    np.testing.assert_allclose(found["explained"]["mean"], np.squeeze(explained.mean(axis=0)))
+    np.testing.assert_allclose(found["explained"]["lower"], np.squeeze(np.quantile(explained, 0.03, axis=0)))
+
+
+def section(model):
+    view = fitted_bemkl(model)
+    models, _ = evaluate_model(view, 100, np.random.default_rng(0))
+    return signal_section(view, sizes_of_draws(models), 0.94)
+
+
+def test_report_says_that_variational_intervals_are_too_narrow(binary_model, gibbs_model, svi_model):
+    found = section(binary_model)
+    assert "vb (too narrow)" in found.lines[0]
+    assert "Left-out samples (ten folds) against no kernels" in " ".join(found.lines)
+    row = relevance(binary_model, by="all").iloc[0]
+    assert found.values["elpd_diff"] == pytest.approx(row["elpd_diff"])
+    assert found.verdict == "good"
+    assert "too narrow" not in " ".join(section(gibbs_model).lines)
+    assert section(svi_model).verdict == "skipped"
+    assert "takes fits to ten folds" in section(svi_model).advice
+
+
+@pytest.mark.parametrize(("n_kernels", "n", "inference"), [(5, 950, "vb"), (1, 600, FEW)])
+def test_what_takes_long_is_left_to_relevance(n_kernels, n, inference, binary_model):
+    model = clone(binary_model).set_params(inference=inference)
+    model.__dict__.update({name: value for name, value in vars(binary_model).items() if name.endswith("_")})
+    model.target_, model.n_kernels_in_, model.kernel_bank_ = np.ones(n), n_kernels, None
+    view = fitted_bemkl(binary_model)._replace(estimator=model)
+    if inference != "vb":
+        view = view._replace(
+            states=(variational_draws(binary_model.posterior_, 5, np.random.default_rng(0)),)
+        )
+    assert 'made here: `relevance(model, by="all")`' in _why_not(view)
+    model.target_ = np.ones(400)
+    assert _why_not(view) is None
+
+
+def test_labels_of_nothing_have_no_signal():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(60, 20)), rng.random(60) < 0.5
+    views = {f"view {v}": list(range(5 * v, 5 * v + 5)) for v in range(4)}
+    bank = KernelBank([Gaussian(width=1), Gaussian(width=4)], views)
+    model = BEMKLClassifier(bank, tol=1e-4, intermediate_scale=1.0).fit(X, y)
+    found = section(model)
+    assert found.verdict == "caution"
+    assert found.advice.startswith("No signal")
+    reweighted = leave_each_out(fitted_bemkl(model), 200, np.random.default_rng(0))  # why there are folds
+    assert reweighted.n_bad > 0.9 * 60
+    gain = reweighted.elpd_i - refits_of(fitted_bemkl(model)).without_kernels().elpd_i
+    assert gain.sum() > 3.0 * np.sqrt(60) * gain.std()
