@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from bayesmkl import __version__, load_model
 from bayesmkl.cli import app
 from bayesmkl.cli.commands import FitOptions, check_options, new_model
 from bayesmkl.cli.tables import check_target, labeled_rows
-from bayesmkl.posterior import kernel_table, load_posterior
+from bayesmkl.posterior import kernel_table, load_posterior, refine_posterior
 
 FIT = ["--kernels-on", "all", "--max-iter", "15"]
 FILES = {
@@ -171,16 +172,19 @@ def test_a_sampled_run_has_chains_and_no_bound(sampled):
     assert (config["inference"], config["elbo"], config["n_iter"]) == ("gibbs", None, [100])
 
 
-def test_refined_intervals_are_wider(fitted, csv, tmp_path):
-    code, _, _ = run(
+def test_refined_intervals_are_wider_and_say_what_they_are(fitted, csv, tmp_path, monkeypatch):
+    short = partial(refine_posterior, n_draws=40, max_sweeps=80)
+    monkeypatch.setattr(bayesmkl.cli.commands, "refine_posterior", short)
+    code, _, stderr = run(
         "fit", csv, "--target", "diagnosis", "--out", tmp_path / "run", *FIT, "--seed", 3, "--refine"
     )
     assert code == 0
+    assert "note: refine_posterior did not get there: after 80 sweeps" in stderr
     refined, closed = (
-        pd.read_csv(folder / "run" / "kernels.csv").set_index("kernel")["share_std"]
-        for folder in (tmp_path, fitted[0])
+        pd.read_csv(folder / "run" / "kernels.csv").set_index("kernel") for folder in (tmp_path, fitted[0])
     )
-    assert refined.sum() > 1.2 * closed.sum()
+    assert refined["share_std"].sum() > 1.2 * closed["share_std"].sum()
+    assert set(refined["interval_by"]) == {"gibbs (not converged)"}
 
 
 def test_refinement_is_for_the_closed_form(csv, tmp_path):

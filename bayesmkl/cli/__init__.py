@@ -207,7 +207,10 @@ def fit(
     ] = 1000,
     refine: Annotated[
         bool,
-        typer.Option("--refine", help="After vb, a short Gibbs run from its posterior: honest intervals."),
+        typer.Option(
+            "--refine",
+            help="After vb, Gibbs chains that start around it, until they agree; a note if they do not.",
+        ),
     ] = False,
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out, such as an identifier; may be repeated.")

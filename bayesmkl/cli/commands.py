@@ -264,7 +264,8 @@ def _timed_fit(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> float:
 
 def _timed_refinement(model: Pipeline, seed: int) -> float:
     started = time.perf_counter()
-    model.steps[-1] = ("bemkl", refine_posterior(model, random_state=seed))
+    with notes_of_warnings():
+        model.steps[-1] = ("bemkl", refine_posterior(model, random_state=seed))
     return time.perf_counter() - started
 
 
