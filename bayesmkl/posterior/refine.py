@@ -251,18 +251,19 @@ def _advice(fits: list[Fit], options: Gibbs, instead: str) -> str | None:
 
 def _instead(fitted: FittedBEMKL) -> str:
     """Return the inference that has intervals where Gibbs chains do not agree."""
-    return (
-        'Fit with inference="marginal"'
-        if _is_small(fitted)
-        else "Fit an additive Gaussian process "
-        f"({'GPMKLClassifier' if fitted.is_classifier else 'GPMKLRegressor'})"
-    ) + ' or inference="nuts"'
+    process = "GPMKLClassifier" if fitted.is_classifier else "GPMKLRegressor"
+    best = (
+        'with inference="marginal"' if _has_marginal(fitted) else f"an additive Gaussian process ({process})"
+    )
+    return f'Fit {best} or inference="nuts"'
 
 
-def _is_small(fitted: FittedBEMKL) -> bool:
-    """Whether marginal inference of BEMKL takes a model of this size in reasonable time."""
+def _has_marginal(fitted: FittedBEMKL) -> bool:
+    """Whether marginal inference of BEMKL has the priors of a model, and takes one of its size in reasonable time."""
+    sample = fitted.problems_without_kernels()[0].priors.sample
     n_kernels = len(fitted.kernel_names)
-    return fitted.n_samples <= MARGINAL_SAMPLES and n_kernels <= MARGINAL_KERNELS
+    small = fitted.n_samples <= MARGINAL_SAMPLES and n_kernels <= MARGINAL_KERNELS
+    return small and bool(sample.concentration == sample.rate)
 
 
 def why_not_sampled(fitted: FittedBEMKL) -> str | None:
@@ -308,7 +309,7 @@ def honest_intervals(fitted: FittedBEMKL) -> str:
             'A prior that can be sampled ("nonsparse") and inference="marginal" or "nuts" give intervals that can be '
             "read."
         )
-    best = 'inference="marginal" or inference="nuts"' if _is_small(fitted) else 'inference="nuts"'
+    best = 'inference="marginal" or inference="nuts"' if _has_marginal(fitted) else 'inference="nuts"'
     if why_not_refined(fitted) is not None:
         return f"{best} gives intervals that can be read."
     return f"{best} gives intervals that can be read, and so does `refine_posterior(model)` where its chains agree."

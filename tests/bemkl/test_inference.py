@@ -347,14 +347,14 @@ def refined_twice():
     model.fit(X, X[:, 0] + 0.5 * X[:, 1] > 0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("bayesmkl.posterior.refine.LEAST_ESS", 100.0)
-        return [refine_posterior(model, 40, random_state=seed) for seed in (1, 2)]
+        return [refine_posterior(model, n, random_state=seed) for n, seed in ((60, 1), (40, 2))]
 
 
 def test_refined_posteriors_widen_the_shares_and_keep_the_predictions(closed_form, classifier, wdbc):
     X, _ = wdbc
-    refined = refined_a_little(closed_form, 150)
+    refined = refined_a_little(closed_form, 100)
     assert isinstance(closed_form[-1].posterior_, BinaryState)  # as it was
-    assert refined.posterior_.dual.shape == (2, 150, N_TRAIN)
+    assert refined.posterior_.dual.shape == (2, 100, N_TRAIN)
     assert refined.kernel_shares_std_.sum() > 1.2 * closed_form[-1].kernel_shares_std_.sum()
     assert np.abs(refined.kernel_shares_ - classifier.kernel_shares_).max() < 0.15
     scaled = closed_form[0].transform(X[N_TRAIN:])
@@ -366,7 +366,7 @@ def test_chains_that_end_agree_by_another_library(refined_twice):
     for refined in refined_twice:
         assert (refined.outcome_, refined.converged_) == (Outcome.MIXED, True)
         shares = np.moveaxis(to_datatree(refined)["posterior"]["kernel_shares"].to_numpy(), -1, 0)
-        assert shares.shape == (2, 4, 40)
+        assert shares.shape == (2, 4, refined.inference.n_draws)
         assert array_stats.rhat(shares).max() <= 1.03
         assert array_stats.ess(shares).min() >= 100
         assert set(kernel_table(refined)["interval_by"]) == {"gibbs"}
@@ -442,6 +442,14 @@ def test_interrupted_draws_are_reported(closed_form, monkeypatch):
         model = refine_posterior(closed_form, 10, n_chains=2, max_sweeps=160, random_state=0)
     assert model.outcome_ is Outcome.INTERRUPTED
     assert model.posterior_.dual.shape == (2, 10, N_TRAIN)
+
+
+def test_what_marginal_inference_does_not_take_has_another_remedy(wdbc):
+    X, y = wdbc
+    kernels = BANK.fit_transform(X[:N_TRAIN])
+    model = BEMKLClassifier("precomputed", sample_prior=Gamma(2.0, 1.0), **PAPER).fit(kernels, y[:N_TRAIN])
+    with pytest.warns(ConvergenceWarning, match=r'process \(GPMKLClassifier\) or inference="nuts", or incr'):
+        refine_posterior(model, 10, n_chains=2, max_sweeps=20, kernels=kernels)
 
 
 def test_refinement_of_precomputed_kernels_needs_them_again(wdbc, closed_form):
