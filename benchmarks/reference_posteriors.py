@@ -52,6 +52,7 @@ from bayesmkl.bemkl import NUTS
 from bayesmkl.bemkl.reading.shares import share_draws
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
+from bayesmkl.posterior import refine_posterior
 
 SCORES = FOLDER / "scores.jsonl"  # a run continues where it ends
 LEAST, MOST, WIDEST = 86.0, 99.0, 1.25
@@ -70,6 +71,7 @@ INFERENCES: dict[str, dict[str, Any]] = {
     "weighted": {
         "BEMKL, marginal": Marginal(),
         "BEMKL, VB": "vb",
+        "BEMKL, VB, refined": "refined",
         "BEMKL, VB, defaults": None,
         "BEMKL, NUTS": NUTS(n_chains=4, n_warmup=300, n_draws=300),
     },
@@ -83,6 +85,8 @@ def score(problem: Problem, reference: dict[str, Any], name: str, inference: Any
     if inference is None:
         kind = BEMKLRegressor if problem.is_regression else BEMKLClassifier
         model = kind("precomputed").fit(X, problem.target)
+    elif inference == "refined":
+        model = refine_posterior(estimator(problem, "vb").fit(X, problem.target), kernels=X, random_state=0)
     else:
         model = estimator(problem, inference).fit(X, problem.target)
     seconds = time.process_time() - start

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import bayesmkl
 from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
@@ -48,6 +49,15 @@ REGRESSION_PRIORS = {
         Gamma(1.3, 0.7), Gamma(0.6, 2.1), Gamma(2.2, 0.4), Gamma(3.1, 1.7), Gamma(0.8, 0.3)
     ),
 }
+
+
+def refined_a_little(model, n_draws, **given):
+    """Refine a posterior by two chains that are too short to agree on anything."""
+    from bayesmkl.posterior import refine_posterior
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return refine_posterior(model, n_draws, n_chains=2, max_sweeps=2 * n_draws, random_state=0, **given)
 
 
 def frozen(values):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,16 +14,19 @@ import pytest
 from matplotlib.figure import Figure
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import bayesmkl._utils.memory
 import bayesmkl.cli.commands
 import bayesmkl.cli.folders
-from bayesmkl import __version__, load_model
+from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, __version__, load_model
 from bayesmkl.cli import app
 from bayesmkl.cli.commands import FitOptions, check_options, new_model
 from bayesmkl.cli.tables import check_target, labeled_rows
-from bayesmkl.posterior import kernel_table, load_posterior
+from bayesmkl.marginal import Marginal
+from bayesmkl.posterior import kernel_table, load_posterior, refine_posterior
 
 FIT = ["--kernels-on", "all", "--max-iter", "15"]
 FILES = {
@@ -171,16 +175,19 @@ def test_a_sampled_run_has_chains_and_no_bound(sampled):
     assert (config["inference"], config["elbo"], config["n_iter"]) == ("gibbs", None, [100])
 
 
-def test_refined_intervals_are_wider(fitted, csv, tmp_path):
-    code, _, _ = run(
+def test_refined_intervals_are_wider_and_say_what_they_are(fitted, csv, tmp_path, monkeypatch):
+    short = partial(refine_posterior, n_draws=40, max_sweeps=80)
+    monkeypatch.setattr(bayesmkl.cli.commands, "refine_posterior", short)
+    code, _, stderr = run(
         "fit", csv, "--target", "diagnosis", "--out", tmp_path / "run", *FIT, "--seed", 3, "--refine"
     )
     assert code == 0
+    assert "note: refine_posterior did not get there: after 80 sweeps" in stderr
     refined, closed = (
-        pd.read_csv(folder / "run" / "kernels.csv").set_index("kernel")["share_std"]
-        for folder in (tmp_path, fitted[0])
+        pd.read_csv(folder / "run" / "kernels.csv").set_index("kernel") for folder in (tmp_path, fitted[0])
     )
-    assert refined.sum() > 1.2 * closed.sum()
+    assert refined["share_std"].sum() > 1.2 * closed["share_std"].sum()
+    assert set(refined["interval_by"]) == {"gibbs (not converged)"}
 
 
 def test_refinement_is_for_the_closed_form(csv, tmp_path):
@@ -250,6 +257,114 @@ def test_demo_answers_and_can_be_repeated(tmp_path):
     assert metrics["log_loss"] < 0.3
     assert json.loads((tmp_path / "demo" / "config.json").read_text())["seed"] == 1
     assert {path.name for path in tmp_path.iterdir()} == {"demo"}
+
+
+# --------------------------------------------------------------------------------------------- Gaussian processes
+
+
+@pytest.fixture(scope="module")
+def process(table, tmp_path_factory):
+    """A run of an additive Gaussian process."""
+    folder = tmp_path_factory.mktemp("process")
+    table[:30].drop(columns="diagnosis").to_csv(folder / "data.csv", index=False)
+    options = ["--target", "size", "--kernels-on", "all", "--method", "gpmkl", "--draws", "50"]
+    code, stdout, stderr = run("fit", folder / "data.csv", *options, "--out", folder / "run", "--seed", 3)
+    assert code == 0
+    return folder, stdout, stderr
+
+
+def test_a_process_is_that_of_python(process, table):
+    folder, stdout, _ = process
+    found = load_model(folder / "run" / "model.skops")
+    X, y = table[["radius", "texture", "mean area"]][:30], table["size"][:30]
+    X_train, X_test, y_train, _ = train_test_split(X, y, test_size=0.3, random_state=3)
+    scaler = StandardScaler().set_output(transform="pandas")
+    expected = GPMKLRegressor(KernelBank("auto"), inference=Marginal(n_draws=200), random_state=3)
+    expected = make_pipeline(scaler, expected).fit(X_train, y_train.to_numpy())
+    np.testing.assert_allclose(
+        found.predict(X_test, return_std=True), expected.predict(X_test, return_std=True), rtol=1e-10
+    )
+    kernels = pd.read_csv(folder / "run" / "kernels.csv")
+    own = kernel_table(expected)
+    assert kernels["kernel"].tolist() == own["kernel"].tolist()
+    columns = ["share", "share_lower", "share_upper", "share_mcse"]
+    np.testing.assert_allclose(kernels[columns], own[columns], rtol=1e-9)
+    assert set(kernels["interval_by"]) == {"marginal"}
+    assert f"Log evidence {expected[-1].log_evidence_:.2f} nats" in stdout
+    assert "points worth" in stdout
+
+
+def test_a_process_leaves_a_complete_run(process, table):
+    folder, stdout, _ = process
+    files = {path.name for path in (folder / "run").iterdir()}
+    assert files == FILES - {"elbo.png"} | {"predicted_vs_observed.png"}
+    config = json.loads((folder / "run" / "config.json").read_text())
+    assert (config["method"], config["inference"], config["kernel_prior"]) == ("gpmkl", "marginal", None)
+    shares = load_posterior(folder / "run" / "posterior.nc")["posterior"]["kernel_shares"]
+    assert dict(shares.sizes) == {"chain": 1, "draw": 200, "kernel": 4}
+    assert "share of the variance in %, and raw weight, with 94 % intervals by marginal" in stdout
+
+
+def test_a_process_predicts_and_is_diagnosed(process, tmp_path):
+    folder, _, _ = process
+    out = tmp_path / "out.csv"
+    code, _, _ = run("predict", folder / "run", folder / "data.csv", "--out", out)
+    assert code == 0
+    predictions = pd.read_csv(out)
+    assert predictions.columns.tolist() == ["mean", "sd"]
+    assert r2_score(pd.read_csv(folder / "data.csv")["size"], predictions["mean"]) > 0.7
+    code, stdout, _ = run("diagnose", folder / "run", "--draws", 100)
+    assert code == 0
+    assert "Diagnosis of a GPMKLRegressor" in stdout
+
+
+def test_priors_of_a_process():
+    options = FitOptions("y", "classification", method="gpmkl", inference="marginal")
+    for given, expected in ((None, "half-t"), ("dirichlet", "dirichlet")):
+        check_options(options._replace(kernel_prior=given))
+        (_, model) = new_model(options._replace(kernel_prior=given), np.array(["a", "b"])).steps[-1]
+        assert isinstance(model, GPMKLClassifier)
+        assert (model.kernel_prior, model.inference) == (expected, Marginal(n_draws=4000))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--inference", "vb"], "--method gpmkl has --inference marginal only; got vb. Leave it out."),
+        (
+            ["--kernel-prior", "sparse"],
+            "must be half-t, dirichlet or horseshoe with --method gpmkl; got sparse",
+        ),
+        (
+            ["--multiclass", "shared"],
+            "--multiclass is an option of --method bemkl; got it with --method gpmkl",
+        ),
+        (["--nonnegative"], "--nonnegative is an option of --method bemkl"),
+        (["--unlabeled-label", "benign"], "--unlabeled-label is an option of"),
+        (["--missing-views", "integrate"], "--missing-views is an option of"),
+        (["--refine"], "--refine is an option of"),
+        (["--max-iter", "9"], "--max-iter is an option of"),
+        (["--tol", "0.1"], "--tol is an option of"),
+    ],
+)
+def test_options_that_a_process_does_not_have(options, expected, csv, tmp_path):
+    fit = ["fit", csv, "--target", "diagnosis", "--method", "gpmkl", "--out", tmp_path / "run"]
+    assert expected in fails(*fit, *options)
+
+
+def test_bemkl_has_its_own_priors(csv, tmp_path):
+    message = fails(
+        "fit", csv, "--target", "diagnosis", "--kernel-prior", "half-t", "--out", tmp_path / "run"
+    )
+    assert "--kernel-prior must be nonsparse or sparse with --method bemkl; got half-t" in message
+
+
+def test_many_kernels_of_a_process_are_announced(capsys):
+    options = FitOptions("y", method="gpmkl", inference="marginal")
+    bayesmkl.cli.commands._announce(40, 9, options)
+    assert "takes long with more than 2000 rows or 30 kernels" in capsys.readouterr().out
+    bayesmkl.cli.commands._announce(40, 6, options)
+    assert "takes long" not in capsys.readouterr().out
 
 
 # ------------------------------------------------------------------------- classes, missing labels, missing cells

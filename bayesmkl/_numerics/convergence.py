@@ -19,7 +19,6 @@ class Outcome(enum.Enum):
     DIVERGING = "finished with divergent transitions"
     WEIGHTED = "converged: the importance weights have a light tail"
     NOT_WEIGHTED = "finished with importance weights of a heavy tail"
-    REFINED = "a short run from the variational posterior: an approximation"
     INTERRUPTED = "interrupted: what was done until then is kept"
 
     @property

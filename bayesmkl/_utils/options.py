@@ -156,7 +156,7 @@ class Gibbs(_InferenceOptions):
 
     See Also
     --------
-    bayesmkl.posterior.refine_posterior : A short run that starts from a variational posterior.
+    bayesmkl.posterior.refine_posterior : Chains that start around a variational posterior, until they agree.
 
     Examples
     --------

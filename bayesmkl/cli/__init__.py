@@ -19,7 +19,17 @@ import typer
 from bayesmkl import __version__
 from bayesmkl.cli.stops import STOPS, stops_raise, told
 
-__all__ = ["Inference", "KernelPrior", "KernelsOn", "MissingViews", "Multiclass", "Task", "app", "main"]
+__all__ = [
+    "Inference",
+    "KernelPrior",
+    "KernelsOn",
+    "Method",
+    "MissingViews",
+    "Multiclass",
+    "Task",
+    "app",
+    "main",
+]
 
 app = typer.Typer(
     name="bayesmkl",
@@ -46,11 +56,21 @@ class KernelsOn(enum.StrEnum):
     ALL_AND_EACH = "all+each"
 
 
+class Method(enum.StrEnum):
+    """Model that is fitted."""
+
+    BEMKL = "bemkl"
+    GPMKL = "gpmkl"
+
+
 class KernelPrior(enum.StrEnum):
-    """Prior on the precision of the kernel weights."""
+    """Prior of the kernel weights: of their precisions in BEMKL, of the weights themselves in GPMKL."""
 
     NONSPARSE = "nonsparse"
     SPARSE = "sparse"
+    HALF_T = "half-t"
+    DIRICHLET = "dirichlet"
+    HORSESHOE = "horseshoe"
 
 
 class Multiclass(enum.StrEnum):
@@ -76,6 +96,9 @@ class Inference(enum.StrEnum):
     GIBBS = "gibbs"
     SVI = "svi"
     MARGINAL = "marginal"
+
+
+BY_DEFAULT = {Method.BEMKL: Inference.VB, Method.GPMKL: Inference.MARGINAL}
 
 
 def main() -> None:
@@ -167,9 +190,21 @@ def fit(
             help="3 Gaussian kernels and a linear one on all columns together, on each column, or both."
         ),
     ] = KernelsOn.ALL_AND_EACH,
+    method: Annotated[
+        Method,
+        typer.Option(
+            help="bemkl: fast. gpmkl: an additive Gaussian process, whose intervals hold, for up to 2000 rows and 30 "
+            "kernels."
+        ),
+    ] = Method.BEMKL,
     kernel_prior: Annotated[
-        KernelPrior, typer.Option(help="sparse switches most kernels off.")
-    ] = KernelPrior.NONSPARSE,
+        KernelPrior | None,
+        typer.Option(
+            help="bemkl: nonsparse (its default), or sparse, which switches most kernels off. gpmkl: half-t (its "
+            "default), dirichlet or horseshoe.",
+            show_default=False,
+        ),
+    ] = None,
     multiclass: Annotated[
         Multiclass | None,
         typer.Option(
@@ -196,18 +231,22 @@ def fit(
         ),
     ] = MissingViews.ERROR,
     inference: Annotated[
-        Inference,
+        Inference | None,
         typer.Option(
-            help="vb: variational, fast, intervals too narrow. marginal: kernel weights alone, up to 1000 rows. "
-            "nuts: the reference, a minute for 100 rows."
+            help="vb, the default of bemkl: variational, fast, intervals too narrow. marginal: kernel weights alone, "
+            "up to 1000 rows; all that gpmkl has. nuts: the reference, a minute for 100 rows.",
+            show_default=False,
         ),
-    ] = Inference.VB,
+    ] = None,
     draws: Annotated[
         int, typer.Option(min=10, help="Draws of each of the four chains, after as many of warm-up.")
     ] = 1000,
     refine: Annotated[
         bool,
-        typer.Option("--refine", help="After vb, a short Gibbs run from its posterior: honest intervals."),
+        typer.Option(
+            "--refine",
+            help="After vb, Gibbs chains that start around it, until they agree; a note if they do not.",
+        ),
     ] = False,
     drop: Annotated[
         list[str] | None, typer.Option(help="Column to leave out, such as an identifier; may be repeated.")
@@ -221,7 +260,7 @@ def fit(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the folder of an earlier run.")] = False,
 ) -> None:
-    """Fit BEMKL to a table; write the model, its posterior, metrics and plots.
+    """Fit BEMKL or GPMKL to a table; write the model, its posterior, metrics and plots.
 
     Columns are standardized. Metrics come from rows that the model has not seen; the saved model is the one fitted to
     the other rows, unless --refit is given.
@@ -236,12 +275,13 @@ def fit(
                 target=target,
                 task=task.value,
                 kernels_on=kernels_on.value,
-                kernel_prior=kernel_prior.value,
+                method=method.value,
+                kernel_prior=None if kernel_prior is None else kernel_prior.value,
                 multiclass=None if multiclass is None else multiclass.value,
                 nonnegative=nonnegative,
                 unlabeled_label=unlabeled_label,
                 missing_views=missing_views.value,
-                inference=inference.value,
+                inference=(inference or BY_DEFAULT[method]).value,
                 draws=draws,
                 refine=refine,
                 drop=tuple(drop or ()),

@@ -42,7 +42,7 @@ from bayesmkl.evaluation import evaluate_classifier, evaluate_regressor
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.adapters import auto_kernels
-from bayesmkl.marginal import Marginal
+from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor, Marginal
 from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
     diagnose,
@@ -71,6 +71,10 @@ __all__ = [
     "run_fit",
     "run_predict",
 ]
+
+# By method, the default first.
+KERNEL_PRIORS = {"bemkl": ("nonsparse", "sparse"), "gpmkl": ("half-t", "dirichlet", "horseshoe")}
+LONG_ROWS, LONG_KERNELS = 2000, 30  # beyond which GPMKL takes long
 
 
 def run_demo(out: Path, seed: int, fast: bool) -> None:
@@ -193,7 +197,7 @@ def _fit_and_write(
         _write_config(folder / CONFIG, options, about)
         files = sorted(path.name for path in folder.iterdir())
     for of, table in tables.items():
-        print_shares(table, of)
+        print_shares(table, of, "the variance" if options.method == "gpmkl" else "the score")
     print_metrics(metrics, len(X_test))
     say(_ending(model[-1], about))
     if options.refit:
@@ -219,26 +223,33 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
     return tables
 
 
-def _about_fit(bemkl: BaseEstimator, seconds: float) -> dict[str, Any]:
+def _about_fit(last: BaseEstimator, seconds: float) -> dict[str, Any]:
+    classes = getattr(last, "classes_", None)
     return {
-        "classes": bemkl.classes_.tolist() if isinstance(bemkl, BEMKLClassifier) else None,
-        "n_iter": np.atleast_1d(bemkl.n_iter_).tolist(),
-        "elbo": getattr(bemkl, "elbo_", None),
-        "outcome": fitted_bemkl(bemkl).endings,
+        "classes": None if classes is None else classes.tolist(),
+        "n_iter": np.atleast_1d(getattr(last, "n_iter_", [])).tolist(),
+        "elbo": getattr(last, "elbo_", None),
+        "outcome": fitted_bemkl(last).endings,
         "fit_seconds": round(seconds, 3),
     }
 
 
-def _ending(bemkl: BaseEstimator, about: dict[str, Any]) -> str:
+def _ending(last: BaseEstimator, about: dict[str, Any]) -> str:
     """Report in one line how the inference ended."""
     outcome, numbers = "; ".join(about["outcome"]), " + ".join(map(str, about["n_iter"]))
     seconds = f"{about['fit_seconds']:.1f} s"
+    if isinstance(last, GPMKLClassifier | GPMKLRegressor):
+        n_points = len(last.posterior_.kernel_weights)
+        return (
+            f"Log evidence {last.log_evidence_:.2f} nats; {outcome} (k-hat {last.pareto_k_:.2f}, {n_points} points "
+            f"worth {last.ess_:.0f} draws, {seconds})."
+        )
     if about["elbo"] is None:
-        posterior = bemkl.posterior_[0] if type(bemkl.posterior_) is tuple else bemkl.posterior_
+        posterior = last.posterior_[0] if type(last.posterior_) is tuple else last.posterior_
         n_chains = posterior.n_chains
         chains = "chain" if n_chains == 1 else "chains"
         return f"{outcome} ({n_chains} {chains} of {numbers} draws, {seconds})."
-    steps = "sweeps" if isinstance(bemkl._inference(), VB) else "steps"
+    steps = "sweeps" if isinstance(last._inference(), VB) else "steps"
     return f"ELBO {about['elbo']:.2f} nats; {outcome} ({numbers} {steps}, {seconds})."
 
 
@@ -253,6 +264,11 @@ def _announce(n_train: int, n_features: int, options: FitOptions) -> None:
         "Use fewer rows, leave columns out with --drop, or use --kernels-on all.",
     )
     say(f"Fitting {n_kernels} kernels to {n_train} rows ({format_bytes(n_bytes)} of kernels) ...")
+    if options.method == "gpmkl" and (n_train > LONG_ROWS or n_kernels > LONG_KERNELS):
+        say(
+            f"--method gpmkl takes long with more than {LONG_ROWS} rows or {LONG_KERNELS} kernels. --kernels-on all "
+            f"has {len(auto_kernels())} of them; --method bemkl is for more."
+        )
 
 
 def _timed_fit(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> float:
@@ -264,7 +280,8 @@ def _timed_fit(model: Pipeline, X: pd.DataFrame, y: np.ndarray) -> float:
 
 def _timed_refinement(model: Pipeline, seed: int) -> float:
     started = time.perf_counter()
-    model.steps[-1] = ("bemkl", refine_posterior(model, random_state=seed))
+    with notes_of_warnings():
+        model.steps[-1] = ("bemkl", refine_posterior(model, random_state=seed))
     return time.perf_counter() - started
 
 
@@ -301,7 +318,8 @@ class FitOptions(NamedTuple):
     target: str
     task: str = "auto"
     kernels_on: str = "all+each"
-    kernel_prior: str = "nonsparse"
+    method: str = "bemkl"
+    kernel_prior: str | None = None
     multiclass: str | None = None
     nonnegative: bool = False
     unlabeled_label: str | None = None
@@ -335,6 +353,7 @@ def check_options(options: FitOptions) -> None:
         raise ValueError(
             f"--test-size must be between 0 and 1; got {options.test_size:g}. 0.3 holds out 30 %."
         )
+    _check_method(options)
     if options.refine and options.inference != "vb":
         raise ValueError(
             f"--refine follows --inference vb; got {options.inference}, whose draws need no refinement. Leave it out."
@@ -361,6 +380,30 @@ def check_options(options: FitOptions) -> None:
         )
 
 
+def _check_method(options: FitOptions) -> None:
+    """Raise for options that the method does not have."""
+    priors = KERNEL_PRIORS[options.method]
+    if options.kernel_prior is not None and options.kernel_prior not in priors:
+        raise ValueError(
+            f"--kernel-prior must be {', '.join(priors[:-1])} or {priors[-1]} with --method {options.method}; got "
+            f"{options.kernel_prior}."
+        )
+    if options.method == "bemkl":
+        return
+    if options.inference != Marginal.name:
+        raise ValueError(
+            f"--method gpmkl has --inference {Marginal.name} only; got {options.inference}. Leave it out."
+        )
+    default = FitOptions._field_defaults
+    of_bemkl = ("multiclass", "nonnegative", "unlabeled_label", "missing_views", "refine", "max_iter", "tol")
+    for name in of_bemkl:
+        if getattr(options, name) != default[name]:
+            raise ValueError(
+                f"--{name.replace('_', '-')} is an option of --method bemkl; got it with --method gpmkl. Leave one "
+                "of them out."
+            )
+
+
 def may_be_empty(config: dict[str, Any]) -> bool:
     """Return whether the model of a run takes empty cells."""
     return config.get("missing_views") == "integrate"
@@ -378,10 +421,32 @@ def _inference(options: FitOptions) -> Any:
     return options.inference
 
 
+def _kernel_prior(options: FitOptions) -> str:
+    """Return the prior that was asked for, or the method's default."""
+    return options.kernel_prior or KERNEL_PRIORS[options.method][0]
+
+
 def new_model(options: FitOptions, y: np.ndarray) -> Pipeline:
     """Build what is fitted; `y` says of which type labels are."""
+    last = _gpmkl(options) if options.method == "gpmkl" else _bemkl(options, y)
+    scaler = StandardScaler().set_output(transform="pandas")
+    return Pipeline([("standardize", scaler), (options.method, last)])
+
+
+def _gpmkl(options: FitOptions) -> BaseEstimator:
+    kind = GPMKLClassifier if options.task == "classification" else GPMKLRegressor
+    return kind(
+        KernelBank("auto", views=options.kernels_on),
+        kernel_prior=_kernel_prior(options),
+        inference=_inference(options),
+        random_state=options.seed,
+        verbose=1,
+    )
+
+
+def _bemkl(options: FitOptions, y: np.ndarray) -> BaseEstimator:
     common: dict[str, Any] = {
-        "kernel_prior": options.kernel_prior,
+        "kernel_prior": _kernel_prior(options),
         "nonnegative": options.nonnegative,
         "missing_views": options.missing_views,
         "inference": _inference(options),
@@ -391,11 +456,8 @@ def new_model(options: FitOptions, y: np.ndarray) -> Pipeline:
         "verbose": 1,
     }
     bank = KernelBank("auto", views=options.kernels_on)
-    bemkl: BEMKLClassifier | BEMKLRegressor
     if options.task == "classification":
         multiclass = options.multiclass or ("one-versus-all" if options.by_gibbs else "shared")
         label = None if options.unlabeled_label is None else label_in(y, options.unlabeled_label)
-        bemkl = BEMKLClassifier(bank, multiclass=multiclass, unlabeled_label=label, **common)
-    else:
-        bemkl = BEMKLRegressor(bank, **common)
-    return Pipeline([("standardize", StandardScaler().set_output(transform="pandas")), ("bemkl", bemkl)])
+        return BEMKLClassifier(bank, multiclass=multiclass, unlabeled_label=label, **common)
+    return BEMKLRegressor(bank, **common)

@@ -20,6 +20,7 @@ from sklearn.pipeline import Pipeline
 from bayesmkl._utils.files import NO_SPACE, check_layout, not_written, read_json
 from bayesmkl._utils.folders import lock, lock_if_possible
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor
 from bayesmkl.persistence import load_model
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ def read_run_config(path: Path) -> dict[str, Any]:
 def check_described(model: BaseEstimator, config: dict[str, Any], folder: Path) -> None:
     """Raise unless the model of a run is what its configuration says."""
     features, last = config["features"], model[-1] if isinstance(model, Pipeline) else model
-    if not isinstance(last, (BEMKLClassifier, BEMKLRegressor)):
+    if not isinstance(last, BEMKLClassifier | BEMKLRegressor | GPMKLClassifier | GPMKLRegressor):
         fault = f"the model is a {type(last).__name__}"
     elif is_classifier(last) != (config["task"] == "classification"):
         fault = f"the model is a {type(last).__name__}, and the task {config['task']}"

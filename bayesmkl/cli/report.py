@@ -50,14 +50,14 @@ def notes_of_warnings() -> Iterator[None]:
         console(stderr=True).print(f"[yellow]note:[/yellow] {escape(text)}", soft_wrap=True)
 
 
-def print_shares(table: pd.DataFrame, of: str) -> None:
-    """Print the largest shares in the result of `kernel_table` or `view_table`; `of` is "kernel" or "view"."""
+def print_shares(table: pd.DataFrame, of: str, whole: str = "the score") -> None:
+    """Print the largest shares of a `whole` in a `kernel_table` or `view_table`; `of` is "kernel" or "view"."""
     groups = table.groupby("class", sort=False) if "class" in table else [(None, table)]
     n_rows = 5 if "class" in table else 10
     for label, group in groups:
         of_class = "" if label is None else f" for class {label!s}"
         title = (
-            f"The {min(n_rows, len(group))} largest of {len(group)} {of}s{of_class}: share of the score in %"
+            f"The {min(n_rows, len(group))} largest of {len(group)} {of}s{of_class}: share of {whole} in %"
         )
         title += ", and raw weight, with 94 % intervals" if of == "kernel" else ", with 94 % interval"
         title += f" by {group['interval_by'].iloc[0]}"

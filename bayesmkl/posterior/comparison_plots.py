@@ -89,13 +89,13 @@ def plot_posteriors(
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl import BEMKLClassifier, KernelBank
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
     >>> from bayesmkl.posterior import refine_posterior
     >>> from bayesmkl.posterior import plot_posteriors
-    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> X, noise = np.random.default_rng(0).normal(size=(30, 2)), np.random.default_rng(1).normal(size=30)
     >>> bank = KernelBank(["linear"], views={"signal": 0, "noise": 1})
-    >>> vb = BEMKLClassifier(bank).fit(X, X[:, 0] > 0)
-    >>> gibbs = refine_posterior(vb, n_draws=200, random_state=0)
+    >>> vb = BEMKLRegressor(bank).fit(X, X[:, 0] + noise)
+    >>> gibbs = refine_posterior(vb, n_draws=80, random_state=0)
     >>> ax = plot_posteriors({"VB": vb, "Gibbs": gibbs})
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['linear · signal', 'linear · noise']

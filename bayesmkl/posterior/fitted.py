@@ -72,6 +72,11 @@ class FittedBEMKL(NamedTuple):
         return self.is_sampled and np.isfinite(getattr(self.estimator, "pareto_k_", np.nan)).all()
 
     @property
+    def is_in_chains(self) -> bool:
+        """Whether the draws are those of Markov chains over all weights, one after the other."""
+        return self.is_drawn and self.inference in ("nuts", "gibbs")
+
+    @property
     def class_names(self) -> list[str] | None:
         """Names of the outputs where each has kernel weights of its own; None of a single model."""
         return self.output_names if len(self.states) > 1 else None

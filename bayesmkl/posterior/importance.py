@@ -40,7 +40,7 @@ RADII = 2.0 ** np.arange(
     -3, 8
 )  # of e, relative to the mean of q: where the profile over the radius is sought
 LEAST_CONCENTRATION = 0.5  # with less, the collapsed prior of e is all spike and tail
-REFINE = '`refine_posterior(model)` or inference="nuts" gives intervals that can be read.'
+INSTEAD = 'inference="marginal" or inference="nuts" gives intervals that can be read.'
 WHAT = {
     "joint": "all weights (a, b, e)",
     "weights": "kernel weights e alone",
@@ -55,7 +55,7 @@ def importance_section(
     states: list[Any],
     log_ratios: list[np.ndarray],
     rng: np.random.Generator,
-    instead: str = REFINE,
+    instead: str = INSTEAD,
 ) -> Section:
     """Judge a variational posterior by its importance ratios.
 
@@ -273,7 +273,7 @@ def _is_noise(own: dict[str, Any]) -> bool:
     return own["weights"]["sd"] < 1.5 * own["noise"]["sd"]
 
 
-def _advice(verdict: str, values: dict[str, dict[str, Any]], instead: str = REFINE) -> str:
+def _advice(verdict: str, values: dict[str, dict[str, Any]], instead: str = INSTEAD) -> str:
     joint = max(own["joint"]["pareto_k"] for own in values.values())
     about_joint = (
         ""

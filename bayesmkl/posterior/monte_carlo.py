@@ -1,4 +1,4 @@
-r"""Monte Carlo standard errors of means and quantiles over draws of an additive Gaussian process.
+r"""Monte Carlo standard errors of means and quantiles over draws: of an additive Gaussian process, or in chains.
 
 Draws that have hyperparameters in common are not independent: they count as many as there are points, each with its
 probability :math:`p_j`. With the deviations :math:`r_j` of the means of each point, the squared error of a mean is
@@ -9,6 +9,9 @@ Points of importance sampling are quasi-random, and what is linear in the logari
 nearly the same whatever the seed: :math:`r_j` are the residuals of a regression on them (control variates).
 Points of chains say less than as many independent ones, by the ratio of their effective number. The error of a
 quantile is that of the probability below it, divided by the density there (Woodruff 1952).
+
+Draws in Markov chains count as many as their effective sample size says, of the quantity itself or of being below a
+quantile; these errors are ArviZ's.
 
 References: R. S. Woodruff (1952), Confidence intervals for medians and other position measures, Journal of the
 American Statistical Association 47; A. B. Owen (2013), Monte Carlo theory, methods and examples, chapters 8 and 9.
@@ -23,7 +26,7 @@ import numpy as np
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL
 
-__all__ = ["MonteCarlo", "monte_carlo"]
+__all__ = ["MonteCarlo", "errors_of_chains", "monte_carlo"]
 
 NEAR_ZERO = 0.01  # of its mean, below which a weight is zero as far as shares go
 POINTS_PER_COLUMN = 3  # of a regression
@@ -93,3 +96,25 @@ def monte_carlo(fitted: FittedBEMKL, chosen: np.ndarray) -> MonteCarlo:
     known = np.column_stack([constant, np.log(weights), np.log(parameters)])
     enough = len(kept) >= POINTS_PER_COLUMN * known.shape[1]
     return MonteCarlo(point, known if enough else constant, 1.0)
+
+
+def errors_of_chains(values: np.ndarray, tail: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return Monte Carlo standard errors of means, lower and upper quantiles, each of shape (n,).
+
+    Parameters
+    ----------
+    values : array of shape (n_chains, n_draws, n)
+        What does not move has no error.
+    tail : float
+        Probability below the lower quantile, and above the upper one.
+    """
+    from arviz_stats.base import array_stats
+
+    moves = np.ptp(values, axis=(0, 1)) > 0.0
+    moving = np.moveaxis(values[..., moves], -1, 0)
+    errors = np.zeros((3, values.shape[-1]))
+    if moves.any():
+        errors[0, moves] = array_stats.mcse(moving)
+        errors[1, moves] = array_stats.mcse(moving, method="quantile", prob=tail)
+        errors[2, moves] = array_stats.mcse(moving, method="quantile", prob=1.0 - tail)
+    return errors[0], errors[1], errors[2]

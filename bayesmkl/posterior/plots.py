@@ -118,7 +118,8 @@ def plot_kernel_weights(
 
 
 def _say_finding(ax: Axes, table: pd.DataFrame, value: str, ci_prob: float) -> None:
-    caution = " (variational: too narrow)" if table.attrs["inference"] in ("vb", "svi") else ""
+    remark = table["interval_by"].iloc[0].partition(" ")[2]
+    caution = {"(too narrow)": " (variational: too narrow)"}.get(remark, f" {remark}".rstrip())
     interval = f"\nposterior mean and {100 * ci_prob:g} % interval{caution}"
     if value == "share":
         ax.set_xlim(left=min(0.0, 105.0 * table["share_lower"].min()))  # parts of a variance can be negative

@@ -20,7 +20,7 @@ from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, Nonnega
 from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, evenly, fitted_bemkl
-from bayesmkl.posterior.monte_carlo import monte_carlo
+from bayesmkl.posterior.monte_carlo import errors_of_chains, monte_carlo
 from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["kernel_table", "view_table"]
@@ -33,7 +33,7 @@ INTERVALS = {
     "gibbs": "of the posterior, by Gibbs sampling",
     "marginal": "of the posterior, function values integrated out",
 }
-INTERVAL_BY = {"vb": "vb (too narrow)", "svi": "svi (too narrow)"}  # of others, the inference
+TOO_NARROW = ("vb", "svi")
 BETA = "Beta distributions with the mean and standard deviation of the share"
 QUANTILES = "quantiles of the draws"
 
@@ -69,8 +69,10 @@ def kernel_table(
           are positive;
         * ``prob_included``: posterior probability that the kernel is used, under a "spike-slab" prior only;
         * ``share_mcse``, ``share_lower_mcse``, ``share_upper_mcse``: Monte Carlo standard errors of the mean share
-          and of the ends of its interval, of an additive Gaussian process only: how far another seed moves them;
-        * ``interval_by``: the inference that made the intervals, with a remark where they are too narrow.
+          and of the ends of its interval, of an additive Gaussian process and of Markov chains ("nuts", "gibbs",
+          :func:`refine_posterior`) whose shares have quantiles: how far another seed moves them;
+        * ``interval_by``: the inference that made the intervals, with a remark where they are too narrow, or where
+          its draws say themselves that they are not enough: "gibbs (not converged)".
 
         ``table.attrs`` says what made the intervals: ``inference``, ``ci_prob``, ``intervals`` and
         ``share_intervals``.
@@ -96,7 +98,8 @@ def kernel_table(
     intervals exact; the posterior of a share has no closed form, and its interval is that of the Beta distribution
     with the share's posterior mean and standard deviation. Variational intervals are too narrow: on 100 samples of
     the Wisconsin breast cancer data their standard deviations are about half of those under the exact posterior, or
-    less. :func:`refine_posterior` or ``inference="nuts"`` gives honest ones.
+    less. ``inference="marginal"`` or ``inference="nuts"`` has honest ones, and so has :func:`refine_posterior` where
+    its chains agree.
 
     Examples
     --------
@@ -123,7 +126,7 @@ def kernel_table(
         stack = fitted.training_stack()
     table = _sorted_by_class(fitted, [_table(fitted, k, tail, stack) for k in range(len(fitted.states))])
     has_draws = stack is not None or fitted.is_marginal
-    table["interval_by"] = INTERVAL_BY.get(fitted.inference, fitted.inference)
+    table["interval_by"] = _interval_by(fitted)
     table.attrs.update(_about_intervals(fitted, ci_prob, QUANTILES if has_draws else BETA))
     return table
 
@@ -157,9 +160,9 @@ def view_table(
         One row per view, or per view and class or label as in :func:`kernel_table`, sorted by falling share, with the
         columns ``class`` or ``label`` (as in ``classes_``; only where these have kernel weights of their own),
         ``view``, ``n_kernels``, and ``share``, ``share_std``, ``share_lower``, ``share_upper``: mean, standard
-        deviation and quantiles of the summed shares over the draws; of an additive Gaussian process also their Monte
-        Carlo standard errors, as in :func:`kernel_table`. ``interval_by`` and ``table.attrs`` say what made the
-        intervals, as there.
+        deviation and quantiles of the summed shares over the draws; of an additive Gaussian process and of Markov
+        chains also their Monte Carlo standard errors, as in :func:`kernel_table`. ``interval_by`` and ``table.attrs``
+        say what made the intervals, as there.
 
     Raises
     ------
@@ -200,7 +203,7 @@ def view_table(
     for each in _shares_of_draws(fitted, n_draws, rng):
         shares = each @ indicator
         lower, upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
-        errors = _errors_of_shares(fitted, shares, tail) if fitted.is_marginal else {}
+        errors = _errors_of_shares(fitted, shares, tail)
         table = pd.DataFrame(
             {
                 "view": views,
@@ -214,7 +217,7 @@ def view_table(
         )
         tables.append(table)
     table = _sorted_by_class(fitted, tables)
-    table["interval_by"] = INTERVAL_BY.get(fitted.inference, fitted.inference)
+    table["interval_by"] = _interval_by(fitted)
     table.attrs.update(_about_intervals(fitted, ci_prob, QUANTILES))
     return table
 
@@ -233,20 +236,34 @@ def _shares_of_draws(
 
 
 def _errors_of_shares(fitted: FittedBEMKL, shares: np.ndarray, tail: float) -> dict[str, np.ndarray]:
-    """Return Monte Carlo standard errors of shares of the draws of an additive Gaussian process, by column."""
-    links = monte_carlo(fitted, evenly(fitted.states[0].n_draws, len(shares)))
-    return {
-        "share_mcse": links.of_means(shares),
-        "share_lower_mcse": links.of_quantiles(shares, tail),
-        "share_upper_mcse": links.of_quantiles(shares, 1.0 - tail),
-    }
+    """Return Monte Carlo standard errors of shares of all draws in a row, by column, where they are known."""
+    if fitted.is_marginal:
+        links = monte_carlo(fitted, evenly(fitted.states[0].n_draws, len(shares)))
+        found = (
+            links.of_means(shares),
+            links.of_quantiles(shares, tail),
+            links.of_quantiles(shares, 1.0 - tail),
+        )
+    elif fitted.is_in_chains:
+        found = errors_of_chains(shares.reshape(fitted.states[0].n_chains, -1, shares.shape[1]), tail)
+    else:
+        return {}
+    return dict(zip(("share_mcse", "share_lower_mcse", "share_upper_mcse"), found, strict=True))
+
+
+def _interval_by(fitted: FittedBEMKL) -> str:
+    """Return the inference, with what is wrong with its intervals."""
+    if fitted.inference in TOO_NARROW:
+        return f"{fitted.inference} (too narrow)"
+    return fitted.inference if fitted.estimator.converged_ else f"{fitted.inference} (not converged)"
 
 
 def _about_intervals(fitted: FittedBEMKL, ci_prob: float, share_intervals: str) -> dict[str, Any]:
     return {
         "inference": fitted.inference,
         "ci_prob": float(ci_prob),
-        "intervals": INTERVALS[fitted.inference],
+        "intervals": INTERVALS[fitted.inference]
+        + ("" if fitted.inference in TOO_NARROW or fitted.estimator.converged_ else ": not converged"),
         "share_intervals": share_intervals,
     }
 
@@ -268,6 +285,7 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) 
     }
     flat = fitted.states[k].flat() if fitted.is_drawn else None
     positive: np.ndarray | None = None
+    errors: dict[str, np.ndarray] = {}
     if fitted.is_marginal:
         weights = fitted.states[k].kernel_weights[fitted.states[k].point]
         weight_lower, weight_upper = np.quantile(weights, [tail, 1.0 - tail], axis=0)
@@ -280,11 +298,13 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) 
         positive = (flat.kernel_weights > 0.0).mean(axis=0)
     if fitted.is_marginal:
         share_lower, share_upper = np.quantile(fitted.states[k].shares, [tail, 1.0 - tail], axis=0)
+        errors = _errors_of_shares(fitted, fitted.states[k].shares, tail)
     elif stack is None or flat is None:
         share_lower, share_upper = share_interval(values["shares"], values["shares_std"], tail)
     else:
         shares = share_of_each(stack, flat)
         share_lower, share_upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
+        errors = _errors_of_shares(fitted, shares, tail)
     included = None if flat is None or flat.kernel_inclusion is None else flat.kernel_inclusion.mean(axis=0)
     columns = {
         "kernel": fitted.kernel_names,
@@ -300,8 +320,7 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) 
         "prob_positive": positive,
         "prob_included": included,
     }
-    if fitted.is_marginal:
-        columns |= _errors_of_shares(fitted, fitted.states[k].shares, tail)
+    columns |= errors
     return pd.DataFrame({name: column for name, column in columns.items() if column is not None})
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import types
 import warnings
 
 import numpy as np
 import pytest
+from arviz_stats.base import array_stats
+from helpers import refined_a_little
 from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -15,13 +18,14 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.bemkl import NUTS, SVI, Dirichlet, Gamma, Gibbs, SpikeSlab, Storage
-from bayesmkl.bemkl.inference import chains, runs
+from bayesmkl.bemkl.inference import chains, gibbs, runs
+from bayesmkl.bemkl.models.binary import BinaryState
 from bayesmkl.bemkl.reading.collapsed import log_likelihood, log_prior
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.datasets import load_wdbc
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.posterior import refine_posterior
+from bayesmkl.posterior import kernel_table, refine_posterior, to_datatree, view_table
 
 pytestmark = pytest.mark.heavy
 
@@ -329,37 +333,155 @@ def test_regression_noise_priors_must_be_proper(wdbc):
 # ------------------------------------------------------------------------------------------- refinement
 
 
-def test_refined_posteriors_widen_the_shares_and_keep_the_predictions(classifier, wdbc):
+@pytest.fixture(scope="module")
+def closed_form(wdbc):
     X, y = wdbc
-    model = make_pipeline(StandardScaler(), BEMKLClassifier(BANK, **PAPER)).fit(X[:N_TRAIN], y[:N_TRAIN])
-    before = model[-1].posterior_
-    refined = refine_posterior(model, random_state=0)
-    assert model[-1].posterior_ is before
-    assert refined.outcome_ is Outcome.REFINED
-    assert refined.posterior_.dual.shape == (1, 250, N_TRAIN)
-    assert refined.kernel_shares_std_.sum() > 1.2 * model[-1].kernel_shares_std_.sum()
+    return make_pipeline(StandardScaler(), BEMKLClassifier(BANK, **PAPER)).fit(X[:N_TRAIN], y[:N_TRAIN])
+
+
+@pytest.fixture(scope="module")
+def refined_twice():
+    """Refinements of a posterior on which Gibbs chains agree soon, by two seeds; half as many draws are enough."""
+    X = np.random.default_rng(0).normal(size=(16, 2))
+    model = BEMKLClassifier(KernelBank(["linear"], views={"a": 0, "b": 1}), intermediate_scale=1.0)
+    model.fit(X, X[:, 0] + 0.5 * X[:, 1] > 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bayesmkl.posterior.refine.LEAST_ESS", 100.0)
+        return [refine_posterior(model, n, random_state=seed) for n, seed in ((60, 1), (40, 2))]
+
+
+def test_refined_posteriors_widen_the_shares_and_keep_the_predictions(closed_form, classifier, wdbc):
+    X, _ = wdbc
+    refined = refined_a_little(closed_form, 100)
+    assert isinstance(closed_form[-1].posterior_, BinaryState)  # as it was
+    assert refined.posterior_.dual.shape == (2, 100, N_TRAIN)
+    assert refined.kernel_shares_std_.sum() > 1.2 * closed_form[-1].kernel_shares_std_.sum()
     assert np.abs(refined.kernel_shares_ - classifier.kernel_shares_).max() < 0.15
-    scaled = model[0].transform(X[N_TRAIN:])
-    assert np.abs(refined.predict_proba(scaled) - model.predict_proba(X[N_TRAIN:])).mean() < 0.05
-    again = refine_posterior(model, random_state=0)
-    np.testing.assert_array_equal(again.posterior_.dual, refined.posterior_.dual)
+    scaled = closed_form[0].transform(X[N_TRAIN:])
+    difference = refined.predict_proba(scaled) - closed_form.predict_proba(X[N_TRAIN:])
+    assert np.abs(difference).mean() < 0.05
 
 
-def test_refinement_of_precomputed_kernels_needs_them_again(wdbc):
+def test_chains_that_end_agree_by_another_library(refined_twice):
+    for refined in refined_twice:
+        assert (refined.outcome_, refined.converged_) == (Outcome.MIXED, True)
+        shares = np.moveaxis(to_datatree(refined)["posterior"]["kernel_shares"].to_numpy(), -1, 0)
+        assert shares.shape == (2, 4, refined.inference.n_draws)
+        assert array_stats.rhat(shares).max() <= 1.03
+        assert array_stats.ess(shares).min() >= 100
+        assert set(kernel_table(refined)["interval_by"]) == {"gibbs"}
+
+
+def test_another_seed_moves_shares_by_their_monte_carlo_errors(refined_twice):
+    tables = [kernel_table(model).set_index("kernel").sort_index() for model in refined_twice]
+    for column in ("share", "share_lower", "share_upper"):
+        one, two = (table[column] for table in tables)
+        error = np.hypot(*(table[f"{column}_mcse"] for table in tables))
+        assert 0.0 < (abs(one - two) / error).max() < 4.0
+
+
+def test_refinement_that_did_not_get_there_says_so_everywhere(closed_form):
+    message = (
+        r"after 20 sweeps of each its 2 chains do not agree.*R-hat is .* \(at most 1.03\).*sample size .* \(at "
+        r"least 200\).*inference=\"marginal\" or inference=\"nuts\", or increase `max_sweeps`"
+    )
+    with pytest.warns(ConvergenceWarning, match=message) as caught:
+        model = refine_posterior(closed_form, 10, n_chains=2, max_sweeps=20, random_state=0)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert (model.outcome_, model.converged_) == (Outcome.NOT_MIXED, False)
+    table = kernel_table(model)
+    assert set(table["interval_by"]) == set(view_table(model)["interval_by"]) == {"gibbs (not converged)"}
+    assert table.attrs["intervals"].endswith("not converged")
+    again = refined_a_little(closed_form, 10)
+    np.testing.assert_array_equal(again.posterior_.dual, model.posterior_.dual)
+
+
+class Counted:
+    """Sweeps that do nothing but count, every chain for itself, and are interrupted after so many."""
+
+    def __init__(self, last=10**9):
+        self.left = last
+
+    def __call__(self, problem, state, rng):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return state._replace(readout=state.readout + 1.0)
+
+
+def rounds_of(monkeypatch, n_rounds, **options):
+    monkeypatch.setattr(gibbs, "sweep", Counted(**options))
+    problem = types.SimpleNamespace(stack=types.SimpleNamespace(n_train=4))
+    starts = [gibbs.GibbsState(np.zeros(4), np.zeros(3), 1.0, 1.0)] * 2
+    ends = iter([False] * (n_rounds - 1) + [True])
+    return gibbs.fit_in_rounds(problem, starts, 10, 160, np.random.default_rng(0), lambda _: next(ends))
+
+
+@pytest.mark.parametrize(("n_rounds", "n_warmup"), [(1, 10), (2, 20), (3, 40), (99, 80)])
+def test_every_round_is_as_long_as_all_before_it(n_rounds, n_warmup, monkeypatch):
+    found = rounds_of(monkeypatch, n_rounds)
+    assert found.n_warmup == n_warmup
+    expected = n_warmup + np.linspace(n_warmup / 10, n_warmup, 10)
+    np.testing.assert_array_equal(found.chains.parameters["intercept"], [expected, expected])
+    assert not found.chains.interrupted
+
+
+def test_an_interrupted_refinement_keeps_the_last_round(monkeypatch):
+    found = rounds_of(monkeypatch, 99, last=2 * 40 + 60)
+    assert (found.n_warmup, found.chains.interrupted) == (20, True)
+    with pytest.raises(KeyboardInterrupt):
+        rounds_of(monkeypatch, 99, last=2 * 20 - 1)
+
+
+def test_interrupted_draws_are_reported(closed_form, monkeypatch):
+    monkeypatch.setattr(gibbs, "sweep", Interrupted(after=2 * 40 + 50))
+    with pytest.warns(
+        ConvergenceWarning, match="interrupted and kept 10 draws of each chain after 20 sweeps"
+    ):
+        model = refine_posterior(closed_form, 10, n_chains=2, max_sweeps=160, random_state=0)
+    assert model.outcome_ is Outcome.INTERRUPTED
+    assert model.posterior_.dual.shape == (2, 10, N_TRAIN)
+
+
+def test_what_marginal_inference_does_not_take_has_another_remedy(wdbc):
     X, y = wdbc
     kernels = BANK.fit_transform(X[:N_TRAIN])
-    model = BEMKLClassifier("precomputed").fit(kernels, y[:N_TRAIN])
+    model = BEMKLClassifier("precomputed", sample_prior=Gamma(2.0, 1.0), **PAPER).fit(kernels, y[:N_TRAIN])
+    with pytest.warns(ConvergenceWarning, match=r'process \(GPMKLClassifier\) or inference="nuts", or incr'):
+        refine_posterior(model, 10, n_chains=2, max_sweeps=20, kernels=kernels)
+
+
+def test_refinement_of_precomputed_kernels_needs_them_again(wdbc, closed_form):
+    X, y = wdbc
+    kernels = BANK.fit_transform(X[:N_TRAIN])
+    model = BEMKLClassifier("precomputed", **PAPER).fit(kernels, y[:N_TRAIN])
     with pytest.raises(ValueError, match="`kernels`"):
         refine_posterior(model)
-    refined = refine_posterior(model, kernels=kernels, random_state=0)
-    of_bank = refine_posterior(BEMKLClassifier(BANK).fit(X[:N_TRAIN], y[:N_TRAIN]), random_state=0)
-    np.testing.assert_allclose(refined.kernel_shares_, of_bank.kernel_shares_, atol=0.02)
+    refined = refined_a_little(model, 10, kernels=kernels)
+    of_bank = BEMKLClassifier(BANK, **PAPER).fit(X[:N_TRAIN], y[:N_TRAIN])
+    np.testing.assert_allclose(
+        refined.kernel_shares_, refined_a_little(of_bank, 10).kernel_shares_, atol=0.02
+    )
 
 
-def test_only_variational_posteriors_with_proper_priors_are_refined(classifier, wdbc):
+def test_a_single_kernel_is_judged_by_its_scores(wdbc):
+    X, y = wdbc
+    model = BEMKLClassifier(KernelBank("linear"), **PAPER).fit(X[:N_TRAIN], y[:N_TRAIN])
+    with pytest.warns(ConvergenceWarning, match=r"R-hat is \d"):
+        refine_posterior(model, 10, n_chains=2, max_sweeps=20, random_state=0)
+
+
+def test_only_variational_posteriors_with_proper_priors_are_refined(classifier, closed_form, wdbc):
     X, y = wdbc
     with pytest.raises(ValueError, match=r"`model` must be fitted with inference=\"vb\""):
         refine_posterior(classifier)
     sparse = BEMKLClassifier(BANK, kernel_prior="sparse").fit(X[:N_TRAIN], y[:N_TRAIN])
     with pytest.raises(ValueError, match="`kernel_prior` must have a concentration"):
         refine_posterior(sparse)
+    with pytest.raises(ValueError, match="`n_chains` must be a whole number >= 2; got 1"):
+        refine_posterior(closed_form, n_chains=1)
+    with pytest.raises(
+        ValueError, match=r"`max_sweeps` must be at least twice `n_draws`.*=499 and n_draws=250"
+    ):
+        refine_posterior(closed_form, max_sweeps=499)

@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 
 from bayesmkl import BEMKLClassifier
 from bayesmkl.bemkl import Gibbs
-from bayesmkl.posterior import chain_plots, refine_posterior, to_datatree
+from bayesmkl.posterior import chain_plots, to_datatree
 from bayesmkl.posterior.chain_plots import plot_rank, plot_trace
 
 
@@ -169,13 +169,14 @@ def test_given_collection_is_drawn_into(rng):
     assert len(axes_of(first)[0, 1].lines) == 4
 
 
-def test_models_without_chains_are_refused(binary_model):
+def test_models_without_chains_are_refused(binary_model, features, bank):
     for model in (binary_model, to_datatree(binary_model, 10, 0)):
         with pytest.raises(
             ValueError, match=r'fitted by inference="vb", whose draws are independent.*`plot_elbo`'
         ):
             plot_trace(model)
-    sampled = refine_posterior(binary_model, n_draws=20, random_state=0)
+    alone = BEMKLClassifier(bank, inference=Gibbs(n_chains=1, n_draws=20, n_warmup=2))
+    sampled = without_warning(alone, features, features["größe"] > 0)
     with pytest.raises(ValueError, match="`model` has one chain only"):
         plot_rank(sampled)
     assert len(axes_of(plot_trace(sampled))[0, 1].lines) == 1

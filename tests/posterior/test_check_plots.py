@@ -7,9 +7,10 @@ import pytest
 from arviz_base import from_dict
 from arviz_stats import loo
 from figure_checks import assert_readable, untouched_globals  # noqa: F401
+from helpers import refined_a_little
 from sklearn.isotonic import IsotonicRegression
 
-from bayesmkl.posterior import diagnose, load_posterior, refine_posterior, save_posterior, to_datatree
+from bayesmkl.posterior import diagnose, load_posterior, save_posterior, to_datatree
 from bayesmkl.posterior.check_plots import plot_pareto_k, plot_posterior_predictive
 
 
@@ -80,7 +81,7 @@ def test_saved_posterior_makes_the_same_plot(binary_model, tmp_path):
 
 
 def test_draws_and_given_collection(binary_model):
-    sampled = refine_posterior(binary_model, n_draws=50, random_state=0)
+    sampled = refined_a_little(binary_model, 25)
     first = plot_posterior_predictive(sampled)
     assert plot_posterior_predictive(sampled, plot_collection=first) is first
 
@@ -95,7 +96,7 @@ def test_missing_targets_are_named(binary_model):
 
 
 def test_pareto_k_is_that_of_the_diagnosis(binary_model):
-    sampled = refine_posterior(binary_model, n_draws=100, random_state=0)
+    sampled = refined_a_little(binary_model, 50)
     found = diagnose(sampled, n_draws=100, random_state=0)
     k, good = found["loo"]["pareto_k"], found["loo"]["good_k"]
     assert 0 < np.sum(k > good) < 40

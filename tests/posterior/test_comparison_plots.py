@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from figure_checks import assert_readable, untouched_globals  # noqa: F401
+from helpers import refined_a_little
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 from scipy.integrate import trapezoid
 
 from bayesmkl import BEMKLClassifier, KernelBank
-from bayesmkl.posterior import kernel_table, refine_posterior
+from bayesmkl.posterior import kernel_table
 from bayesmkl.posterior.comparison_plots import HEIGHT, plot_posteriors
 
 
 @pytest.fixture(scope="module")
 def refined(binary_model):
-    return refine_posterior(binary_model, n_draws=80, random_state=0)
+    return refined_a_little(binary_model, 40)
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def test_models_differ_in_color_line_and_shape(models, refined):
 
 def test_mirrored_weights_are_turned_to_the_reference(binary_model, refined):
     draws = refined.posterior_
-    mirrored = refine_posterior(binary_model, n_draws=80, random_state=0)
+    mirrored = refined_a_little(binary_model, 40)
     mirrored.posterior_ = draws._replace(kernel_weights=-draws.kernel_weights, dual=-draws.dual)
     mirrored.kernel_weights_ = -refined.kernel_weights_
     ax = plot_posteriors({"mirrored": mirrored, "Gibbs": refined}, kind="weights")
@@ -126,14 +127,12 @@ def test_single_kernel_has_weights_only(features):
         ValueError, match=r'the share of the only kernel is one in every draw. Use kind="weights"'
     ):
         plot_posteriors({"VB": vb, "same": vb})
-    ax = plot_posteriors(
-        {"VB": vb, "Gibbs": refine_posterior(vb, n_draws=20, random_state=0)}, kind="weights"
-    )
+    ax = plot_posteriors({"VB": vb, "Gibbs": refined_a_little(vb, 10)}, kind="weights")
     assert len(curves(ax)) == 2
 
 
 def test_one_class_at_a_time(several_model):
-    refined = refine_posterior(several_model, n_draws=30, random_state=0)
+    refined = refined_a_little(several_model, 15)
     for label, k in ((None, 0), ("small", 2)):
         ax = plot_posteriors({"VB": several_model, "Gibbs": refined}, label=label)
         order = np.argsort(-refined.kernel_shares_[k], kind="stable")

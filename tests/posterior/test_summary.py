@@ -135,7 +135,7 @@ def test_tables_say_what_made_their_intervals(binary_model, gibbs_model, svi_mod
     assert kernel_table(gibbs_model).attrs == {
         "inference": "gibbs",
         "ci_prob": 0.94,
-        "intervals": "of the posterior, by Gibbs sampling",
+        "intervals": "of the posterior, by Gibbs sampling: not converged",
         "share_intervals": "quantiles of the draws",
     }
     assert kernel_table(svi_model).attrs["inference"] == "svi"

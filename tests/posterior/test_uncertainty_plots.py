@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from figure_checks import assert_readable, untouched_globals  # noqa: F401
+from helpers import refined_a_little
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from scipy.special import xlogy
@@ -14,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.posterior import refine_posterior, uncertainty_plots
+from bayesmkl.posterior import uncertainty_plots
 from bayesmkl.posterior.uncertainty_plots import plot_uncertainty
 
 
@@ -160,7 +161,7 @@ def test_steps_before_the_model_are_applied(plane, bank):
 
 def test_draws_have_a_plane_too(binary, plane):
     X, score = plane
-    sampled = refine_posterior(binary, n_draws=20, random_state=0)
+    sampled = refined_a_little(binary, 10)
     ax = plot_uncertainty(sampled, X, np.where(score > 0.7, "in", "out"), n_grid=12)
     median = np.median(sampled.predict_latent(X, return_std=True)[1])
     assert f"median {median:.2g} at the samples" in ax.get_title(loc="left")

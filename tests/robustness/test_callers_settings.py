@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 import sklearn
+from helpers import refined_a_little
 from sklearn.base import is_outlier_detector, is_regressor
 
 import bayesmkl
@@ -190,7 +191,7 @@ def test_functions_of_posteriors(models, model, name):
 
 def test_refined_posteriors(models):
     def find():
-        return posterior.refine_posterior(models["binary"], n_draws=10, random_state=0).kernel_weights_
+        return refined_a_little(models["binary"], 10).kernel_weights_
 
     expected = families.fitted(find)
     with np.errstate(all="raise"):

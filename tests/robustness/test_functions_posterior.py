@@ -125,6 +125,8 @@ AXES = ["ax", 1, {}, plt]
 WRONG = {
     "ci_prob": SHARES,
     "n_draws": COUNTS,
+    "n_chains": [1, *COUNTS],
+    "max_sweeps": [499, *COUNTS],
     "kind": WORDS,
     "max_kernels": [None, *COUNTS],
     "random_state": SEEDS,
@@ -148,7 +150,7 @@ TAKES = {
     "kernel_table": ["ci_prob", "kernels"],
     "view_table": ["ci_prob", "n_draws", "random_state"],
     "sample_posterior": ["n_draws", "random_state"],
-    "refine_posterior": ["n_draws", "random_state", "kernels"],
+    "refine_posterior": ["n_draws", "n_chains", "max_sweeps", "random_state", "kernels"],
     "relevance": ["by", "permutations", "random_state", "verbose", "kernels"],
     "compare_loo": ["method", "n_draws", "random_state", "kernels"],
     "save_posterior": ["n_draws", "random_state", "kernels", "pointwise", "sample_names"],

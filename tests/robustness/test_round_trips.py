@@ -5,12 +5,12 @@ from __future__ import annotations
 import families
 import numpy as np
 import pytest
+from helpers import refined_a_little
 from verdicts import quietly
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl.bemkl import NUTS, Dirichlet, SpikeSlab
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
-from bayesmkl.posterior import refine_posterior
 
 pytestmark = pytest.mark.family("round trips")
 
@@ -99,7 +99,7 @@ def test_prior_survives(prior, tmp_path):
 
 def test_refined_posterior_survives(tmp_path):
     vb = families.fitted(families.families()["binary"])
-    model = families.fitted(lambda: refine_posterior(vb, n_draws=10, random_state=0))
+    model = families.fitted(lambda: refined_a_little(vb, 10))
     assert_same_after_reading(model, tmp_path)
 
 

@@ -35,12 +35,12 @@ from scipy.special import log_ndtr, ndtri_exp
 from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
 from bayesmkl._utils.options import Gibbs
 from bayesmkl._utils.threads import blas_threads_for
-from bayesmkl.bemkl.inference.chains import Chains, run_chains
+from bayesmkl.bemkl.inference.chains import BLOCK, Chains, run_chains
 from bayesmkl.bemkl.models.all_models import Problem
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.regression import RegressionProblem
 
-__all__ = ["GibbsState", "draw_beyond_margin", "fit_gibbs", "init", "sweep"]
+__all__ = ["GibbsState", "Rounds", "draw_beyond_margin", "fit_gibbs", "fit_in_rounds", "init", "sweep"]
 
 READOUT_STEPS = 4  # elliptical steps of (b, e) in a sweep: each costs O(N P), a sweep O(P N² + N³)
 METROPOLIS_STEPS = 2  # of (b, e) in regression: each costs O(P³) beside X X'
@@ -93,6 +93,79 @@ def fit_gibbs(
 
     with blas_threads_for(problem.stack.n_train):
         return run_chains(start, advance, [[c] for c in range(options.n_chains)], options, on_block)
+
+
+class Rounds(NamedTuple):
+    """Draws of the last round of sweeps that was finished, and how many sweeps were before it."""
+
+    chains: Chains
+    n_warmup: int  # of each chain
+
+
+def fit_in_rounds(
+    problem: Problem,
+    starts: list[GibbsState],
+    n_draws: int,
+    max_sweeps: int,
+    rng: np.random.Generator,
+    is_enough: Callable[[Chains], bool],
+    on_block: Callable[[int, str], None] | None = None,
+) -> Rounds:
+    """Draw in rounds, each as long as all sweeps before it, which become its warm-up, until draws are enough.
+
+    Parameters
+    ----------
+    problem : BinaryProblem or RegressionProblem
+        With Gamma priors.
+    starts : list of GibbsState
+        Start of each chain.
+    n_draws : int
+        Draws of each chain that a round keeps, at even distances; the warm-up of the first has as many sweeps.
+    max_sweeps : int
+        No round begins that would take a chain beyond these.
+    rng : numpy.random.Generator
+    is_enough : callable
+        Says of the draws of a round whether it is the last.
+    on_block : callable, optional
+        See `run_chains`.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the run is interrupted in the first round. Later interrupts end the run and keep the round before.
+    """
+    rngs, states, found = rng.spawn(len(starts)), list(starts), None
+    done, n_sweeps = 0, n_draws
+
+    def advance(n: int, every: int, phase: str) -> dict[str, np.ndarray]:
+        """Take `n` sweeps of every chain, and keep some of them."""
+        parts = []
+        for c, own_rng in enumerate(rngs):
+            kept = []
+            for number in range(1, n + 1):
+                states[c] = sweep(problem, states[c], own_rng)
+                if number % every == 0:
+                    kept.append(states[c])
+                if on_block is not None and (number % BLOCK == 0 or number == n):
+                    on_block(done * len(rngs) + c * n + number, f"chain {c + 1} of {len(rngs)}, {phase}")
+            parts.append(_parameters(problem, kept))
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+    with blas_threads_for(problem.stack.n_train):
+        try:
+            advance(n_draws, n_draws, "warm-up")
+            done = n_draws
+            while found is None or done + n_sweeps <= max_sweeps:
+                parameters = advance(n_sweeps, n_sweeps // n_draws, f"round of {n_sweeps}")
+                found = Rounds(Chains(parameters, {}, False), done)
+                done = n_sweeps = done + n_sweeps
+                if is_enough(found.chains):
+                    break
+        except KeyboardInterrupt:
+            if found is None:
+                raise
+            found = found._replace(chains=found.chains._replace(interrupted=True))
+    return found
 
 
 def init(problem: Any, rng: np.random.Generator) -> GibbsState:
