@@ -30,6 +30,7 @@ from bayesmkl.bemkl.models import binary, multiclass, multinomial, multioutput, 
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.reading.predict import ScoreDraws, log_probabilities
+from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
 from bayesmkl.posterior.fitted import FittedBEMKL
@@ -109,12 +110,12 @@ def refits_of(fitted: FittedBEMKL, kernels: ArrayLike | None = None) -> Refits:
             fitted.training_stack(kernels)  # refused where they are wrong; the model keeps its own
         return ProcessRefits(fitted)
     stack = fitted.training_stack(kernels)
-    if not isinstance(stack, DenseStack):
+    if stack.storage == "streamed":
         raise ValueError(
             "`model` has training kernels that are evaluated block by block, too many for refits. Fit one to some "
             "of its samples."
         )
-    return BEMKLRefits(fitted, stack)
+    return BEMKLRefits(fitted, DenseStack(_numbers(stack)))
 
 
 def why_no_refits(fitted: FittedBEMKL) -> str | None:
@@ -280,7 +281,7 @@ class BEMKLRefits:
 
     def _by_folds(self, kept: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Return the log predictive density of every sample by the samples of the other folds."""
-        kernels = self.stack.kernels[np.flatnonzero(kept)]
+        kernels = _numbers(self.stack.select(np.flatnonzero(kept)))
         has_landmarks = self.stack.n_rows != self.stack.n_train or self.fitted.has_landmarks
         tol, elpd_i = self.settings.get("tol", self.estimator.tol), np.empty(targets.shape[-1])
         own = copy.copy(self)
@@ -317,6 +318,11 @@ class BEMKLRefits:
             return classes[targets.argmax(axis=0), np.arange(targets.shape[-1])]
         above = np.atleast_2d(targets) > 0.0
         return np.where(above, log_p[..., 1], log_p[..., 0]).sum(axis=0)
+
+
+def _numbers(stack: StoredStack) -> np.ndarray:
+    """Return stored kernels as one array, (n_kernels, n_rows, n_train)."""
+    return np.stack([np.asarray(kernel, dtype=np.float64) for kernel in stack.each()])
 
 
 def _log_density(score: Any, noise: float, y: np.ndarray) -> np.ndarray:
