@@ -96,7 +96,7 @@ def relevance(
     `intermediate_scale_`. Of "marginal" and additive Gaussian processes samples are left out by cavities, exactly
     given hyperparameters; of "nuts" and "gibbs" likewise, at 200 draws, which takes as many factorizations. Each row
     of them takes as long as a fit. Variational posteriors cannot be reweighted to fewer samples: with "vb" and "svi"
-    the model of each row is fitted to ten folds.
+    the model of each row is fitted to ten folds; "svi" is compiled for each, which takes minutes.
 
     Without kernels BEMKL is a model of its intercepts, which are integrated over exactly.
 
