@@ -1,7 +1,7 @@
 """Models of marginal inference with hyperparameters from their priors, data from the model, and posteriors of them.
 
-What is drawn from priors and model here uses none of the package's maps, factors or scales: half-t and t variables of
-NumPy, eigenvectors of the kernels. Posteriors come from the functions that the estimators call, with their defaults.
+What is drawn from priors and model here uses none of the package's maps, factors or scales: t and Dirichlet
+variables of NumPy, eigenvectors of the kernels. Posteriors come from the functions that the estimators call, with their defaults.
 
 Estimators ask for two samples of each class. Data sets without them are drawn anew, and the ranks of the rest stay
 uniform: whether a data set is kept depends on its labels alone, and given those the posterior is what it was.
@@ -157,7 +157,7 @@ class _Simulation:
 
 
 class _Additive(_Simulation):
-    """The process of GPMKL, with the half-t prior that is its default."""
+    """The process of GPMKL, with the prior of a total and shares that is its default."""
 
     def __init__(self, stack: np.ndarray, is_regression: bool, options: Marginal) -> None:
         super().__init__(stack, is_regression, options)
@@ -176,8 +176,9 @@ class _Additive(_Simulation):
         self.roots = _roots(stack) / np.sqrt(self.units)[:, None, None]
 
     def _draw(self, rng: np.random.Generator) -> tuple[np.ndarray, Values]:
-        df, scale = self.weight_prior
-        weights = scale * np.abs(rng.standard_t(df, self.n_kernels))
+        concentration, df, scale = self.weight_prior
+        total = scale * abs(rng.standard_t(df))
+        weights = total * np.sqrt(rng.dirichlet(np.full(self.n_kernels, concentration)))
         median, log_std, least = self.noise_prior
         noise = np.array([least + median * np.exp(log_std * rng.standard_normal())])
         unit = np.einsum("mij,mj->mi", self.roots, rng.standard_normal((self.n_kernels, self.n_samples)))
