@@ -283,7 +283,7 @@ def why_not_sampled(fitted: FittedBEMKL) -> str | None:
     if not fitted.labeled.all():
         return "some of its samples are unlabeled. Fit it to the labeled ones, or read labels off `transduction_`."
     if fitted.is_multinomial:
-        return 'its classes compete. Fit with multiclass="shared" and inference="nuts".'
+        return 'its classes compete. Fit with multiclass="shared" and inference="marginal".'
     return None
 
 
@@ -292,10 +292,13 @@ def why_not_refined(fitted: FittedBEMKL) -> str | None:
     reason = why_not_sampled(fitted)
     if reason is not None or fitted.output_names is None or fitted.class_names is not None:
         return reason
-    return f'its {PLURALS[fitted.output_kind]} share the kernel weights. Fit with inference="nuts", or ' + (
-        'with multiclass="one-versus-all", where each has a model of its own.'
-        if fitted.is_classifier
-        else "a model for every target."
+    return (
+        f'its {PLURALS[fitted.output_kind]} share the kernel weights. Fit with inference="marginal" or "nuts", or '
+        + (
+            'with multiclass="one-versus-all", where each has a model of its own.'
+            if fitted.is_classifier
+            else "a model for every target."
+        )
     )
 
 
