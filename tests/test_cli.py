@@ -320,7 +320,7 @@ def test_a_process_predicts_and_is_diagnosed(process, tmp_path):
 
 def test_priors_of_a_process():
     options = FitOptions("y", "classification", method="gpmkl", inference="marginal")
-    for given, expected in ((None, "half-t"), ("dirichlet", "dirichlet")):
+    for given, expected in ((None, "dirichlet"), ("half-t", "half-t")):
         check_options(options._replace(kernel_prior=given))
         (_, model) = new_model(options._replace(kernel_prior=given), np.array(["a", "b"])).steps[-1]
         assert isinstance(model, GPMKLClassifier)
@@ -333,7 +333,7 @@ def test_priors_of_a_process():
         (["--inference", "vb"], "--method gpmkl has --inference marginal only; got vb. Leave it out."),
         (
             ["--kernel-prior", "sparse"],
-            "must be half-t, dirichlet or horseshoe with --method gpmkl; got sparse",
+            "must be dirichlet, half-t or horseshoe with --method gpmkl; got sparse",
         ),
         (
             ["--multiclass", "shared"],

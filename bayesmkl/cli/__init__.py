@@ -68,8 +68,8 @@ class KernelPrior(enum.StrEnum):
 
     NONSPARSE = "nonsparse"
     SPARSE = "sparse"
-    HALF_T = "half-t"
     DIRICHLET = "dirichlet"
+    HALF_T = "half-t"
     HORSESHOE = "horseshoe"
 
 
@@ -200,8 +200,8 @@ def fit(
     kernel_prior: Annotated[
         KernelPrior | None,
         typer.Option(
-            help="bemkl: nonsparse (its default), or sparse, which switches most kernels off. gpmkl: half-t (its "
-            "default), dirichlet or horseshoe.",
+            help="bemkl: nonsparse (its default), or sparse, which switches most kernels off. gpmkl: dirichlet "
+            "(its default), half-t or horseshoe.",
             show_default=False,
         ),
     ] = None,

@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 # By method, the default first.
-KERNEL_PRIORS = {"bemkl": ("nonsparse", "sparse"), "gpmkl": ("half-t", "dirichlet", "horseshoe")}
+KERNEL_PRIORS = {"bemkl": ("nonsparse", "sparse"), "gpmkl": ("dirichlet", "half-t", "horseshoe")}
 LONG_ROWS, LONG_KERNELS = 2000, 30  # beyond which GPMKL takes long
 
 
