@@ -1,7 +1,8 @@
 """Models of marginal inference with hyperparameters from their priors, data from the model, and posteriors of them.
 
 What is drawn from priors and model here uses none of the package's maps, factors or scales: t and Dirichlet
-variables of NumPy, eigenvectors of the kernels. Posteriors come from the functions that the estimators call, with their defaults.
+variables of NumPy, eigenvectors of the kernels. Posteriors come from the functions that the estimators call, with
+their defaults.
 
 Estimators ask for two samples of each class. Data sets without them are drawn anew, and the ranks of the rest stay
 uniform: whether a data set is kept depends on its labels alone, and given those the posterior is what it was.
