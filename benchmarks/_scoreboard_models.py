@@ -16,7 +16,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from sklearn.svm import SVC, SVR
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
-from bayesmkl.bemkl import cross_fit
 from bayesmkl.discriminative import (
     SimpleMKLClassifier,
     SimpleMKLRegressor,
@@ -26,9 +25,9 @@ from bayesmkl.discriminative import (
 
 __all__ = [
     "CONSTANT",
+    "DEFAULT",
     "MARGINAL",
     "MODELS",
-    "SCALES",
     "TODAY",
     "TRUTH",
     "Model",
@@ -36,10 +35,9 @@ __all__ = [
     "has_himalaya",
 ]
 
-SCALES = (0.1, 0.3, 1.0)  # of the intermediate outputs, to choose from by folds
 CONSTANT, TRUTH = "class frequencies, or a constant", "truth (simulated sets)"
 TODAY = "BEMKL, margin 1, σ_g = 1, paper bank"
-MARGINAL = "BEMKL, marginal, auto bank"
+DEFAULT, MARGINAL = "BEMKL, auto bank", "BEMKL, marginal, auto bank"
 WITH_ALL = "auto and all"
 FOLDS = 5
 TREES = 500
@@ -98,17 +96,14 @@ def _bemkl(kernels: str, margin: float, scale: float) -> Callable[[Split], Predi
     return classify
 
 
-def _bemkl_by_folds(kernels: str) -> Callable[[Split], Prediction]:
+def _bemkl_default(kernels: str) -> Callable[[Split], Prediction]:
+    """Fit with every default but the bank."""
+
     def classify(data: Split) -> Prediction:
-        model, losses = BEMKLClassifier(_bank(kernels, data), margin=0.0), dict.fromkeys(SCALES, 0.0)
-        for fit in cross_fit(model, data.X, data.y, FOLDS, {"intermediate_scale": SCALES}):
-            p = fit.estimator.predict_proba(data.X[fit.test])
-            codes = np.searchsorted(fit.estimator.classes_, data.y[fit.test])
-            loss = -np.log(p[np.arange(len(codes)), codes]).sum()
-            losses[fit.parameters["intermediate_scale"]] += float(loss)
-        scale = min(losses, key=losses.__getitem__)
-        model.set_params(intermediate_scale=scale)
-        return _classified(model, data, intermediate_scale=scale)
+        model = BEMKLClassifier(_bank(kernels, data))
+        found = _classified(model, data)
+        notes = {"converged": bool(model.converged_), "intermediate_scale": model.intermediate_scale_}
+        return found._replace(notes=notes)
 
     return classify
 
@@ -123,7 +118,7 @@ def _bemkl_regression(kernels: str) -> Callable[[Split], Prediction]:
 
 
 def _bemkl_marginal(data: Split) -> Prediction:
-    model = BEMKLClassifier(_bank("auto", data), margin=0.0, inference="marginal")
+    model = BEMKLClassifier(_bank("auto", data), inference="marginal")
     found = _classified(model, data)
     return found._replace(notes=_facts(model))
 
@@ -138,7 +133,7 @@ def _facts(model: Any) -> dict[str, Any]:
     return {"converged": bool(model.converged_), "pareto_k": round(float(np.max(model.pareto_k_)), 2)}
 
 
-def _gpmkl(kernels: str, prior: str = "half-t") -> Callable[[Split], Prediction]:
+def _gpmkl(kernels: str, prior: str = "dirichlet") -> Callable[[Split], Prediction]:
     def classify(data: Split) -> Prediction:
         model = GPMKLClassifier(_bank(kernels, data), kernel_prior=prior)
         found = _classified(model, data)
@@ -147,7 +142,7 @@ def _gpmkl(kernels: str, prior: str = "half-t") -> Callable[[Split], Prediction]
     return classify
 
 
-def _gpmkl_regression(kernels: str, prior: str = "half-t") -> Callable[[Split], Prediction]:
+def _gpmkl_regression(kernels: str, prior: str = "dirichlet") -> Callable[[Split], Prediction]:
     def regress(data: Split) -> Prediction:
         model = GPMKLRegressor(_bank(kernels, data), kernel_prior=prior).fit(data.X, data.y)
         mean, std = model.predict(data.X_test, return_std=True)
@@ -285,27 +280,26 @@ MODELS: dict[str, Model] = {
     CONSTANT: Model(_constant, _constant_target, "shares of the classes; mean and standard deviation"),
     TRUTH: Model(_truth, _truth, "what the samples were drawn from"),
     TODAY: Model(_bemkl("paper", 1.0, 1.0), None, "the paper's loop, converged"),
-    "BEMKL, σ_g = 1, paper bank": Model(_bemkl("paper", 0.0, 1.0), None, "margin 0"),
-    "BEMKL, σ_g = 0.3, paper bank": Model(_bemkl("paper", 0.0, 0.3), None, "margin 0"),
-    "BEMKL, σ_g = 0.1, paper bank": Model(_bemkl("paper", 0.0, 0.1), None, "margin 0"),
-    "BEMKL, σ_g by folds, paper bank": Model(_bemkl_by_folds("paper"), None, "margin 0; .1, .3 or 1"),
-    "BEMKL, σ_g = 1, auto bank": Model(_bemkl("auto", 0.0, 1.0), None, "margin 0"),
-    "BEMKL, σ_g = 0.3, auto bank": Model(_bemkl("auto", 0.0, 0.3), None, "margin 0"),
-    "BEMKL, σ_g = 0.1, auto bank": Model(_bemkl("auto", 0.0, 0.1), None, "margin 0"),
-    "BEMKL, σ_g by folds, auto bank": Model(_bemkl_by_folds("auto"), None, "margin 0; .1, .3 or 1"),
-    "BEMKL, paper bank": Model(None, _bemkl_regression("paper"), "regression"),
-    "BEMKL, auto bank": Model(None, _bemkl_regression("auto"), "regression"),
-    MARGINAL: Model(_bemkl_marginal, _bemkl_marginal_regression, "margin 0; σ_g by folds of VB", "all"),
-    "GPMKL, auto bank": Model(_gpmkl("auto"), _gpmkl_regression("auto"), "inference by default"),
-    "GPMKL, paper bank": Model(_gpmkl("paper"), _gpmkl_regression("paper"), "inference by default", "plain"),
-    "GPMKL, auto bank, Dirichlet": Model(
-        _gpmkl("auto", "dirichlet"), _gpmkl_regression("auto", "dirichlet"), "a total and shares of it", "all"
+    DEFAULT: Model(_bemkl_default("auto"), _bemkl_regression("auto"), "every default"),
+    MARGINAL: Model(_bemkl_marginal, _bemkl_marginal_regression, "every other default"),
+    "BEMKL, paper bank": Model(
+        _bemkl_default("paper"), _bemkl_regression("paper"), "every other default", "all"
     ),
-    "BEMKL, σ_g by folds, auto bank, also on all features": Model(
-        _bemkl_by_folds(WITH_ALL), None, "margin 0; .1, .3 or 1", "views"
+    **{
+        f"BEMKL, σ_g = {scale:g}, {bank} bank": Model(_bemkl(bank, 0.0, scale), None, "margin 0", "all")
+        for bank in ("paper", "auto")
+        for scale in (1.0, 0.3, 0.1)
+    },
+    "GPMKL, auto bank": Model(_gpmkl("auto"), _gpmkl_regression("auto"), "every default"),
+    "GPMKL, paper bank": Model(_gpmkl("paper"), _gpmkl_regression("paper"), "every other default", "plain"),
+    "GPMKL, auto bank, half-t": Model(
+        _gpmkl("auto", "half-t"), _gpmkl_regression("auto", "half-t"), "independent weights", "all"
+    ),
+    f"{DEFAULT}, also on all features": Model(
+        _bemkl_default(WITH_ALL), _bemkl_regression(WITH_ALL), "every other default", "views"
     ),
     "GPMKL, auto bank, also on all features": Model(
-        _gpmkl(WITH_ALL), _gpmkl_regression(WITH_ALL), "inference by default", "views"
+        _gpmkl(WITH_ALL), _gpmkl_regression(WITH_ALL), "every other default", "views"
     ),
     "SimpleMKL, sigmoid": Model(
         _svm(SimpleMKLClassifier), _svm_regression(SimpleMKLRegressor), "auto bank, C by folds"

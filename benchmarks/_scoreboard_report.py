@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from _report import claim, markdown_table
-from _scoreboard_models import CONSTANT, MARGINAL, MODELS, TODAY, TRUTH
+from _scoreboard_models import CONSTANT, DEFAULT, MARGINAL, MODELS, TODAY, TRUTH
 from _scoreboard_sets import SETS, WIDE
 
 from bayesmkl.evaluation.significance import critical_difference, friedman, rank_table, wilcoxon
@@ -17,10 +17,8 @@ from bayesmkl.evaluation.significance import critical_difference, friedman, rank
 __all__ = ["claims_table", "report"]
 
 GPMKL, GPMKL_PAPER = "GPMKL, auto bank", "GPMKL, paper bank"
-GPMKL_DIRICHLET = "GPMKL, auto bank, Dirichlet"
-PROPOSED = "BEMKL, σ_g by folds, auto bank"  # for BEMKLClassifier
+GPMKL_HALF_T = "GPMKL, auto bank, half-t"
 ALL_TOO = ", also on all features"
-PROPOSED_REGRESSION = "BEMKL, auto bank"
 LINEAR, SVM, FOREST, GP, GP_EACH = (
     "logistic or ridge regression",
     "SVC or SVR, sigmoid",
@@ -32,12 +30,9 @@ PEERS = (SVM, GP, LINEAR, FOREST)
 SHORT = {
     CONSTANT: "frequencies, constant",
     TODAY: "margin 1, paper",
-    "BEMKL, σ_g = 0.3, auto bank": "σ_g .3, auto",
-    PROPOSED: "folds, auto",
-    "BEMKL, σ_g by folds, paper bank": "folds, paper",
-    "BEMKL, paper bank": "BEMKL, paper",
-    PROPOSED_REGRESSION: "BEMKL, auto",
-    GPMKL: "GPMKL, auto",
+    DEFAULT: "BEMKL",
+    MARGINAL: "BEMKL, marginal",
+    GPMKL: "GPMKL",
     "SimpleMKL, sigmoid": "SimpleMKL",
     "uniform weights, sigmoid": "uniform",
     LINEAR: "linear",
@@ -55,28 +50,25 @@ CHOICES = (
     ("BEMKL, σ_g = 0.3, auto bank", "BEMKL, σ_g = 1, auto bank"),
     ("BEMKL, σ_g = 0.1, paper bank", "BEMKL, σ_g = 0.3, paper bank"),
     ("BEMKL, σ_g = 0.1, auto bank", "BEMKL, σ_g = 0.3, auto bank"),
-    ("BEMKL, σ_g by folds, paper bank", "BEMKL, σ_g = 0.3, paper bank"),
-    ("BEMKL, σ_g by folds, auto bank", "BEMKL, σ_g = 0.3, auto bank"),
-    ("BEMKL, σ_g by folds, paper bank", "BEMKL, σ_g = 0.1, paper bank"),
-    ("BEMKL, σ_g by folds, auto bank", "BEMKL, σ_g = 0.1, auto bank"),
+    *((DEFAULT, f"BEMKL, σ_g = {scale:g}, auto bank") for scale in (1.0, 0.3, 0.1)),
     ("BEMKL, σ_g = 0.3, auto bank", "BEMKL, σ_g = 0.3, paper bank"),
-    ("BEMKL, σ_g by folds, auto bank", "BEMKL, σ_g by folds, paper bank"),
-    (GPMKL_PAPER, GPMKL),
-    (GPMKL_DIRICHLET, GPMKL),
+    (DEFAULT, "BEMKL, paper bank"),
+    (GPMKL, GPMKL_PAPER),
+    (GPMKL, GPMKL_HALF_T),
     (f"{GPMKL}{ALL_TOO}", GPMKL),
-    (f"{PROPOSED}{ALL_TOO}", PROPOSED),
-    *((MARGINAL, other) for other in (PROPOSED, GPMKL, SVM, GP, LINEAR, FOREST)),
-    (GPMKL, PROPOSED),
+    (f"{DEFAULT}{ALL_TOO}", DEFAULT),
+    *((MARGINAL, other) for other in (DEFAULT, GPMKL, SVM, GP, LINEAR, FOREST)),
+    (GPMKL, DEFAULT),
     *((GPMKL, peer) for peer in ("SimpleMKL, sigmoid", SVM, GP, LINEAR, FOREST)),
-    *((PROPOSED, peer) for peer in ("SimpleMKL, sigmoid", SVM, GP, LINEAR, FOREST)),
+    *((DEFAULT, peer) for peer in ("SimpleMKL, sigmoid", SVM, GP, LINEAR, FOREST)),
 )
 REGRESSION_CHOICES = (
-    ("BEMKL, auto bank", "BEMKL, paper bank"),
-    (GPMKL_PAPER, GPMKL),
-    (GPMKL_DIRICHLET, GPMKL),
+    (DEFAULT, "BEMKL, paper bank"),
+    (GPMKL, GPMKL_PAPER),
+    (GPMKL, GPMKL_HALF_T),
     (f"{GPMKL}{ALL_TOO}", GPMKL),
-    *((MARGINAL, other) for other in (PROPOSED_REGRESSION, GPMKL, GP)),
-    (GPMKL, "BEMKL, auto bank"),
+    *((MARGINAL, other) for other in (DEFAULT, GPMKL, GP)),
+    (GPMKL, DEFAULT),
     *((GPMKL, peer) for peer in (GP, GP_EACH, SVM, LINEAR, FOREST, "himalaya")),
 )
 TOLERANCE = 0.01  # by which a set may be worse than class frequencies
@@ -227,7 +219,7 @@ def class_text(board: Board) -> str:
                 *(f"{losses.loc[tasks == task, model].mean():.3f}" for task in ("binary", "several")),
                 f"{losses.loc[real(losses), model].mean():.4f}",
                 f"{ranks[model]:.2f}",
-                f"{mean_rank(board, model, 'log_loss', PROPOSED):.2f}" if PROPOSED in board.models else "–",
+                f"{mean_rank(board, model, 'log_loss', DEFAULT):.2f}" if DEFAULT in board.models else "–",
                 f"{tables['brier'][model].mean():.3f}",
                 f"{100 * tables['ece'][model].mean():.1f}",
                 f"{100 * tables['accuracy'][model].mean():.1f}",
@@ -253,7 +245,7 @@ def class_text(board: Board) -> str:
         "seconds",
         "trouble",
     ]
-    return f"{counted(board)}\n\n{markdown_table(headers, body)}\n\n{test_text(board, 'log_loss', PROPOSED)}"
+    return f"{counted(board)}\n\n{markdown_table(headers, body)}\n\n{test_text(board, 'log_loss', DEFAULT)}"
 
 
 def regression_text(board: Board) -> str:
@@ -270,7 +262,7 @@ def regression_text(board: Board) -> str:
                 f"{densities[model].mean():.4f}",
                 f"{densities.loc[real(densities), model].mean():.4f}",
                 f"{ranks[model]:.2f}",
-                f"{mean_rank(board, model, 'nll', PROPOSED_REGRESSION):.2f}",
+                f"{mean_rank(board, model, 'nll', DEFAULT):.2f}",
                 f"{tables['r2'][model].mean():.3f}",
                 f"{coverage.mean():.1f}",
                 f"{coverage.min():.1f} to {coverage.max():.1f}",
@@ -292,7 +284,7 @@ def regression_text(board: Board) -> str:
         "seconds",
         "trouble",
     ]
-    test = test_text(board, "nll", PROPOSED_REGRESSION)
+    test = test_text(board, "nll", DEFAULT)
     return f"{counted(board)}\n\n{markdown_table(headers, body)}\n\n{test}"
 
 
@@ -364,10 +356,10 @@ def class_claims(board: Board) -> list[dict[str, Any]]:
     """What is asked of BEMKLClassifier and GPMKLClassifier."""
     losses, errors = board.scores("log_loss"), board.scores("ece")
     asked = []
-    for model in (PROPOSED, GPMKL, TODAY):
+    for model in (DEFAULT, GPMKL, TODAY):
         if model not in losses or not set(PEERS) <= set(losses):
             continue
-        means = losses[lineup(board, model if model.startswith("BEMKL") else PROPOSED)]
+        means = losses[lineup(board, model if model.startswith("BEMKL") else DEFAULT)]
         ranks = rank_table(means, False)["mean_rank"].rank(method="min")
         best = losses[list(PEERS)].mean().min()
         worst = float((losses[model] - losses[CONSTANT]).max())
@@ -393,7 +385,7 @@ def outside(board: Board, model: str) -> list[str]:
 def regression_claims(board: Board) -> list[dict[str, Any]]:
     """What is asked of BEMKLRegressor and GPMKLRegressor."""
     nll, asked = board.scores("nll"), []
-    for model in (GPMKL, PROPOSED_REGRESSION):
+    for model in (GPMKL, DEFAULT):
         if model not in nll or GP not in nll:
             continue
         beyond = outside(board, model)
