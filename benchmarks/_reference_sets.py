@@ -232,6 +232,7 @@ PROBLEMS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "a_views_200_nothing": ("additive", "half-t", lambda: _views(200, 4, 0.0, seed=2)),
     "a_wdbc_100_each": ("additive", "half-t", lambda: _wdbc(100, EACH)),
     "a_views_100_many": ("additive", "half-t", lambda: _views(100, 10, 1.0, MANY)),
+    "a_views_200_dirichlet": ("additive", "dirichlet", lambda: _views(200, 4, 1.0, seed=3)),
     "a_wdbc_398": ("additive", "half-t", lambda: _wdbc(398, KernelBank(list(README), views=THIRDS))),
     # additive, normal noise
     "a_smooth_50": ("additive", "half-t", lambda: _smooth(50, 3)),
@@ -244,6 +245,7 @@ PROBLEMS: dict[str, tuple[str, str, Callable[[], Made]]] = {
     "a_smooth_150_horseshoe": ("additive", "horseshoe", lambda: _smooth(150, 10)),
     "a_diabetes_100_many": ("additive", "half-t", lambda: _diabetes(100, KernelBank(MANY, views="each"))),
     "a_diabetes_300": ("additive", "half-t", lambda: _diabetes(300, KernelBank(list(MIXED)))),
+    "a_diabetes_300_dirichlet": ("additive", "dirichlet", lambda: _diabetes(300, EACH)),
     "a_smooth_500": ("additive", "half-t", lambda: _smooth(500, 6)),
     # the paper's process, labels
     "w_views_50": ("weighted", "t", lambda: _views(50, 3, 1.0, (Gaussian(width=4),))),
