@@ -10,12 +10,14 @@
 * Verdicts of `relevance` on the same data of BEMKL, by "vb" and by "marginal"; of ten data sets on each view too.
 
     python benchmarks/gaussian_processes.py --section processes  4 seeds and 40 data sets, 25 minutes on one core
+    python benchmarks/gaussian_processes.py --section example    the 4 seeds alone, beside the results that are kept
     python benchmarks/gaussian_processes.py --section bemkl      40 data sets, 15 minutes
     python benchmarks/gaussian_processes.py --fast               1 seed and 1 data set of each kind, fewer samples
 """
 
 from __future__ import annotations
 
+import json
 import time
 from itertools import combinations
 from typing import Any
@@ -23,7 +25,7 @@ from typing import Any
 import numpy as np
 from _machine import measure
 from _posteriors import LEVEL, quietly
-from _report import claim, finish, markdown_table, parser
+from _report import RESULTS, claim, finish, markdown_table, parser
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -42,6 +44,7 @@ VIEWS = {f"view {v}": list(range(5 * v, 5 * v + 5)) for v in range(4)}
 SIGNAL, NOISE = "view 0", ["view 1", "view 2", "view 3"]
 ALL = ("all", SIGNAL, *NOISE)
 VERDICTS = ("signal", "needed")
+KEPT = RESULTS / "gaussian_processes.json"
 SHARES = ["share", "share_lower", "share_upper"]
 BY_VIEW = 10  # data sets that are fitted without each view too
 
@@ -200,8 +203,11 @@ def processes(options: Any) -> None:
     inference: Any = FEW if options.fast else "marginal"
     with threadpool_limits(1), quietly():
         rows = []
-        for i in range(n_sets):
-            rows += [answer(i, n_samples, has_signal, inference) for has_signal in (True, False)]
+        if options.section == "example":
+            rows = json.loads(KEPT.read_text(encoding="utf-8"))["rows"]
+        else:
+            for i in range(n_sets):
+                rows += [answer(i, n_samples, has_signal, inference) for has_signal in (True, False)]
         one = example(n_seeds, 80 if options.fast else 398, inference)
     shares = [
         [name, *(f"{value:.2f}" for value in values)]
@@ -246,12 +252,14 @@ def processes(options: Any) -> None:
 
 def main() -> None:
     given = parser(__doc__)
-    given.add_argument("--section", choices=("processes", "bemkl", "all"), default="all", help="which study")
+    given.add_argument(
+        "--section", choices=("processes", "example", "bemkl", "all"), default="all", help="which study"
+    )
     options = given.parse_args()
     print(measure(options.fast).report() + "\n")
     if options.section != "bemkl":
         processes(options)
-    if options.section != "processes":
+    if options.section in ("bemkl", "all"):
         bemkl(options)
 
 
