@@ -262,7 +262,7 @@ KINDS = {"Classifier": ("two", "three"), "Regressor": ("one", "several")}
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        (name, kind)
+        pytest.param(name, kind, marks=[pytest.mark.slow] if kind == "three" else [])  # as "several"
         for name in MODELS
         for ending, kinds in KINDS.items()
         if name.endswith(ending)
