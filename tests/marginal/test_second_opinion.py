@@ -105,7 +105,8 @@ def test_evidence_is_the_integral_over_all_function_values(name, rng):
         sites = {
             "whitened": np.moveaxis(values[:-1].reshape(*factors.shape[:2], n), -1, 0),
             "intercept": 3.0 * values[-1],
-            "kernel_weights": np.tile(weights, (n, 1)),
+            "total": np.full(n, np.linalg.norm(weights)),
+            "parts_of_total": np.tile((weights / np.linalg.norm(weights)) ** 2, (n, 1)),
         } | ({"noise_std": np.full(n, parameters[0])} if name in NUMBERS else {})
         with numpyro_session():
             log_p = np.asarray(log_likelihood(program.model, sites, parallel=True, **program.data)["y"]).sum(
