@@ -376,14 +376,15 @@ def test_nuts_runs_also_in_single_precision_and_with_other_laws(name, rng):
     X, y = table(rng, 16)
     y = y if name == "GPMKLRegressor" else y > 0
     program = MODELS[name].numpyro_model(X, y, X[:2])
-    change = {"kernel_weights": Replaced(lambda law: dist.HalfNormal(0.5).expand([P]).to_event(1))}
+    site, shape = ("total", []) if name == "GPMKLRegressor" else ("kernel_weights", [P])
+    change = {site: Replaced(lambda law: dist.HalfNormal(0.5).expand(shape).to_event(len(shape)))}
     if name == "GPMKLRegressor":
         change["y"] = Replaced(lambda law: dist.StudentT(4.0, law.loc, law.scale))
     model = handlers.reparam(program.model, config=change)
-    values = {"kernel_weights": np.full(P, 0.7)}
+    values = {site: np.full(shape, 0.7)}
     trace = handlers.trace(handlers.seed(handlers.substitute(model, values), 0)).get_trace(**program.data)
-    assert trace["kernel_weights"]["fn"].log_prob(values["kernel_weights"]) == pytest.approx(
-        stats.halfnorm.logpdf(0.7, scale=0.5) * P
+    assert trace[site]["fn"].log_prob(values[site]) == pytest.approx(
+        stats.halfnorm.logpdf(0.7, scale=0.5) * np.prod(shape)
     )
     assert trace["y"]["is_observed"]
     with jax.enable_x64(False):
