@@ -249,8 +249,8 @@ kernel_priors = {
     "Gamma(2, 100)": Gamma(2, 100),
     "Gamma(2, 0.1)": Gamma(2, 0.1),
 }
-fast, drawn = {}, {}
-for name, prior in kernel_priors.items():
+fast, drawn = {"Gamma(2, 1)": vb}, {"Gamma(2, 1)": refined}
+for name, prior in list(kernel_priors.items())[1:]:
     fast[name] = BEMKLClassifier(bank, **(settings | {"kernel_prior": prior})).fit(X_train, y_train)
     drawn[name] = refine_posterior(fast[name], random_state=SEED)
 

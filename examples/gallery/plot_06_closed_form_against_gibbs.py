@@ -21,7 +21,7 @@ X, y = load_wdbc(return_X_y=True)
 groups = {"mean": slice(0, 10), "error": slice(10, 20), "worst": slice(20, 30)}
 bank = KernelBank(Gaussian(width=4), views=groups)
 model = make_pipeline(StandardScaler(), BEMKLClassifier(bank, margin=1.0, intermediate_scale=1.0)).fit(
-    X[::5], y[::5]
+    X[::10], y[::10]
 )
 refined = refine_posterior(model, random_state=0)
 
