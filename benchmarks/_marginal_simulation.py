@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from _pseudo_marginal import exact_score
-from scipy.linalg import solve_triangular
+from _pseudo_marginal import exact_score, surprise
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import norm
 
@@ -231,7 +230,7 @@ class _Additive(_Simulation):
         unit = np.einsum("mij,mj->mi", self.roots, rng.standard_normal((self.n_kernels, self.n_samples)))
         parts = weights[:, None] * unit
         intercept = self.intercept_std * rng.standard_normal()
-        dual = _surprise(root, whitened, parts.sum(axis=0) + intercept)
+        dual = surprise(root, whitened, parts.sum(axis=0) + intercept)
         parts += (weights**2 / self.units)[:, None] * (self.kernels @ dual)
         found = self._of_parts(parts, score)
         return found | {"likelihood": np.array([self._log_likelihood(y, score, np.ones(1))])}
@@ -321,8 +320,8 @@ class _Weighted(_Simulation):
         dual, intercept = rng.standard_normal(self.n_samples), self.intercept_std * rng.standard_normal()
         size = SIGMA_G * np.linalg.norm(weights)
         own = mixed @ dual + size * rng.standard_normal(self.n_samples) + intercept
-        surprise = _surprise(root, whitened, own)
-        dual, intercept = dual + mixed.T @ surprise, intercept + self.intercept_std**2 * surprise.sum()
+        pull = surprise(root, whitened, own)
+        dual, intercept = dual + mixed.T @ pull, intercept + self.intercept_std**2 * pull.sum()
         functions = weights[:, None] * (self.kernels @ dual)
         score, spread = functions.sum(axis=0) + intercept, functions.std(axis=1)
         noise = np.sqrt(1.0 + size**2)
@@ -359,11 +358,6 @@ def _roots(stack: np.ndarray) -> np.ndarray:
     """Return `R` with ``R R' = K`` of every kernel, by eigenvectors."""
     values, vectors = np.linalg.eigh(stack)
     return vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-
-
-def _surprise(root: np.ndarray, whitened: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """Return the inverse covariance times the difference of a score from a draw of the prior."""
-    return solve_triangular(root, whitened - solve_triangular(root, prior, lower=True), lower=True, trans="T")
 
 
 MODELS: dict[str, tuple[type[_Simulation], bool]] = {

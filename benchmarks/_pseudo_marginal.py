@@ -28,7 +28,7 @@ from bayesmkl.marginal.covariances import Weighted
 from bayesmkl.marginal.hyperposterior import Hypermodel, Mode, Point, evaluate, evaluate_slope, find_mode
 from bayesmkl.marginal.likelihoods import Probit
 
-__all__ = ["Chains", "Exact", "agreement", "correct", "exact_score", "log_evidence", "run_chains"]
+__all__ = ["Chains", "Exact", "agreement", "correct", "exact_score", "log_evidence", "run_chains", "surprise"]
 
 TOL = 3e-4  # of sites, in standard deviations of scores
 LENGTHS = (1.0, 2.0)  # of trajectories, in standard deviations
@@ -241,9 +241,9 @@ def _factors(model: Hypermodel) -> np.ndarray:
     return np.array(found)
 
 
-def _surprise(root: np.ndarray, score: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """Return the inverse covariance times the difference of a score from a draw of the prior."""
-    return solve_triangular(root, score - solve_triangular(root, prior, lower=True), lower=True, trans="T")
+def surprise(root: np.ndarray, whitened: np.ndarray, prior: np.ndarray) -> np.ndarray:
+    """Return the inverse covariance times ``root @ whitened``, a score, minus a draw of the prior."""
+    return solve_triangular(root, whitened - solve_triangular(root, prior, lower=True), lower=True, trans="T")
 
 
 def _additive_parts(
@@ -258,7 +258,7 @@ def _additive_parts(
     covariance, n = model.covariance, len(score)
     parts = weights[:, None] * np.einsum("mij,mj->mi", factors, rng.standard_normal((len(weights), n)))
     intercept = covariance.intercept_std * rng.standard_normal()
-    dual = _surprise(root, score, parts.sum(axis=0) + intercept)
+    dual = surprise(root, score, parts.sum(axis=0) + intercept)
     parts += (weights**2 / covariance.units)[:, None] * covariance.stack.apply(dual)
     intercept += covariance.intercept_std**2 * dual.sum()
     residual = _residual(parts.sum(axis=0) + intercept, root @ score)
@@ -273,7 +273,7 @@ def _weighted_parts(
     mixed, std = covariance.stack.combine(weights), covariance.intermediate_std
     a, noise = rng.standard_normal(n), std * rng.standard_normal((len(weights), n))
     intercept = covariance.intercept_std * rng.standard_normal()
-    dual = _surprise(root, score, mixed @ a + weights @ noise + intercept)
+    dual = surprise(root, score, mixed @ a + weights @ noise + intercept)
     a = a + mixed.T @ dual
     noise = noise + std**2 * np.outer(weights, dual)
     intercept += covariance.intercept_std**2 * dual.sum()

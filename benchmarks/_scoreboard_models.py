@@ -87,20 +87,11 @@ def _constant_std(mean: np.ndarray, variance: float) -> Prediction:
 # ---------------------------------------------------------------------------------------------- this package
 
 
-def _bemkl(kernels: str, margin: float, scale: float) -> Callable[[Split], Prediction]:
-    def classify(data: Split) -> Prediction:
-        model = BEMKLClassifier(_bank(kernels, data), margin=margin, intermediate_scale=scale)
-        found = _classified(model, data)
-        return found._replace(notes={"converged": bool(model.converged_)})
-
-    return classify
-
-
-def _bemkl_default(kernels: str) -> Callable[[Split], Prediction]:
-    """Fit with every default but the bank."""
+def _bemkl(kernels: str, **options: float) -> Callable[[Split], Prediction]:
+    """Fit with every default but the bank and these options."""
 
     def classify(data: Split) -> Prediction:
-        model = BEMKLClassifier(_bank(kernels, data))
+        model = BEMKLClassifier(_bank(kernels, data), **options)
         found = _classified(model, data)
         notes = {"converged": bool(model.converged_), "intermediate_scale": model.intermediate_scale_}
         return found._replace(notes=notes)
@@ -279,14 +270,14 @@ def has_himalaya() -> bool:
 MODELS: dict[str, Model] = {
     CONSTANT: Model(_constant, _constant_target, "shares of the classes; mean and standard deviation"),
     TRUTH: Model(_truth, _truth, "what the samples were drawn from"),
-    TODAY: Model(_bemkl("paper", 1.0, 1.0), None, "the paper's loop, converged"),
-    DEFAULT: Model(_bemkl_default("auto"), _bemkl_regression("auto"), "every default"),
+    TODAY: Model(_bemkl("paper", margin=1.0, intermediate_scale=1.0), None, "the paper's loop, converged"),
+    DEFAULT: Model(_bemkl("auto"), _bemkl_regression("auto"), "every default"),
     MARGINAL: Model(_bemkl_marginal, _bemkl_marginal_regression, "every other default"),
-    "BEMKL, paper bank": Model(
-        _bemkl_default("paper"), _bemkl_regression("paper"), "every other default", "all"
-    ),
+    "BEMKL, paper bank": Model(_bemkl("paper"), _bemkl_regression("paper"), "every other default", "all"),
     **{
-        f"BEMKL, σ_g = {scale:g}, {bank} bank": Model(_bemkl(bank, 0.0, scale), None, "margin 0", "all")
+        f"BEMKL, σ_g = {scale:g}, {bank} bank": Model(
+            _bemkl(bank, margin=0.0, intermediate_scale=scale), None, "margin 0", "all"
+        )
         for bank in ("paper", "auto")
         for scale in (1.0, 0.3, 0.1)
     },
@@ -296,7 +287,7 @@ MODELS: dict[str, Model] = {
         _gpmkl("auto", "half-t"), _gpmkl_regression("auto", "half-t"), "independent weights", "all"
     ),
     f"{DEFAULT}, also on all features": Model(
-        _bemkl_default(WITH_ALL), _bemkl_regression(WITH_ALL), "every other default", "views"
+        _bemkl(WITH_ALL), _bemkl_regression(WITH_ALL), "every other default", "views"
     ),
     "GPMKL, auto bank, also on all features": Model(
         _gpmkl(WITH_ALL), _gpmkl_regression(WITH_ALL), "every other default", "views"

@@ -101,7 +101,7 @@ class Board:
     def scores(self, key: str, models: Sequence[str] | None = None) -> pd.DataFrame:
         """Means over splits, a row per set and a column per model; a failure counts as the constant prediction."""
         models = list(models or self.models)
-        found = self.cells.pivot(index=["set", "split"], columns="model", values=key)
+        found = self._by_model(key)
         found = found.reindex(columns=dict.fromkeys([*models, CONSTANT])).loc[self.whole]
         if TRUTH not in models and not any(MODELS[m].extra for m in models):
             found = found.apply(lambda column: column.fillna(found[CONSTANT]))
@@ -110,10 +110,14 @@ class Board:
 
     def difference(self, first: str, second: str, key: str) -> pd.Series:
         """First minus second: means over the splits that both have, by set."""
-        found = self.cells.pivot(index=["set", "split"], columns="model", values=key)
+        found = self._by_model(key)
         if first not in found or second not in found:
             return pd.Series(dtype=float)
         return (found[first] - found[second]).dropna().groupby(level="set").mean()
+
+    def _by_model(self, key: str) -> pd.DataFrame:
+        """Scores of every cell, a row per set and split and a column per model."""
+        return self.cells.pivot(index=["set", "split"], columns="model", values=key)
 
     def n_splits(self) -> tuple[int, int]:
         """Least and largest number of splits of a set."""

@@ -25,7 +25,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor
 from bayesmkl.marginal.reading import HyperDraws
 
-__all__ = ["FittedBEMKL", "check_probability", "evenly", "fitted_bemkl"]
+__all__ = ["FittedBEMKL", "check_probability", "evenly", "fitted_bemkl", "states_of"]
 
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 MARGINAL = (GPMKLClassifier, GPMKLRegressor)
@@ -326,7 +326,7 @@ def fitted_bemkl(model: BaseEstimator, multitask: bool = False, no_process: str 
     bank, histories = estimator.kernel_bank_, getattr(estimator, "elbo_history_", ())
     return FittedBEMKL(
         estimator,
-        _states(estimator),
+        states_of(estimator),
         (histories,) if isinstance(histories, np.ndarray) else tuple(histories),
         [str(name) for name in estimator.kernel_names_],
         None if bank is None else list(bank.kernel_views_),
@@ -335,8 +335,14 @@ def fitted_bemkl(model: BaseEstimator, multitask: bool = False, no_process: str 
     )
 
 
-def _states(estimator: BaseEstimator) -> tuple[Any, ...]:
-    """Return the posterior of every set of kernel weights; tasks have one each, within that of all."""
+def states_of(estimator: BaseEstimator) -> tuple[Any, ...]:
+    """Return the posterior of every set of kernel weights; tasks have one each, within that of all.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted.
+    """
     if isinstance(estimator, MULTITASK):
         return (None,) * len(estimator.tasks_)
     posterior = estimator.posterior_

@@ -30,10 +30,9 @@ from bayesmkl.bemkl.models import binary, multiclass, multinomial, multioutput, 
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.reading.predict import ScoreDraws, log_probabilities
-from bayesmkl.kernels.stacks.base import StoredStack
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 from bayesmkl.posterior.bemkl_cavities import leave_one_out_of_draws
-from bayesmkl.posterior.fitted import FittedBEMKL
+from bayesmkl.posterior.fitted import FittedBEMKL, states_of
 from bayesmkl.posterior.intercept_only import intercept_only
 
 __all__ = ["Accuracy", "BEMKLRefits", "ProcessRefits", "Refits", "refits_of", "why_no_refits"]
@@ -115,7 +114,7 @@ def refits_of(fitted: FittedBEMKL, kernels: ArrayLike | None = None) -> Refits:
             "`model` has training kernels that are evaluated block by block, too many for refits. Fit one to some "
             "of its samples."
         )
-    return BEMKLRefits(fitted, DenseStack(_numbers(stack)))
+    return BEMKLRefits(fitted, DenseStack(stored_array(stack)))
 
 
 def why_no_refits(fitted: FittedBEMKL) -> str | None:
@@ -209,7 +208,7 @@ class BEMKLRefits:
         if self.by_folds:
             bound = sum(float(fit.elbo_history[-1]) for fit in fits if fit.elbo_history is not None)
             return Accuracy(self._by_folds(kept, targets), bound, np.nan, converged)
-        refitted = self.fitted._replace(estimator=refit, states=_as_tuple(refit.posterior_))
+        refitted = self.fitted._replace(estimator=refit, states=states_of(refit))
         left = leave_one_out_of_draws(refitted, refit._problems(stack, with_gram=False))
         points = [fit.points for fit in fits if fit.points is not None]
         log_evidence = sum(own.log_evidence for own in points) if points else np.nan
@@ -281,7 +280,7 @@ class BEMKLRefits:
 
     def _by_folds(self, kept: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Return the log predictive density of every sample by the samples of the other folds."""
-        kernels = _numbers(self.stack.select(np.flatnonzero(kept)))
+        kernels = stored_array(self.stack.select(np.flatnonzero(kept)))
         has_landmarks = self.stack.n_rows != self.stack.n_train or self.fitted.has_landmarks
         tol, elpd_i = self.settings.get("tol", self.estimator.tol), np.empty(targets.shape[-1])
         own = copy.copy(self)
@@ -301,7 +300,7 @@ class BEMKLRefits:
             each = [_log_density(*own) for own in zip(scores, noise, np.atleast_2d(targets), strict=True)]
             return np.sum(each, axis=0) - np.log(refit.y_scale_).sum()
         model, settings = class_model_of(refit.posterior_), refit._settings()
-        scores = model.scores(rows, _as_tuple(refit.posterior_), settings, refit.predictive)
+        scores = model.scores(rows, states_of(refit), settings, refit.predictive)
         if targets.ndim == 2 and not refit.is_multilabel_:
             log_p = model.log_class_probabilities(scores, settings.margin)
             return log_p[np.arange(len(log_p)), targets.argmax(axis=0)]
@@ -320,11 +319,6 @@ class BEMKLRefits:
         return np.where(above, log_p[..., 1], log_p[..., 0]).sum(axis=0)
 
 
-def _numbers(stack: StoredStack) -> np.ndarray:
-    """Return stored kernels as one array, (n_kernels, n_rows, n_train)."""
-    return np.stack([np.asarray(kernel, dtype=np.float64) for kernel in stack.each()])
-
-
 def _log_density(score: Any, noise: float, y: np.ndarray) -> np.ndarray:
     """Return log densities of targets in the units of the fit."""
     if isinstance(score, ScoreDraws):
@@ -332,7 +326,3 @@ def _log_density(score: Any, noise: float, y: np.ndarray) -> np.ndarray:
         log_density = norm.logpdf(y, score.means, spread)
         return logsumexp(log_density, axis=0) - np.log(len(log_density))
     return norm.logpdf(y, score.mean, np.sqrt(noise + score.variance))
-
-
-def _as_tuple(posterior: Any) -> tuple[Any, ...]:
-    return posterior if type(posterior) is tuple else (posterior,)

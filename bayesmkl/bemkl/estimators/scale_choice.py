@@ -12,7 +12,7 @@ from bayesmkl._estimator import ClassTargets, step_progress
 from bayesmkl._utils.options import Storage
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.kernels.stacks.base import KernelStack, StoredStack
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 
 __all__ = ["USUAL", "choose_intermediate_scale"]
 
@@ -61,8 +61,7 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
         return USUAL
     closed_form = isinstance(model._kernel_prior(), Gamma)
     on_the_way = ON_THE_WAY | ({} if closed_form else {"kernel_prior": "nonsparse"})
-    losses, held = np.zeros(len(SCALES)), cast(StoredStack, stack)
-    kernels = np.stack([np.asarray(kernel, dtype=np.float64) for kernel in held.each()])
+    losses, kernels = np.zeros(len(SCALES)), stored_array(cast(StoredStack, stack))
     splitter = StratifiedKFold(min(N_FOLDS, smallest), shuffle=True, random_state=model.random_state or 0)
     folds = list(splitter.split(truth, truth))
     with step_progress(model.verbose > 0, "folds", len(folds), "fold") as report:

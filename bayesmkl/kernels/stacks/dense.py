@@ -22,7 +22,7 @@ from bayesmkl.kernels.stacks.base import (
     spread_then_sum,
 )
 
-__all__ = ["DenseStack", "in_c_order"]
+__all__ = ["DenseStack", "in_c_order", "stored_array"]
 
 AXPY_READS = 3  # adding kernels one by one moves three numbers per entry, the product of all of them one
 COPY_COST = 6  # copying a few rows to multiply them pays below this fraction of all rows
@@ -294,6 +294,11 @@ def _add_gated(kernels: np.ndarray, row_gates: np.ndarray, train_gates: np.ndarr
             else:
                 combined[rows] += np.matmul(*factors)
     return combined[:, 0]
+
+
+def stored_array(stack: StoredStack) -> np.ndarray:
+    """Return kernels stored in any form as one array in double precision, (n_kernels, n_rows, n_train)."""
+    return np.stack([np.asarray(kernel, dtype=np.float64) for kernel in stack.each()])
 
 
 def _quadratic_on(kernels: np.ndarray, vector: np.ndarray, support: np.ndarray) -> np.ndarray:
