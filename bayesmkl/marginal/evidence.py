@@ -1,8 +1,8 @@
 r"""Evidence of hyperparameters with scores integrated out, and its gradient by their covariance.
 
-Exact for normal noise; for other likelihoods expectation propagation, or Laplace's approximation. Each finds
-normal sites, so that everything that is read from a fit afterwards is the same for all three. Equations are
-those of Rasmussen and Williams (2006), "RW".
+Exact for normal noise; for other likelihoods expectation propagation, or Laplace's approximation; for normal noise
+whose precision differs from sample to sample a bound. Each finds normal sites, so that everything that is read from a
+fit afterwards is the same for all. Equations are those of Rasmussen and Williams (2006), "RW".
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from bayesmkl._numerics.acceleration import EMPTY, History, extrapolate, remember
-from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl.marginal.conditioning import LEAST_PRECISION, Cavity, Conditioned, Sites, cavity, condition
-from bayesmkl.marginal.likelihoods import Likelihood
+from bayesmkl.marginal.likelihoods import Likelihood, StudentT
+from bayesmkl.marginal.likelihoods.base import repeat
 
-__all__ = ["Evidence", "ep_evidence", "exact_evidence", "laplace_evidence"]
+__all__ = ["Evidence", "ep_evidence", "exact_evidence", "laplace_evidence", "mixture_evidence"]
 
 
 class Evidence(NamedTuple):
@@ -58,6 +59,7 @@ class Evidence(NamedTuple):
 
 EP_TOL = 1e-7  # largest change of a site, in standard deviations of its score
 LAPLACE_TOL = 1e-9  # largest change of a score
+MIXTURE_TOL = 1e-7  # largest change of a site's precision, in units of that of its score
 MAX_STEPS = 200
 MEMORY = 1  # steps that the next one is extrapolated from
 NEAR = 0.03  # change of a site below which they are
@@ -122,17 +124,18 @@ def ep_evidence(
         size = xp.where(state.stalled, DAMPED, 1.0)
         step = Sites(*(old + size * (new - old) for old, new in zip(state.sites, state.target, strict=True)))
         at = xp.where((state.change < NEAR) & xp.isfinite(mixed).all(), mixed, _flat(step))
-        sites = Sites(xp.exp(at[: y.size]), at[y.size :])
+        sites = Sites(xp.exp(at[:n_samples]), at[n_samples:])
         return update(sites, history, state.change, state.n_steps + 1)
 
-    xp = namespace(covariance)
+    xp, n_samples = namespace(covariance), len(covariance)
     n_steps = 1
     if start is None:
-        start = update(Sites(0.0 * y, 0.0 * y), EMPTY, xp.inf, n_steps).target
+        nothing = xp.zeros(n_samples)
+        start = update(Sites(nothing, nothing), EMPTY, xp.inf, n_steps).target
         n_steps += 1
     first = _flat(start)  # there is nothing to extrapolate from yet
     unknown = History((first,) * (MEMORY + 1), (xp.nan * first,) * (MEMORY + 1))
-    state = _repeat(advance, update(start, unknown, xp.inf, n_steps), tol)
+    state = repeat(advance, update(start, unknown, xp.inf, n_steps), _moves(tol))
     sites, posterior, (mean, precision) = state.sites, state.posterior, state.cavity
     total = precision + sites.precision
     of_sites = (
@@ -176,11 +179,12 @@ def laplace_evidence(
     xp = namespace(covariance)
     sizes = xp.asarray(STEP_SIZES)[:, None]
     if start is None:
-        first = update(0.0 * y, 0.0 * y, 1)
+        nothing = xp.zeros(len(covariance))
+        first = update(nothing, nothing, 1)
     else:
         near = condition(covariance, start)
         first = update(near.mean, near.dual, 2)
-    state = _repeat(advance, first, tol)
+    state = repeat(advance, first, _moves(tol))
     posterior, slopes = state.posterior, state.slopes
     log_evidence = height(posterior.mean, posterior.dual) - posterior.half_log_det
     by_mode = 0.5 * posterior.variance * slopes.third
@@ -201,6 +205,48 @@ def laplace_evidence(
     )
 
 
+def mixture_evidence(
+    likelihood: StudentT,
+    y: Array,
+    covariance: Array,
+    parameters: Array,
+    start: Sites | None = None,
+    tol: float = MIXTURE_TOL,
+) -> Evidence:
+    r"""Return a lower bound of the evidence under noise whose precision is a Gamma variable for each sample.
+
+    Scores and precisions are independent under the variational posterior. With the best distribution of the precisions
+    the bound is :math:`\sum_i \log p(r_i^2) - KL`, where :math:`r_i^2 = E[(y_i - f_i)^2]` and `KL` is the divergence of
+    the scores from their prior; it is stationary in the sites, and these are always positive, where those of the mode
+    are not (Tipping and Lawrence 2005, Variational inference for Student-t models).
+    """
+
+    def update(sites: Sites, n_steps: Any) -> _MixtureState:
+        posterior = condition(covariance, sites)
+        square = (y - posterior.mean) ** 2 + posterior.variance
+        distance = xp.sqrt(square)
+        precision = likelihood.derivatives(distance, nothing, parameters).first / distance
+        change = (xp.abs(precision - sites.precision) * posterior.variance).max()
+        return _MixtureState(sites, posterior, Sites(precision, precision * y), square, change, n_steps)
+
+    def advance(state: _MixtureState) -> _MixtureState:
+        return update(state.target, state.n_steps + 1)
+
+    xp = namespace(covariance)
+    nothing = 0.0 * y
+    if start is None:
+        at_zero = -likelihood.derivatives(nothing, nothing, parameters).second
+        start = Sites(at_zero, at_zero * y)
+    state = repeat(advance, update(start, 1), _moves(tol))
+    posterior, sites = state.posterior, state.sites
+    divergence = posterior.half_log_det + 0.5 * (
+        posterior.mean @ posterior.dual - sites.precision @ posterior.variance
+    )
+    bound = likelihood.log_density_of_square(state.square, parameters).sum() - divergence
+    by_parameters = likelihood.parameter_slopes_of_square(state.square, parameters).sum(axis=1)
+    return Evidence(bound, by_parameters, sites, posterior, state.n_steps, state.change <= tol)
+
+
 class _EPState(NamedTuple):
     sites: Sites
     posterior: Conditioned
@@ -210,6 +256,15 @@ class _EPState(NamedTuple):
     change: Any
     stalled: Any
     history: History
+    n_steps: Any
+
+
+class _MixtureState(NamedTuple):
+    sites: Sites
+    posterior: Conditioned
+    target: Sites
+    square: Any
+    change: Any
     n_steps: Any
 
 
@@ -229,16 +284,6 @@ def _flat(sites: Sites) -> Any:
     return xp.concatenate([xp.log(xp.maximum(sites.precision, LEAST_PRECISION)), sites.linear])
 
 
-def _repeat(advance: Callable[[Any], Any], state: Any, tol: float) -> Any:
-    """Advance a state until it changes by no more than `tol`, on NumPy or within a compiled function."""
-
-    def unfinished(state: Any) -> Any:
-        return (state.change > tol) & (state.n_steps < MAX_STEPS)
-
-    if is_numpy(state.sites.precision):
-        while unfinished(state):
-            state = advance(state)
-        return state
-    import jax
-
-    return jax.lax.while_loop(unfinished, advance, state)
+def _moves(tol: float) -> Callable[[Any], Any]:
+    """Return whether a state still changes by more than `tol`."""
+    return lambda state: (state.change > tol) & (state.n_steps < MAX_STEPS)

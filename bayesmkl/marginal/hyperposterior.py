@@ -70,14 +70,14 @@ class Hypermodel(NamedTuple):
     ----------
     covariance : Covariance
     likelihood : Likelihood
-    targets : ndarray of shape (n_outputs, n_samples)
+    targets : ndarray of shape (n_outputs, n_samples) or (n_outputs, n_fields, n_samples)
         Labels -1 and +1, or numbers. Outputs share the kernel weights; each has parameters of the likelihood of
         its own.
     weight_prior : WeightPrior
-    parameter_prior : LogNormal
+    parameter_prior : ParameterPriors
         Or what a model that maps coordinates to parameters itself reads.
     evidence : callable
-        `exact_evidence`, `ep_evidence` or `laplace_evidence`.
+        `exact_evidence`, `ep_evidence`, `laplace_evidence` or `mixture_evidence`.
     """
 
     covariance: Covariance
@@ -100,14 +100,17 @@ class Hypermodel(NamedTuple):
     def values(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return kernel weights, and parameters of the likelihood of shape (n_outputs, n_parameters)."""
         weights = self.weight_prior.weights(coordinates[: self.n_weights]).values
-        parameters = self.parameter_prior.parameters(coordinates[self.n_weights :]).values
-        return weights, parameters.reshape(len(self.targets), -1)
+        return weights, self.parameter_prior.parameters(self._of_outputs(coordinates)).values
+
+    def _of_outputs(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return the coordinates of the parameters of every output, (n_outputs, n_parameters)."""
+        return coordinates[self.n_weights :].reshape(len(self.targets), len(self.likelihood.names))
 
     def pull(self, coordinates: np.ndarray, by_weights: np.ndarray, by_parameters: np.ndarray) -> np.ndarray:
         """Pull a gradient by what `values` returns back to the coordinates."""
         weights = self.weight_prior.weights(coordinates[: self.n_weights])
-        parameters = self.parameter_prior.parameters(coordinates[self.n_weights :])
-        return np.concatenate([weights.pull(by_weights), parameters.pull(by_parameters.ravel())])
+        parameters = self.parameter_prior.parameters(self._of_outputs(coordinates))
+        return np.concatenate([weights.pull(by_weights), parameters.pull(by_parameters).ravel()])
 
     def log_prior(self, coordinates: np.ndarray) -> tuple[float, np.ndarray]:
         r"""Return the log prior density and its gradient, the density without :math:`(2 \pi)^{-d/2}`."""

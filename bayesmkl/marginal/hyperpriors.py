@@ -17,7 +17,16 @@ from scipy import special
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 
-__all__ = ["DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Mapped", "StudentT", "WeightPrior"]
+__all__ = [
+    "DirichletShares",
+    "HalfT",
+    "Horseshoe",
+    "LogNormal",
+    "Mapped",
+    "ParameterPriors",
+    "StudentT",
+    "WeightPrior",
+]
 
 FARTHEST = 8.0  # coordinate beyond which a prior is cut off
 
@@ -313,6 +322,28 @@ class LogNormal(NamedTuple):
         """
         above = self.median * np.exp(self.log_std * coordinates)
         return Mapped(self.least + above, lambda gradient: self.log_std * above * gradient)
+
+
+class ParameterPriors(NamedTuple):
+    """Independent priors of the parameters of a likelihood, the same for every output.
+
+    Attributes
+    ----------
+    each : tuple of LogNormal
+    """
+
+    each: tuple[LogNormal, ...]
+
+    def parameters(self, coordinates: np.ndarray) -> Mapped:
+        """Return the parameters of some coordinates, the last axis of which is that of the parameters."""
+        mapped = [prior.parameters(coordinates[..., k]) for k, prior in enumerate(self.each)]
+        if not mapped:
+            return Mapped(coordinates, lambda gradient: gradient)
+
+        def pull(gradient: np.ndarray) -> np.ndarray:
+            return np.stack([own.pull(gradient[..., k]) for k, own in enumerate(mapped)], axis=-1)
+
+        return Mapped(np.stack([own.values for own in mapped], axis=-1), pull)
 
 
 def _half_t(coordinates: np.ndarray, df: float, scale: float) -> tuple[np.ndarray, np.ndarray]:

@@ -75,7 +75,7 @@ def log_predictive_of_points(fitted: FittedBEMKL, mean: np.ndarray, variance: np
     ndarray of shape (n_points, n_outputs, n_samples)
     """
     estimator: Any = fitted.estimator
-    likelihood, targets = estimator._likelihood(), np.atleast_2d(estimator.target_)
+    likelihood, targets = estimator.likelihood_, np.atleast_2d(estimator.target_)
     found = np.empty_like(mean)
     for at, parameters in enumerate(fitted.states[0].parameters):
         for k, (y, own) in enumerate(zip(targets, parameters, strict=True)):

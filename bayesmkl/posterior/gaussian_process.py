@@ -33,7 +33,7 @@ def drawn_of_process(
     draws: HyperDraws = fitted.states[0]
     chosen = evenly(draws.n_draws, n_draws)
     point, score = draws.point[chosen], draws.score[chosen]
-    parameters, likelihood = draws.parameters[point], estimator._likelihood()
+    parameters, likelihood = draws.parameters[point], estimator.likelihood_
     targets = np.atleast_2d(estimator.target_)
     groups = {
         "posterior": parameters_of_process(fitted, chosen),

@@ -185,7 +185,7 @@ def _outputs(
 ) -> list[CheckedOutput]:
     """Replicate the targets of scores, (n_draws, n_outputs, n_samples)."""
     estimator: Any = fitted.estimator
-    likelihood, by_parameter = estimator._likelihood(), np.moveaxis(parameters, -1, 0)[..., None]
+    likelihood, by_parameter = estimator.likelihood_, np.moveaxis(parameters, -1, 0)[..., None]
     drawn = likelihood.sample(scores, by_parameter, rng)
     p = None
     if fitted.is_classifier:

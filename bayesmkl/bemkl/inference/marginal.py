@@ -50,7 +50,7 @@ from bayesmkl.marginal.hyperposterior import (
     evaluate,
     find_mode,
 )
-from bayesmkl.marginal.hyperpriors import LogNormal, StudentT
+from bayesmkl.marginal.hyperpriors import ParameterPriors, StudentT
 from bayesmkl.marginal.likelihoods import Gaussian, Probit
 
 __all__ = [
@@ -303,7 +303,7 @@ def hypermodel_of(problem: Any, approximation: str) -> SignedWeights:
         return kind(covariance, Gaussian(), targets, prior, noise, exact_evidence)
     covariance = Weighted(problem.stack, float(problem.intermediate_precision) ** -0.5, intercept_std)
     likelihood = Probit(float(problem.margin))
-    return SignedWeights(covariance, likelihood, targets, prior, LogNormal(), EVIDENCES[approximation])
+    return SignedWeights(covariance, likelihood, targets, prior, ParameterPriors(()), EVIDENCES[approximation])
 
 
 def fit_marginal(

@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from bayesmkl._estimator import BaseMKL, announce, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.memory import format_bytes, require_memory
 from bayesmkl._utils.options import Marginal, inference_of
 from bayesmkl._utils.threads import blas_threads_for
@@ -20,21 +21,24 @@ from bayesmkl._utils.validation import check_scale, shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.covariances import Additive, kernel_units
-from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence
+from bayesmkl.marginal.estimators.shared_docs import GPMKL
+from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, Mode, draw_importance, find_mode
-from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
-from bayesmkl.marginal.likelihoods import Gaussian, Likelihood
+from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, ParameterPriors, WeightPrior
+from bayesmkl.marginal.likelihoods import Gaussian, Likelihood, StudentT
 from bayesmkl.marginal.reading import HyperDraws, Reading, ScoreMoments, read, score_moments
 
-__all__ = ["BaseGPMKL", "overall"]
+__all__ = ["BaseGPMKL", "by_row", "overall"]
 
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 LEAST_POINTS = 100  # where there is nothing to infer
 REFIT_DRAWS = 500  # where no more is asked than predictions
 EVIDENCES = {"ep": ep_evidence, "laplace": laplace_evidence}
+EVIDENCE_OF: dict[type, Any] = {Gaussian: exact_evidence, StudentT: mixture_evidence}
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
 
 
+@fill_docs(GPMKL)
 class BaseGPMKL(BaseMKL):
     """An additive Gaussian process whose kernel weights are inferred."""
 
@@ -43,9 +47,11 @@ class BaseGPMKL(BaseMKL):
     inference: Any
 
     _KERNELS = "auto"
+    _OUTCOME: ClassVar[str] = "numbers"  # or "labels", "counts", "grades", "times"
     KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]]  # what names of priors stand for
 
     posterior_: HyperDraws
+    likelihood_: Likelihood
     target_: np.ndarray
     elpd_i_: np.ndarray
     log_evidence_: float
@@ -82,21 +88,17 @@ class BaseGPMKL(BaseMKL):
         return type(value)(*(check_scale(f"kernel_prior.{k}", v) for k, v in value._asdict().items()))
 
     def _likelihood(self) -> Likelihood:
-        """Return the likelihood, checked."""
+        """Return the likelihood, checked, as far as it is known without data."""
         raise NotImplementedError
-
-    def _parameter_prior(self) -> LogNormal:
-        """Return the prior of the likelihood's parameters, checked."""
-        return LogNormal()
 
     def _covariance(self, stack: DenseStack) -> Additive:
         return Additive(stack, kernel_units(stack), float(self.intercept_std))
 
     def _hypermodel(self, stack: DenseStack, targets: np.ndarray, options: Marginal) -> Hypermodel:
         """Return all that is not inferred; `targets` are (n_outputs, n_samples)."""
-        likelihood = self._likelihood()
-        evidence = exact_evidence if isinstance(likelihood, Gaussian) else EVIDENCES[options.approximation]
-        priors = self._weight_prior(), self._parameter_prior()
+        likelihood = self.likelihood_
+        evidence = EVIDENCE_OF.get(type(likelihood), EVIDENCES[options.approximation])
+        priors = self._weight_prior(), ParameterPriors(likelihood.priors)
         return Hypermodel(self._covariance(stack), likelihood, targets, *priors, evidence)
 
     def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
@@ -174,6 +176,7 @@ class BaseGPMKL(BaseMKL):
         self.kernel_shares_std_ = draws.shares.std(axis=0, ddof=1)
         self.dual_coef_ = reading.dual if several else reading.dual[0]
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
+        self.parameters_ = self._mean_parameters()
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
         self.elpd_i_ = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
@@ -194,8 +197,8 @@ class BaseGPMKL(BaseMKL):
         options = self._inference()
         if not np.isfinite(kernel_units(stack)).any():  # nothing to infer but the noise
             options = replace(options, n_points=LEAST_POINTS)
-        targets = np.atleast_2d(self.target_)
-        targets = targets if order is None else targets[:, order]
+        targets = self._targets_of_outputs()
+        targets = targets if order is None else targets[..., order]
         _, weighted, reading = self._infer(
             stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS))
         )
@@ -213,6 +216,22 @@ class BaseGPMKL(BaseMKL):
         return log_evidence
 
     # ------------------------------------------------------------------------------------------ predictions
+
+    def _mean_parameters(self) -> dict[str, Any]:
+        """Return posterior means of the likelihood's parameters by name, of every output if there are several."""
+        draws = self.posterior_
+        mean = np.tensordot(draws.probability, draws.parameters, 1)
+        columns = mean.T if len(mean) > 1 else mean[0].tolist()
+        return dict(zip(self.likelihood_.names, columns, strict=True))
+
+    @property
+    def _has_outputs(self) -> bool:
+        """Whether the target has an axis of outputs."""
+        return self.dual_coef_.ndim == 3
+
+    def _targets_of_outputs(self) -> np.ndarray:
+        """Return what the likelihood sees, with an axis of outputs."""
+        return self.target_ if self._has_outputs else self.target_[None]
 
     def _training_dense(self) -> DenseStack:
         """Return the training kernels, as they were given or evaluated anew."""
@@ -251,12 +270,70 @@ class BaseGPMKL(BaseMKL):
     def _mean_scores(self, X: Samples) -> np.ndarray:
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""
         X = self._validate_rows(X)
-        duals = self.dual_coef_ if self.target_.ndim == 2 else self.dual_coef_[None]
+        duals = self.dual_coef_ if self._has_outputs else self.dual_coef_[None]
         blocks = [
             np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals])
             for rows in self._blocks(X, np.arange(self.n_kernels_in_))
         ]
         return np.concatenate(blocks, axis=1) + np.atleast_1d(self.intercept_)[:, None]
+
+    def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
+        """Predict the latent score `f` of new samples.
+
+        Parameters
+        ----------
+        %(X)s
+        return_std : bool, default=False
+            Also return standard deviations.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,), or (n_rows, n_outputs) of several outputs
+            Posterior mean, in the units that the likelihood sees.
+        %(std)s
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        if not return_std:
+            return by_row(self._mean_scores(X))
+        mean, variance = overall(self._moments(X))
+        return by_row(mean), by_row(np.sqrt(variance))
+
+    # ------------------------------------------------------------------------------------------- the target
+
+    def _replicate(self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw training targets of scores in the units of the user, (n_draws, n_outputs, n_samples).
+
+        `parameters`, (n_draws, n_outputs, n_parameters), are those of the likelihood.
+        """
+        by_parameter = np.moveaxis(parameters, -1, 0)[..., None]
+        return self._in_units(self.likelihood_.sample(score, by_parameter, rng, self._targets_of_outputs()))
+
+    def _log_likelihood(self, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        """Return log densities of training targets in the units of the user, (n_draws, n_outputs, n_samples)."""
+        by_parameter = np.moveaxis(parameters, -1, 0)[..., None]
+        found = self.likelihood_.log_density(self._targets_of_outputs(), score, by_parameter)
+        return found - self._log_units()
+
+    def _target_in_units(self) -> np.ndarray:
+        """Return training targets in the units of the user, (n_samples,) or (n_samples, n_outputs)."""
+        raise NotImplementedError
+
+    def _log_units(self) -> Any:
+        """Return what the log densities that the likelihood sees are above those of targets of the user.
+
+        It has an axis of outputs and one of samples, or is a number.
+        """
+        return 0.0
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:
+        """Return drawn targets, (..., n_outputs, n_samples), in the units of the user."""
+        return values
 
     # ------------------------------------------------------------------------------------------- the prior
 
@@ -264,8 +341,8 @@ class BaseGPMKL(BaseMKL):
         self, n_draws: int, n_outputs: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """Draw kernel weights, and parameters of the likelihood, (n_draws, n_outputs, n_parameters)."""
-        prior, of_parameters = self._weight_prior(), self._parameter_prior()
-        n_parameters = len(self._likelihood().names)
+        prior, of_parameters = self._weight_prior(), ParameterPriors(self.likelihood_.priors)
+        n_parameters = len(of_parameters.each)
         own = rng.standard_normal((n_draws, prior.n_coordinates(self.n_kernels_in_)))
         rest = rng.standard_normal((n_draws, n_outputs, n_parameters))
         return np.array([prior.weights(u).values for u in own]), of_parameters.parameters(rest).values
@@ -284,6 +361,11 @@ def _is_of_numpyro(value: object) -> bool:
         kind.__name__ == "Distribution" and kind.__module__.startswith("numpyro.")
         for kind in type(value).__mro__
     )
+
+
+def by_row(outputs: np.ndarray) -> np.ndarray:
+    """Return (n_rows, n_outputs), or (n_rows,) of a single output."""
+    return outputs[0] if len(outputs) == 1 else outputs.T
 
 
 def overall(moments: ScoreMoments) -> tuple[np.ndarray, np.ndarray]:

@@ -17,7 +17,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.estimators.base import BaseGPMKL, overall
+from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
 from bayesmkl.marginal.likelihoods import Likelihood, Logit, Probit
@@ -80,6 +80,8 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     %(n_evaluations_)s
     %(outcome_)s
     %(converged_)s
+    likelihood_ : Likelihood
+        Of a label given its score.
     is_multilabel_ : bool
         Whether `y` was a matrix of labels.
     %(posterior_)s
@@ -190,6 +192,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         stack, y = self._fit_stack(X, y, multi_output=True)
         labels = class_targets(y)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
+        self.likelihood_ = self._likelihood()
         return stack, labels.targets
 
     def _log_predictive(
@@ -202,7 +205,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
 
     def _log_sides(self, X: Samples) -> np.ndarray:
         """Return log probabilities of -1 and +1, (2, n_outputs, n_rows)."""
-        moments, likelihood = self._moments(X), self._likelihood()
+        moments, likelihood = self._moments(X), self.likelihood_
         mean, variance = moments.mean.ravel(), np.maximum(moments.variance.ravel(), np.finfo(float).tiny)
         nothing, sides = np.zeros(0), []
         for side in (-1.0, 1.0):
@@ -210,33 +213,6 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
             each = each.reshape(moments.mean.shape) + np.log(moments.probability)[:, None, None]
             sides.append(logsumexp(each, axis=0))
         return np.array(sides)
-
-    def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
-        """Predict the latent score `f` of new samples.
-
-        Parameters
-        ----------
-        %(X)s
-        return_std : bool, default=False
-            Also return standard deviations.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes and for labels
-            Posterior mean.
-        %(std)s
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        %(ValueError:X)s
-        %(TypeError:X)s
-        """
-        if not return_std:
-            return _squeeze(self._mean_scores(X))
-        mean, variance = overall(self._moments(X))
-        return _squeeze(mean), _squeeze(np.sqrt(variance))
 
     def decision_function(self, X: Samples) -> np.ndarray:
         """Return the log odds of each class against the rest, or of each label.
@@ -258,7 +234,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(TypeError:X)s
         """
         below, above = self._log_sides(X)
-        return _squeeze(above - below)
+        return by_row(above - below)
 
     def predict_proba(self, X: Samples) -> np.ndarray:
         """Predict class probabilities.
@@ -309,7 +285,3 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
             return (odds > 0.0).astype(int)
         return self.classes_[most_probable(odds)]
 
-
-def _squeeze(outputs: np.ndarray) -> np.ndarray:
-    """Return (n_rows, n_outputs), or (n_rows,) of a single output."""
-    return outputs[0] if len(outputs) == 1 else outputs.T

@@ -1,4 +1,4 @@
-"""Regression by an additive Gaussian process, of one target or several."""
+"""Regression by an additive Gaussian process: of numbers, with outliers or without, and of counts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import expit
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
@@ -16,39 +17,62 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, shown
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.estimators.base import BaseGPMKL, overall
+from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row, overall
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
-from bayesmkl.marginal.likelihoods import Gaussian, Likelihood
+from bayesmkl.marginal.likelihoods import (
+    BetaBinomial,
+    Gaussian,
+    Likelihood,
+    NegativeBinomial,
+    Offset,
+    Poisson,
+    StudentT,
+)
+from bayesmkl.marginal.likelihoods.regression import NOISE
 
 __all__ = ["GPMKLRegressor"]
 
-NOISE = LogNormal(0.3, 1.5)
-
+LIKELIHOODS: dict[str, Any] = {
+    "gaussian": Gaussian(),
+    "student-t": StudentT(),
+    "poisson": Poisson(),
+    "negative-binomial": NegativeBinomial(),
+    "beta-binomial": BetaBinomial(),
+}
+COUNTS = Poisson | NegativeBinomial
+LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its mean rate is taken
 
 @fill_docs(GPMKL)
 class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     r"""Regression by a sum of Gaussian processes, one for each kernel, with inferred weights.
 
-    As `GPMKLClassifier`, with normal noise of unknown standard deviation around the score:
+    As `GPMKLClassifier`, with normal noise of unknown standard deviation around the score, or another likelihood:
 
     .. math:: y_i = \sum_m w_m g_m(x_i) + b + \epsilon_i, \qquad g_m \sim GP(0, K_m / c_m), \qquad
        \epsilon_i \sim N(0, \phi^2) .
 
-    Given weights and noise everything else is integrated out exactly [1]_.
+    Given weights and noise everything else is integrated out: exactly under normal noise [1]_, by a bound under noise
+    with outliers [2]_, by expectation propagation of counts.
 
     Parameters
     ----------
     %(kernels)s
+    likelihood : str or Likelihood, default="gaussian"
+        Of a target given its score: "gaussian"; "student-t", noise with outliers; "poisson" and "negative-binomial",
+        counts whose log rate is the score; "beta-binomial", successes out of trials whose log odds are the score.
+        An object of :mod:`bayesmkl.marginal.likelihoods` has its own priors.
     kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
-        Prior of the weights, in units of the standardized target. "dirichlet" is
+        Prior of the weights, in units of the standardized target, or of the log rate or log odds. "dirichlet" is
         ``DirichletShares(concentration=0.5, df=4, scale=1)``, "half-t" ``HalfT(df=4, scale=1)`` on each, "horseshoe"
         ``Horseshoe(scale=0.1, slab=2)``; see `GPMKLClassifier`.
     noise_prior : "log-normal" or LogNormal, default="log-normal"
-        Prior of the standard deviation of the noise, in the same units; the word is ``LogNormal(0.3, 1.5)``.
+        Prior of the standard deviation of the noise, or of the scale of Student t noise, in the same units; the word
+        is ``LogNormal(0.3, 1.5)``. Counts have none.
     normalize_y : bool, default=True
-        Standardize the target first, so that priors mean the same whatever its units. Predictions are in the
-        original units; weights and `posterior_` are those of the standardized target.
+        Standardize the target first, so that priors mean the same whatever its units; scores of counts are relative
+        to their mean rate. Predictions are in the original units; weights and `posterior_` are those of the
+        standardized target.
     %(intercept_std)s
     %(inference)s
     %(kernel_names)s
@@ -60,13 +84,19 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     %(kernel_shares_, kernel_shares_std_)s
     %(kernel_weights_, kernel_weights_std_)s
     noise_std_ : float, or ndarray of shape (n_outputs,)
-        Posterior mean standard deviation of the noise, in the units of the target.
+        Posterior mean standard deviation of the noise, or scale of Student t noise, in the units of the target. Of
+        counts there is none.
+    likelihood_ : Likelihood
+        Of a target given its score; counts have an offset, the log of their mean rate.
+    parameters_ : dict of str to float, or ndarray of shape (n_outputs,)
+        Posterior means of the parameters of the likelihood, as it sees them: in units of the standardized target.
     intercept_ : float, or ndarray of shape (n_outputs,)
         Posterior mean of `b`.
     dual_coef_ : ndarray of shape (n_kernels, n_samples) or (n_outputs, n_kernels, n_samples)
         Posterior mean weights of the training samples in each kernel's part.
     y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,)
-        Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`).
+        Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`); the mean rate
+        of counts or of successes, and 1.
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
         Leave-one-out log density of every sample's target, in nats and the units of the target; of several the joint
@@ -80,7 +110,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     %(converged_)s
     %(posterior_)s
     target_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
-        The standardized training target.
+        The standardized training target. Of counts (n_fields, n_samples): counts, trials if there are any, offsets.
     %(training_kernels_)s
     %(kernel_names_)s
     %(n_kernels_in_)s
@@ -96,6 +126,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     References
     ----------
     .. [1] C. E. Rasmussen and C. K. I. Williams (2006), Gaussian processes for machine learning, §2.2 and §5.4.
+    .. [2] M. E. Tipping and N. D. Lawrence (2005), Variational inference for Student-t models, Neurocomputing 69.
 
     Examples
     --------
@@ -121,6 +152,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         self,
         kernels: KernelBank | str | None = None,
         *,
+        likelihood: str | Likelihood = "gaussian",
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         noise_prior: str | LogNormal = "log-normal",
         normalize_y: bool = True,
@@ -131,6 +163,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         verbose: int = 0,
     ) -> None:
         self.kernels = kernels
+        self.likelihood = likelihood
         self.kernel_prior = kernel_prior
         self.noise_prior = noise_prior
         self.normalize_y = normalize_y
@@ -143,24 +176,29 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
+        tags.target_tags.positive_only = self.likelihood in ("poisson", "negative-binomial")
         return tags
 
     def _likelihood(self) -> Likelihood:
-        return Gaussian()
-
-    def _parameter_prior(self) -> LogNormal:
-        value = self.noise_prior
+        found, value = self.likelihood, self.noise_prior
         if isinstance(value, str) and value == "log-normal":
-            return NOISE
-        if not isinstance(value, LogNormal):
+            prior = NOISE
+        elif isinstance(value, LogNormal):
+            prior = LogNormal(*(check_scale(f"noise_prior.{k}", v) for k, v in value._asdict().items()))
+        else:
             raise ValueError(
                 f'`noise_prior` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}.'
             )
-        return LogNormal(*(check_scale(f"noise_prior.{k}", v) for k, v in value._asdict().items()))
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        self._parameter_prior()
+        if isinstance(found, Gaussian | StudentT | COUNTS | BetaBinomial):
+            return found
+        if not isinstance(found, str) or found not in LIKELIHOODS:
+            raise ValueError(
+                f"`likelihood` must be one of {', '.join(map(repr, LIKELIHOODS))}, or an object of these of "
+                f"bayesmkl.marginal.likelihoods; got {shown(found)}. Of labels, grades and times there are "
+                "GPMKLClassifier, GPMKLOrdinalClassifier and GPMKLSurvival."
+            )
+        named = LIKELIHOODS[found]
+        return named._replace(noise_prior=prior) if isinstance(named, Gaussian | StudentT) else named
 
     def fit(self, X: Samples, y: Targets) -> GPMKLRegressor:
         """Draw from the posterior.
@@ -169,7 +207,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         ----------
         %(X:training)s
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets. Several share the kernel weights, and have noise of their own.
+            Targets. Several share the kernel weights, and have noise of their own. Counts are whole numbers that are
+            not negative; with "beta-binomial" the columns are the numbers of successes and of trials.
 
         Returns
         -------
@@ -188,16 +227,29 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         %(KernelQualityWarning)s
         """
         self._find_posterior(*self._prepare(X, y))
-        draws = self.posterior_
-        noise = self.y_scale_ * (draws.probability @ draws.parameters[..., 0])
-        self.noise_std_ = noise if np.ndim(self.y_scale_) else float(noise[0])
+        if "noise_std" in self.parameters_:
+            noise = self.y_scale_ * self.parameters_["noise_std"]
+            self.noise_std_ = noise if np.ndim(self.y_scale_) else float(noise)
         return self
 
     def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
+        likelihood = self._likelihood()
         stack, y = self._fit_stack(X, y, y_numeric=True, multi_output=True)
-        self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
-        return stack, np.atleast_2d(((y - self.y_mean_) / self.y_scale_).T)
+        if isinstance(likelihood, Gaussian | StudentT):
+            self.likelihood_ = likelihood
+            self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
+            return stack, np.atleast_2d(((y - self.y_mean_) / self.y_scale_).T)
+        self.likelihood_ = Offset(likelihood)
+        fields = _counted(y, isinstance(likelihood, BetaBinomial))
+        offset = np.zeros(len(fields))
+        if self.normalize_y:
+            offset = _base_scores(fields)
+        of_rate = expit(offset) if fields.shape[1] == 2 else np.exp(offset)
+        several = len(fields) > 1
+        self.y_mean_, self.y_scale_ = (of_rate, np.ones(len(fields))) if several else (float(of_rate[0]), 1.0)
+        offsets = np.broadcast_to(offset[:, None, None], (len(fields), 1, fields.shape[-1]))
+        return stack, np.concatenate([fields, offsets], axis=1)
 
     def _log_predictive(
         self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
@@ -206,6 +258,23 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     def _in_nats(self, log_evidence: float) -> float:
         return log_evidence - self.target_.shape[-1] * float(np.sum(np.log(self.y_scale_)))
+
+    def _log_units(self) -> Any:
+        return np.log(np.atleast_1d(self.y_scale_))[:, None]
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:
+        if self._OUTCOME == "counts":
+            return values
+        return np.atleast_1d(self.y_mean_)[:, None] + np.atleast_1d(self.y_scale_)[:, None] * values
+
+    @property
+    def _OUTCOME(self) -> str:  # type: ignore[override]  # noqa: N802
+        return "counts" if isinstance(self.likelihood_, Offset) else "numbers"
+
+    def _target_in_units(self) -> np.ndarray:
+        if self._OUTCOME == "counts":
+            return by_row(self._targets_of_outputs()[:, 0])
+        return by_row(self._in_units(self._targets_of_outputs()))
 
     def predict(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the target.
@@ -219,7 +288,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Returns
         -------
         mean : ndarray of shape (n_rows,) or (n_rows, n_outputs)
-            Predictive mean, in the units of the target.
+            Predictive mean, in the units of the target; of "beta-binomial" the probability of a success.
         %(std)s
 
         Raises
@@ -229,14 +298,52 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        if not return_std:
-            return self._in_units(self._mean_scores(X))
+        counts = hasattr(self, "likelihood_") and self._OUTCOME == "counts"
+        if not (return_std or counts):
+            return by_row(self._in_units(self._mean_scores(X)))
         moments = self._moments(X)
-        noise = moments.parameters[..., 0] ** 2
-        mean, variance = overall(moments._replace(variance=moments.variance + noise[..., None]))
-        std = np.sqrt(variance)
-        return self._in_units(mean), self.y_scale_ * (std[0] if self.target_.ndim == 1 else std.T)
+        offset = self._targets_of_outputs()[:, -1, :1] if counts else 0.0
+        found = [
+            self.likelihood_.predict(mean, variance, own.T[..., None])
+            for mean, variance, own in zip(moments.mean + offset, moments.variance, moments.parameters, strict=True)
+        ]
+        mean, variance = (np.array([getattr(one, name) for one in found]) for name in ("mean", "variance"))
+        mean, variance = overall(moments._replace(mean=mean, variance=variance))
+        if not return_std:
+            return by_row(mean)
+        return by_row(self._in_units(mean)), self.y_scale_ * by_row(np.sqrt(variance))
 
-    def _in_units(self, scores: np.ndarray) -> np.ndarray:
-        """Return scores, (n_outputs, n_rows), as targets."""
-        return self.y_mean_ + self.y_scale_ * (scores[0] if self.target_.ndim == 1 else scores.T)
+
+def _counted(y: np.ndarray, of_trials: bool) -> np.ndarray:
+    """Return counts as (n_outputs, n_fields, n_samples), checked."""
+    wrong = (y < 0.0) | (y != np.floor(y))
+    if wrong.any():
+        raise ValueError(
+            f"`y` must hold counts, whole numbers that are not negative, with this `likelihood`; got "
+            f"{y[wrong].flat[0]:g}. Round them if they are counts, or use likelihood=\"gaussian\"."
+        )
+    if not of_trials:
+        return np.atleast_2d(y.T)[:, None]
+    if y.ndim != 2 or y.shape[1] != 2:
+        raise ValueError(
+            f'`y` must be of shape (n_samples, 2) with likelihood="beta-binomial": successes and trials; got '
+            f"{y.shape}."
+        )
+    over = (y[:, 0] > y[:, 1]) | (y[:, 1] < 1.0)
+    if over.any():
+        first = int(np.flatnonzero(over)[0])
+        raise ValueError(
+            f"`y` must hold at least one trial for each sample and no more successes than trials; got "
+            f"{y[first, 0]:g} of {y[first, 1]:g} for sample {first} ({int(over.sum())} in all). Correct them, or "
+            "leave them out."
+        )
+    return y.T[None]
+
+
+def _base_scores(fields: np.ndarray) -> np.ndarray:
+    """Return the score of every output that all samples together speak for."""
+    counts = np.maximum(fields[:, 0].sum(axis=-1), LEAST_RATE)
+    if fields.shape[1] == 1:
+        return np.log(counts / fields.shape[-1])
+    trials = fields[:, 1].sum(axis=-1)
+    return np.log(counts / np.maximum(trials - counts, LEAST_RATE))

@@ -1,0 +1,297 @@
+"""Classification into grades by an additive Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from bayesmkl._estimator.targets import check_labels
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import Marginal
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import check_scale, shown
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.estimators.base import BaseGPMKL
+from bayesmkl.marginal.estimators.classifier import GPMKLClassifier
+from bayesmkl.marginal.estimators.shared_docs import GPMKL
+from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
+from bayesmkl.marginal.likelihoods import Likelihood, OrdinalProbit
+
+__all__ = ["GPMKLOrdinalClassifier"]
+
+DISTANCE = OrdinalProbit().distance_prior
+
+
+@fill_docs(GPMKL)
+class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
+    r"""Classification into ordered classes by a sum of Gaussian processes, one for each kernel.
+
+    As `GPMKLClassifier`, with cut points that divide the score into as many grades as there are classes [1]_:
+
+    .. math:: P(y_i \le k \mid f_i) = \Phi(b_k - f_i) .
+
+    Parameters
+    ----------
+    %(kernels)s
+    levels : sequence, default=None
+        The grades in ascending order. None takes those of `y` if they are numbers, or the order of a pandas
+        categorical; text has none.
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
+        Prior of the weights, as for `GPMKLClassifier`.
+    distance_prior : "log-normal" or LogNormal, default="log-normal"
+        Prior of the distance of neighboring cut points, in units of the noise; the word is ``LogNormal(0.7, 1.0)``.
+    %(intercept_std)s
+    %(inference)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Grades, ascending.
+    cut_points_ : ndarray of shape (n_classes - 1,)
+        Posterior means of the cut points, around their mean; `intercept_` is from there.
+    %(kernel_shares_, kernel_shares_std_)s
+    %(kernel_weights_, kernel_weights_std_)s
+    intercept_ : float
+        Posterior mean of the intercept.
+    dual_coef_ : ndarray of shape (n_kernels, n_samples)
+        Posterior mean weights of the training samples in each kernel's part.
+    %(log_evidence_)s
+    elpd_i_ : ndarray of shape (n_samples,)
+        Leave-one-out log probability of every sample's grade, in nats.
+    likelihood_ : OrdinalProbit
+        Of a grade given its score.
+    parameters_ : dict of str to float
+        Posterior means of the distances of cut points.
+    %(pareto_k_)s
+    %(rhat_)s
+    %(ess_)s
+    %(unconverged_)s
+    %(n_evaluations_)s
+    %(outcome_)s
+    %(converged_)s
+    %(posterior_)s
+    target_ : ndarray of shape (n_samples,)
+        Numbers of the training grades, from 0.
+    %(training_kernels_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
+
+    See Also
+    --------
+    GPMKLClassifier : Classes without an order.
+
+    References
+    ----------
+    .. [1] W. Chu and Z. Ghahramani (2005), Gaussian processes for ordinal regression, Journal of Machine Learning
+       Research 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.marginal import GPMKLOrdinalClassifier
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> grade = np.digitize(X[:, 0], [-0.5, 0.5])
+    >>> model = GPMKLOrdinalClassifier(KernelBank(["rbf"], views={"signal": 0, "noise": 1})).fit(X, grade)
+    >>> bool(model.kernel_shares_[0] > 0.8), model.predict([[-2.0, 0.0], [0.0, 0.0], [2.0, 0.0]])
+    (True, array([0, 1, 2]))
+    """
+
+    KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = GPMKLClassifier.KERNEL_PRIORS
+    _OUTCOME = "grades"
+
+    def __init__(
+        self,
+        kernels: KernelBank | str | None = None,
+        *,
+        levels: Sequence[Any] | None = None,
+        kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
+        distance_prior: str | LogNormal = "log-normal",
+        intercept_std: float = 3.0,
+        inference: str | Marginal = "marginal",
+        kernel_names: Sequence[str] | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.levels = levels
+        self.kernel_prior = kernel_prior
+        self.distance_prior = distance_prior
+        self.intercept_std = intercept_std
+        self.inference = inference
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _likelihood(self) -> Likelihood:
+        value = self.distance_prior
+        if isinstance(value, str) and value == "log-normal":
+            return OrdinalProbit()
+        if not isinstance(value, LogNormal):
+            raise ValueError(
+                f'`distance_prior` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}.'
+            )
+        own = LogNormal(*(check_scale(f"distance_prior.{k}", v) for k, v in value._asdict().items()))
+        return OrdinalProbit(distance_prior=own)
+
+    def fit(self, X: Samples, y: Targets) -> GPMKLOrdinalClassifier:
+        """Draw from the posterior.
+
+        Parameters
+        ----------
+        %(X:training)s
+        y : array-like of shape (n_samples,)
+            Grades; there must be samples of each.
+
+        Returns
+        -------
+        self : GPMKLOrdinalClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        %(ValueError:parameters)s
+        %(TypeError:y)s
+        %(MemoryError)s
+
+        Warns
+        -----
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
+        """
+        self._find_posterior(*self._prepare(X, y))
+        draws, likelihood = self.posterior_, self.likelihood_
+        assert isinstance(likelihood, OrdinalProbit)
+        cuts = np.array(likelihood.cuts(draws.parameters[:, 0].T))
+        self.cut_points_ = np.broadcast_to(cuts, (len(cuts), len(draws.probability))) @ draws.probability
+        return self
+
+    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
+        self._check_parameters()  # first: a mistake in them costs no time
+        likelihood = self._likelihood()
+        levels = _levels(self.levels, y)
+        stack, y = self._fit_stack(X, y)
+        if levels is None:
+            levels = np.unique(y)
+            if levels.dtype.kind not in "biuf":
+                raise ValueError(
+                    f"`levels` must say the order of grades that are text; got None, and {shown(y[0])} in `y`. Pass "
+                    'them in ascending order, such as `levels=["low", "middle", "high"]`.'
+                )
+        self.classes_ = _all_seen(levels, y)
+        assert isinstance(likelihood, OrdinalProbit)
+        self.likelihood_ = likelihood._replace(n_levels=len(self.classes_))
+        sorter = np.argsort(self.classes_)
+        codes = sorter[np.searchsorted(self.classes_, y, sorter=sorter)]
+        return stack, codes.astype(float)[None]
+
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
+        return log_of_all
+
+    def _target_in_units(self) -> np.ndarray:
+        return self.classes_[self.target_.astype(int)]
+
+    def predict_proba(self, X: Samples) -> np.ndarray:
+        """Predict probabilities of the grades.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            In the order of `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        moments, likelihood = self._moments(X), self.likelihood_
+        assert isinstance(likelihood, OrdinalProbit)
+        return self._probabilities(
+            moments.mean[:, 0], moments.variance[:, 0], moments.parameters[:, 0], moments.probability
+        )
+
+    def _probabilities(
+        self, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray, probability: np.ndarray
+    ) -> np.ndarray:
+        """Return probabilities of grades, (n_rows, n_classes), from scores at every point, (n_points, n_rows)."""
+        likelihood = self.likelihood_
+        assert isinstance(likelihood, OrdinalProbit)
+        found = likelihood.probabilities(mean, variance, parameters.T[..., None])
+        average = np.einsum("kpi,pi->ik", found, np.broadcast_to(np.atleast_2d(probability.T).T, mean.shape))
+        return average / average.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Samples) -> np.ndarray:
+        """Predict the most probable grade.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Grades from `classes_`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+def _levels(levels: Any, y: Targets) -> np.ndarray | None:
+    """Return the grades in ascending order, of `levels` or of an ordered categorical; None if neither says it."""
+    if levels is None:
+        kind = getattr(y, "dtype", None)
+        if not getattr(kind, "ordered", False):
+            return None
+        levels = [level for level in kind.categories if level in set(y)]  # type: ignore[union-attr]
+    found = check_labels(levels)
+    if found.ndim != 1 or len(np.unique(found)) != len(found) or len(found) < 2:
+        raise ValueError(
+            f"`levels` must be None or at least two different grades in ascending order; got {shown(levels)}."
+        )
+    return found
+
+
+def _all_seen(levels: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the grades if they are those of the samples."""
+    if len(levels) < 2:
+        raise ValueError(
+            f"`y` must hold at least two grades; got one class only: {levels.tolist()[0]!r}. Check how the training "
+            "samples were selected."
+        )
+    unknown = np.setdiff1d(y, levels)
+    if len(unknown):
+        raise ValueError(
+            f"`y` must hold grades of `levels`, {levels.tolist()}; got {unknown[:5].tolist()} too. Add them, or leave "
+            "these samples out."
+        )
+    absent = np.setdiff1d(levels, y)
+    if len(absent):
+        raise ValueError(
+            f"`y` must hold samples of every grade of `levels`; got none of {absent[:5].tolist()}, whose cut points "
+            "nothing would tell. Leave it out of `levels`, or join it with its neighbor."
+        )
+    return levels

@@ -1,0 +1,445 @@
+"""Times to an event by an additive Gaussian process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import optimize
+from scipy.special import logsumexp, ndtri
+from sklearn.utils import Tags
+
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.options import Marginal
+from bayesmkl._utils.survival_target import SurvivalTimes, survival_times
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl._utils.validation import check_number, shown
+from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row
+from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
+from bayesmkl.marginal.estimators.shared_docs import GPMKL
+from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
+from bayesmkl.marginal.likelihoods import FailureTime, Likelihood, PiecewiseHazard
+from bayesmkl.marginal.likelihoods.intervals import LAWS
+from bayesmkl.marginal.likelihoods.survival import OF_TIMES
+from bayesmkl.marginal.reading import ScoreMoments
+
+__all__ = ["GPMKLSurvival"]
+
+TIMES = ("log-normal", "log-logistic", "weibull")
+N_PERIODS = 5  # of a baseline hazard, of as many events each
+N_NODES = 21  # of a normal score
+NODES = ndtri((np.arange(N_NODES) + 0.5) / N_NODES)
+LEAST_SCALE = 1e-3  # of log times without features
+BISECTIONS = 50
+N_BAND_DRAWS = 1000  # of a survival function
+WIDEST = 40.0  # distance in which a quantile is looked for, in standardized log times
+
+
+@fill_docs(GPMKL)
+class GPMKLSurvival(BaseGPMKL):
+    r"""Survival analysis by a sum of Gaussian processes, one for each kernel, with inferred weights.
+
+    As `GPMKLRegressor`, of the logarithm of a time that for some samples is known to lie in an interval only: after
+    the last visit (censored), between two visits, before the first; and of samples that came under observation late.
+    With an accelerated failure time,
+
+    .. math:: \log T_i = f_i + \sigma \epsilon_i ,
+
+    the score multiplies the time scale [1]_; with a piecewise constant hazard it is a log hazard ratio,
+    :math:`\lambda_i(t) = \lambda_{j(t)} e^{f_i}` [2]_.
+
+    Parameters
+    ----------
+    %(kernels)s
+    likelihood : str, FailureTime or PiecewiseHazard, default="log-logistic"
+        "log-normal", "log-logistic", "weibull" or "piecewise-hazard"; the breaks of the last are at quantiles of the
+        events. Objects of :mod:`bayesmkl.marginal.likelihoods` have their own priors, and breaks in units of the mean
+        time to an event (times at risk of all samples over the number of events).
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
+        Prior of the weights, in units of the standard deviation that log times have without features, or of log
+        hazard ratios; see `GPMKLRegressor`.
+    %(intercept_std)s
+    %(inference)s
+    %(kernel_names)s
+    %(random_state)s
+    %(verbose)s
+
+    Attributes
+    ----------
+    %(kernel_shares_, kernel_shares_std_)s
+    %(kernel_weights_, kernel_weights_std_)s
+    log_time_mean_, log_time_scale_ : float
+        Location and scale by which log times were standardized: those of a model without features; of hazards the log
+        of the mean time to an event, and 1.
+    intercept_ : float
+        Posterior mean of the intercept.
+    dual_coef_ : ndarray of shape (n_kernels, n_samples)
+        Posterior mean weights of the training samples in each kernel's part.
+    %(log_evidence_)s
+    elpd_i_ : ndarray of shape (n_samples,)
+        Leave-one-out log density of every observed time, in nats and its own units, or log probability of what is
+        known of it.
+    likelihood_ : FailureTime or PiecewiseHazard
+        Of a standardized log time given its score.
+    parameters_ : dict of str to float
+        Posterior means of the parameters of the likelihood.
+    %(pareto_k_)s
+    %(rhat_)s
+    %(ess_)s
+    %(unconverged_)s
+    %(n_evaluations_)s
+    %(outcome_)s
+    %(converged_)s
+    %(posterior_)s
+    target_ : ndarray of shape (3, n_samples)
+        Standardized logarithms of the ends of the intervals of the training times, and of their entries.
+    event_times_ : ndarray of shape (n_events,)
+        Observed times, ascending and different.
+    %(training_kernels_)s
+    %(kernel_names_)s
+    %(n_kernels_in_)s
+    %(kernel_bank_)s
+    %(n_features_in_)s
+    %(feature_names_in_)s
+
+    See Also
+    --------
+    GPMKLRegressor : Numbers and counts.
+    bayesmkl.evaluation.concordance_index : What risks are scored by.
+
+    References
+    ----------
+    .. [1] J. D. Kalbfleisch and R. L. Prentice (2002), The statistical analysis of failure time data, §2.2 and §3.
+    .. [2] T. Holford (1980), The analysis of rates and of survivorship using log-linear models, Biometrics 36.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import KernelBank
+    >>> from bayesmkl.marginal import GPMKLSurvival
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(80, 2))
+    >>> time, end = np.exp(X[:, 0] + 0.3 * rng.normal(size=80)), rng.uniform(1.0, 5.0, size=80)
+    >>> y = np.rec.fromarrays([time < end, np.minimum(time, end)], names="event,years")
+    >>> model = GPMKLSurvival(KernelBank(["rbf"], views={"signal": 0, "noise": 1})).fit(X, y)
+    >>> bool(model.kernel_shares_[0] > 0.8)
+    True
+    >>> model.predict_survival_function([[-1.0, 0.0], [1.0, 0.0]], times=[1.0]).round(1)
+    array([[0. ],
+           [1. ]])
+    """
+
+    KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = GPMKLRegressor.KERNEL_PRIORS
+    _OUTCOME = "times"
+
+    log_time_mean_: float
+    log_time_scale_: float
+
+    def __init__(
+        self,
+        kernels: KernelBank | str | None = None,
+        *,
+        likelihood: str | FailureTime | PiecewiseHazard = "log-logistic",
+        kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
+        intercept_std: float = 3.0,
+        inference: str | Marginal = "marginal",
+        kernel_names: Sequence[str] | None = None,
+        random_state: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernels = kernels
+        self.likelihood = likelihood
+        self.kernel_prior = kernel_prior
+        self.intercept_std = intercept_std
+        self.inference = inference
+        self.kernel_names = kernel_names
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    def _likelihood(self) -> Likelihood:
+        value = self.likelihood
+        if isinstance(value, FailureTime):
+            if value.times in TIMES:
+                return value
+        elif isinstance(value, PiecewiseHazard):
+            breaks = np.array(value.breaks, dtype=float)
+            if (np.diff(breaks, prepend=0.0) > 0.0).all() and np.isfinite(breaks).all():
+                return value
+            raise ValueError(
+                f"`likelihood` must be a PiecewiseHazard with breaks that are positive and ascend; got {value.breaks}."
+            )
+        elif value == "piecewise-hazard":
+            return PiecewiseHazard()
+        elif isinstance(value, str) and value in TIMES:
+            return FailureTime(value)
+        raise ValueError(
+            f'`likelihood` must be one of {", ".join(map(repr, TIMES))}, "piecewise-hazard", a FailureTime of one of '
+            f"these or a PiecewiseHazard; got {shown(value)}."
+        )
+
+    def fit(self, X: Samples, y: Targets) -> GPMKLSurvival:
+        """Draw from the posterior.
+
+        Parameters
+        ----------
+        %(X:training)s
+        y : structured array of shape (n_samples,)
+            A boolean field, whether the event was observed, and a field of numbers, the time to it or to censoring, of
+            any names. Or the fields "lower" and "upper" of intervals, which are equal of an observed time; `upper` is
+            infinite of a censored one. A field "entry" has the times at which samples came under observation.
+
+        Returns
+        -------
+        self : GPMKLSurvival
+            The fitted estimator.
+
+        Raises
+        ------
+        %(ValueError:parameters)s
+        %(TypeError:y)s
+        %(MemoryError)s
+
+        Warns
+        -----
+        %(ConvergenceWarning)s
+        %(KernelQualityWarning)s
+        """
+        self._find_posterior(*self._prepare(X, y))
+        return self
+
+    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
+        self._check_parameters()  # first: a mistake in them costs no time
+        likelihood, times = self._likelihood(), survival_times(y)
+        stack, _ = self._fit_stack(X, times.lower, y_numeric=True)
+        with np.errstate(divide="ignore"):
+            logs = np.log(np.array([times.lower, times.upper, times.entry]))
+        is_observed = times.lower == times.upper
+        self.event_times_ = np.unique(times.lower[is_observed])
+        if isinstance(likelihood, PiecewiseHazard):
+            self.log_time_mean_, self.log_time_scale_ = _log_time_to_event(times), 1.0
+            if isinstance(self.likelihood, str):
+                likelihood = likelihood._replace(breaks=_breaks(times, np.exp(self.log_time_mean_)))
+        else:
+            self.log_time_mean_, self.log_time_scale_ = _without_features(likelihood, logs)
+        self.likelihood_ = likelihood
+        return stack, ((logs - self.log_time_mean_) / self.log_time_scale_)[None]
+
+    def _log_predictive(
+        self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
+    ) -> np.ndarray:
+        return log_of_all - self._log_units()
+
+    def _in_nats(self, log_evidence: float) -> float:
+        return log_evidence - float(np.sum(self._log_units()))
+
+    def _log_units(self) -> np.ndarray:
+        target = np.asarray(self.target_)
+        log_time = self.log_time_mean_ + self.log_time_scale_ * target[0]
+        is_observed = target[0] == target[1]
+        found = np.where(is_observed, log_time + np.log(self.log_time_scale_), 0.0)
+        if not isinstance(self.likelihood_, PiecewiseHazard):
+            return found
+        return np.where(is_observed, self.log_time_mean_, 0.0)  # its density is that of the time itself
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:
+        return np.exp(self.log_time_mean_ + self.log_time_scale_ * values)
+
+    def _target_in_units(self) -> np.ndarray:
+        return self._in_units(np.where(np.isfinite(self.target_[0]), self.target_[0], self.target_[1]))
+
+    # ------------------------------------------------------------------------------------------ predictions
+
+    def predict(self, X: Samples) -> np.ndarray:
+        """Predict risks: the higher, the earlier the event.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Posterior mean log hazard ratio, or with an accelerated failure time the mean score times minus one.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        score = by_row(self._mean_scores(X))
+        return -score if self.likelihood_.rises else score  # type: ignore[attr-defined]
+
+    def predict_survival_function(
+        self, X: Samples, times: Any = None, ci_prob: float | None = None
+    ) -> Any:
+        """Predict the probability that the event is later than some times.
+
+        Parameters
+        ----------
+        %(X)s
+        times : array-like of shape (n_times,), default=None
+            Times, in the units of those of training; None takes `event_times_`.
+        ci_prob : float, default=None
+            Also return bounds of the equal-tailed interval of this probability content, pointwise.
+
+        Returns
+        -------
+        survival : ndarray of shape (n_rows, n_times)
+            Posterior mean of the survival function of every row.
+        lower, upper : ndarray of the same shape
+            Its bounds, with `ci_prob`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        moments = self._moments(X)
+        at = _check_times(self.event_times_ if times is None else times)
+        with np.errstate(divide="ignore"):
+            log_times = (np.log(at) - self.log_time_mean_) / self.log_time_scale_
+        survival = self._survival(moments, np.broadcast_to(log_times, (moments.mean.shape[-1], len(at))))
+        if ci_prob is None:
+            return survival
+        tail = 0.5 * (1.0 - check_number("ci_prob", ci_prob))
+        if not 0.0 < tail < 0.5:
+            raise ValueError(f"`ci_prob` must be between 0 and 1; got {ci_prob!r}. 0.94 stands for 94 %.")
+        rng = self._rng()
+        point = rng.choice(len(moments.probability), size=N_BAND_DRAWS, p=moments.probability)
+        noise = rng.standard_normal((N_BAND_DRAWS, 1))
+        lower, upper = np.empty_like(survival), np.empty_like(survival)
+        for row in range(len(survival)):
+            score = moments.mean[point, 0, row][:, None] + np.sqrt(moments.variance[point, 0, row])[:, None] * noise
+            own = moments.parameters[point, 0].T[..., None]
+            drawn = np.exp(self._log_survival(log_times, score, own))
+            lower[row], upper[row] = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
+        return survival, lower, upper
+
+    def predict_quantile(self, X: Samples, q: float = 0.5) -> np.ndarray:
+        """Predict the time until which the event has happened with some probability.
+
+        Parameters
+        ----------
+        %(X)s
+        q : float, default=0.5
+            The probability; 0.5 gives median times.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Times, in the units of those of training. Beyond all of these they rest on the likelihood alone.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        %(TypeError:X)s
+        """
+        if not 0.0 < check_number("q", q) < 1.0:
+            raise ValueError(f"`q` must be between 0 and 1; got {q!r}. 0.5 stands for the median time.")
+        moments = self._moments(X)
+        n_rows = moments.mean.shape[-1]
+        lower, upper = np.full((n_rows, 1), -WIDEST), np.full((n_rows, 1), WIDEST)
+        for _ in range(BISECTIONS):
+            middle = 0.5 * (lower + upper)
+            alive = self._survival(moments, middle) > 1.0 - q
+            lower, upper = np.where(alive, middle, lower), np.where(alive, upper, middle)
+        return self._in_units(0.5 * (lower + upper))[:, 0]
+
+    def score(self, X: Samples, y: Targets) -> float:
+        """Return the concordance of predicted risks and times, as `bayesmkl.evaluation.concordance_index`.
+
+        Parameters
+        ----------
+        %(X)s
+        y : structured array of shape (n_rows,)
+            As for `fit`, without intervals.
+
+        Returns
+        -------
+        float
+            Part of the pairs whose order is known that is predicted; 0.5 is that of a guess.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        %(ValueError:X)s
+        """
+        from bayesmkl._numerics.concordance import concordance
+
+        return concordance(y, self.predict(X))
+
+    def _log_survival(self, log_times: np.ndarray, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+        likelihood: Any = self.likelihood_
+        with np.errstate(over="ignore", under="ignore"):
+            found = likelihood.log_survival(log_times, score, parameters)
+        return np.where(np.isneginf(log_times), 0.0, found)
+
+    def _survival(self, moments: ScoreMoments, log_times: np.ndarray) -> np.ndarray:
+        """Return mean probabilities of later events at standardized log times of each row, (n_rows, n_times)."""
+        total = np.zeros(log_times.shape)
+        for mean, variance, own, probability in zip(*moments, strict=True):
+            scores = mean[0][:, None] + np.sqrt(variance[0])[:, None] * NODES
+            found = self._log_survival(log_times[..., None], scores[:, None], own.T[..., None, None])
+            total += probability * np.exp(found).mean(axis=-1)
+        return total
+
+
+def _check_times(times: Any) -> np.ndarray:
+    found = np.asarray(times, dtype=float)
+    if found.ndim != 1 or not len(found) or not (np.isfinite(found) & (found >= 0.0)).all():
+        raise ValueError(
+            f"`times` must be a sequence of numbers that are finite and not negative; got {shown(times)}."
+        )
+    return found
+
+
+def _log_time_to_event(times: SurvivalTimes) -> float:
+    """Return the log of the time at risk of all samples for every event."""
+    known = np.isfinite(times.upper)
+    until = np.where(known, 0.5 * (times.lower + np.where(known, times.upper, 0.0)), times.lower)
+    return float(np.log(max((until - times.entry).sum(), np.finfo(float).tiny) / max(known.sum(), 1)))
+
+
+def _breaks(times: SurvivalTimes, unit: float) -> tuple[float, ...]:
+    """Return times between which there are as many events each, in a unit."""
+    known = np.isfinite(times.upper)
+    events = 0.5 * (times.lower + times.upper)[known] / unit
+    n_periods = max(1, min(N_PERIODS, known.sum() // 10))
+    found = np.unique(np.quantile(events, np.arange(1, n_periods) / n_periods))
+    return tuple(float(each) for each in found if each > 0.0)
+
+
+def _without_features(likelihood: Any, logs: np.ndarray) -> tuple[float, float]:
+    """Return location and scale of log times of a model that has the same score for all samples."""
+    finite = logs[np.isfinite(logs)]
+    location, spread = float(finite.mean()), max(float(finite.std()), LEAST_SCALE)
+    law = LAWS[OF_TIMES[likelihood.times]]
+    n_observed = (logs[0] == logs[1]).sum()
+    nothing, one = np.zeros(logs.shape[1]), np.ones(1)
+
+    def negative(at: np.ndarray) -> float:
+        scale = spread * np.exp(np.clip(at[1], np.log(LEAST_SCALE), -np.log(LEAST_SCALE)))
+        standard = (logs - location - spread * at[0]) / scale
+        with np.errstate(all="ignore"):
+            height = likelihood.log_density(standard, nothing, one).sum() - n_observed * np.log(scale)
+        return -height if np.isfinite(height) else np.inf
+
+    found = optimize.minimize(negative, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-8})
+    shift, log_scale = found.x
+    scale = spread * np.exp(np.clip(log_scale, np.log(LEAST_SCALE), -np.log(LEAST_SCALE)))
+    return location + spread * float(shift), float(scale * np.sqrt(law.variance))

@@ -1,0 +1,35 @@
+r"""Likelihoods of a latent score: densities, their derivatives, and their integrals over normal scores.
+
+`base` has the contract; `binary`, `regression`, `counts`, `ordinal` and `survival` are by the kind of the target,
+`offset` adds known numbers to scores.
+"""
+
+from __future__ import annotations
+
+from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, tilt
+from bayesmkl.marginal.likelihoods.binary import Logit, Probit
+from bayesmkl.marginal.likelihoods.counts import BetaBinomial, NegativeBinomial, Poisson
+from bayesmkl.marginal.likelihoods.offset import Offset
+from bayesmkl.marginal.likelihoods.ordinal import OrdinalProbit
+from bayesmkl.marginal.likelihoods.regression import Gaussian, StudentT
+from bayesmkl.marginal.likelihoods.survival import FailureTime, PiecewiseHazard, SurvivalLikelihood
+
+__all__ = [
+    "BetaBinomial",
+    "Derivatives",
+    "FailureTime",
+    "Gaussian",
+    "Likelihood",
+    "Logit",
+    "NegativeBinomial",
+    "Offset",
+    "OrdinalProbit",
+    "PiecewiseHazard",
+    "Poisson",
+    "Predicted",
+    "Probit",
+    "StudentT",
+    "SurvivalLikelihood",
+    "Tilted",
+    "tilt",
+]

@@ -1,0 +1,205 @@
+r"""The contract of likelihoods, and their integrals over normal scores by quadrature.
+
+A likelihood says how the target :math:`y_i` follows from the score :math:`f_i` of its sample, and from
+parameters :math:`\phi` of its own that are inferred with the hyperparameters of the kernels. `Likelihood` is
+the contract; inference asks for nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._numerics.truncated_normal import LOG_2PI
+from bayesmkl.marginal.hyperpriors import LogNormal
+
+__all__ = [
+    "Derivatives",
+    "Likelihood",
+    "Predicted",
+    "Tilted",
+    "log_normal",
+    "no_parameters",
+    "repeat",
+    "tilt",
+]
+
+N_NODES = 65  # of the trapezoidal rule
+REACH = 8.5  # of the nodes, in standard deviations of the score
+FARTHEST = 100.0  # distance of the mode of the product from the mean of the score, in the same
+CLOSE = 0.1  # last step to the mode, in units of the width there
+MAX_STEPS = 40
+
+
+class Derivatives(NamedTuple):
+    r"""Derivatives of :math:`\log p(y_i \mid f_i, \phi)`, each of shape (n_samples,) or (n_parameters, n_samples)."""
+
+    first: Any  # by the score
+    second: Any
+    third: Any
+    parameters: Any  # of the log density by the parameters
+    first_parameters: Any  # of `first` by the parameters
+    second_parameters: Any  # of `second` by the parameters
+
+
+class Tilted(NamedTuple):
+    r"""Normalizer of the density times a normal score N(m, v), and its derivatives, each of shape (n_samples,).
+
+    The product has mean :math:`m + v\,\partial_m \log Z` and variance :math:`v + v^2 \partial_m^2 \log Z`.
+    """
+
+    log_normalizer: Any
+    first: Any  # by the mean of the score
+    second: Any
+    parameters: Any  # of the log normalizer by the parameters, (n_parameters, n_samples)
+
+
+class Predicted(NamedTuple):
+    """Mean and variance of targets whose scores are normal, each of shape (n_rows,)."""
+
+    mean: Any
+    variance: Any
+
+
+class Likelihood(Protocol):
+    """Contract of likelihoods. Arrays are NumPy's or JAX's; all are of shape (n_samples,) but `parameters`.
+
+    A target is one number for each sample, or several, (n_fields, n_samples), of which a likelihood says what they
+    are. Labels are -1 and +1. Scores may have more axes in front. All are log-concave in the score unless they say
+    otherwise.
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters; their logarithms are inferred."""
+        ...
+
+    @property
+    def priors(self) -> tuple[LogNormal, ...]:
+        """Prior of each parameter."""
+        ...
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        r"""Return :math:`\log p(y_i \mid f_i, \phi)`."""
+        ...
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log density.
+
+        With an `order` below three only those that are asked for need be found, of order zero those of the log density
+        itself by the parameters, of order two `first` and `second`.
+        """
+        ...
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the density over normal scores."""
+        ...
+
+    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+        """Return moments of the target, of labels -1 and +1 where there are two classes."""
+        ...
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw the first field of a target for every score; fields that are given and not drawn are those of `y`."""
+        ...
+
+
+def tilt(likelihood: Likelihood, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+    """Integrate a log-concave density over normal scores, by the trapezoidal rule around the mode of their product.
+
+    Nodes are dense at the mode, by the curvature there, and reach as far as the normal score does; of densities
+    without sharp edges away from the mode the error decays exponentially with their number.
+    """
+    xp = namespace(mean)
+    mode = _mode(likelihood, y, mean, variance, parameters)
+    curvature = xp.maximum(-likelihood.derivatives(y, mode, parameters, 2).second, 0.0)
+    width, reach = 1.0 / xp.sqrt(1.0 / variance + curvature), REACH * xp.sqrt(variance)
+    largest = xp.arcsinh(reach / width)
+    steps = xp.linspace(-1.0, 1.0, N_NODES)[:, None] * largest
+    scores = mode + width * xp.sinh(steps)
+    log_steps = xp.log(width * xp.cosh(steps) * (2.0 / (N_NODES - 1)) * largest)
+    log_terms = likelihood.log_density(y, scores, parameters) + log_normal(scores - mean, variance) + log_steps
+    highest = log_terms.max(axis=0)
+    terms = xp.exp(log_terms - highest)
+    total = terms.sum(axis=0)
+    shares = terms / total
+    shift = (shares * (scores - mean)).sum(axis=0)
+    centered = (shares * (scores - mean - shift) ** 2).sum(axis=0)
+    by_parameters = likelihood.derivatives(y, scores, parameters, 0).parameters
+    return Tilted(
+        highest + xp.log(total),
+        shift / variance,
+        (centered / variance - 1.0) / variance,
+        (shares * by_parameters).sum(axis=1),
+    )
+
+
+class _Search(NamedTuple):
+    """A bracket of the mode, and the last step within it."""
+
+    lower: Any
+    upper: Any
+    at: Any
+    step: Any
+    unfinished: Any
+    n_steps: Any
+
+
+def _mode(likelihood: Likelihood, y: Array, mean: Array, variance: Array, parameters: Array) -> Any:
+    """Return about where the product is highest, by Newton steps within a bracket, halved where they are slow.
+
+    The slope of a log-concave density decreases, so that the mode is between the mean of the score and the place to
+    which that slope alone would move it.
+    """
+    xp = namespace(mean)
+    farthest = FARTHEST * xp.sqrt(variance)
+    pull = xp.clip(variance * likelihood.derivatives(y, mean, parameters, 2).first, -farthest, farthest)
+
+    def advance(found: _Search) -> _Search:
+        slopes = likelihood.derivatives(y, found.at, parameters, 2)
+        rise = slopes.first - (found.at - mean) / variance
+        precision = 1.0 / variance + xp.maximum(-slopes.second, 0.0)
+        lower = xp.where(rise > 0.0, found.at, found.lower)
+        upper = xp.where(rise > 0.0, found.upper, found.at)
+        step = rise / precision
+        inside = (found.at + step > lower) & (found.at + step < upper)
+        quick = xp.abs(step) < 0.5 * xp.abs(found.step)
+        step = xp.where(inside & quick, step, 0.5 * (lower + upper) - found.at)
+        unfinished = (xp.abs(step) > CLOSE / xp.sqrt(precision)).any()
+        return _Search(lower, upper, found.at + step, step, unfinished, found.n_steps + 1)
+
+    start = _Search(
+        mean + xp.minimum(pull, 0.0), mean + xp.maximum(pull, 0.0), mean, 4.0 * pull, (pull != 0.0).any(), 0
+    )
+    return repeat(advance, start, lambda found: found.unfinished & (found.n_steps < MAX_STEPS)).at
+
+
+def repeat(advance: Callable[[Any], Any], state: Any, unfinished: Callable[[Any], Any]) -> Any:
+    """Advance a state, a NamedTuple, while it is unfinished, on NumPy or within a compiled function of JAX."""
+    first = state
+    while isinstance(first, tuple):
+        first = first[0]
+    if is_numpy(first):
+        while unfinished(state):
+            state = advance(state)
+        return state
+    import jax
+
+    return jax.lax.while_loop(unfinished, advance, state)
+
+
+def log_normal(rest: Array, variance: Any) -> Any:
+    """Return the log density of a normal variable, from its distance to the mean."""
+    xp = namespace(rest)
+    return -0.5 * (rest**2 / variance + xp.log(variance) + LOG_2PI)
+
+
+def no_parameters(score: Array) -> Any:
+    """Return the derivatives by the parameters of a likelihood that has none, (0, n_samples)."""
+    return namespace(score).zeros((0, *score.shape))
+
+

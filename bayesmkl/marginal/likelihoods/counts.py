@@ -1,0 +1,258 @@
+"""Likelihoods of counts: of events, and of successes out of a number of trials."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._numerics.arrays import Array, namespace, special_functions
+from bayesmkl.marginal.hyperpriors import LogNormal
+from bayesmkl.marginal.likelihoods.base import Derivatives, Predicted, Tilted, no_parameters, tilt
+
+__all__ = ["BetaBinomial", "NegativeBinomial", "Poisson"]
+
+LARGEST_LOG = 300.0  # of a rate: its third power is still a number
+LARGEST_LOGIT = 60.0  # beyond it a probability is 0 or 1
+N_QUANTILES = 129  # of a normal score
+REACH = 8.5  # of them, in standard deviations
+
+
+class Poisson(NamedTuple):
+    r"""Counts of events: :math:`y_i \sim \mathrm{Poisson}(e^{f_i})`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Poisson().log_density(np.array([0.0, 2.0]), np.zeros(2), np.zeros(0)).round(4)
+    array([-1.    , -1.6931])
+    """
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters: none."""
+        return ()
+
+    @property
+    def priors(self) -> tuple[LogNormal, ...]:
+        """Priors of the parameters: none."""
+        return ()
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        """Return the log probability of every count."""
+        return y * score - _rate(score) - special_functions(y).gammaln(y + 1.0)
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log probability."""
+        rate, none = _rate(score), no_parameters(score)
+        return Derivatives(y - rate, -rate, -rate, none, none, none)
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the probability over normal scores, by quadrature."""
+        return tilt(self, y, mean, variance, parameters)
+
+    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+        """Return moments of the count."""
+        rate, of_rate = _moments_of_rate(mean, variance)
+        return Predicted(rate, rate + of_rate)
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw a count for every score."""
+        return _draw_counts(np.exp(score), rng)
+
+
+class NegativeBinomial(NamedTuple):
+    r"""Counts of events whose rate varies: mean :math:`\mu_i = e^{f_i}`, variance :math:`\mu_i + \mu_i^2 / r`.
+
+    Poisson counts whose rate is multiplied by a Gamma variable of mean one and shape `r`, the concentration.
+
+    Parameters
+    ----------
+    concentration_prior : LogNormal, default=LogNormal(3.0, 1.5)
+        Of `r`; the smaller, the more the counts vary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> NegativeBinomial().log_density(np.array([0.0, 2.0]), np.zeros(2), np.array([1.0])).round(4)
+    array([-0.6931, -2.0794])
+    """
+
+    concentration_prior: LogNormal = LogNormal(3.0, 1.5)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return ("concentration",)
+
+    @property
+    def priors(self) -> tuple[LogNormal, ...]:
+        """Priors of the parameters."""
+        return (self.concentration_prior,)
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        """Return the log probability of every count."""
+        xp, special, own = namespace(score), special_functions(score), parameters[0]
+        total = xp.logaddexp(xp.log(own), score)
+        counted = special.gammaln(y + own) - special.gammaln(own) - special.gammaln(y + 1.0)
+        return counted + own * (xp.log(own) - total) + y * (score - total)
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log probability."""
+        xp, special, own = namespace(score), special_functions(score), parameters[0]
+        log_total = xp.logaddexp(xp.log(own), score)
+        total, part, rest = xp.exp(log_total), xp.exp(score - log_total), xp.exp(xp.log(own) - log_total)
+        weight, spread = y + own, part * rest
+        gammas = special.digamma(y + own) - special.digamma(own)
+        return Derivatives(
+            y - weight * part,
+            -weight * spread,
+            -weight * spread * (rest - part),
+            (gammas + xp.log(own) - log_total + 1.0 - weight / total)[None],
+            (-part + weight * part / total)[None],
+            (-spread + weight * (rest - part) * part / total)[None],
+        )
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the probability over normal scores, by quadrature."""
+        return tilt(self, y, mean, variance, parameters)
+
+    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+        """Return moments of the count."""
+        rate, of_rate = _moments_of_rate(mean, variance)
+        return Predicted(rate, rate + of_rate + (of_rate + rate**2) / parameters[0])
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw a count for every score."""
+        own = np.broadcast_to(parameters[0], score.shape)
+        return _draw_counts(np.exp(score) * rng.gamma(own) / own, rng)
+
+
+class BetaBinomial(NamedTuple):
+    r"""Successes out of trials, whose probability varies around :math:`p_i = 1 / (1 + e^{-f_i})`.
+
+    :math:`y_i \sim \mathrm{Binomial}(n_i, q_i)`, :math:`q_i \sim \mathrm{Beta}(\kappa p_i, \kappa (1 - p_i))`. A
+    target has the fields (successes, trials), (2, n_samples). The probability is log-concave in the score but far from
+    what is likely.
+
+    Parameters
+    ----------
+    concentration_prior : LogNormal, default=LogNormal(10.0, 1.5)
+        Of :math:`\kappa`; the smaller, the more the probabilities vary.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> of_one_trial = np.array([[1.0], [1.0]])
+    >>> np.exp(BetaBinomial().log_density(of_one_trial, np.ones(1), np.array([2.0]))).round(4)
+    array([0.7311])
+    """
+
+    concentration_prior: LogNormal = LogNormal(10.0, 1.5)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return ("concentration",)
+
+    @property
+    def priors(self) -> tuple[LogNormal, ...]:
+        """Priors of the parameters."""
+        return (self.concentration_prior,)
+
+    def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
+        """Return the log probability of every number of successes."""
+        special, own = special_functions(score), parameters[0]
+        p, rest = _probabilities(score)
+        ways = special.gammaln(y[..., 1, :] + 1.0) - special.gammaln(y[..., 0, :] + 1.0) - special.gammaln(y[..., 1, :] - y[..., 0, :] + 1.0)
+        parts = zip((own * p, own * rest, own), (y[..., 0, :], y[..., 1, :] - y[..., 0, :], y[..., 1, :]), (1.0, 1.0, -1.0), strict=True)
+        return ways + sum(
+            sign * (special.gammaln(start + count) - special.gammaln(start)) for start, count, sign in parts
+        )
+
+    def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
+        """Return derivatives of the log probability."""
+        special, own = special_functions(score), parameters[0]
+        p, rest = _probabilities(score)
+
+        def rises(start: Any, count: Any) -> list[Any]:
+            """Return derivatives of log Gamma(start + count) - log Gamma(start)."""
+            found = [special.digamma(start + count) - special.digamma(start)]
+            for k in range(1, order):
+                found.append(special.polygamma(k, start + count) - special.polygamma(k, start))
+            return found
+
+        counts = y[..., 0, :], y[..., 1, :] - y[..., 0, :], y[..., 1, :]
+        starts = own * p, own * rest, own + 0.0 * p
+        won, lost, both = (rises(start, count) for start, count in zip(starts, counts, strict=True))
+        by_own = (p * won[0] + rest * lost[0] - both[0])[None]
+        if order == 0:
+            return Derivatives(None, None, None, by_own, None, None)
+        slope = p * rest
+        bend, twist = slope * (rest - p), slope * (1.0 - 6.0 * slope)
+        by_p, by_p2 = own * (won[0] - lost[0]), own**2 * (won[1] + lost[1])
+        first, second = slope * by_p, bend * by_p + slope**2 * by_p2
+        if order == 2:
+            return Derivatives(first, second, None, by_own, None, None)
+        by_p3 = own**3 * (won[2] - lost[2])
+        crossed = p * won[1] - rest * lost[1]  # of the difference of the first derivatives, by the concentration
+        doubled = p * won[2] + rest * lost[2]
+        return Derivatives(
+            first,
+            second,
+            twist * by_p + 3.0 * slope * bend * by_p2 + slope**3 * by_p3,
+            by_own,
+            (slope * (by_p / own + own * crossed))[None],
+            (bend * (by_p / own + own * crossed) + slope**2 * (2.0 * by_p2 / own + own**2 * doubled))[None],
+        )
+
+    def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+        """Integrate the probability over normal scores, by quadrature."""
+        return tilt(self, y, mean, variance, parameters)
+
+    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+        """Return moments of the success of a single trial, 0 or 1."""
+        xp = namespace(mean)
+        steps = xp.linspace(-REACH, REACH, N_QUANTILES).reshape(-1, *(1,) * mean.ndim)
+        weights = xp.exp(-0.5 * steps**2)
+        p = (weights * _probabilities(mean + xp.sqrt(variance) * steps)[0]).sum(axis=0) / weights.sum()
+        return Predicted(p, p * (1.0 - p))
+
+    def sample(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Draw the successes of as many trials as those of `y`, or of a single one, for every score."""
+        own, (p, rest) = parameters[0], _probabilities(score)
+        won, lost = (rng.gamma(np.maximum(own * side, 1e-12)) for side in (p, rest))
+        tried = np.ones_like(score) if y is None else np.broadcast_to(y[..., 1, :], score.shape)
+        return rng.binomial(tried.astype(np.int64), won / np.maximum(won + lost, 1e-300)).astype(float)
+
+
+def _rate(score: Array) -> Any:
+    xp = namespace(score)
+    return xp.exp(xp.minimum(score, LARGEST_LOG))
+
+
+def _moments_of_rate(mean: Array, variance: Array) -> tuple[Any, Any]:
+    """Return mean and variance of the exponential of a normal score."""
+    xp = namespace(mean)
+    rate = xp.exp(mean + 0.5 * variance)
+    return rate, rate**2 * xp.expm1(variance)
+
+
+def _draw_counts(rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draw Poisson counts, of rates that are too large for whole numbers by their normal limit."""
+    large = rate > 1e15
+    drawn = rng.poisson(np.where(large, 0.0, rate)).astype(float)
+    return np.where(large, rate, drawn)
+
+
+def _probabilities(score: Array) -> tuple[Any, Any]:
+    """Return the probability of a success, and of none."""
+    xp = namespace(score)
+    inside = xp.clip(score, -LARGEST_LOGIT, LARGEST_LOGIT)
+    return 1.0 / (1.0 + xp.exp(-inside)), 1.0 / (1.0 + xp.exp(inside))
