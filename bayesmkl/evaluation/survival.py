@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from bayesmkl._utils.given import as_array, finite_numbers
 from bayesmkl._utils.survival_target import EventTimes, event_and_time
-from bayesmkl._utils.validation import check_number, shown
+from bayesmkl._utils.validation import check_flag, check_number, shown
 
 __all__ = [
     "SurvivalCurve",
@@ -101,7 +101,7 @@ def kaplan_meier(event: ArrayLike, time: ArrayLike, *, reverse: bool = False) ->
     Raises
     ------
     ValueError
-        If `event` is not boolean, or `time` is negative, not finite, or of another length.
+        If `event` is not boolean, `time` is negative, not finite, or of another length, or `reverse` no bool.
     TypeError
         If an argument is a sparse matrix, or `time` holds other objects than numbers.
 
@@ -116,7 +116,11 @@ def kaplan_meier(event: ArrayLike, time: ArrayLike, *, reverse: bool = False) ->
     >>> kaplan_meier([True, False, True], [1.0, 2.0, 4.0]).survival.round(3)
     array([0.667, 0.667, 0.   ])
     """
-    event, time = as_array("event", event), finite_numbers("time", time)
+    event, time, reverse = (
+        as_array("event", event),
+        finite_numbers("time", time),
+        check_flag("reverse", reverse),
+    )
     if event.dtype != np.bool_ or event.ndim != 1 or event.shape != time.shape or not len(time):
         raise ValueError(
             "`event` and `time` must be a boolean and a number for every sample, and there must be one sample at "
@@ -144,8 +148,8 @@ def concordance_index(
 
     .. math:: C = \frac{\sum_{ij} w_i \bigl(1\{r_i > r_j\} + \tfrac12 1\{r_i = r_j\}\bigr)}{\sum_{ij} w_i}
 
-    over pairs of an event i and a sample j that is known to have lived longer. Harrell's index has weights of one; it
-    depends on the censoring. Uno's has :math:`w_i = 1 / \hat G(t_i)^2`, and does not.
+    over pairs of an event i and a sample j that is known to have lived longer. Harrell's index [1]_ has weights of
+    one; it depends on the censoring. Uno's [2]_ has :math:`w_i = 1 / \hat G(t_i)^2`, and does not.
 
     Parameters
     ----------

@@ -98,8 +98,9 @@ def survival_calibration(
 ) -> SurvivalCalibration:
     r"""Compare predicted survival at a time with what was observed, beside the band of a calibrated model.
 
-    Samples are sorted into bins by their predictions. The observed survival of a bin is its Kaplan-Meier estimate, in
-    which those who are followed for longer stand for those who are censored; the predicted one is the mean.
+    Samples are sorted into bins by their predictions [1]_ [2]_. The observed survival of a bin is its Kaplan-Meier
+    estimate, in which those who are followed for longer stand for those who are censored; the predicted one is the
+    mean.
 
     Parameters
     ----------
