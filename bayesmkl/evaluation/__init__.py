@@ -10,12 +10,27 @@ from bayesmkl.evaluation.metrics import (
     evaluate_regressor,
     expected_calibration_error,
 )
+from bayesmkl.evaluation.survival import (
+    SurvivalCurve,
+    concordance_index,
+    integrated_brier_score,
+    kaplan_meier,
+    survival_brier_score,
+)
+from bayesmkl.evaluation.survival_calibration import SurvivalCalibration, survival_calibration
 
 __all__ = [
     "Comparison",
+    "SurvivalCalibration",
+    "SurvivalCurve",
     "compare_models",
+    "concordance_index",
     "equal_error_rate",
     "evaluate_classifier",
     "evaluate_regressor",
     "expected_calibration_error",
+    "integrated_brier_score",
+    "kaplan_meier",
+    "survival_brier_score",
+    "survival_calibration",
 ]

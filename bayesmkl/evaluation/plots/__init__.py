@@ -1,4 +1,4 @@
-"""Plots of a comparison of models: scores, ranks, critical differences, pairs, and time."""
+"""Plots of a comparison of models, scores, ranks, critical differences, pairs and time; and of predicted survival."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bayesmkl.evaluation.plots.pairs import plot_pairwise
 from bayesmkl.evaluation.plots.parts import PLOT
 from bayesmkl.evaluation.plots.ranks import plot_critical_difference, plot_ranks
 from bayesmkl.evaluation.plots.scores import plot_scores, plot_time
+from bayesmkl.evaluation.plots.survival import plot_survival_calibration, plot_survival_functions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +25,8 @@ __all__ = [
     "plot_pairwise",
     "plot_ranks",
     "plot_scores",
+    "plot_survival_calibration",
+    "plot_survival_functions",
     "plot_time",
 ]
 

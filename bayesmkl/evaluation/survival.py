@@ -1,0 +1,414 @@
+r"""Metrics of survival predictions, concordance and Brier score, and the Kaplan-Meier curve.
+
+Censored times say only that the event came later. Where a metric needs to know what happened until a time, samples
+about which it is known stand for those about which it is not: each weighs the inverse of the probability that it was
+not censored before (inverse probability of censoring weighting, IPCW), by the Kaplan-Meier curve G of censoring. This
+is right where censoring does not depend on what the event depends on.
+
+Conventions are those of scikit-survival: of samples with the same time, events come before censored ones; weights of
+events are 1 / G(time), the curve after the samples that are censored at that time; a score is asked for at times
+within the follow-up of the scored samples, [first time, last time).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bayesmkl._utils.given import as_array, finite_numbers
+from bayesmkl._utils.survival_target import EventTimes, event_and_time
+from bayesmkl._utils.validation import check_flag, check_number, shown
+
+__all__ = [
+    "SurvivalCurve",
+    "check_follow_up",
+    "check_probabilities",
+    "concordance_index",
+    "integrated_brier_score",
+    "kaplan_meier",
+    "of_samples",
+    "survival_brier_score",
+]
+
+
+# ----------------------------------------------------------------------------------------------------- Kaplan-Meier
+
+
+class SurvivalCurve(NamedTuple):
+    """Step function: the probability that there was no event until a time, it included.
+
+    Parameters
+    ----------
+    times : ndarray of shape (n_times,)
+        Distinct times of the samples, increasing; the last one is the end of the follow-up.
+    survival : ndarray of shape (n_times,)
+        Probability that the event is later than each of them.
+
+    Examples
+    --------
+    >>> from bayesmkl.evaluation import kaplan_meier
+    >>> curve = kaplan_meier([True, False, True], [1.0, 2.0, 4.0])
+    >>> curve.at([0.5, 1.0, 3.0, 4.0]).round(3)
+    array([1.   , 0.667, 0.667, 0.   ])
+    """
+
+    times: np.ndarray
+    survival: np.ndarray
+
+    def at(self, times: ArrayLike, before: bool = False) -> np.ndarray:
+        """Evaluate the curve.
+
+        Parameters
+        ----------
+        times : array-like of any shape, or float
+            When. Beyond the end of the follow-up the curve keeps its last value.
+        before : bool, default=False
+            Whether to stop just before each time, so that a step at it does not count.
+
+        Returns
+        -------
+        ndarray of the shape of `times`
+            Probabilities.
+        """
+        steps = np.searchsorted(self.times, times, side="left" if before else "right")
+        return np.concatenate([[1.0], self.survival])[steps]
+
+
+def kaplan_meier(event: ArrayLike, time: ArrayLike, *, reverse: bool = False) -> SurvivalCurve:
+    r"""Estimate the probability to survive without an event, whatever the distribution of the times.
+
+    .. math:: \hat S(t) = \prod_{t_k \le t} \Bigl(1 - \frac{d_k}{n_k}\Bigr)
+
+    with :math:`d_k` events at time :math:`t_k` among the :math:`n_k` samples whose time is not shorter.
+
+    Parameters
+    ----------
+    event : array-like of bool, shape (n_samples,)
+        Whether the event was seen, rather than the sample censored.
+    time : array-like of shape (n_samples,)
+        Time to the event or to censoring, not negative.
+    reverse : bool, default=False
+        Whether to estimate the probability not to be censored instead. Samples with an event at the time of a
+        censored one were not at risk to be censored any more.
+
+    Returns
+    -------
+    SurvivalCurve
+        The estimate, as a step function.
+
+    Raises
+    ------
+    ValueError
+        If `event` is not boolean, `time` is negative, not finite, or of another length, or `reverse` no bool.
+    TypeError
+        If an argument is a sparse matrix, or `time` holds other objects than numbers.
+
+    References
+    ----------
+    E. L. Kaplan and P. Meier (1958), Nonparametric estimation from incomplete observations, Journal of the American
+    Statistical Association 53.
+
+    Examples
+    --------
+    >>> from bayesmkl.evaluation import kaplan_meier
+    >>> kaplan_meier([True, False, True], [1.0, 2.0, 4.0]).survival.round(3)
+    array([0.667, 0.667, 0.   ])
+    """
+    event, time, reverse = (
+        as_array("event", event),
+        finite_numbers("time", time),
+        check_flag("reverse", reverse),
+    )
+    if event.dtype != np.bool_ or event.ndim != 1 or event.shape != time.shape or not len(time):
+        raise ValueError(
+            "`event` and `time` must be a boolean and a number for every sample, and there must be one sample at "
+            f"least; got {event.dtype} of shape {event.shape} and numbers of shape {time.shape}. Compare first: "
+            "`event == 1`."
+        )
+    if (time < 0.0).any():
+        raise ValueError(f"`time` must not be negative; got {time.min():g}.")
+    times, of_sample, leaving = np.unique(time, return_inverse=True, return_counts=True)
+    events = np.bincount(of_sample, weights=event, minlength=len(times))
+    at_risk = leaving[::-1].cumsum()[::-1].astype(np.float64)
+    ending = leaving - events if reverse else events
+    if reverse:
+        at_risk = np.maximum(at_risk - events, 1.0)  # where nobody is left, nobody is censored
+    return SurvivalCurve(times, np.cumprod(1.0 - ending / at_risk))
+
+
+# ------------------------------------------------------------------------------------------------------ concordance
+
+
+def concordance_index(
+    y: np.ndarray, risk: ArrayLike, *, y_train: np.ndarray | None = None, tau: float | None = None
+) -> float:
+    r"""Find how often the higher of two risks is that of the sample with the earlier event.
+
+    .. math:: C = \frac{\sum_{ij} w_i \bigl(1\{r_i > r_j\} + \tfrac12 1\{r_i = r_j\}\bigr)}{\sum_{ij} w_i}
+
+    over pairs of an event i and a sample j that is known to have lived longer. Harrell's index [1]_ has weights of
+    one; it depends on the censoring. Uno's [2]_ has :math:`w_i = 1 / \hat G(t_i)^2`, and does not.
+
+    Parameters
+    ----------
+    y : structured array of shape (n_samples,)
+        Events and times: a boolean field and a field of numbers, of any names.
+    risk : array-like of shape (n_samples,)
+        Predictions, high for early events: ``model.predict(X)``.
+    y_train : structured array of shape (n_train,), default=None
+        Samples from which the distribution of censoring is estimated, usually those that the model was fitted to;
+        None is for Harrell's index.
+    tau : float, default=None
+        Only events before this time count; None takes them all. Uno's index needs a `tau` where samples of `y` have
+        events after the last time of `y_train`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1 (all pairs in order); risks that say nothing have .5.
+
+    Raises
+    ------
+    ValueError
+        If `y` or `y_train` is no such array or holds no event, `risk` is not finite or of another length, `tau` is
+        not positive, no pair can be compared, or events are later than what `y_train` says of censoring.
+    TypeError
+        If an argument is a sparse matrix, or `risk` holds other objects than numbers.
+
+    Notes
+    -----
+    Samples with events at the same time cannot be compared; one that is censored at the time of an event lived
+    longer.
+
+    References
+    ----------
+    .. [1] F. E. Harrell, K. L. Lee and D. B. Mark (1996), Multivariable prognostic models, Statistics in Medicine 15.
+    .. [2] H. Uno, T. Cai, M. J. Pencina, R. B. D'Agostino and L. J. Wei (2011), On the C-statistics for evaluating
+       overall adequacy of risk prediction procedures with censored survival data, Statistics in Medicine 30.
+
+    Examples
+    --------
+    Of five pairs that can be compared, four are in order:
+
+    >>> import numpy as np
+    >>> from bayesmkl.evaluation import concordance_index
+    >>> y = np.rec.fromarrays([[True, True, False, True], [1.0, 2.0, 3.0, 4.0]], names="event,time")
+    >>> concordance_index(y, [0.9, 0.4, 0.5, 0.1])
+    0.8
+    """
+    event, time = event_and_time(y)
+    risk = of_samples("risk", risk, len(time))
+    if tau is not None:
+        event = event & (time < check_number("tau", tau, low=0.0))
+    weights = np.zeros(len(time))
+    if y_train is None:
+        weights[event] = 1.0
+    else:
+        censoring = _censoring_of(event_and_time(y_train, "y_train"))
+        weights[event] = _not_censored(censoring, time[event]) ** -2.0
+    in_order = pairs = 0.0
+    for i in np.flatnonzero(event):
+        later = (time > time[i]) | ((time == time[i]) & ~event)
+        higher, same = np.count_nonzero(risk[i] > risk[later]), np.count_nonzero(risk[i] == risk[later])
+        in_order += weights[i] * (higher + 0.5 * same)
+        pairs += weights[i] * np.count_nonzero(later)
+    if pairs == 0.0:
+        raise ValueError(
+            "`y` must hold an event and a sample that lived longer; got no such pair"
+            f"{'' if tau is None else f' before `tau`={tau:g}'}. Score more samples together."
+        )
+    return float(in_order / pairs)
+
+
+# ------------------------------------------------------------------------------------------------------ Brier score
+
+
+def survival_brier_score(
+    y_train: np.ndarray, y: np.ndarray, survival: ArrayLike, times: ArrayLike
+) -> np.ndarray:
+    r"""Average the squared errors of predicted survival at given times, weighted for censoring.
+
+    .. math::
+        \mathrm{BS}(t) = \frac1N \sum_i \Bigl[ \frac{1\{t_i \le t, \text{event}\}}{\hat G(t_i)} \hat S_i(t)^2
+        + \frac{1\{t_i > t\}}{\hat G(t)} \bigl(1 - \hat S_i(t)\bigr)^2 \Bigr]
+
+    Parameters
+    ----------
+    y_train : structured array of shape (n_train,)
+        Samples from which the distribution of censoring is estimated, usually those that the model was fitted to.
+    y : structured array of shape (n_samples,)
+        Events and times of the samples that are scored: a boolean field and a field of numbers, of any names.
+    survival : array-like of shape (n_samples, n_times)
+        Predicted probability that the event of each sample is later than each time.
+    times : array-like of shape (n_times,)
+        Increasing times within the follow-up of `y`: at least its shortest time, and below its longest one.
+
+    Returns
+    -------
+    ndarray of shape (n_times,)
+        Brier score at each time, 0 at best; .25 is what a survival of .5 for everybody has.
+
+    Raises
+    ------
+    ValueError
+        If `y` or `y_train` is no such array or holds no event, `times` do not increase within the follow-up,
+        `survival` holds no probabilities or is of another shape, or `y_train` is not followed up for long enough.
+    TypeError
+        If an argument is a sparse matrix, or `survival` or `times` holds other objects than numbers.
+
+    References
+    ----------
+    E. Graf, C. Schmoor, W. Sauerbrei and M. Schumacher (1999), Assessment and comparison of prognostic classification
+    schemes for survival data, Statistics in Medicine 18.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.evaluation import survival_brier_score
+    >>> y = np.rec.fromarrays([[True, True, False, True], [1.0, 2.0, 3.0, 4.0]], names="event,time")
+    >>> survival_brier_score(y, y, [[0.2, 0.1], [0.7, 0.4], [0.9, 0.6], [0.8, 0.7]], [1.5, 2.5]).round(4)
+    array([0.045, 0.105])
+    """
+    seen = event_and_time(y)
+    when = _checked_times(times, seen)
+    predicted = finite_numbers("survival", survival)
+    if predicted.shape != (len(seen.time), len(when)):
+        raise ValueError(
+            f"`survival` must have a row for each of the {len(seen.time)} samples of `y` and a column for each of "
+            f"the {len(when)} `times`; got shape {predicted.shape}."
+        )
+    check_probabilities("survival", predicted)
+    censoring = _censoring_of(event_and_time(y_train, "y_train"))
+    weights = np.stack([_known_status(censoring, seen, one) for one in when], axis=1)
+    alive = seen.time[:, None] > when
+    return np.asarray((weights * (alive - predicted) ** 2).mean(axis=0))
+
+
+def integrated_brier_score(
+    y_train: np.ndarray, y: np.ndarray, survival: ArrayLike, times: ArrayLike
+) -> float:
+    r"""Average the Brier score over a range of times.
+
+    .. math:: \mathrm{IBS} = \frac{1}{t_{\max} - t_{\min}} \int_{t_{\min}}^{t_{\max}} \mathrm{BS}(t) \, dt
+
+    by the trapezoidal rule over `times`.
+
+    Parameters
+    ----------
+    y_train : structured array of shape (n_train,)
+        Samples from which the distribution of censoring is estimated, usually those that the model was fitted to.
+    y : structured array of shape (n_samples,)
+        Events and times of the samples that are scored: a boolean field and a field of numbers, of any names.
+    survival : array-like of shape (n_samples, n_times)
+        Predicted probability that the event of each sample is later than each time.
+    times : array-like of shape (n_times,)
+        Two increasing times at least, within the follow-up of `y`.
+
+    Returns
+    -------
+    float
+        Mean Brier score, 0 at best.
+
+    Raises
+    ------
+    ValueError
+        If there is only one time, and as :func:`survival_brier_score` raises.
+    TypeError
+        If an argument is a sparse matrix, or `survival` or `times` holds other objects than numbers.
+
+    References
+    ----------
+    E. Graf, C. Schmoor, W. Sauerbrei and M. Schumacher (1999), Assessment and comparison of prognostic classification
+    schemes for survival data, Statistics in Medicine 18.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.evaluation import integrated_brier_score
+    >>> y = np.rec.fromarrays([[True, True, False, True], [1.0, 2.0, 3.0, 4.0]], names="event,time")
+    >>> round(integrated_brier_score(y, y, [[0.2, 0.1], [0.7, 0.4], [0.9, 0.6], [0.8, 0.7]], [1.5, 2.5]), 4)
+    0.075
+    """
+    scores = survival_brier_score(y_train, y, survival, times)
+    if len(scores) < 2:
+        raise ValueError(
+            f"`times` must hold at least two times to integrate over; got {len(scores)}. `survival_brier_score` "
+            "scores one."
+        )
+    when = finite_numbers("times", times)
+    return float(np.trapezoid(scores, when) / (when[-1] - when[0]))
+
+
+# --------------------------------------------------------------------------------------------------------- censoring
+
+
+def _known_status(censoring: SurvivalCurve, seen: EventTimes, when: float) -> np.ndarray:
+    """Weigh each sample whose status at a time is known by 1 / probability that it is known; others get zero."""
+    dead, alive = seen.event & (seen.time <= when), seen.time > when
+    weights = np.zeros(len(seen.time))
+    weights[dead] = 1.0 / _not_censored(censoring, seen.time[dead])
+    if alive.any():
+        weights[alive] = 1.0 / _not_censored(censoring, np.array([when]))
+    return weights
+
+
+def _not_censored(censoring: SurvivalCurve, times: np.ndarray) -> np.ndarray:
+    """Return the probabilities not to be censored until given times, all of them positive."""
+    probability = censoring.at(times)
+    outside = (times > censoring.times[-1]) | (probability <= 0.0)
+    if outside.any():
+        last = censoring.times[censoring.survival > 0.0].max(initial=0.0)
+        raise ValueError(
+            f"`y_train` must be observed for as long as events of `y` that count, {times.max():g}; got samples that "
+            f"are observed until {last:g}. Score earlier times, `times` or `tau`."
+        )
+    return probability
+
+
+def _censoring_of(seen: EventTimes) -> SurvivalCurve:
+    """Estimate the probability not to be censored."""
+    return kaplan_meier(seen.event, seen.time, reverse=True)
+
+
+# ------------------------------------------------------------------------------------------------------------ checks
+
+
+def of_samples(name: str, values: ArrayLike, n_samples: int) -> np.ndarray:
+    """Return finite numbers, one for each sample of `y`."""
+    numbers = finite_numbers(name, values)
+    if numbers.shape != (n_samples,):
+        raise ValueError(
+            f"`{name}` must hold one number for each of the {n_samples} samples of `y`; got shape {numbers.shape}."
+        )
+    return numbers
+
+
+def check_probabilities(name: str, values: np.ndarray) -> None:
+    """Raise for numbers outside [0, 1]."""
+    if not ((values >= 0.0) & (values <= 1.0)).all():
+        raise ValueError(
+            f"`{name}` must hold probabilities between 0 and 1; got {values.min():g} to {values.max():g}. "
+            "Use `predict_survival_function`, not `predict`."
+        )
+
+
+def check_follow_up(name: str, times: np.ndarray, seen: EventTimes) -> None:
+    """Raise for times before the first or from the last time of the samples on."""
+    first, last = seen.time.min(), seen.time.max()
+    if (times < first).any() or (times >= last).any():
+        raise ValueError(
+            f"`{name}` must lie within the follow-up of `y`, at least {first:g} and below {last:g}; got "
+            f"{times.min():g} to {times.max():g}. Such as `np.quantile(time[event], [0.25, 0.5, 0.75])`."
+        )
+
+
+def _checked_times(times: ArrayLike, seen: EventTimes) -> np.ndarray:
+    when = finite_numbers("times", times)
+    if when.ndim != 1 or not len(when) or (np.diff(when) <= 0.0).any():
+        raise ValueError(
+            f"`times` must be a list of increasing times; got {shown(when.tolist())}. Use `np.unique(times)`."
+        )
+    check_follow_up("times", when, seen)
+    return when

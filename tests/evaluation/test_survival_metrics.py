@@ -1,0 +1,315 @@
+"""Metrics of predicted survival against scikit-survival's numbers, counted pairs, and known truths."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from statsmodels.duration.survfunc import SurvfuncRight
+
+from bayesmkl.evaluation import (
+    concordance_index,
+    integrated_brier_score,
+    kaplan_meier,
+    survival_brier_score,
+    survival_calibration,
+)
+
+CASES = json.loads((Path(__file__).parents[1] / "fixtures" / "survival.json").read_text(encoding="utf-8"))[
+    "cases"
+]
+
+
+def target(event, time):
+    return np.rec.fromarrays(
+        [np.asarray(event, dtype=bool), np.asarray(time, dtype=float)], names="event,time"
+    )
+
+
+def drawn(n, rng, censoring=1.0, shape=1.0, spread=1.0):
+    """Weibull times of subjects with known survival at time 1, and times of censoring."""
+    risk = spread * rng.normal(size=n)
+    died = (rng.exponential(size=n) * np.exp(-risk)) ** (1.0 / shape)
+    censored = rng.uniform(0.0, 2.0 / censoring, size=n) if censoring else np.full(n, np.inf)
+    return target(died <= censored, np.minimum(died, censored)), np.exp(-np.exp(risk)), risk
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    given = {
+        key: np.asarray(value) if isinstance(value, list) else value
+        for key, value in CASES[request.param]["given"].items()
+    }
+    given |= {part: target(given[f"{part}_event"], given[f"{part}_time"]) for part in ("train", "test")}
+    return given, CASES[request.param]["found"]
+
+
+# ------------------------------------------------------------------------------------------ scikit-survival's numbers
+
+
+def test_curves_are_scikit_survivals(case):
+    given, found = case
+    for key, reverse in (("kaplan_meier", False), ("censoring", True)):
+        curve = kaplan_meier(given["train_event"], given["train_time"], reverse=reverse)
+        np.testing.assert_array_equal(curve.times, found[key][0])
+        np.testing.assert_allclose(curve.survival, found[key][1], rtol=0.0, atol=1e-10)
+
+
+def test_concordance_is_scikit_survivals(case):
+    given, found = case
+    assert concordance_index(given["test"], given["risk"]) == pytest.approx(found["harrell"], abs=1e-10)
+    uno = concordance_index(given["test"], given["risk"], y_train=given["train"], tau=given["tau"])
+    assert uno == pytest.approx(found["uno"], abs=1e-10)
+
+
+def test_brier_scores_are_scikit_survivals(case):
+    given, found = case
+    arguments = given["train"], given["test"], given["survival"], given["times"]
+    np.testing.assert_allclose(survival_brier_score(*arguments), found["brier"], rtol=0.0, atol=1e-10)
+    assert integrated_brier_score(*arguments) == pytest.approx(found["integrated_brier"], abs=1e-10)
+
+
+# ----------------------------------------------------------------------------------------------------- Kaplan-Meier
+
+
+@pytest.mark.parametrize("decimals", [0, 1, 9])
+def test_curve_is_that_of_statsmodels(decimals, rng):
+    time, event = np.round(rng.exponential(3.0, size=80), decimals) + 1.0, rng.random(80) < 0.6
+    other = SurvfuncRight(time, event)
+    curve = kaplan_meier(event, time)
+    np.testing.assert_allclose(curve.at(other.surv_times), other.surv_prob, atol=1e-12)
+
+
+def test_curve_is_a_step_function_that_includes_its_times():
+    curve = kaplan_meier([True, True, False, True], [1.0, 2.0, 2.0, 3.0])
+    np.testing.assert_allclose(curve.at([0.0, 0.9, 1.0, 1.5, 2.0, 3.0, 9.0]), [1, 1, 0.75, 0.75, 0.5, 0, 0])
+    np.testing.assert_allclose(curve.at([1.0, 2.0, 3.0], before=True), [1, 0.75, 0.5])
+    assert curve.at(2.5) == 0.5
+    assert curve.at(np.ones((2, 3))).shape == (2, 3)
+
+
+def test_curve_without_censoring_is_the_share_that_is_left(rng):
+    time = rng.exponential(size=50)
+    np.testing.assert_allclose(
+        kaplan_meier(np.full(50, True), time).at(np.sort(time)), np.arange(49, -1, -1) / 50, atol=1e-14
+    )
+
+
+def test_events_come_before_censoring_at_the_same_time():
+    event = np.array([True, False, True, False])
+    reverse = kaplan_meier(event, [1.0, 1.0, 2.0, 2.0], reverse=True)
+    np.testing.assert_allclose(reverse.survival, [2 / 3, 0.0])
+    np.testing.assert_allclose(kaplan_meier(event, [1.0, 1.0, 2.0, 2.0]).survival, [3 / 4, 3 / 8])
+
+
+# ------------------------------------------------------------------------------------------------------ concordance
+
+
+def test_concordance_counts_pairs(rng):
+    time, event = np.ceil(rng.exponential(6.0, size=40)), rng.random(40) < 0.6
+    risk = np.round(rng.normal(size=40), 1)
+    weights = kaplan_meier(event, time, reverse=True)
+    for tau, weighted in itertools.product((np.inf, 6.0), (False, True)):
+        in_order = pairs = 0.0
+        for i, j in itertools.permutations(range(40), 2):
+            longer = time[j] > time[i] or (time[j] == time[i] and not event[j])
+            if event[i] and longer and time[i] < tau:
+                weight = weights.at(time[i]) ** -2.0 if weighted else 1.0
+                in_order += weight * ((risk[i] > risk[j]) + 0.5 * (risk[i] == risk[j]))
+                pairs += weight
+        y = target(event, time)
+        found = concordance_index(
+            y, risk, y_train=y if weighted else None, tau=None if tau == np.inf else tau
+        )
+        assert found == pytest.approx(in_order / pairs, abs=1e-12)
+
+
+def test_concordance_at_its_ends(rng):
+    y, _, _ = drawn(60, rng)
+    assert concordance_index(y, -y["time"]) == 1.0
+    assert concordance_index(y, y["time"]) == 0.0
+    assert concordance_index(y, np.zeros(60)) == 0.5
+
+
+def test_concordance_does_not_depend_on_units_or_order(rng):
+    y, _, risk = drawn(60, rng)
+    expected = concordance_index(y, risk, y_train=y, tau=1.0)
+    order = rng.permutation(60)
+    days = target(y["event"], 365.25 * y["time"])
+    assert concordance_index(y[order], risk[order], y_train=y, tau=1.0) == pytest.approx(expected, abs=1e-12)
+    assert concordance_index(days, np.exp(risk), y_train=days, tau=365.25) == pytest.approx(
+        expected, abs=1e-12
+    )
+
+
+def test_uno_concordance_does_not_depend_on_censoring(rng):
+    """Of a risk that tells early events only, which are what Harrell's index sees of censored samples."""
+    died = rng.uniform(0.0, 2.0, size=3000)
+    risk = rng.normal(size=3000) + 2.0 * (died < 0.4)
+    truth = concordance_index(target(np.full(3000, True), died), risk, tau=1.2)
+    censored = rng.uniform(0.0, 1.5, size=3000)
+    y = target(died <= censored, np.minimum(died, censored))
+    assert concordance_index(y, risk, y_train=y, tau=1.2) == pytest.approx(truth, abs=0.015)
+    assert concordance_index(y, risk) > truth + 0.03
+
+
+# ------------------------------------------------------------------------------------------------------ Brier score
+
+
+def test_brier_score_without_censoring_is_the_mean_squared_error(rng):
+    y, _, _ = drawn(50, rng, censoring=0.0)
+    times = np.quantile(y["time"], [0.1, 0.5, 0.8])
+    survival = rng.uniform(size=(50, 3))
+    plain = ((survival - (y["time"][:, None] > times)) ** 2).mean(axis=0)
+    np.testing.assert_allclose(survival_brier_score(y, y, survival, times), plain, atol=1e-14)
+    area = ((plain[1:] + plain[:-1]) / 2 * np.diff(times)).sum() / (times[-1] - times[0])
+    assert integrated_brier_score(y, y, survival, times) == pytest.approx(area, abs=1e-14)
+
+
+def test_brier_score_does_not_depend_on_censoring(rng):
+    y, survival, _ = drawn(6000, rng)
+    truth = (survival * (1.0 - survival)).mean()
+    assert survival_brier_score(y, y, survival[:, None], [1.0])[0] == pytest.approx(truth, abs=0.01)
+    assert survival_brier_score(y, y, np.full((6000, 1), 0.9), [1.0])[0] > truth + 0.05
+
+
+# ------------------------------------------------------------------------------------------------------ calibration
+
+
+def test_calibration_without_censoring_by_hand(rng):
+    y, survival, _ = drawn(200, rng, censoring=0.0)
+    found = survival_calibration(y, survival, 1.0, n_bins=4)
+    for b, rows in enumerate(np.array_split(np.argsort(survival), 4)):
+        assert found.observed[b] == pytest.approx((y["time"][rows] > 1.0).mean(), abs=1e-12)
+        assert found.predicted[b] == pytest.approx(survival[rows].mean(), abs=1e-12)
+        assert found.lower[b] < found.predicted[b] < found.upper[b]
+    np.testing.assert_array_equal(found.n_samples, 50)
+    variance = [(s * (1 - s)).sum() / 50**2 for s in np.array_split(np.sort(survival), 4)]
+    expected = ((found.observed - found.predicted) ** 2 / variance).sum()
+    assert found.statistic == pytest.approx(expected, rel=1e-9)
+    error = np.abs(found.observed - found.predicted).mean()
+    assert found.calibration_error == pytest.approx(error, abs=1e-12)
+
+
+def test_observed_survival_of_a_bin_is_its_own_curve(rng):
+    y, survival, _ = drawn(300, rng)
+    found = survival_calibration(y, survival, 0.5, n_bins=3)
+    for b, rows in enumerate(np.array_split(np.argsort(survival), 3)):
+        inside = y[rows]
+        assert found.observed[b] == pytest.approx(kaplan_meier(inside["event"], inside["time"]).at(0.5))
+
+
+def test_variance_of_equal_predictions_is_greenwoods(rng):
+    """As estimated from the curve, if that curve is what was predicted."""
+    y, _, _ = drawn(4000, rng, spread=0.0)
+    other = SurvfuncRight(y["time"], y["event"])
+    until = np.searchsorted(other.surv_times, 0.8, side="right") - 1
+    predicted = np.full(4000, other.surv_prob[until])
+    close = survival_calibration(y, predicted + 0.01, 0.8, n_bins=1)
+    assert 0.01 / np.sqrt(close.statistic) == pytest.approx(other.surv_prob_se[until], rel=0.02)
+
+
+def test_wrong_predictions_are_outside(rng):
+    y, survival, _ = drawn(800, rng)
+    assert survival_calibration(y, survival, 1.0).calibrated
+    for wrong in (survival**0.5, survival**2.0, np.full(800, 0.8)):
+        found = survival_calibration(y, wrong, 1.0)
+        assert not found.calibrated
+        assert found.p_value < 1e-3
+
+
+def test_equal_predictions_share_a_bin(rng):
+    y, _, _ = drawn(100, rng)
+    assert len(survival_calibration(y, np.full(100, 0.4), 0.5).n_samples) == 1
+    found = survival_calibration(y, np.repeat([0.3, 0.5], 50), 0.5, n_bins=10)
+    np.testing.assert_array_equal(found.n_samples, [50, 50])
+
+
+def test_bins_that_end_before_the_time_are_joined(rng):
+    time = np.array([0.5, 0.6, 0.7, 1.5, 1.6, 1.7, 0.4, 0.5, 0.6])
+    y = target([True, False, False, True, False, True, True, False, False], time)
+    found = survival_calibration(y, np.arange(1, 10) / 10, 1.0, n_bins=3)
+    np.testing.assert_array_equal(found.n_samples, [9])
+    found = survival_calibration(y[:6], np.arange(1, 7) / 10, 1.0, n_bins=3)
+    np.testing.assert_array_equal(found.n_samples, [4, 2])
+
+
+def test_certain_predictions_are_right_or_wrong(rng):
+    y = target(np.full(40, True), np.arange(1.0, 41.0))
+    right = (y["time"] > 20.0).astype(float)
+    found = survival_calibration(y, right, 20.0, n_bins=2)
+    assert (found.calibrated, found.statistic, found.p_value) == (True, 0.0, 1.0)
+    found = survival_calibration(y, 1.0 - right, 20.0, n_bins=2)
+    assert (found.calibrated, found.statistic, found.p_value) == (False, np.inf, 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [100, 400])
+@pytest.mark.parametrize("censoring", [0.0, 1.0, 1.6])
+def test_band_holds_calibrated_models(n, censoring, rng):
+    inside = [
+        survival_calibration(*drawn(n, rng, censoring, shape=1.5)[:2], 1.0).calibrated for _ in range(1000)
+    ]
+    assert 0.93 < np.mean(inside) < 0.985
+
+
+# ---------------------------------------------------------------------------------------------------------- bad input
+
+SEEN = target([True, False, True, True, False, True], [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+SHORT = target([True, True, False], [1.0, 2.0, 3.0])
+NONE = target(np.full(6, False), SEEN["time"])
+HALF = np.full((6, 2), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: kaplan_meier([1, 0], [1.0, 2.0]), "`event` and `time` must .*int64.*`event == 1`"),
+        (lambda: kaplan_meier([True], [1.0, 2.0]), "`event` and `time` must"),
+        (lambda: kaplan_meier(np.zeros(0, bool), []), "`event` and `time` must"),
+        (lambda: kaplan_meier([True], [-1.0]), "`time` must not be negative; got -1"),
+        (lambda: concordance_index([1.0, 2.0], [1.0, 2.0]), "`y` must be a structured array"),
+        (lambda: concordance_index(NONE, np.ones(6)), "`y` must hold at least one event"),
+        (lambda: concordance_index(SEEN, np.ones(5)), "`risk` must hold one number for each of the 6"),
+        (lambda: concordance_index(SEEN, np.full(6, np.nan)), "`risk` must hold finite"),
+        (lambda: concordance_index(SEEN, np.ones(6), tau=0.0), "`tau` must be a finite number > 0"),
+        (lambda: concordance_index(SEEN, np.ones(6), tau=0.5), "no such pair before `tau`=0.5"),
+        (lambda: concordance_index(SEEN[-1:], np.ones(1)), "`y` must hold an event and a sample"),
+        (lambda: concordance_index(SEEN, np.ones(6), y_train=NONE), "`y_train` must hold at least one event"),
+        (
+            lambda: concordance_index(SEEN, np.ones(6), y_train=SHORT),
+            "`y_train` must be observed .* 6; got .* 2",
+        ),
+        (
+            lambda: survival_brier_score(SEEN, SEEN, HALF, [1.0, 6.0]),
+            "`times` must lie .* at least 1 and below 6",
+        ),
+        (lambda: survival_brier_score(SEEN, SEEN, HALF, [0.5, 2.0]), "`times` must lie within the follow-up"),
+        (lambda: survival_brier_score(SEEN, SEEN, HALF, [2.0, 2.0]), "`times` must be a list of increasing"),
+        (
+            lambda: survival_brier_score(SEEN, SEEN, HALF, [2.0]),
+            "`survival` must have a row for each of the 6",
+        ),
+        (
+            lambda: survival_brier_score(SEEN, SEEN, HALF + 1.0, [2.0, 3.0]),
+            "`survival` must hold probabilities",
+        ),
+        (lambda: survival_brier_score(SHORT, SEEN, HALF, [2.0, 4.5]), "`y_train` must be observed"),
+        (lambda: survival_brier_score(SEEN, NONE, HALF, [2.0, 4.5]), "`y` must hold at least one event"),
+        (lambda: integrated_brier_score(SEEN, SEEN, HALF[:, :1], [2.0]), "`times` must hold at least two"),
+        (lambda: survival_calibration(SEEN, HALF[:, 0], 9.0), "`time` must lie within the follow-up"),
+        (lambda: survival_calibration(SEEN, HALF[:, 0], [2.0]), "`time` must be a finite number"),
+        (lambda: survival_calibration(SEEN, HALF, 2.0), "`survival_at` must hold one number"),
+        (lambda: survival_calibration(SEEN, HALF[:, 0] * 3, 2.0), "`survival_at` must hold probabilities"),
+        (
+            lambda: survival_calibration(SEEN, HALF[:, 0], 2.0, n_bins=0),
+            "`n_bins` must be a whole number >= 1",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
