@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from bayesmkl._numerics.concordance import ordered_pairs
 from bayesmkl._utils.given import as_array, finite_numbers
 from bayesmkl._utils.survival_target import EventTimes, event_and_time
 from bayesmkl._utils.validation import check_flag, check_number, shown
@@ -208,18 +209,13 @@ def concordance_index(
     else:
         censoring = _censoring_of(event_and_time(y_train, "y_train"))
         weights[event] = _not_censored(censoring, time[event]) ** -2.0
-    in_order = pairs = 0.0
-    for i in np.flatnonzero(event):
-        later = (time > time[i]) | ((time == time[i]) & ~event)
-        higher, same = np.count_nonzero(risk[i] > risk[later]), np.count_nonzero(risk[i] == risk[later])
-        in_order += weights[i] * (higher + 0.5 * same)
-        pairs += weights[i] * np.count_nonzero(later)
+    in_order, pairs = ordered_pairs(event, time, risk, weights)
     if pairs == 0.0:
         raise ValueError(
             "`y` must hold an event and a sample that lived longer; got no such pair"
             f"{'' if tau is None else f' before `tau`={tau:g}'}. Score more samples together."
         )
-    return float(in_order / pairs)
+    return in_order / pairs
 
 
 # ------------------------------------------------------------------------------------------------------ Brier score

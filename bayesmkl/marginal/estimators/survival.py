@@ -10,9 +10,10 @@ from scipy import optimize
 from scipy.special import logsumexp, ndtri
 from sklearn.utils import Tags
 
+from bayesmkl._numerics.concordance import ordered_pairs
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
-from bayesmkl._utils.survival_target import SurvivalTimes, survival_times
+from bayesmkl._utils.survival_target import SurvivalTimes, event_and_time, survival_times
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_number, shown
 from bayesmkl.kernels.bank import KernelBank
@@ -379,9 +380,15 @@ class GPMKLSurvival(BaseGPMKL):
             Before `fit`.
         %(ValueError:X)s
         """
-        from bayesmkl._numerics.concordance import concordance
-
-        return concordance(y, self.predict(X))
+        risk, (event, time) = self.predict(X), event_and_time(y)
+        if len(risk) != len(time):
+            raise ValueError(f"`y` must hold a time for each of the {len(risk)} rows of `X`; got {len(time)}.")
+        in_order, pairs = ordered_pairs(event, time, risk, np.ones(len(time)))
+        if pairs == 0.0:
+            raise ValueError(
+                "`y` must hold an event and a sample that lived longer; got no such pair. Score more samples together."
+            )
+        return in_order / pairs
 
     def _log_survival(self, log_times: np.ndarray, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         likelihood: Any = self.likelihood_

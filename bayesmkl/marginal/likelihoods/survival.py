@@ -230,7 +230,12 @@ class PiecewiseHazard(NamedTuple):
         width = sum(level * own for level, own in zip(parameters, widths, strict=True))
         upper_end = finite(score + xp.log(width))
         directions: list[tuple[Any, Any]] = [(0.0, own / width) for own in widths]
-        within = log_mass_slopes(law, xp.full_like(upper_end, -xp.inf), upper_end, directions)
+        if is_numpy(upper_end) and not between.any():
+            nothing = Along(*(0.0 for _ in Along._fields))
+            within = [nothing] * len(directions)
+        else:
+            within = log_mass_slopes(law, xp.full_like(upper_end, -xp.inf), upper_end, directions)
+            within = [Along(*(xp.where(between, value, 0.0) for value in own)) for own in within]
         starts, ends = (0.0, *self.breaks), (*self.breaks, np.inf)
         events = [
             xp.where(is_observed & (lower >= start) & (lower < end), 1.0, 0.0)
@@ -242,7 +247,7 @@ class PiecewiseHazard(NamedTuple):
             sum(event * xp.log(level) for event, level in zip(events, parameters, strict=True)),
             sum(level * own for level, own in zip(parameters, by_level, strict=True)),
             by_level,
-            [Along(*(xp.where(between, value, 0.0) for value in own)) for own in within],
+            within,
         )
 
     def _spent(self, time: Array) -> list[Any]:
