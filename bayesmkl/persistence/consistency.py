@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.base import is_regressor
 
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._utils.warnings import holding_back
@@ -28,6 +27,7 @@ OF_FITTED_BANK = (
     "X_train_", "column_labels_", "kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "landmarks_",
     "n_features_in_", "n_kernels_", "normalizers_", "present_", "views_",
 )  # fmt: skip
+SCORES = ("decision_function", "predict_proba", "predict")  # what is asked of a model, the first that it has
 OF_FITTED_MODEL = ("dual_coef_", "kernel_bank_", "n_features_in_", "n_kernels_in_")
 
 
@@ -123,7 +123,7 @@ def _predict_once(model: BaseEstimator) -> None:
     options = {"tasks": model.tasks_[:1]} if hasattr(model, "tasks_") else {}
     if bank is None and hasattr(model, "n_gate_features_"):
         options["gate_features"] = np.zeros((1, model.n_gate_features_))
-    says = model.predict if is_regressor(model) else model.decision_function
+    says = next(getattr(model, name) for name in SCORES if hasattr(model, name))
     with holding_back(Warning), np.errstate(all="ignore"):
         try:
             labels, scores = model.predict(row, **options), says(row, **options)

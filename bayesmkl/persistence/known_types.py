@@ -44,12 +44,15 @@ from bayesmkl.kernels.views import View
 from bayesmkl.marginal import (
     DirichletShares,
     GPMKLClassifier,
+    GPMKLOrdinalClassifier,
     GPMKLRegressor,
+    GPMKLSurvival,
     HalfT,
     Horseshoe,
     LogNormal,
     Marginal,
 )
+from bayesmkl.marginal import likelihoods as of_targets
 from bayesmkl.marginal.reading import HyperDraws
 
 __all__ = [
@@ -97,6 +100,9 @@ OWN_TYPES: tuple[type, ...] = (
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,
+    GPMKLOrdinalClassifier, GPMKLSurvival, of_targets.BetaBinomial, of_targets.FailureTime, of_targets.Gaussian,
+    of_targets.Logit, of_targets.NegativeBinomial, of_targets.Offset, of_targets.OrdinalProbit,
+    of_targets.PiecewiseHazard, of_targets.Poisson, of_targets.Probit, of_targets.StudentT,
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
     Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, LowRankStack, MKLResult,

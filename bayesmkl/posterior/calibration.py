@@ -51,7 +51,12 @@ def held_out_predictions(fitted: FittedBEMKL, model: BaseEstimator, X: Any, y: T
     """
     y = np.asarray(y)
     source = f"{len(y)} held-out samples"
-    if fitted.is_classifier:
+    if fitted.outcome in ("counts", "times"):
+        raise ValueError(
+            f"`X_test` must be left out for a model of {fitted.outcome}, of which no intervals are judged here; got "
+            f"{len(y)} samples. Use `survival_calibration` of bayesmkl.evaluation for times."
+        )
+    if fitted.is_classifier or fitted.outcome == "grades":
         return _held_out_classes(fitted.estimator, source, np.asarray(model.predict_proba(X)), y)
     if fitted.is_marginal:
         return _held_out_of_process(fitted, source, X, y)
@@ -77,17 +82,21 @@ def _held_out_of_process(fitted: FittedBEMKL, source: str, X: Any, y: np.ndarray
     location, scale = fitted.estimator.y_mean_, fitted.estimator.y_scale_
     _check_lengths(moments.mean[0].T if fitted.output_names else moments.mean[0, 0], y)
     target = np.atleast_2d(((y - location) / scale).T)
-    spread = np.sqrt(moments.variance + moments.parameters[..., :1] ** 2)
-    standard = (target - moments.mean) / spread
-    log_density = (norm.logpdf(standard) - np.log(spread)).sum(axis=1) - np.log(scale).sum()
-    log_score = logsumexp(log_density, b=moments.probability[:, None], axis=0)
-    pit = np.clip(np.tensordot(moments.probability, ndtr(standard), 1), 0.0, 1.0)
+    likelihood = fitted.estimator.likelihood_
+    points = zip(moments.mean, moments.variance, moments.parameters, strict=True)
+    given = [list(zip(target, *each, strict=True)) for each in points]
+    log_density = np.array([[likelihood.tilted(*one).log_normalizer for one in each] for each in given])
+    log_score = (
+        logsumexp(log_density.sum(axis=1), b=moments.probability[:, None], axis=0) - np.log(scale).sum()
+    )
+    below = np.array([[likelihood.cdf(*one) for one in each] for each in given])
+    pit = np.clip(np.tensordot(moments.probability, below, 1), 0.0, 1.0)
     return Predictions(source, y, log_score, None, pit[0] if y.ndim == 1 else pit.T, True)
 
 
 def _held_out_classes(estimator: BaseEstimator, source: str, p: np.ndarray, y: np.ndarray) -> Predictions:
     tiny = np.finfo(float).tiny
-    if estimator.is_multilabel_:
+    if getattr(estimator, "is_multilabel_", False):
         _check_lengths(p, y)
         if not np.isin(y, (0, 1)).all():
             raise ValueError(
@@ -103,7 +112,7 @@ def _held_out_classes(estimator: BaseEstimator, source: str, p: np.ndarray, y: n
             f"{unknown.tolist()} too. Leave those samples out."
         )
     _check_lengths(p[:, 0], y)
-    own = p[np.arange(len(y)), np.searchsorted(classes, y)]
+    own = p[y[:, None] == classes]
     return Predictions(source, y, np.log(np.maximum(own, tiny)), p, None, True)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp, ndtr
+from scipy.special import logsumexp
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl.marginal.reading import HyperDraws, average_left_out, log_positive
@@ -33,7 +33,7 @@ def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
     """
     estimator: Any = fitted.estimator
     draws: HyperDraws = fitted.states[0]
-    targets = np.atleast_2d(estimator.target_)
+    targets = estimator._targets_of_outputs()
     left_out = log_predictive_of_points(fitted, draws.cavity_mean, draws.cavity_variance)
     left = average_left_out(draws.probability, left_out)
     precision = 1.0 / draws.cavity_variance
@@ -45,8 +45,11 @@ def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
     log_probabilities = pit = None
     if fitted.is_classifier:
         log_probabilities = _of_classes(fitted, targets, left.each)
-    else:
-        pit = _pit(draws, targets, np.exp(left.log_weights))
+    elif fitted.outcome == "numbers":
+        pit = _pit(estimator.likelihood_, draws, targets, np.exp(left.log_weights))
+    elif fitted.outcome == "grades":
+        each = draws.cavity_mean[:, 0], draws.cavity_variance[:, 0], draws.parameters[:, 0]
+        log_probabilities = np.log(estimator._probabilities(*each, np.exp(left.log_weights)))
     return LeaveOneOut(
         estimator._log_predictive(targets, left.each, left.joint),
         estimator._log_predictive(targets, each, joint),
@@ -75,7 +78,7 @@ def log_predictive_of_points(fitted: FittedBEMKL, mean: np.ndarray, variance: np
     ndarray of shape (n_points, n_outputs, n_samples)
     """
     estimator: Any = fitted.estimator
-    likelihood, targets = estimator.likelihood_, np.atleast_2d(estimator.target_)
+    likelihood, targets = estimator.likelihood_, estimator._targets_of_outputs()
     found = np.empty_like(mean)
     for at, parameters in enumerate(fitted.states[0].parameters):
         for k, (y, own) in enumerate(zip(targets, parameters, strict=True)):
@@ -103,9 +106,11 @@ def _of_classes(fitted: FittedBEMKL, targets: np.ndarray, log_of_each: np.ndarra
     return (positive - logsumexp(positive, axis=0)).T
 
 
-def _pit(draws: HyperDraws, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _pit(likelihood: Any, draws: HyperDraws, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return P(target below the own one), (n_samples,) or (n_samples, n_outputs)."""
-    spread = np.sqrt(draws.cavity_variance + draws.parameters[..., :1] ** 2)
-    below = (weights[:, None] * ndtr((targets - draws.cavity_mean) / spread)).sum(axis=0)
-    below = np.clip(below, 0.0, 1.0)
+    of_outputs = [
+        [likelihood.cdf(*one) for one in zip(targets, *each, strict=True)]
+        for each in zip(draws.cavity_mean, draws.cavity_variance, draws.parameters, strict=True)
+    ]
+    below = np.clip((weights[:, None] * np.array(of_outputs)).sum(axis=0), 0.0, 1.0)
     return below[0] if len(below) == 1 else below.T

@@ -49,7 +49,15 @@ DIMS: dict[str, dict[str, list[str]]] = {
     "posterior_predictive": {"y": [OUTPUT, "obs_id"]},
     "log_likelihood": {"y": [OUTPUT, "obs_id"]},
     "observed_data": {"y": [OUTPUT, "obs_id"]},
-    "constant_data": {"view": ["kernel"], "label": ["obs_id"], "y_mean": [OUTPUT], "y_scale": [OUTPUT]},
+    "constant_data": {
+        "view": ["kernel"],
+        "label": ["obs_id"],
+        "y_mean": [OUTPUT],
+        "y_scale": [OUTPUT],
+        "upper": ["obs_id"],
+        "entry": ["obs_id"],
+        "cut_points": ["cut"],
+    },
     "sample_stats": {"elbo": ["iteration"]},
 }
 
@@ -109,9 +117,11 @@ def to_datatree(
         Attributes name the model, the inference, the version and why it ended.
 
         Of an additive Gaussian process there is no ``log_prior`` or ``sample_stats``; ``posterior`` has
-        ``kernel_weights``, ``kernel_shares``, the training ``score`` and, in regression, ``noise_std`` of the
-        standardized target; ``log_likelihood`` is log p(y | score), ``prior`` has draws of weights and noise, and
-        ``prior_predictive`` targets of scores that were drawn from the prior (`pointwise`).
+        ``kernel_weights``, ``kernel_shares``, the training ``score`` and the parameters of the likelihood by name,
+        such as ``noise_std`` of the standardized target; ``log_likelihood`` is log p(y | score), ``prior`` has draws
+        of weights and parameters, and ``prior_predictive`` targets of scores that were drawn from the prior
+        (`pointwise`). ``y`` of grades are their numbers from 0, with ``cut_points`` in ``constant_data``; of times
+        it is the lower end of the interval that a time is known to lie in, with ``upper`` and ``entry`` there.
 
     Raises
     ------
@@ -192,7 +202,10 @@ def _dataset(
     from arviz_base import from_dict
 
     own = DIMS.get(group, {})
-    dims = {name: _dims(fitted, group, own.get(name, [])) for name in variables}
+    by_output = fitted.estimator.likelihood_.names if fitted.is_marginal else ()
+    dims = {
+        name: _dims(fitted, group, own.get(name, [OUTPUT] if name in by_output else [])) for name in variables
+    }
     if group == "log_likelihood" and fitted.is_multinomial:
         dims = {name: ["obs_id"] for name in variables}
     return from_dict({group: variables}, coords=coords, dims=dims, **options)[group].to_dataset()
@@ -266,6 +279,8 @@ def _observed(fitted: FittedBEMKL) -> np.ndarray:
     if fitted.is_classifier:
         labels = (fitted.estimator.target_ > 0).astype(np.int8)
         return np.where(fitted.labeled, labels, np.int8(-1))
+    if fitted.outcome == "grades":
+        return fitted.estimator.target_
     return fitted.target.T
 
 
@@ -284,6 +299,13 @@ def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
             settings = estimator._settings()
             for name in ("margin", "intermediate_scale"):
                 constants[name] = np.asarray(getattr(settings, name))
+    elif fitted.outcome == "grades":
+        names = ("cut_points_",)
+        constants["label"] = np.array([str(label) for label in fitted.target])
+    elif fitted.outcome == "times":
+        names = ("log_time_mean_", "log_time_scale_")
+        for name, values in zip(("upper", "entry"), estimator._in_units(estimator.target_[1:]), strict=True):
+            constants[name] = values
     else:
         names = ("y_mean_", "y_scale_")
     own = {name.removesuffix("_"): np.asarray(getattr(estimator, name), dtype=float) for name in names}

@@ -22,13 +22,13 @@ from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.predict import ScoreDraws
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor
+from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.marginal.reading import HyperDraws
 
-__all__ = ["FittedBEMKL", "check_probability", "evenly", "fitted_bemkl", "states_of"]
+__all__ = ["FittedBEMKL", "check_probability", "evenly", "fitted_bemkl", "has_outputs", "states_of"]
 
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
-MARGINAL = (GPMKLClassifier, GPMKLRegressor)
+MARGINAL = (GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier, GPMKLSurvival)
 N_DRAWS = 1000  # from a variational posterior, where nothing else is asked for
 
 
@@ -101,9 +101,23 @@ class FittedBEMKL(NamedTuple):
         return "label" if self.estimator.is_multilabel_ else "class"
 
     @property
+    def outcome(self) -> str:
+        """Kind of the targets: "labels" (classes too), "numbers", "counts", "grades" or "times"."""
+        if self.is_marginal:
+            return self.estimator._OUTCOME
+        return "labels" if hasattr(self.estimator, "classes_") else "numbers"
+
+    @property
     def is_classifier(self) -> bool:
-        """Whether targets are classes or labels."""
-        return hasattr(self.estimator, "classes_")
+        """Whether targets are classes or labels, without an order."""
+        return self.outcome == "labels"
+
+    def units(self, k: int) -> tuple[float, float]:
+        """Return location and scale that turn what the model sees of output `k` into the units of the user."""
+        if self.outcome != "numbers":
+            return 0.0, 1.0
+        location, scale = (np.atleast_1d(v) for v in (self.estimator.y_mean_, self.estimator.y_scale_))
+        return float(location[k]), float(scale[k])
 
     @property
     def is_multinomial(self) -> bool:
@@ -139,6 +153,8 @@ class FittedBEMKL(NamedTuple):
         The shape is (n_samples,), or (n_samples, n_outputs) with several labels (0 and 1) or targets.
         """
         estimator, codes = self.estimator, self.estimator.target_
+        if self.is_marginal and not self.is_classifier:
+            return estimator._target_in_units()
         if not self.is_classifier:
             return estimator.y_mean_ + estimator.y_scale_ * codes.T
         if estimator.is_multilabel_:
@@ -311,9 +327,9 @@ def fitted_bemkl(model: BaseEstimator, multitask: bool = False, no_process: str 
             estimator = estimator.steps[-1][1]
         else:
             raise TypeError(
-                "`model` must be a BEMKLClassifier, a BEMKLRegressor, a GPMKLClassifier, a GPMKLRegressor, or a "
-                f"Pipeline or fitted search that ends in one; got {type(model).__name__}, which has no BEMKL "
-                "posterior."
+                "`model` must be a BEMKLClassifier, a BEMKLRegressor, a GPMKLClassifier, a GPMKLRegressor or another "
+                "estimator of bayesmkl.marginal, or a Pipeline or fitted search that ends in one; got "
+                f"{type(model).__name__}, which has no BEMKL posterior."
             )
     if isinstance(estimator, MULTITASK) and not multitask:
         raise TypeError(
@@ -358,9 +374,14 @@ def _output_names(estimator: BaseEstimator) -> list[str] | None:
 def _output_labels(estimator: BaseEstimator) -> np.ndarray | None:
     if isinstance(estimator, MULTITASK):
         return np.asarray(estimator.tasks_)
-    if estimator.target_.ndim == 1:
+    if not has_outputs(estimator):
         return None
     return np.asarray(getattr(estimator, "classes_", range(len(estimator.target_))))
+
+
+def has_outputs(estimator: Any) -> bool:
+    """Return whether the target of a fitted estimator has an axis of outputs."""
+    return estimator._has_outputs if isinstance(estimator, MARGINAL) else estimator.target_.ndim == 2
 
 
 def check_probability(name: str, value: Any) -> float:

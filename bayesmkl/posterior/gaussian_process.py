@@ -33,19 +33,18 @@ def drawn_of_process(
     draws: HyperDraws = fitted.states[0]
     chosen = evenly(draws.n_draws, n_draws)
     point, score = draws.point[chosen], draws.score[chosen]
-    parameters, likelihood = draws.parameters[point], estimator.likelihood_
-    targets = np.atleast_2d(estimator.target_)
+    parameters, n_outputs = draws.parameters[point], draws.score.shape[1]
     groups = {
         "posterior": parameters_of_process(fitted, chosen),
-        "posterior_predictive": {"y": _in_units(fitted, _sampled(likelihood, score, parameters, rng))},
-        "log_likelihood": {"y": _log_likelihood(fitted, likelihood, targets, score, parameters)},
+        "posterior_predictive": {"y": _outputs(fitted, estimator._replicate(score, parameters, rng))},
+        "log_likelihood": {"y": _outputs(fitted, estimator._log_likelihood(score, parameters))},
     }
     n_prior = min(N_PRIOR, len(chosen))
-    weights, own = estimator._draw_prior(n_prior, len(targets), rng)
-    groups["prior"] = {"kernel_weights": weights, **_noise(fitted, own)}
+    weights, own = estimator._draw_prior(n_prior, n_outputs, rng)
+    groups["prior"] = {"kernel_weights": weights, **_parameters(fitted, own)}
     if pointwise:
-        scores = estimator._draw_prior_scores(weights, len(targets), rng)
-        groups["prior_predictive"] = {"y": _in_units(fitted, _sampled(likelihood, scores, own, rng))}
+        scores = estimator._draw_prior_scores(weights, n_outputs, rng)
+        groups["prior_predictive"] = {"y": _outputs(fitted, estimator._replicate(scores, own, rng))}
     return {
         group: {name: values[None] for name, values in variables.items()}
         for group, variables in groups.items()
@@ -53,7 +52,7 @@ def drawn_of_process(
 
 
 def parameters_of_process(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
-    """Return weights, shares, scores and noise of some draws, by the names that users see.
+    """Return weights, shares, scores and parameters of some draws, by the names that users see.
 
     Parameters
     ----------
@@ -67,36 +66,14 @@ def parameters_of_process(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, 
         "kernel_weights": draws.kernel_weights[point],
         "kernel_shares": draws.shares[chosen],
         "score": _outputs(fitted, draws.score[chosen]),
-        **_noise(fitted, draws.parameters[point]),
+        **_parameters(fitted, draws.parameters[point]),
     }
 
 
-def _sampled(
-    likelihood: Any, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator
-) -> np.ndarray:
-    """Draw targets of scores, (n_draws, n_outputs, n_samples)."""
-    by_parameter = np.moveaxis(parameters, -1, 0)[..., None]
-    return likelihood.sample(score, by_parameter, rng)
-
-
-def _log_likelihood(
-    fitted: FittedBEMKL, likelihood: Any, targets: np.ndarray, score: np.ndarray, parameters: np.ndarray
-) -> np.ndarray:
-    found = likelihood.log_density(targets, score, np.moveaxis(parameters, -1, 0)[..., None])
-    scale = np.atleast_1d(getattr(fitted.estimator, "y_scale_", 1.0))
-    return _outputs(fitted, found - np.log(scale)[:, None])
-
-
-def _in_units(fitted: FittedBEMKL, values: np.ndarray) -> np.ndarray:
-    """Return labels 0 and 1, or numbers in the units of the user."""
-    if fitted.is_classifier:
-        return _outputs(fitted, (values > 0.0).astype(np.int8))
-    location, scale = (np.atleast_1d(getattr(fitted.estimator, name)) for name in ("y_mean_", "y_scale_"))
-    return _outputs(fitted, location[:, None] + scale[:, None] * values)
-
-
-def _noise(fitted: FittedBEMKL, parameters: np.ndarray) -> dict[str, np.ndarray]:
-    return {} if fitted.is_classifier else {"noise_std": _outputs(fitted, parameters[..., 0])}
+def _parameters(fitted: FittedBEMKL, parameters: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the parameters of the likelihood, (n_draws, n_outputs, n_parameters), by name."""
+    names = fitted.estimator.likelihood_.names
+    return {name: _outputs(fitted, parameters[..., k]) for k, name in enumerate(names)}
 
 
 def _outputs(fitted: FittedBEMKL, values: np.ndarray) -> np.ndarray:

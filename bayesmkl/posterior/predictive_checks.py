@@ -204,9 +204,7 @@ def check_output(
     """
     tails = [0.5 - 0.5 * ci_prob, 0.5, 0.5 + 0.5 * ci_prob]
     if output.probabilities is None:
-        location, scale = (
-            float(np.atleast_1d(v)[k]) for v in (fitted.estimator.y_mean_, fitted.estimator.y_scale_)
-        )
+        location, scale = fitted.units(k)
         observed = {name: statistic(output.y[None])[0] for name, statistic in TARGET_STATISTICS.items()}
         drawn = {name: statistic(output.replicated) for name, statistic in TARGET_STATISTICS.items()}
         units = {name: (0.0 if name == "sd" else location, scale) for name in drawn}

@@ -23,6 +23,10 @@ GOOD_RHAT, GOOD_ESS = 1.01, 100.0
 GOOD_ERROR, LARGEST_ERROR = 0.02, 0.05  # Monte Carlo errors of the ends of intervals of shares
 MOST_ROWS = 8
 MOST_PRIOR_DRAWS = 500  # each is a function at all training samples
+INSTEAD = {
+    "counts": "Counts are discrete: their places in distributions are not uniform. Compare `elpd` of likelihoods.",
+    "times": "Of censored times `bayesmkl.evaluation.survival_calibration` says how often held-out events came.",
+}
 AGAINST_NARROW = "Add kernels that can follow the data, or look for outliers."
 
 
@@ -60,8 +64,17 @@ def sections_of_process(
             "scale of it, and report both.",
         ),
         _checks(fitted, n_draws, ci_prob, rng),
-        calibration_section(predictions, classes, ci_prob, AGAINST_NARROW),
+        _calibration(fitted, predictions, classes, ci_prob),
     ]
+
+
+def _calibration(
+    fitted: FittedBEMKL, predictions: Predictions, classes: np.ndarray | None, ci_prob: float
+) -> Section:
+    """Judge probabilities and intervals; those of counts and times are judged elsewhere."""
+    if fitted.outcome in INSTEAD:
+        return Section("calibration", "Calibration", {}, [], "skipped", INSTEAD[fitted.outcome])
+    return calibration_section(predictions, classes, ci_prob, AGAINST_NARROW)
 
 
 def hyperparameters_section(fitted: FittedBEMKL) -> Section:
@@ -162,6 +175,9 @@ def _shares(fitted: FittedBEMKL, ci_prob: float) -> Section:
 
 def _checks(fitted: FittedBEMKL, n_draws: int, ci_prob: float, rng: np.random.Generator) -> Section:
     """Compare statistics of the training targets with those of replicated ones."""
+    if fitted.outcome == "times":
+        reason = "Replicated times are not censored, and those of the samples are."
+        return Section("checks", "Predictive checks", {}, [], "skipped", reason)
     estimator: Any = fitted.estimator
     draws: HyperDraws = fitted.states[0]
     chosen = evenly(draws.n_draws, n_draws)
@@ -185,13 +201,20 @@ def _outputs(
 ) -> list[CheckedOutput]:
     """Replicate the targets of scores, (n_draws, n_outputs, n_samples)."""
     estimator: Any = fitted.estimator
-    likelihood, by_parameter = estimator.likelihood_, np.moveaxis(parameters, -1, 0)[..., None]
-    drawn = likelihood.sample(scores, by_parameter, rng)
+    likelihood, targets = estimator.likelihood_, estimator._targets_of_outputs()
+    by_parameter = np.moveaxis(parameters, -1, 0)[..., None]
+    drawn = likelihood.sample(scores, by_parameter, rng, targets)
     p = None
     if fitted.is_classifier:
         drawn = (drawn > 0.0).astype(np.int8)
         p = np.exp(likelihood.log_density(np.ones_like(scores), scores, by_parameter))
     return [
-        CheckedOutput(y, drawn[:, k], scores[:, k], None if p is None else p[:, k], "mean |score|")
-        for k, y in enumerate(np.atleast_2d(estimator.target_))
+        CheckedOutput(
+            y if y.ndim == 1 else y[0],
+            drawn[:, k],
+            scores[:, k],
+            None if p is None else p[:, k],
+            "mean |score|",
+        )
+        for k, y in enumerate(targets)
     ]

@@ -20,10 +20,6 @@ __all__ = ["signal_section", "sizes_of_draws", "sizes_of_process"]
 
 LARGEST_REFIT = 1000  # training samples for which a fit without kernels takes seconds
 LARGEST_CAVITIES = 500  # and two hundred Gaussian processes
-NOISE_OF_LABELS = {
-    "probit": 1.0,
-    "logit": np.pi**2 / 3.0,
-}  # variance of the threshold that a score is compared with
 
 
 def sizes_of_process(fitted: FittedBEMKL) -> tuple[np.ndarray, np.ndarray]:
@@ -36,9 +32,10 @@ def sizes_of_process(fitted: FittedBEMKL) -> tuple[np.ndarray, np.ndarray]:
     """
     draws: HyperDraws = fitted.states[0]
     variance = draws.score.var(axis=-1)
-    if fitted.is_classifier:
-        return variance, np.full_like(variance, NOISE_OF_LABELS[fitted.estimator.likelihood])
-    return variance, draws.parameters[draws.point][..., 0] ** 2
+    likelihood, own = fitted.estimator.likelihood_, np.moveaxis(draws.parameters[draws.point], -1, 0)
+    targets = fitted.estimator._targets_of_outputs()
+    noise = [likelihood.noise_variance(y, own[..., k]) for k, y in enumerate(targets)]
+    return variance, np.stack(noise, axis=-1)
 
 
 def sizes_of_draws(models: list[Evaluated]) -> tuple[np.ndarray, np.ndarray]:
@@ -112,7 +109,7 @@ def _size(
     lines = table([narrow, "mean", f"{100 * ci_prob:g} % from", "to"], rows)
     lines += line_of_text(
         "sd of the score over the training samples"
-        + (", in units of the target" if not fitted.is_classifier else "")
+        + (", in units of the target" if fitted.outcome == "numbers" else "")
         + "; variance explained: of the score, and of score and noise together."
     )
     return values, lines

@@ -14,7 +14,7 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_axes, check_choice, check_integer
 from bayesmkl.posterior.axes import COLORS, MARKERS, SHADES, legend_below, new_axes
-from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.fitted import fitted_bemkl, has_outputs
 from bayesmkl.posterior.shared_docs import MODEL
 
 if TYPE_CHECKING:
@@ -136,6 +136,8 @@ def _estimator_of_two(model: BaseEstimator) -> Any:
         raise ValueError(
             f"`model` must take exactly 2 features; it takes {n_features}. Fit one to the two features of interest."
         )
+    if fitted.outcome == "times":
+        raise ValueError("`model` must not be a model of times, which has no standard deviation to show.")
     return fitted.estimator
 
 
@@ -335,7 +337,7 @@ class OneOutput:
 
 def one_output(estimator: BaseEstimator, label: int | None) -> Any:
     """Return a fitted estimator, or what it says of label or target number `label` if it has several."""
-    several = getattr(estimator, "is_multilabel_", estimator.target_.ndim == 2)
+    several = getattr(estimator, "is_multilabel_", has_outputs(estimator))
     if not several:
         if label is not None:
             raise ValueError(

@@ -303,7 +303,9 @@ def hypermodel_of(problem: Any, approximation: str) -> SignedWeights:
         return kind(covariance, Gaussian(), targets, prior, noise, exact_evidence)
     covariance = Weighted(problem.stack, float(problem.intermediate_precision) ** -0.5, intercept_std)
     likelihood = Probit(float(problem.margin))
-    return SignedWeights(covariance, likelihood, targets, prior, ParameterPriors(()), EVIDENCES[approximation])
+    return SignedWeights(
+        covariance, likelihood, targets, prior, ParameterPriors(()), EVIDENCES[approximation]
+    )
 
 
 def fit_marginal(

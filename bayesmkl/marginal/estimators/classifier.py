@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, logsumexp
@@ -123,6 +123,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     (array([ True]), (1, 2))
     """
 
+    _OUTCOME = "labels"
     KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = {
         "dirichlet": DirichletShares(0.5, 4.0, 2.0),
         "half-t": HalfT(4.0, 2.0),
@@ -202,6 +203,9 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
             return log_of_all
         own = np.where(targets > 0.0, log_of_each, 0.0).sum(axis=0)
         return own - logsumexp(log_positive(targets, log_of_each), axis=0)
+
+    def _in_units(self, values: np.ndarray) -> np.ndarray:
+        return (values > 0.0).astype(np.int8)
 
     def _log_sides(self, X: Samples) -> np.ndarray:
         """Return log probabilities of -1 and +1, (2, n_outputs, n_rows)."""
@@ -284,4 +288,3 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         if self.is_multilabel_:
             return (odds > 0.0).astype(int)
         return self.classes_[most_probable(odds)]
-

@@ -285,8 +285,8 @@ def _all_seen(levels: np.ndarray, y: np.ndarray) -> np.ndarray:
     unknown = np.setdiff1d(y, levels)
     if len(unknown):
         raise ValueError(
-            f"`y` must hold grades of `levels`, {levels.tolist()}; got {unknown[:5].tolist()} too. Add them, or leave "
-            "these samples out."
+            f"`y` must hold grades of `levels`, {levels.tolist()}; got {unknown[:5].tolist()} too. Add them, or "
+            "leave these samples out."
         )
     absent = np.setdiff1d(levels, y)
     if len(absent):

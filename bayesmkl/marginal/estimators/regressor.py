@@ -43,6 +43,7 @@ LIKELIHOODS: dict[str, Any] = {
 COUNTS = Poisson | NegativeBinomial
 LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its mean rate is taken
 
+
 @fill_docs(GPMKL)
 class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     r"""Regression by a sum of Gaussian processes, one for each kernel, with inferred weights.
@@ -95,8 +96,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     dual_coef_ : ndarray of shape (n_kernels, n_samples) or (n_outputs, n_kernels, n_samples)
         Posterior mean weights of the training samples in each kernel's part.
     y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,)
-        Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`); the mean rate
-        of counts or of successes, and 1.
+        Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`); the mean
+        rate of counts or of successes, and 1.
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
         Leave-one-out log density of every sample's target, in nats and the units of the target; of several the joint
@@ -268,7 +269,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         return np.atleast_1d(self.y_mean_)[:, None] + np.atleast_1d(self.y_scale_)[:, None] * values
 
     @property
-    def _OUTCOME(self) -> str:  # type: ignore[override]  # noqa: N802
+    def _OUTCOME(self) -> str:  # type: ignore[override]
         return "counts" if isinstance(self.likelihood_, Offset) else "numbers"
 
     def _target_in_units(self) -> np.ndarray:
@@ -305,7 +306,9 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         offset = self._targets_of_outputs()[:, -1, :1] if counts else 0.0
         found = [
             self.likelihood_.predict(mean, variance, own.T[..., None])
-            for mean, variance, own in zip(moments.mean + offset, moments.variance, moments.parameters, strict=True)
+            for mean, variance, own in zip(
+                moments.mean + offset, moments.variance, moments.parameters, strict=True
+            )
         ]
         mean, variance = (np.array([getattr(one, name) for one in found]) for name in ("mean", "variance"))
         mean, variance = overall(moments._replace(mean=mean, variance=variance))
@@ -320,7 +323,7 @@ def _counted(y: np.ndarray, of_trials: bool) -> np.ndarray:
     if wrong.any():
         raise ValueError(
             f"`y` must hold counts, whole numbers that are not negative, with this `likelihood`; got "
-            f"{y[wrong].flat[0]:g}. Round them if they are counts, or use likelihood=\"gaussian\"."
+            f'{y[wrong].flat[0]:g}. Round them if they are counts, or use likelihood="gaussian".'
         )
     if not of_trials:
         return np.atleast_2d(y.T)[:, None]

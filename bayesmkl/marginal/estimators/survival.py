@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import optimize
-from scipy.special import logsumexp, ndtri
+from scipy.special import ndtri
 from sklearn.utils import Tags
 
 from bayesmkl._numerics.concordance import ordered_pairs
@@ -175,7 +175,7 @@ class GPMKLSurvival(BaseGPMKL):
             if (np.diff(breaks, prepend=0.0) > 0.0).all() and np.isfinite(breaks).all():
                 return value
             raise ValueError(
-                f"`likelihood` must be a PiecewiseHazard with breaks that are positive and ascend; got {value.breaks}."
+                f"`likelihood` must be a PiecewiseHazard whose breaks are positive and ascend; got {value.breaks}."
             )
         elif value == "piecewise-hazard":
             return PiecewiseHazard()
@@ -193,9 +193,10 @@ class GPMKLSurvival(BaseGPMKL):
         ----------
         %(X:training)s
         y : structured array of shape (n_samples,)
-            A boolean field, whether the event was observed, and a field of numbers, the time to it or to censoring, of
-            any names. Or the fields "lower" and "upper" of intervals, which are equal of an observed time; `upper` is
-            infinite of a censored one. A field "entry" has the times at which samples came under observation.
+            A boolean field, whether the event was observed, and a field of numbers, the time to it or to censoring,
+            of any names. Or the fields "lower" and "upper" of intervals, which are equal of an observed time;
+            `upper` is infinite of a censored one. A field "entry" has the times at which samples came under
+            observation.
 
         Returns
         -------
@@ -280,9 +281,7 @@ class GPMKLSurvival(BaseGPMKL):
         score = by_row(self._mean_scores(X))
         return -score if self.likelihood_.rises else score  # type: ignore[attr-defined]
 
-    def predict_survival_function(
-        self, X: Samples, times: Any = None, ci_prob: float | None = None
-    ) -> Any:
+    def predict_survival_function(self, X: Samples, times: Any = None, ci_prob: float | None = None) -> Any:
         """Predict the probability that the event is later than some times.
 
         Parameters
@@ -322,7 +321,10 @@ class GPMKLSurvival(BaseGPMKL):
         noise = rng.standard_normal((N_BAND_DRAWS, 1))
         lower, upper = np.empty_like(survival), np.empty_like(survival)
         for row in range(len(survival)):
-            score = moments.mean[point, 0, row][:, None] + np.sqrt(moments.variance[point, 0, row])[:, None] * noise
+            score = (
+                moments.mean[point, 0, row][:, None]
+                + np.sqrt(moments.variance[point, 0, row])[:, None] * noise
+            )
             own = moments.parameters[point, 0].T[..., None]
             drawn = np.exp(self._log_survival(log_times, score, own))
             lower[row], upper[row] = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
@@ -382,11 +384,13 @@ class GPMKLSurvival(BaseGPMKL):
         """
         risk, (event, time) = self.predict(X), event_and_time(y)
         if len(risk) != len(time):
-            raise ValueError(f"`y` must hold a time for each of the {len(risk)} rows of `X`; got {len(time)}.")
+            raise ValueError(
+                f"`y` must hold a time for each of the {len(risk)} rows of `X`; got {len(time)}."
+            )
         in_order, pairs = ordered_pairs(event, time, risk, np.ones(len(time)))
         if pairs == 0.0:
             raise ValueError(
-                "`y` must hold an event and a sample that lived longer; got no such pair. Score more samples together."
+                "`y` must hold an event and a sample that lived longer; got no such pair. Score more together."
             )
         return in_order / pairs
 
@@ -446,7 +450,9 @@ def _without_features(likelihood: Any, logs: np.ndarray) -> tuple[float, float]:
             height = likelihood.log_density(standard, nothing, one).sum() - n_observed * np.log(scale)
         return -height if np.isfinite(height) else np.inf
 
-    found = optimize.minimize(negative, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-8})
+    found = optimize.minimize(
+        negative, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-8}
+    )
     shift, log_scale = found.x
     scale = spread * np.exp(np.clip(log_scale, np.log(LEAST_SCALE), -np.log(LEAST_SCALE)))
     return location + spread * float(shift), float(scale * np.sqrt(law.variance))

@@ -7,6 +7,7 @@ the contract; inference asks for nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -88,8 +89,8 @@ class Likelihood(Protocol):
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log density.
 
-        With an `order` below three only those that are asked for need be found, of order zero those of the log density
-        itself by the parameters, of order two `first` and `second`.
+        With an `order` below three only those that are asked for need be found, of order zero those of the log
+        density itself by the parameters, of order two `first` and `second`.
         """
         ...
 
@@ -99,6 +100,13 @@ class Likelihood(Protocol):
 
     def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
         """Return moments of the target, of labels -1 and +1 where there are two classes."""
+        ...
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score, of the shape of a parameter.
+
+        Of counts it is that of the logarithm of a log-normal variable with their mean and variance.
+        """
         ...
 
     def sample(
@@ -122,7 +130,9 @@ def tilt(likelihood: Likelihood, y: Array, mean: Array, variance: Array, paramet
     steps = xp.linspace(-1.0, 1.0, N_NODES)[:, None] * largest
     scores = mode + width * xp.sinh(steps)
     log_steps = xp.log(width * xp.cosh(steps) * (2.0 / (N_NODES - 1)) * largest)
-    log_terms = likelihood.log_density(y, scores, parameters) + log_normal(scores - mean, variance) + log_steps
+    log_terms = (
+        likelihood.log_density(y, scores, parameters) + log_normal(scores - mean, variance) + log_steps
+    )
     highest = log_terms.max(axis=0)
     terms = xp.exp(log_terms - highest)
     total = terms.sum(axis=0)
@@ -201,5 +211,3 @@ def log_normal(rest: Array, variance: Any) -> Any:
 def no_parameters(score: Array) -> Any:
     """Return the derivatives by the parameters of a likelihood that has none, (0, n_samples)."""
     return namespace(score).zeros((0, *score.shape))
-
-

@@ -79,6 +79,10 @@ class Probit(NamedTuple):
         probability = xp.exp(own - xp.logaddexp(own, other)) if self.margin else xp.exp(own)
         return Predicted(2.0 * probability - 1.0, 4.0 * probability * (1.0 - probability))
 
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        return np.ones(parameters.shape[1:])
+
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
     ) -> np.ndarray:
@@ -130,6 +134,10 @@ class Logit(NamedTuple):
         xp = namespace(mean)
         probability = xp.exp(tilt(self, xp.ones_like(mean), mean, variance, parameters).log_normalizer)
         return Predicted(2.0 * probability - 1.0, 4.0 * probability * (1.0 - probability))
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        return np.full(parameters.shape[1:], math.pi**2 / 3.0)
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None

@@ -16,6 +16,7 @@ LARGEST_LOG = 300.0  # of a rate: its third power is still a number
 LARGEST_LOGIT = 60.0  # beyond it a probability is 0 or 1
 N_QUANTILES = 129  # of a normal score
 REACH = 8.5  # of them, in standard deviations
+LEAST_MEAN = 1e-3  # of counts, where the variance of their logarithm is taken
 
 
 class Poisson(NamedTuple):
@@ -55,6 +56,10 @@ class Poisson(NamedTuple):
         """Return moments of the count."""
         rate, of_rate = _moments_of_rate(mean, variance)
         return Predicted(rate, rate + of_rate)
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        return np.full(parameters.shape[1:], np.log1p(1.0 / max(y.mean(), LEAST_MEAN)))
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
@@ -124,6 +129,10 @@ class NegativeBinomial(NamedTuple):
         rate, of_rate = _moments_of_rate(mean, variance)
         return Predicted(rate, rate + of_rate + (of_rate + rate**2) / parameters[0])
 
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        return np.log1p(1.0 / max(y.mean(), LEAST_MEAN) + 1.0 / parameters[0])
+
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
     ) -> np.ndarray:
@@ -136,8 +145,8 @@ class BetaBinomial(NamedTuple):
     r"""Successes out of trials, whose probability varies around :math:`p_i = 1 / (1 + e^{-f_i})`.
 
     :math:`y_i \sim \mathrm{Binomial}(n_i, q_i)`, :math:`q_i \sim \mathrm{Beta}(\kappa p_i, \kappa (1 - p_i))`. A
-    target has the fields (successes, trials), (2, n_samples). The probability is log-concave in the score but far from
-    what is likely.
+    target has the fields (successes, trials), (2, n_samples). The probability is log-concave in the score but far
+    from what is likely.
 
     Parameters
     ----------
@@ -168,8 +177,17 @@ class BetaBinomial(NamedTuple):
         """Return the log probability of every number of successes."""
         special, own = special_functions(score), parameters[0]
         p, rest = _probabilities(score)
-        ways = special.gammaln(y[..., 1, :] + 1.0) - special.gammaln(y[..., 0, :] + 1.0) - special.gammaln(y[..., 1, :] - y[..., 0, :] + 1.0)
-        parts = zip((own * p, own * rest, own), (y[..., 0, :], y[..., 1, :] - y[..., 0, :], y[..., 1, :]), (1.0, 1.0, -1.0), strict=True)
+        ways = (
+            special.gammaln(y[..., 1, :] + 1.0)
+            - special.gammaln(y[..., 0, :] + 1.0)
+            - special.gammaln(y[..., 1, :] - y[..., 0, :] + 1.0)
+        )
+        parts = zip(
+            (own * p, own * rest, own),
+            (y[..., 0, :], y[..., 1, :] - y[..., 0, :], y[..., 1, :]),
+            (1.0, 1.0, -1.0),
+            strict=True,
+        )
         return ways + sum(
             sign * (special.gammaln(start + count) - special.gammaln(start)) for start, count, sign in parts
         )
@@ -199,7 +217,9 @@ class BetaBinomial(NamedTuple):
         if order == 2:
             return Derivatives(first, second, None, by_own, None, None)
         by_p3 = own**3 * (won[2] - lost[2])
-        crossed = p * won[1] - rest * lost[1]  # of the difference of the first derivatives, by the concentration
+        crossed = (
+            p * won[1] - rest * lost[1]
+        )  # of the difference of the first derivatives, by the concentration
         doubled = p * won[2] + rest * lost[2]
         return Derivatives(
             first,
@@ -221,6 +241,10 @@ class BetaBinomial(NamedTuple):
         weights = xp.exp(-0.5 * steps**2)
         p = (weights * _probabilities(mean + xp.sqrt(variance) * steps)[0]).sum(axis=0) / weights.sum()
         return Predicted(p, p * (1.0 - p))
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score, that of a logistic variable for one trial."""
+        return np.full(parameters.shape[1:], np.pi**2 / 3.0)
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None

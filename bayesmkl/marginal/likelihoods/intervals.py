@@ -1,7 +1,7 @@
 r"""Probabilities that a variable of a standard law lies in an interval, with their derivatives by its ends.
 
-With the density `g` of the law and :math:`D = \int_l^u g`, derivatives of :math:`\log D` are polynomials of the ratios
-:math:`g(l) / D` and :math:`g(u) / D`, which are taken in logarithms: nothing underflows in the tails.
+With the density `g` of the law and :math:`D = \int_l^u g`, derivatives of :math:`\log D` are polynomials of the
+ratios :math:`g(l) / D` and :math:`g(u) / D`, which are taken in logarithms: nothing underflows in the tails.
 """
 
 from __future__ import annotations
@@ -211,6 +211,10 @@ def _extreme_log_mass(lower: Array, upper: Array) -> Any:
 EULER = 0.5772156649015329
 LAWS = {
     "normal": Law(INFINITE, _normal_slopes, _normal_survival, _normal_log_mass, 0.0, 1.0),
-    "logistic": Law(INFINITE, _logistic_slopes, _logistic_survival, _logistic_log_mass, 0.0, 3.289868133696453),
-    "extreme value": Law(LARGEST_LOG, _extreme_slopes, _extreme_survival, _extreme_log_mass, -EULER, 1.6449340668482264),
+    "logistic": Law(
+        INFINITE, _logistic_slopes, _logistic_survival, _logistic_log_mass, 0.0, 3.289868133696453
+    ),
+    "extreme value": Law(
+        LARGEST_LOG, _extreme_slopes, _extreme_survival, _extreme_log_mass, -EULER, 1.6449340668482264
+    ),
 }  # the last of minima: the logarithm of an exponential variable

@@ -58,6 +58,10 @@ class Offset(NamedTuple):
         """Return moments of the target, of scores that have their offsets."""
         return self.likelihood.predict(mean, variance, parameters)
 
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        return self.likelihood.noise_variance(_own(y), parameters)
+
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
     ) -> np.ndarray:

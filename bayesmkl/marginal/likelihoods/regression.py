@@ -6,9 +6,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from bayesmkl._numerics.arrays import Array, namespace, special_functions
-from bayesmkl._numerics.truncated_normal import LOG_2PI
 from bayesmkl.marginal.hyperpriors import LogNormal
 from bayesmkl.marginal.likelihoods.base import Derivatives, Predicted, Tilted, log_normal
 
@@ -75,6 +75,16 @@ class Gaussian(NamedTuple):
     def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
         """Return moments of the target."""
         return Predicted(mean, variance + parameters[0] ** 2)
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        return parameters[0] ** 2
+
+    def cdf(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray
+    ) -> np.ndarray:
+        """Return the probability of targets below `y` under normal scores."""
+        return ndtr((y - mean) / np.sqrt(variance + parameters[0] ** 2))
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
@@ -149,22 +159,17 @@ class StudentT(NamedTuple):
         own = df * scale**2
         gammas = special.digamma(0.5 * (df + 1.0)) - special.digamma(0.5 * df)
         far = (df + 1.0) * square / (own + square)
-        return xp.stack(
-            [(far - 1.0) / scale, 0.5 * (gammas - 1.0 / df - xp.log1p(square / own) + far / df)]
-        )
+        return xp.stack([(far - 1.0) / scale, 0.5 * (gammas - 1.0 / df - xp.log1p(square / own) + far / df)])
 
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
         """Integrate the density over normal scores, as a mixture over the precision of the noise."""
         xp, special, (scale, df) = namespace(mean), special_functions(mean), parameters
-        heavy = 2.0 * LEAST_LOG_WEIGHT / df
-        lowest, highest = -heavy - xp.sqrt(2.0 * heavy), xp.log1p(heavy + xp.sqrt(2.0 * heavy))
-        log_precision = (lowest + (highest - lowest) * xp.linspace(0.0, 1.0, N_NODES))[:, None]
+        log_weight, noise = self._mixture(parameters)
         shape = 0.5 * df
+        log_precision = xp.log(scale**2 / noise)
         bent = log_precision - xp.exp(log_precision)
-        log_weight = shape * (xp.log(shape) + bent) - special.gammaln(shape)
-        noise = scale**2 * xp.exp(-log_precision)
         rest, spread = y - mean, variance + noise
-        log_terms = log_weight + log_normal(rest, spread) + xp.log((highest - lowest) / (N_NODES - 1))
+        log_terms = log_weight + log_normal(rest, spread)
         most = log_terms.max(axis=0)
         terms = xp.exp(log_terms - most)
         total = terms.sum(axis=0)
@@ -180,10 +185,34 @@ class StudentT(NamedTuple):
             xp.stack([(part * by_spread * 2.0 * noise / scale).sum(axis=0), (part * by_weight).sum(axis=0)]),
         )
 
+    def _mixture(self, parameters: Array) -> tuple[Any, Any]:
+        """Return log weights and variances of the normal laws that the noise is a mixture of, (N_NODES, 1)."""
+        xp, special, (scale, df) = namespace(parameters), special_functions(parameters), parameters
+        heavy = 2.0 * LEAST_LOG_WEIGHT / df
+        lowest, highest = -heavy - xp.sqrt(2.0 * heavy), xp.log1p(heavy + xp.sqrt(2.0 * heavy))
+        log_precision = (lowest + (highest - lowest) * xp.linspace(0.0, 1.0, N_NODES))[:, None]
+        shape = 0.5 * df
+        bent = log_precision - xp.exp(log_precision)
+        log_weight = shape * (xp.log(shape) + bent) - special.gammaln(shape)
+        return log_weight + xp.log((highest - lowest) / (N_NODES - 1)), scale**2 * xp.exp(-log_precision)
+
     def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
         """Return moments of the target."""
         scale, df = parameters
         return Predicted(mean, variance + scale**2 * df / (df - 2.0))
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        scale, df = parameters
+        return scale**2 * df / (df - 2.0)
+
+    def cdf(
+        self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray
+    ) -> np.ndarray:
+        """Return the probability of targets below `y` under normal scores."""
+        log_weights, noise = self._mixture(parameters)
+        weights = np.exp(log_weights)
+        return (weights * ndtr((y - mean) / np.sqrt(variance + noise))).sum(axis=0) / weights.sum()
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None

@@ -1,8 +1,8 @@
 r"""Likelihoods of times to an event, of which some are known to lie in an interval only.
 
-A target has the fields (`lower`, `upper`, `entry`), (3, n_samples): the logarithms of the ends of the interval that the
-time lies in, equal where it was observed and `upper` infinite where it was censored, and of the time from which the
-sample was under observation, minus infinity if from the start. All are in units in which times are about one.
+A target has the fields (`lower`, `upper`, `entry`), (3, n_samples): the logarithms of the ends of the interval that
+the time lies in, equal where it was observed and `upper` infinite where it was censored, and of the time from which
+the sample was under observation, minus infinity if from the start. All are in units in which times are about one.
 """
 
 from __future__ import annotations
@@ -130,6 +130,10 @@ class FailureTime(NamedTuple):
         law, scale = LAWS[OF_TIMES[self.times]], parameters[0]
         return Predicted(mean + scale * law.mean, variance + scale**2 * law.variance)
 
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score."""
+        return parameters[0] ** 2 * LAWS[OF_TIMES[self.times]].variance
+
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
     ) -> np.ndarray:
@@ -156,9 +160,9 @@ class FailureTime(NamedTuple):
 class PiecewiseHazard(NamedTuple):
     r"""Proportional hazards :math:`\lambda(t) e^{f_i}` with a baseline that is constant between breaks.
 
-    The same as Poisson counts of events with the time at risk as their exposure. Under the hazard, an interval of time
-    that begins at `l` and ends at `u` has the log probability :math:`-e^f \Lambda(l) + \log(1 - e^{-e^f (\Lambda(u) -
-    \Lambda(l))})`.
+    The same as Poisson counts of events with the time at risk as their exposure. Under the hazard, an interval of
+    time that begins at `l` and ends at `u` has the log probability :math:`-e^f \Lambda(l) + \log(1 - e^{-e^f
+    (\Lambda(u) - \Lambda(l))})`.
 
     Parameters
     ----------
@@ -254,9 +258,7 @@ class PiecewiseHazard(NamedTuple):
         """Return the time between breaks until then."""
         xp = namespace(time)
         starts, ends = (0.0, *self.breaks), (*self.breaks, np.inf)
-        return [
-            xp.clip(time - start, 0.0, end - start) for start, end in zip(starts, ends, strict=True)
-        ]
+        return [xp.clip(time - start, 0.0, end - start) for start, end in zip(starts, ends, strict=True)]
 
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
         """Integrate the density over normal scores, by quadrature."""
@@ -269,6 +271,10 @@ class PiecewiseHazard(NamedTuple):
         scores = mean + xp.sqrt(variance) * special.ndtri(points).reshape(-1, 1, *(1,) * mean.ndim)
         logs = self.log_quantile(points.reshape(-1, *(1,) * mean.ndim), scores, parameters)
         return Predicted(logs.mean(axis=(0, 1)), logs.var(axis=(0, 1)))
+
+    def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
+        """Return the variance of the noise in units of the score, of the log of an exponential variable."""
+        return np.full(parameters.shape[1:], LAWS["extreme value"].variance)
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
