@@ -266,7 +266,8 @@ def _levels(levels: Any, y: Targets) -> np.ndarray | None:
         kind = getattr(y, "dtype", None)
         if not getattr(kind, "ordered", False):
             return None
-        levels = [level for level in kind.categories if level in set(y)]  # type: ignore[union-attr]
+        seen: Any = y
+        levels = [level for level in kind.categories if level in set(seen)]  # type: ignore[union-attr]
     found = check_labels(levels)
     if found.ndim != 1 or len(np.unique(found)) != len(found) or len(found) < 2:
         raise ValueError(

@@ -427,12 +427,12 @@ def _log_time_to_event(times: SurvivalTimes) -> float:
 
 
 def _breaks(times: SurvivalTimes, unit: float) -> tuple[float, ...]:
-    """Return times between which there are as many events each, in a unit."""
+    """Return times, in a unit, between which there are as many events each; they are in the middle of two events."""
     known = np.isfinite(times.upper)
-    events = 0.5 * (times.lower + times.upper)[known] / unit
-    n_periods = max(1, min(N_PERIODS, known.sum() // 10))
-    found = np.unique(np.quantile(events, np.arange(1, n_periods) / n_periods))
-    return tuple(float(each) for each in found if each > 0.0)
+    events = np.sort(0.5 * (times.lower + times.upper)[known]) / unit
+    n_periods = max(1, min(N_PERIODS, len(events) // 10))
+    first = np.arange(1, n_periods) * len(events) // n_periods  # of the events of every further period
+    return tuple(float(each) for each in np.unique(0.5 * (events[first - 1] + events[first])))
 
 
 def _without_features(likelihood: Any, logs: np.ndarray) -> tuple[float, float]:

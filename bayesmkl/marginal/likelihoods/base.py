@@ -30,7 +30,7 @@ __all__ = [
 N_NODES = 65  # of the trapezoidal rule
 REACH = 8.5  # of the nodes, in standard deviations of the score
 FARTHEST = 100.0  # distance of the mode of the product from the mean of the score, in the same
-CLOSE = 0.1  # last step to the mode, in units of the width there
+CLOSE = 0.3  # last step to the mode, in units of the width there
 MAX_STEPS = 40
 
 

@@ -71,6 +71,6 @@ class Offset(NamedTuple):
         return self.likelihood.sample(score + y[..., -1, :], parameters, rng, _own(y))
 
 
-def _own(y: Array) -> Array:
+def _own(y: Any) -> Any:
     """Return the fields of the likelihood itself."""
     return y[..., 0, :] if y.shape[-2] == 2 else y[..., :-1, :]

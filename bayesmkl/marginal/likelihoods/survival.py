@@ -264,7 +264,7 @@ class PiecewiseHazard(NamedTuple):
         """Integrate the density over normal scores, by quadrature."""
         return tilt(self, y, mean, variance, parameters)
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Any, variance: Any, parameters: Any) -> Predicted:
         """Return moments of the logarithm of the time, by quantiles."""
         xp = namespace(mean)
         points = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
