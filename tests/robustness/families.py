@@ -24,7 +24,7 @@ from bayesmkl import (
 )
 from bayesmkl.bemkl import Gibbs
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
-from bayesmkl.marginal import DirichletShares, Marginal
+from bayesmkl.marginal import DirichletShares, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 
 N_TRAIN, N_NEW = 16, 6
 QUICK: dict[str, Any] = {"max_iter": 4, "tol": 0.05}
@@ -94,6 +94,22 @@ def _process(regression: bool, **parameters: Any) -> Callable[[], Any]:
     def fit() -> Any:
         cls, y = (GPMKLRegressor, target(data())) if regression else (GPMKLClassifier, labels(data(), 2))
         return cls(bank(), inference=Marginal(n_points=100, n_draws=100), **parameters).fit(data(), y)
+
+    return fit
+
+
+def _process_of(kind: str) -> Callable[[], Any]:
+    def fit() -> Any:
+        X, few = data(), Marginal(n_points=100, n_draws=100)
+        if kind == "times":
+            times = np.round(np.exp(target(X)), 6)
+            y = np.rec.fromarrays([np.arange(len(X)) % 3 > 0, times], names="event,time")
+            return GPMKLSurvival(bank(), inference=few).fit(X, y)
+        if kind == "grades":
+            ordinal = GPMKLOrdinalClassifier(bank(), levels=["low", "middle", "high"], inference=few)
+            return ordinal.fit(X, labels(X, 3))
+        counts = np.floor(np.exp(target(X) + 1.0))
+        return GPMKLRegressor(bank(), likelihood="negative-binomial", inference=few).fit(X, counts)
 
     return fit
 
@@ -196,6 +212,7 @@ def families() -> dict[str, Callable[[], Any]]:
             "Gibbs, regression": _regressor(**CHAINS),
             "Gaussian process, binary": _process(False),
             "Gaussian process, regression": _process(True, kernel_prior=DirichletShares(0.3)),
+            **{f"Gaussian process, {kind}": _process_of(kind) for kind in ("counts", "grades", "times")},
             "precomputed": _precomputed,
             "pipeline": _pipeline,
         }
@@ -228,6 +245,8 @@ def predictions(model: Any) -> dict[str, np.ndarray]:
         if hasattr(model, method):
             asked = {} if method in ("combined_kernel", "gates") else options
             found[method] = _numbers(getattr(model, method)(X, **asked), last)
+    if hasattr(last, "predict_survival_function"):
+        found["survival"] = last.predict_survival_function(X, [0.5, 1.0, 2.0])
     if type(last).__name__ in ("BEMKLRegressor", "BEMKLMultitaskRegressor"):
         found["std"] = _numbers(model.predict(X, return_std=True, **options)[1], last)
     return found

@@ -176,7 +176,6 @@ class BaseGPMKL(BaseMKL):
         self.kernel_shares_std_ = draws.shares.std(axis=0, ddof=1)
         self.dual_coef_ = reading.dual if several else reading.dual[0]
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
-        self.parameters_ = self._mean_parameters()
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
         self.elpd_i_ = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat

@@ -170,6 +170,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         %(KernelQualityWarning)s
         """
         self._find_posterior(*self._prepare(X, y))
+        self.parameters_ = self._mean_parameters()
         draws, likelihood = self.posterior_, self.likelihood_
         assert isinstance(likelihood, OrdinalProbit)
         cuts = np.array(likelihood.cuts(draws.parameters[:, 0].T))

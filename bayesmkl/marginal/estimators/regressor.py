@@ -228,6 +228,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         %(KernelQualityWarning)s
         """
         self._find_posterior(*self._prepare(X, y))
+        self.parameters_ = self._mean_parameters()
         if "noise_std" in self.parameters_:
             noise = self.y_scale_ * self.parameters_["noise_std"]
             self.noise_std_ = noise if np.ndim(self.y_scale_) else float(noise)

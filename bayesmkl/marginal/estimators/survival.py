@@ -215,6 +215,7 @@ class GPMKLSurvival(BaseGPMKL):
         %(KernelQualityWarning)s
         """
         self._find_posterior(*self._prepare(X, y))
+        self.parameters_ = self._mean_parameters()
         return self
 
     def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
