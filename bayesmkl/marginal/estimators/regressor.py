@@ -239,4 +239,5 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     def _in_units(self, scores: np.ndarray) -> np.ndarray:
         """Return scores, (n_outputs, n_rows), as targets."""
-        return self.y_mean_ + self.y_scale_ * (scores[0] if self.target_.ndim == 1 else scores.T)
+        values = scores[0] if self.target_.ndim == 1 else scores.T
+        return self.y_mean_ + self.y_scale_ * values
