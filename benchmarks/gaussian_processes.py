@@ -150,7 +150,7 @@ def verdicts(i: int, n_samples: int, has_signal: bool, inference: str | Marginal
 
 def bemkl(options: Any) -> None:
     """Count the verdicts on BEMKL."""
-    n_sets, n_samples = (1, 60) if options.fast else (40, 200)
+    n_sets, n_samples = (1, 30) if options.fast else (40, 200)
     marginal: Any = FEW if options.fast else "marginal"
     rows: list[dict[str, Any]] = []
     with threadpool_limits(1), quietly():

@@ -9,7 +9,7 @@ sample has a weight of its own in the model), log loss on the held-out rest, sec
 kernel shares, and the posterior probability that a kernel is in.
 
     BAYESMKL_DATA=folder python benchmarks/kernel_priors.py    2 chains of 1000 draws after 1000, 6 minutes
-    python benchmarks/kernel_priors.py --fast                  wdbc, N = 30, Dirichlet, 2 short chains
+    python benchmarks/kernel_priors.py --fast                  wdbc, N = 20, Dirichlet, 2 short chains
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from bayesmkl.posterior.leave_one_out import leave_one_out
 
 PRIORS = ("nonsparse", "dirichlet", "spike-slab")
 FULL = {"n_chains": 2, "n_warmup": 1000, "n_draws": 1000}
-FAST = {"n_chains": 2, "n_warmup": 25, "n_draws": 25}
+FAST = {"n_chains": 2, "n_warmup": 15, "n_draws": 15}
 
 
 def evaluate(which: Case, seed: int, n_train: int, prior: str, length: dict[str, int]) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def main() -> None:
     print(measure(options.fast).report() + "\n")
     with threadpool_limits(1), quietly():
         if options.fast:
-            rows = [evaluate(case("wdbc"), 0, 30, "dirichlet", FAST)]
+            rows = [evaluate(case("wdbc"), 0, 20, "dirichlet", FAST)]
         else:
             rows = []
             for which in cases():

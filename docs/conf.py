@@ -33,6 +33,9 @@ FAST = "BAYESMKL_FAST" in os.environ  # the pages are checked, and not read
 if FAST:  # what JAX compiles in a short notebook runs for moments
     sys.path.append(str(HERE.parent / "tests"))
     import quick_compiling  # noqa: F401  # sets XLA_FLAGS, also for the processes of the notebooks
+    from warm_kernels import use_warm_kernels
+
+    use_warm_kernels()
 
 project = "bayesmkl"
 author = "The bayesmkl developers"

@@ -245,7 +245,7 @@ print(
 # %%
 kernel_priors = {
     "Gamma(2, 1)": Gamma(2, 1),
-    "default": "nonsparse",
+    **({} if FAST else {"default": "nonsparse"}),
     "Gamma(2, 100)": Gamma(2, 100),
     "Gamma(2, 0.1)": Gamma(2, 0.1),
 }
@@ -264,7 +264,7 @@ for ax, (kind, fits) in zip(axes, shown.items(), strict=True):
         reach = 100 * np.abs(rows[["share_lower", "share_upper"]].to_numpy().T - rows["share"].to_numpy())
         ax.errorbar(
             100 * rows["share"],
-            np.arange(4) + offset,
+            np.arange(len(fits)) + offset,
             xerr=reach,
             fmt=marker,
             color=color,
@@ -272,7 +272,7 @@ for ax, (kind, fits) in zip(axes, shown.items(), strict=True):
             label=view,
         )
     ax.set(xlabel="share in %, with 94 % interval", title=kind)
-axes[0].set_yticks(range(4), list(kernel_priors))
+axes[0].set_yticks(range(len(kernel_priors)), list(kernel_priors))
 axes[0].invert_yaxis()
 axes[0].set_ylabel("prior of the kernel precisions")
 axes[0].legend(frameon=False, loc="upper right")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import quick_cloning  # noqa: F401  once for all tests
 import quick_compiling  # noqa: F401  sets what JAX reads when it first compiles
+import quick_validation  # noqa: F401
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from sklearn.utils import validation
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import bayesmkl
+from bayesmkl._utils.options import INFERENCES, Marginal
 from bayesmkl.kernels.base import Kernel
 
 pytestmark = [
@@ -134,7 +135,10 @@ CALLED = (
 )
 # GPMKLClassifier takes a second for a fit, and differs from GPMKLRegressor by likelihood and by what labels become.
 OF_LABELS = {"check_classifiers_one_label", "check_decision_proba_consistency"}
-# Fits nine models to 300 samples, each of them after fifteen fits to folds; the other checks of labels have folds.
+# Folds that choose the scale as always, but fewer and less exact: which scale they choose is no matter here.
+QUICK_FOLDS = {"MOST_SAMPLES": no_folds.MOST_SAMPLES, "N_FOLDS": 3, "TOL": 1e-2}
+FEW_POINTS = Marginal(n_points=100, n_draws=100)  # likewise, for `inference="marginal"`
+# Fits nine models to 300 samples, each of them after fits to folds; the other checks of labels have folds.
 WITHOUT_FOLDS = {"check_classifiers_train"}
 
 
@@ -156,8 +160,11 @@ def checks():
 @in_turn(("name", "estimator", "check"), checks())
 def test_contract_scikit_learn(name, estimator, check, monkeypatch):
     assert estimator.get_params(deep=False) == EVERY[name]().get_params(deep=False)  # that is, untouched
-    most = 0 if check.func.__name__ in WITHOUT_FOLDS else no_folds.MOST_SAMPLES
-    monkeypatch.setattr(no_folds.scale_choice, "MOST_SAMPLES", most)
+    for setting, value in QUICK_FOLDS.items():
+        monkeypatch.setattr(no_folds.scale_choice, setting, value)
+    monkeypatch.setitem(INFERENCES, "marginal", lambda: FEW_POINTS)
+    if check.func.__name__ in WITHOUT_FOLDS:
+        monkeypatch.setattr(no_folds.scale_choice, "MOST_SAMPLES", 0)
     if (name, check.func.__name__) in EXPECTED_TO_FAIL:
         with pytest.raises((TypeError, AssertionError)):
             check(estimator)

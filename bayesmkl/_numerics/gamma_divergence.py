@@ -67,7 +67,7 @@ def _shape_divergence(a: Array | float, b: Array) -> Any:
     large = xp.minimum(a, b) > LARGE
     a, b = xp.where(large, a, LARGE), xp.where(large, b, LARGE)
     change = (a - b) / b
-    stirling = (a - 0.5) * _log_ratio(a, b, change) - b * change + 0.5 * change
+    stirling: Any = (a - 0.5) * _log_ratio(a, b, change) - b * change + 0.5 * change
     for power, factor in SERIES:
         stirling = stirling + factor * (a**-power - b**-power + power * (a - b) * b ** -(power + 1))
     return xp.where(large, stirling, plain)

@@ -132,16 +132,17 @@ def plot_posteriors(
     factor = 100.0 if value == "share" else 1.0
     densities = [[_density(factor * one.draws[name]) for name in shown] for one in marginals]
     peaks = [max(density.max(initial=0.0) for _, density in row) for row in zip(*densities, strict=True)]
+    tables: list[Any] = [one.table.loc[shown] for one in marginals]
     handles = {}
-    for g, (name, one) in enumerate(zip(fitted, marginals, strict=True)):
+    for g, name in enumerate(fitted):
         look = _Look(COLORS[g], LINES[g + 1], MARKERS[g + 1]) if g + 1 < len(marginals) else REFERENCE
         handles[name] = _draw_densities(ax, look, densities[g], peaks)
         depth = DEPTH * (g + 0.7) / len(marginals)
-        _draw_intervals(ax, look, depth + np.arange(len(names)), factor * one.table.loc[shown])
+        _draw_intervals(ax, look, depth + np.arange(len(names)), factor * tables[g])
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.6, -0.8)
     tidy(ax, "both")
-    _label_values(ax, value, ci_prob, pd.concat([one.table.loc[shown] for one in marginals]))
+    _label_values(ax, value, ci_prob, pd.concat(tables))
     _say_ratios(ax, list(fitted), marginals, shown, _prefix(fitted, k))
     legend_below(ax, handles, n_columns=len(handles))
     return ax

@@ -102,6 +102,8 @@ if __name__ == "__main__":
     import families
     import no_folds  # noqa: F401  as in the process that this one is compared with
     import numpy as np
+    import quick_cloning  # noqa: F401
+    import quick_validation  # noqa: F401
     from threadpoolctl import threadpool_info
 
     from bayesmkl._utils.threads import one_thread

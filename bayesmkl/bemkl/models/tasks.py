@@ -105,7 +105,7 @@ def task_evidence(design: Array, target: Array, intercept_precision: Array) -> T
     """
     xp = namespace(design)
     of_intercept = design[:, 0, 0] + intercept_precision
-    slope = -design[:, 0, 1:] / of_intercept[:, None]
+    slope: Any = -design[:, 0, 1:] / of_intercept[:, None]
     schur = design[:, 1:, 1:] + design[:, 1:, :1] * slope[:, None, :]
     values, vectors = xp.linalg.eigh(0.5 * (schur + schur.mT))
     values = xp.where(values < 0.0, 0.0, values)  # rounding; keeps NaN
