@@ -9,6 +9,7 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
+from sklearn.utils import estimator_checks
 
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl.evaluation import concordance_index
@@ -261,6 +262,31 @@ def test_several_counts_share_the_weights(counts, data):
     assert mean.shape == std.shape == (3, 2)
     np.testing.assert_allclose(mean[:, 0], mean[:, 1], rtol=1e-9)
     np.testing.assert_allclose(both.y_mean_, y.mean())
+
+
+class OfNumbers(GPMKLSurvival):
+    """For scikit-learn's checks, whose targets are numbers or labels: all are events."""
+
+    def fit(self, X, y):
+        _, code = np.unique(np.asarray(y), return_inverse=True)
+        return super().fit(
+            X, np.rec.fromarrays([np.ones(len(code), dtype=bool), 1.0 + code], names="event,time")
+        )
+
+
+CHECKS = (
+    "check_dict_unchanged",
+    "check_estimators_overwrite_params",
+    "check_fit2d_predict1d",
+    "check_methods_subset_invariance",
+    "check_n_features_in_after_fitting",
+)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_contract_of_features_with_times(check):
+    getattr(estimator_checks, check)("GPMKLSurvival", OfNumbers(inference=FEW))
 
 
 # ------------------------------------------------------------------------------------------- what a posterior can do
