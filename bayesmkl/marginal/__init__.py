@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._utils.options import Marginal
+from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.classifier import GPMKLClassifier
 from bayesmkl.marginal.estimators.ordinal import GPMKLOrdinalClassifier
 from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
@@ -17,6 +18,7 @@ from bayesmkl.marginal.estimators.survival import GPMKLSurvival
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal
 
 __all__ = [
+    "Design",
     "DirichletShares",
     "GPMKLClassifier",
     "GPMKLOrdinalClassifier",

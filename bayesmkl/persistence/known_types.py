@@ -42,6 +42,7 @@ from bayesmkl.kernels.quality.definiteness import Clipping
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
 from bayesmkl.kernels.views import View
 from bayesmkl.marginal import (
+    Design,
     DirichletShares,
     GPMKLClassifier,
     GPMKLOrdinalClassifier,
@@ -100,7 +101,8 @@ OWN_TYPES: tuple[type, ...] = (
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,
-    GPMKLOrdinalClassifier, GPMKLSurvival, of_targets.BetaBinomial, of_targets.FailureTime, of_targets.Gaussian,
+    GPMKLOrdinalClassifier, GPMKLSurvival, Design,
+    of_targets.BetaBinomial, of_targets.FailureTime, of_targets.Gaussian,
     of_targets.Logit, of_targets.NegativeBinomial, of_targets.Offset, of_targets.OrdinalProbit,
     of_targets.PiecewiseHazard, of_targets.Poisson, of_targets.Probit, of_targets.StudentT,
     SavedOutcome, KernelBank,

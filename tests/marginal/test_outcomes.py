@@ -14,7 +14,7 @@ from sklearn.utils import estimator_checks
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl.evaluation import concordance_index
 from bayesmkl.kernels import Gaussian, Linear
-from bayesmkl.marginal import GPMKLOrdinalClassifier, GPMKLSurvival, LogNormal, Marginal
+from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, GPMKLSurvival, LogNormal, Marginal
 from bayesmkl.marginal.likelihoods import FailureTime, NegativeBinomial, PiecewiseHazard, Poisson, StudentT
 from bayesmkl.posterior import diagnose, relevance, to_datatree, view_table
 
@@ -168,6 +168,61 @@ def test_grades_may_be_text_or_categories(grades):
     report = diagnose(text, X, names[y], n_draws=100)
     own = model.predict_proba(X)[np.arange(N), y]
     np.testing.assert_allclose(report["calibration"]["log_loss"], -np.log(own).mean(), rtol=1e-9)
+
+
+def test_a_known_part_of_the_target(data):
+    X, f, _ = data
+    known = 3.0 * np.random.default_rng(8).normal(size=N)
+    names = ["a", "b", "c", "d", "known"]
+    frame = pd.DataFrame(np.column_stack([X, known]), columns=names)
+    plain = GPMKLRegressor(bank(), inference=FEW).fit(X, f)
+    with_offset = GPMKLRegressor(bank(), design=Design(offset_column="known"), inference=FEW)
+    with_offset.fit(frame, f + known)
+    np.testing.assert_allclose(with_offset.log_evidence_, plain.log_evidence_, rtol=1e-6)
+    mean, std = with_offset.predict(frame, return_std=True)
+    np.testing.assert_allclose(mean, plain.predict(X) + known, atol=1e-4)
+    np.testing.assert_allclose(with_offset.predict(frame), mean, atol=1e-9)
+    np.testing.assert_allclose(std, plain.predict(X, return_std=True)[1], rtol=1e-4)
+    observed = to_datatree(with_offset, 50, random_state=0)
+    np.testing.assert_allclose(observed["observed_data/y"], f + known)
+    errors = observed["posterior_predictive/y"].mean(("chain", "draw")) - (f + known)
+    assert float(np.abs(errors).max()) < 1.0
+
+
+def test_exposures_multiply_counts(counts, data):
+    X, y, plain = counts
+    exposed = GPMKLRegressor(bank(), likelihood="poisson", design=Design(offset_column=4), inference=FEW)
+    exposed.fit(np.column_stack([X, np.full(N, np.log(10.0))]), y)
+    np.testing.assert_allclose(exposed.y_mean_, plain.y_mean_ / 10.0)
+    np.testing.assert_allclose(exposed.log_evidence_, plain.log_evidence_, rtol=1e-6)
+    per_unit = exposed.predict(np.column_stack([X, np.zeros(N)]))
+    np.testing.assert_allclose(per_unit, plain.predict(X) / 10.0, rtol=1e-4)
+
+
+def test_kernels_do_not_see_offsets(data):
+    X, f, _ = data
+    model = GPMKLRegressor(KernelBank(["linear"], views="each"), design=Design(offset_column=-1))
+    model._prepare(X, f)
+    assert [list(view.columns) for view in model.kernel_bank_.views_] == [[0], [1], [2]]
+    with pytest.raises(ValueError, match="must leave columns"):
+        model._prepare(X[:, [0]], f)
+    with pytest.raises(ValueError, match="`design` must be None with precomputed"):
+        GPMKLRegressor("precomputed", design=Design(offset_column=0)).fit(X @ X.T, f)
+
+
+@pytest.mark.parametrize(
+    ("design", "message"),
+    [
+        (0, "`design` must be None or a Design"),
+        (Design(offset_column="z"), "`offset_column`"),
+        (Design(offset_column=[0, 1]), "must name one column"),
+        (Design(offset_column=9), "`offset_column`"),
+    ],
+)
+def test_designs_that_are_none(data, design, message):
+    X, f, _ = data
+    with pytest.raises(ValueError, match=message):
+        GPMKLRegressor(bank(), design=design).fit(X, f)
 
 
 # ------------------------------------------------------------------------------------------------------ predictions

@@ -19,8 +19,10 @@ from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, shown
 from bayesmkl._utils.warnings import warn_user
+from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.covariances import Additive, kernel_units
+from bayesmkl.marginal.design import apart_from_design, check_design
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, Mode, draw_importance, find_mode
@@ -45,6 +47,7 @@ class BaseGPMKL(BaseMKL):
     kernel_prior: Any
     intercept_std: Any
     inference: Any
+    design: Any = None  # where estimators have the parameter
 
     _KERNELS = "auto"
     _OUTCOME: ClassVar[str] = "numbers"  # or "labels", "counts", "grades", "times"
@@ -52,6 +55,7 @@ class BaseGPMKL(BaseMKL):
 
     posterior_: HyperDraws
     likelihood_: Likelihood
+    offset_column_: int | None = None
     target_: np.ndarray
     elpd_i_: np.ndarray
     log_evidence_: float
@@ -65,6 +69,14 @@ class BaseGPMKL(BaseMKL):
         self._weight_prior()
         self._likelihood()
         check_scale("intercept_std", self.intercept_std)
+        check_design(self.design, self._is_precomputed())
+
+    def _new_bank(self, X: Samples | None = None) -> KernelBank:
+        bank = super()._new_bank(X)
+        if X is None or self.design is None:
+            return bank
+        bank, self.offset_column_ = apart_from_design(bank, X, self.design, self.n_features_in_)
+        return bank
 
     def _inference(self) -> Marginal:
         """Return the options of the inference, checked."""
@@ -255,8 +267,9 @@ class BaseGPMKL(BaseMKL):
             yield DenseStack(kernels), diagonal
 
     def _moments(self, X: Samples) -> ScoreMoments:
-        """Return moments of the scores of rows at every point of the posterior."""
-        rows = self._rows(self._validate_rows(X))
+        """Return moments of the scores of rows, their offsets included, at every point of the posterior."""
+        X = self._validate_rows(X)
+        rows = self._rows(X)
         stack = self._training_dense()
         covariance = self._covariance(stack)
         with blas_threads_for(stack.n_train):
@@ -264,7 +277,7 @@ class BaseGPMKL(BaseMKL):
         mean, variance = (
             np.concatenate([getattr(one, name) for one in found], axis=-1) for name in ("mean", "variance")
         )
-        return found[0]._replace(mean=mean, variance=variance)
+        return found[0]._replace(mean=mean + self._offsets(X), variance=variance)
 
     def _mean_scores(self, X: Samples) -> np.ndarray:
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""
@@ -274,10 +287,14 @@ class BaseGPMKL(BaseMKL):
             np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals])
             for rows in self._blocks(X, np.arange(self.n_kernels_in_))
         ]
-        return np.concatenate(blocks, axis=1) + np.atleast_1d(self.intercept_)[:, None]
+        return np.concatenate(blocks, axis=1) + np.atleast_1d(self.intercept_)[:, None] + self._offsets(X)
+
+    def _offsets(self, X: np.ndarray) -> Any:
+        """Return what is added to the scores of validated rows, (n_rows,), or zero."""
+        return 0.0 if self.offset_column_ is None else X[:, self.offset_column_]
 
     def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
-        """Predict the latent score `f` of new samples.
+        """Predict the latent score `f` of new samples, an offset included.
 
         Parameters
         ----------

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit, logsumexp
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 
@@ -17,6 +17,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, shown
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row, overall
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
@@ -70,6 +71,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     noise_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the standard deviation of the noise, or of the scale of Student t noise, in the same units; the word
         is ``LogNormal(0.3, 1.5)``. Counts have none.
+    design : Design, default=None
+        Which column of `X` is an offset of the score, such as the log exposure of counts.
     normalize_y : bool, default=True
         Standardize the target first, so that priors mean the same whatever its units; scores of counts are relative
         to their mean rate. Predictions are in the original units; weights and `posterior_` are those of the
@@ -95,6 +98,10 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Posterior mean of `b`.
     dual_coef_ : ndarray of shape (n_kernels, n_samples) or (n_outputs, n_kernels, n_samples)
         Posterior mean weights of the training samples in each kernel's part.
+    offset_ : ndarray of shape (n_samples,)
+        Offsets of the training samples, zero without `design`.
+    offset_column_ : int or None
+        Position of the column of offsets.
     y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,)
         Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`); the mean
         rate of counts or of successes, and 1.
@@ -156,6 +163,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         likelihood: str | Likelihood = "gaussian",
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         noise_prior: str | LogNormal = "log-normal",
+        design: Design | None = None,
         normalize_y: bool = True,
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
@@ -167,6 +175,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         self.likelihood = likelihood
         self.kernel_prior = kernel_prior
         self.noise_prior = noise_prior
+        self.design = design
         self.normalize_y = normalize_y
         self.intercept_std = intercept_std
         self.inference = inference
@@ -236,22 +245,34 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
-        likelihood = self._likelihood()
+        likelihood, self.offset_column_ = self._likelihood(), None
         stack, y = self._fit_stack(X, y, y_numeric=True, multi_output=True)
+        self.offset_ = np.zeros(len(y))
+        if self.offset_column_ is not None and self.kernel_bank_ is not None:
+            self.offset_ = self.kernel_bank_.X_train_[:, self.offset_column_]
         if isinstance(likelihood, Gaussian | StudentT):
             self.likelihood_ = likelihood
-            self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
-            return stack, np.atleast_2d(((y - self.y_mean_) / self.y_scale_).T)
+            rest = (y.T - self.offset_).T
+            self.y_mean_, self.y_scale_ = location_and_scale(rest, self.normalize_y)
+            return stack, np.atleast_2d(((rest - self.y_mean_) / self.y_scale_).T)
         self.likelihood_ = Offset(likelihood)
         fields = _counted(y, isinstance(likelihood, BetaBinomial))
         offset = np.zeros(len(fields))
         if self.normalize_y:
-            offset = _base_scores(fields)
+            offset = _base_scores(fields, self.offset_)
         of_rate = expit(offset) if fields.shape[1] == 2 else np.exp(offset)
         several = len(fields) > 1
         self.y_mean_, self.y_scale_ = (of_rate, np.ones(len(fields))) if several else (float(of_rate[0]), 1.0)
-        offsets = np.broadcast_to(offset[:, None, None], (len(fields), 1, fields.shape[-1]))
+        offsets = offset[:, None, None] + self.offset_ + np.zeros((len(fields), 1, 1))
         return stack, np.concatenate([fields, offsets], axis=1)
+
+    def _offsets(self, X: np.ndarray) -> Any:
+        found = super()._offsets(X)
+        return found if self._OUTCOME == "counts" else found / np.atleast_1d(self.y_scale_)[:, None]
+
+    def _replicate(self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        drawn = super()._replicate(score, parameters, rng)
+        return drawn if self._OUTCOME == "counts" else drawn + self.offset_
 
     def _log_predictive(
         self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
@@ -276,7 +297,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     def _target_in_units(self) -> np.ndarray:
         if self._OUTCOME == "counts":
             return by_row(self._targets_of_outputs()[:, 0])
-        return by_row(self._in_units(self._targets_of_outputs()))
+        return by_row(self._in_units(self._targets_of_outputs()) + self.offset_)
 
     def predict(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the target.
@@ -304,11 +325,14 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if not (return_std or counts):
             return by_row(self._in_units(self._mean_scores(X)))
         moments = self._moments(X)
-        offset = self._targets_of_outputs()[:, -1, :1] if counts else 0.0
+        base = 0.0
+        if counts:
+            fields = self._targets_of_outputs().shape[1]
+            base = np.atleast_1d((np.log if fields == 2 else logit)(self.y_mean_))[:, None]
         found = [
             self.likelihood_.predict(mean, variance, own.T[..., None])
             for mean, variance, own in zip(
-                moments.mean + offset, moments.variance, moments.parameters, strict=True
+                moments.mean + base, moments.variance, moments.parameters, strict=True
             )
         ]
         mean, variance = (np.array([getattr(one, name) for one in found]) for name in ("mean", "variance"))
@@ -344,10 +368,10 @@ def _counted(y: np.ndarray, of_trials: bool) -> np.ndarray:
     return y.T[None]
 
 
-def _base_scores(fields: np.ndarray) -> np.ndarray:
-    """Return the score of every output that all samples together speak for."""
+def _base_scores(fields: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """Return the score of every output that all samples together speak for, beside their offsets."""
     counts = np.maximum(fields[:, 0].sum(axis=-1), LEAST_RATE)
     if fields.shape[1] == 1:
-        return np.log(counts / fields.shape[-1])
+        return np.log(counts) - logsumexp(offset)
     trials = fields[:, 1].sum(axis=-1)
-    return np.log(counts / np.maximum(trials - counts, LEAST_RATE))
+    return np.log(counts / np.maximum(trials - counts, LEAST_RATE)) - offset.mean()
