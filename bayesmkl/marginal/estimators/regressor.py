@@ -325,7 +325,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if not (return_std or counts):
             return by_row(self._in_units(self._mean_scores(X)))
         moments = self._moments(X)
-        base = 0.0
+        base: Any = 0.0
         if counts:
             fields = self._targets_of_outputs().shape[1]
             base = np.atleast_1d((np.log if fields == 2 else logit)(self.y_mean_))[:, None]
