@@ -7,6 +7,7 @@ the contract; inference asks for nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -88,8 +89,8 @@ class Likelihood(Protocol):
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log density.
 
-        With an `order` below three only those that are asked for need be found, of order zero those of the log density
-        itself by the parameters, of order two `first` and `second`.
+        With an `order` below three only those that are asked for need be found: of order zero those of the log
+        density itself by the parameters, of order two `first` and `second` as well.
         """
         ...
 
@@ -122,7 +123,9 @@ def tilt(likelihood: Likelihood, y: Array, mean: Array, variance: Array, paramet
     steps = xp.linspace(-1.0, 1.0, N_NODES)[:, None] * largest
     scores = mode + width * xp.sinh(steps)
     log_steps = xp.log(width * xp.cosh(steps) * (2.0 / (N_NODES - 1)) * largest)
-    log_terms = likelihood.log_density(y, scores, parameters) + log_normal(scores - mean, variance) + log_steps
+    log_terms = (
+        likelihood.log_density(y, scores, parameters) + log_normal(scores - mean, variance) + log_steps
+    )
     highest = log_terms.max(axis=0)
     terms = xp.exp(log_terms - highest)
     total = terms.sum(axis=0)
@@ -168,8 +171,9 @@ def _mode(likelihood: Likelihood, y: Array, mean: Array, variance: Array, parame
         step = rise / precision
         inside = (found.at + step > lower) & (found.at + step < upper)
         quick = xp.abs(step) < 0.5 * xp.abs(found.step)
-        step = xp.where(inside & quick, step, 0.5 * (lower + upper) - found.at)
-        unfinished = (xp.abs(step) > CLOSE / xp.sqrt(precision)).any()
+        near = xp.abs(step) <= CLOSE / xp.sqrt(precision)  # not halved, however far the other end is still
+        step = xp.where((inside & quick) | near, step, 0.5 * (lower + upper) - found.at)
+        unfinished = (~near).any()
         return _Search(lower, upper, found.at + step, step, unfinished, found.n_steps + 1)
 
     start = _Search(
@@ -201,5 +205,3 @@ def log_normal(rest: Array, variance: Any) -> Any:
 def no_parameters(score: Array) -> Any:
     """Return the derivatives by the parameters of a likelihood that has none, (0, n_samples)."""
     return namespace(score).zeros((0, *score.shape))
-
-

@@ -136,8 +136,8 @@ class BetaBinomial(NamedTuple):
     r"""Successes out of trials, whose probability varies around :math:`p_i = 1 / (1 + e^{-f_i})`.
 
     :math:`y_i \sim \mathrm{Binomial}(n_i, q_i)`, :math:`q_i \sim \mathrm{Beta}(\kappa p_i, \kappa (1 - p_i))`. A
-    target has the fields (successes, trials), (2, n_samples). The probability is log-concave in the score but far from
-    what is likely.
+    target has the fields (successes, trials), (2, n_samples). The probability is log-concave in the score but far
+    from what is likely.
 
     Parameters
     ----------
@@ -168,8 +168,17 @@ class BetaBinomial(NamedTuple):
         """Return the log probability of every number of successes."""
         special, own = special_functions(score), parameters[0]
         p, rest = _probabilities(score)
-        ways = special.gammaln(y[..., 1, :] + 1.0) - special.gammaln(y[..., 0, :] + 1.0) - special.gammaln(y[..., 1, :] - y[..., 0, :] + 1.0)
-        parts = zip((own * p, own * rest, own), (y[..., 0, :], y[..., 1, :] - y[..., 0, :], y[..., 1, :]), (1.0, 1.0, -1.0), strict=True)
+        ways = (
+            special.gammaln(y[..., 1, :] + 1.0)
+            - special.gammaln(y[..., 0, :] + 1.0)
+            - special.gammaln(y[..., 1, :] - y[..., 0, :] + 1.0)
+        )
+        parts = zip(
+            (own * p, own * rest, own),
+            (y[..., 0, :], y[..., 1, :] - y[..., 0, :], y[..., 1, :]),
+            (1.0, 1.0, -1.0),
+            strict=True,
+        )
         return ways + sum(
             sign * (special.gammaln(start + count) - special.gammaln(start)) for start, count, sign in parts
         )
@@ -199,7 +208,9 @@ class BetaBinomial(NamedTuple):
         if order == 2:
             return Derivatives(first, second, None, by_own, None, None)
         by_p3 = own**3 * (won[2] - lost[2])
-        crossed = p * won[1] - rest * lost[1]  # of the difference of the first derivatives, by the concentration
+        crossed = (
+            p * won[1] - rest * lost[1]
+        )  # of the difference of the first derivatives, by the concentration
         doubled = p * won[2] + rest * lost[2]
         return Derivatives(
             first,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl.marginal.hyperpriors import LogNormal
-from bayesmkl.marginal.likelihoods.base import Derivatives, Predicted, Tilted, tilt
+from bayesmkl.marginal.likelihoods.base import Derivatives, Predicted, Tilted
 from bayesmkl.marginal.likelihoods.intervals import LAWS, Along, log_mass_slopes
 
 __all__ = ["OrdinalProbit"]
@@ -108,7 +109,8 @@ class OrdinalProbit(NamedTuple):
         scale = 1.0 / xp.sqrt(1.0 + variance)
         lower, upper = (end * scale for end in self._ends(y, mean, parameters))
         directions: list[tuple[Any, Any]] = [
-            (self._pick(y - 1.0, list(by)) * scale, self._pick(y, list(by)) * scale) for by in self.cut_slopes().T
+            (self._pick(y - 1.0, list(by)) * scale, self._pick(y, list(by)) * scale)
+            for by in self.cut_slopes().T
         ]
         found = log_mass_slopes(LAW, lower, upper, [(0.0, 0.0), *directions])
         own = [each.moved for each in found[1:]]
@@ -128,7 +130,7 @@ class OrdinalProbit(NamedTuple):
         return xp.stack(
             [
                 xp.exp(log_mass_slopes(LAW, lower, upper, [(0.0, 0.0)])[0].value)
-                for lower, upper in zip(ends[:-1], ends[1:], strict=True)
+                for lower, upper in pairwise(ends)
             ]
         )
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, namespace, special_functions
-from bayesmkl._numerics.truncated_normal import LOG_2PI
 from bayesmkl.marginal.hyperpriors import LogNormal
 from bayesmkl.marginal.likelihoods.base import Derivatives, Predicted, Tilted, log_normal
 
@@ -149,9 +148,7 @@ class StudentT(NamedTuple):
         own = df * scale**2
         gammas = special.digamma(0.5 * (df + 1.0)) - special.digamma(0.5 * df)
         far = (df + 1.0) * square / (own + square)
-        return xp.stack(
-            [(far - 1.0) / scale, 0.5 * (gammas - 1.0 / df - xp.log1p(square / own) + far / df)]
-        )
+        return xp.stack([(far - 1.0) / scale, 0.5 * (gammas - 1.0 / df - xp.log1p(square / own) + far / df)])
 
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
         """Integrate the density over normal scores, as a mixture over the precision of the noise."""

@@ -1,8 +1,8 @@
 r"""Likelihoods of times to an event, of which some are known to lie in an interval only.
 
-A target has the fields (`lower`, `upper`, `entry`), (3, n_samples): the logarithms of the ends of the interval that the
-time lies in, equal where it was observed and `upper` infinite where it was censored, and of the time from which the
-sample was under observation, minus infinity if from the start. All are in units in which times are about one.
+A target has the fields (`lower`, `upper`, `entry`), (3, n_samples): the logarithms of the ends of the interval that
+the time lies in, equal where it was observed and `upper` infinite where it was censored, and of the time from which
+the sample was under observation, minus infinity if from the start. All are in units in which times are about one.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class FailureTime(NamedTuple):
         z = (log_time - score) / parameters[0]
         law = LAWS[OF_TIMES[self.times]]
         xp = namespace(z)
-        return law.log_mass(xp.clip(z, -law.largest, law.largest), xp.full_like(z, law.largest))
+        return law.survival(xp.clip(z, -INFINITE, law.largest)).value
 
     def log_quantile(self, probability: np.ndarray, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         """Return the logarithm of the time until which the event has happened with a probability."""
@@ -156,9 +156,9 @@ class FailureTime(NamedTuple):
 class PiecewiseHazard(NamedTuple):
     r"""Proportional hazards :math:`\lambda(t) e^{f_i}` with a baseline that is constant between breaks.
 
-    The same as Poisson counts of events with the time at risk as their exposure. Under the hazard, an interval of time
-    that begins at `l` and ends at `u` has the log probability :math:`-e^f \Lambda(l) + \log(1 - e^{-e^f (\Lambda(u) -
-    \Lambda(l))})`.
+    The same as Poisson counts of events with the time at risk as their exposure. Under the hazard, an interval of
+    time that begins at `l` and ends at `u` has the log probability
+    :math:`-e^f \Lambda(l) + \log(1 - e^{-e^f (\Lambda(u) - \Lambda(l))})`.
 
     Parameters
     ----------
@@ -249,9 +249,7 @@ class PiecewiseHazard(NamedTuple):
         """Return the time between breaks until then."""
         xp = namespace(time)
         starts, ends = (0.0, *self.breaks), (*self.breaks, np.inf)
-        return [
-            xp.clip(time - start, 0.0, end - start) for start, end in zip(starts, ends, strict=True)
-        ]
+        return [xp.clip(time - start, 0.0, end - start) for start, end in zip(starts, ends, strict=True)]
 
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
         """Integrate the density over normal scores, by quadrature."""
