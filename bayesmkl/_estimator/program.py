@@ -24,7 +24,8 @@ class NumPyroProgram(NamedTuple):
     data : dict of str to ndarray of shape (n_kernels, n_samples, ...) or (n_samples,)
         Keyword arguments of `model`: kernels of the training samples, or their factors; and `y`, of shape
         (n_samples,) or (n_outputs, n_samples), as the fitted estimator has it in `target_`. Where `y` is None the
-        model draws the target.
+        model draws the target. Of counts `offset`, which is added to the score, and `trials` if successes are
+        counted, are data of their own, and so is `entry` of times, whose `y` are intervals, (n_samples, 2).
     new : dict of str to ndarray of shape (n_kernels, n_rows, ...)
         Further keyword arguments of `model`, which add scores and targets of new samples; empty where no new samples
         were given.
@@ -63,7 +64,8 @@ def numpyro_model(
     X : array-like of shape (n_samples, n_features) or (n_samples, n_samples, n_kernels)
         Training samples as in `fit`.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), optional
-        Target as in `fit`. None is one target, or two classes, that the program draws.
+        Target as in `fit`. None is one target without an offset, two classes, or as many grades as there are
+        `levels`, that the program draws; successes out of trials and times are not drawn without it.
     X_new : array-like of shape (n_rows, n_features) or (n_rows, n_samples, n_kernels), optional
         New samples as in `predict`. The sites `score_new` and `y_new` of draws with ``**program.new`` are those
         of each on its own: what new samples have in common beyond the training samples is left out.
@@ -90,5 +92,11 @@ def numpyro_model(
         return program
     rows = np.arange(check_samples(X))
     chosen = {name: value for name, value in own._BY_TARGET.items() if own.get_params()[name] == "auto"}
-    program = own.set_params(**chosen)._program(X, rows % 2 if is_classifier(self) else rows, X_new)
-    return program._replace(data=program.data | {"y": None})
+    unknown = rows % 2 if is_classifier(self) else rows
+    levels = getattr(self, "levels", None)
+    if levels is not None:
+        unknown = np.asarray(levels)[rows % len(levels)]
+    program = own.set_params(**chosen)._program(X, unknown, X_new)
+    none = {name: 0.0 * value for name, value in program.data.items() if name == "offset"}
+    of_new = {name: 0.0 * value for name, value in program.new.items() if name == "new_offset"}
+    return program._replace(data=program.data | none | {"y": None}, new=program.new | of_new)

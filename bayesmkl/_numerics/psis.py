@@ -54,7 +54,8 @@ def smooth_weights(log_ratios: np.ndarray, relative_efficiency: float = 1.0) -> 
             log_weights[has_tail], pareto_k[has_tail] = array_stats.psislw(
                 -rows[has_tail], r_eff=relative_efficiency, axis=-1
             )
-    failed = ~np.isfinite(log_weights).all(axis=1)  # most of the tail is the same
+    known = np.isfinite(rows)  # a ratio of zero is a weight of zero
+    failed = (~np.isfinite(log_weights) & known).any(axis=1)  # most of the tail is the same
     log_weights[failed] = raw[failed]
     pareto_k[failed] = np.where(np.ptp(rows[failed], axis=1) < SMALL, 0.0, np.inf)
     return log_weights.reshape(log_ratios.shape), pareto_k.reshape(log_ratios.shape[:-1])

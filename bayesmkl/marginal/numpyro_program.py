@@ -6,29 +6,31 @@ integral. Its sites, of several outputs with a leading axis for them where not s
 ==================  ==============================================================================================
 `kernel_weights`    by their prior, (n_kernels,); deterministic where the prior is of `total` and `parts_of_total`
                     (`DirichletShares`), or of `common_scale` and `own_scales` (`Horseshoe`)
-`noise_std`         log-normal, in regression
+parameters          log-normal, each by its name in `Likelihood.names`, such as `noise_std` in regression
 `intercept`         normal
 `whitened`          standard normal, (n_kernels, n_samples); `Additive`: :math:`g_m = L_m z_m`, :math:`L_m L_m^\top =
                     K_m / c_m`; `Weighted`: the :math:`\xi_m / \sigma_g`
 `dual`              standard normal, (n_train,): `a` of `Weighted`
 `parts`             deterministic, (n_kernels, n_samples): what every kernel adds to the score
-`score`             deterministic, (n_samples,): their sum, and the intercept
+`score`             deterministic, (n_samples,): their sum, and the intercept, without offsets
 `kernel_shares`     deterministic, (n_kernels,), of all outputs: :math:`\operatorname{Cov}(f_m, f) /
                     \operatorname{Var}(f)`
-`y`                 (n_samples,)
+`y`                 (n_samples,), of times (n_samples, 2): the ends of the interval that a log time lies in
 ==================  ==============================================================================================
 
-New rows add `whitened_new`, `score_new` and `y_new`, every row on its own. `evidence_program` has the hyperparameters
-alone, and the evidence as its factor. Both take the place of `bayesmkl.marginal.hyperposterior` where importance
-sampling does not do, and check it.
+What is known of targets before they are observed is data too, each (n_samples,): `offset` of scores, `trials` that
+successes are counted of, `entry` of times under observation. New rows add `whitened_new`, `score_new` and `y_new`,
+every row on its own, with the data `new_offset`, `new_trials` (one) and `new_entry` (none).
+
+`evidence_program` has the hyperparameters alone, and the evidence as its factor. Both take the place of
+`bayesmkl.marginal.hyperposterior` where importance sampling does not do, and check it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -42,11 +44,19 @@ from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._numerics.arrays import Array
 from bayesmkl.marginal.covariances import Additive, Weighted
 from bayesmkl.marginal.hyperposterior import Hypermodel
-from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, StudentT, WeightPrior
-from bayesmkl.marginal.likelihoods import Gaussian, Likelihood, Logit, Probit
+from bayesmkl.marginal.hyperpriors import (
+    DirichletShares,
+    HalfT,
+    Horseshoe,
+    LogNormal,
+    ParameterPriors,
+    StudentT,
+    WeightPrior,
+)
 from bayesmkl.marginal.numpyro_priors import NumPyroPrior
+from bayesmkl.marginal.numpyro_targets import known_fields, target_law
 
-__all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "observe", "signs"]
+__all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "observe"]
 
 
 def explicit_program(
@@ -70,7 +80,9 @@ def explicit_program(
     """
     covariance = model.covariance
     outputs = () if len(model.targets) == 1 else (len(model.targets),)
-    y = model.targets if outputs else model.targets[0]
+    seen = known_fields(model.likelihood, model.targets if outputs else model.targets[0])
+    of_new = {} if new_kernels is None else seen.of_new(new_kernels.shape[1])
+    data = {"y": seen.y} | seen.given
     hyperparameters, finish = _hyperparameters(model, outputs), _finish(model, outputs)
     if isinstance(covariance, Additive):
         factors = covariance.factors()
@@ -81,6 +93,7 @@ def explicit_program(
             y: Array | None = None,
             new_factors: Array | None = None,
             new_std: Array | None = None,
+            **given: Array,
         ) -> None:
             weights, parameters = hyperparameters()
             whitened = _normal("whitened", (*outputs, *jnp.shape(factors)[:2]))
@@ -90,14 +103,16 @@ def explicit_program(
                 own = new_std * _normal("whitened_new", (*outputs, *jnp.shape(new_factors)[:2]))
                 known = jnp.einsum("mij,...mj->...mi", new_factors, whitened)
                 new_parts = weights[:, None] * (known + own)
-            finish(parameters, parts, new_parts, y)
+            finish(parameters, parts, new_parts, y, given)
 
-        return NumPyroProgram(additive, {"factors": factors, "y": y}, new)
+        return NumPyroProgram(additive, {"factors": factors} | data, new | of_new)
     if isinstance(covariance, Weighted):
         kernels = covariance.stack.columns(slice(None))
         spread = covariance.intermediate_std
 
-        def weighted(kernels: Array, y: Array | None = None, new_kernels: Array | None = None) -> None:
+        def weighted(
+            kernels: Array, y: Array | None = None, new_kernels: Array | None = None, **given: Array
+        ) -> None:
             weights, parameters = hyperparameters()
             dual = _normal("dual", (*outputs, jnp.shape(kernels)[2]))
 
@@ -107,10 +122,10 @@ def explicit_program(
 
             parts = parts_of(kernels, "whitened")
             new_parts = None if new_kernels is None else parts_of(new_kernels, "whitened_new")
-            finish(parameters, parts, new_parts, y)
+            finish(parameters, parts, new_parts, y, given)
 
         new = {} if new_kernels is None else {"new_kernels": new_kernels}
-        return NumPyroProgram(weighted, {"kernels": kernels, "y": y}, new)
+        return NumPyroProgram(weighted, {"kernels": kernels} | data, new | of_new)
     raise TypeError(f"`covariance` must be Additive or Weighted; got {covariance!r}.")
 
 
@@ -133,18 +148,22 @@ def _new_factors(
 def _finish(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[..., None]:
     """Return the statements from the parts of a score to its target."""
     intercept_std, likelihood = model.covariance.intercept_std, model.likelihood
+    known = known_fields(likelihood, model.targets).given
 
-    def finish(parameters: list[Any], parts: Any, new_parts: Any, y: Array | None) -> None:
+    def finish(
+        parameters: list[Any], parts: Any, new_parts: Any, y: Array | None, given: dict[str, Array]
+    ) -> None:
         intercept = numpyro.sample(
             "intercept", dist.Normal(0.0, intercept_std).expand(outputs).to_event(len(outputs))
         )
         parts = numpyro.deterministic("parts", parts)
         score = numpyro.deterministic("score", parts.sum(axis=-2) + intercept[..., None])
         numpyro.deterministic("kernel_shares", _shares(parts))
-        observe("y", _target(likelihood, score, parameters), y)
+        observe("y", target_law(likelihood, score, parameters, given), y)
         if new_parts is not None:
             new = numpyro.deterministic("score_new", new_parts.sum(axis=-2) + intercept[..., None])
-            observe("y_new", _target(likelihood, new, parameters), None)
+            of_new = {name: given[f"new_{name}"] for name in known}
+            observe("y_new", target_law(likelihood, new, parameters, of_new), None)
 
     return finish
 
@@ -168,72 +187,7 @@ def observe(name: str, law: dist.Distribution, y: Array | None) -> None:
             plates.enter_context(
                 numpyro.plate(f"{name}_{'sample' if dim == -1 else 'output'}", size, dim=dim)
             )
-        numpyro.sample(name, law, obs=y)
-
-
-def _target(likelihood: Likelihood, score: Any, parameters: list[Any]) -> dist.Distribution:
-    if isinstance(likelihood, Gaussian):
-        return dist.Normal(score, parameters[0][..., None])
-    if isinstance(likelihood, Probit | Logit):
-        return Label(score, likelihood)
-    raise TypeError(f"`likelihood` must be Gaussian, Probit or Logit; got {likelihood!r}.")
-
-
-class _Signs(constraints.ParameterFreeConstraint):
-    is_discrete = True
-
-    def __call__(self, x: Array) -> Any:
-        return (x == -1) | (x == 1)
-
-    def feasible_like(self, prototype: Array) -> Any:
-        return jnp.ones_like(prototype)
-
-
-signs = _Signs()  # support of labels -1 and +1
-
-
-class Label(dist.Distribution):
-    """Label -1 or +1 of a known score, by a likelihood of classes.
-
-    Parameters
-    ----------
-    score : array
-        f.
-    likelihood : Likelihood
-        Without parameters.
-    """
-
-    arg_constraints: ClassVar = {"score": constraints.real}
-    pytree_aux_fields = ("likelihood",)
-    support = signs
-
-    def __init__(self, score: Array, likelihood: Likelihood, *, validate_args: bool | None = None) -> None:
-        self.score, self.likelihood = score, likelihood
-        super().__init__(jnp.shape(score), validate_args=validate_args)
-
-    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Any:
-        """Draw labels."""
-        log_odds = self.log_prob(jnp.ones_like(self.score)) - self.log_prob(-jnp.ones_like(self.score))
-        positive = dist.Bernoulli(logits=log_odds).sample(key, sample_shape)
-        return jnp.where(positive == 1, 1.0, -1.0)
-
-    def log_prob(self, value: Array) -> Any:
-        """Return the log probability of labels."""
-        return _log_density(self.likelihood, jnp.asarray(value, self.score.dtype), self.score)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _log_density(likelihood: Likelihood, y: Array, score: Array) -> Any:
-    """Return log densities of labels; with their derivative known, programs compile faster."""
-    return likelihood.log_density(y, score, jnp.zeros(0))
-
-
-@_log_density.defjvp
-def _log_density_jvp(
-    likelihood: Likelihood, primals: tuple[Any, Any], tangents: tuple[Any, Any]
-) -> tuple[Any, Any]:
-    slope = likelihood.derivatives(*primals, jnp.zeros(0)).first
-    return _log_density(likelihood, *primals), slope * tangents[1]
+        numpyro.sample(name, law, obs=None if y is None else jnp.asarray(y))
 
 
 def evidence_program(model: Hypermodel) -> Callable[[], None]:
@@ -282,22 +236,25 @@ def differentiable_evidence(model: Hypermodel) -> Callable[[Any, Any], Any]:
 
 def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[], tuple[Any, list[Any]]]:
     """Return the statements that draw kernel weights, and each parameter of the likelihood, for every output."""
-    prior, weight_prior, n_kernels = (
-        model.parameter_prior,
-        model.weight_prior,
-        model.covariance.stack.n_kernels,
-    )
-    names = model.likelihood.names
+    weight_prior, n_kernels = model.weight_prior, model.covariance.stack.n_kernels
+    names, given = model.likelihood.names, model.parameter_prior
+    priors = given.each if isinstance(given, ParameterPriors) else (given,) * len(names)
 
     def draw() -> tuple[Any, list[Any]]:
-        above = transforms.AffineTransform(prior.least, 1.0, domain=constraints.positive)
-        logarithm = dist.Normal(np.log(prior.median), prior.log_std)
-        law = dist.TransformedDistribution(logarithm, [transforms.ExpTransform(), above])
-        own = law.expand(outputs).to_event(len(outputs))
         weights = _weights(weight_prior, n_kernels)
-        return weights, [numpyro.sample(name, own) for name in names]
+        laws = {name: _above(prior) for name, prior in zip(names, priors, strict=True)}
+        return weights, [
+            numpyro.sample(name, law.expand(outputs).to_event(len(outputs))) for name, law in laws.items()
+        ]
 
     return draw
+
+
+def _above(prior: LogNormal) -> dist.Distribution:
+    """Return the law of a parameter: log-normal above the least one."""
+    above = transforms.AffineTransform(prior.least, 1.0, domain=constraints.positive)
+    logarithm = dist.Normal(np.log(prior.median), prior.log_std)
+    return dist.TransformedDistribution(logarithm, [transforms.ExpTransform(), above])
 
 
 def _weights(prior: WeightPrior, n_kernels: int) -> Any:

@@ -54,7 +54,8 @@ from bayesmkl.bemkl.models.multiclass import MulticlassProblem
 from bayesmkl.bemkl.models.multioutput import MultioutputProblem
 from bayesmkl.bemkl.models.regression import RegressionProblem
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.numpyro_program import observe, signs
+from bayesmkl.marginal.numpyro_program import observe
+from bayesmkl.marginal.numpyro_targets import signs
 
 __all__ = [
     "BeyondMargin",
@@ -261,7 +262,7 @@ def _kernel_weights(prior: Gamma | Dirichlet | SpikeSlab, n_kernels: int) -> Any
     if isinstance(prior, Gamma):
         return numpyro.sample("kernel_weights", _student_t(prior).expand([n_kernels]).to_event(1))
     if isinstance(prior, Dirichlet):
-        concentration = jnp.broadcast_to(prior.concentration, (n_kernels,))
+        concentration = jnp.broadcast_to(jnp.asarray(prior.concentration), (n_kernels,))
         return numpyro.sample("kernel_weights", dist.Dirichlet(concentration))
     with numpyro.plate("kernel", n_kernels):
         inclusion = numpyro.sample("kernel_inclusion", dist.Bernoulli(prior.inclusion))

@@ -89,8 +89,8 @@ class Likelihood(Protocol):
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log density.
 
-        With an `order` below three only those that are asked for need be found, of order zero those of the log
-        density itself by the parameters, of order two `first` and `second`.
+        With an `order` below three only those that are asked for need be found: of order zero those of the log
+        density itself by the parameters, of order two `first` and `second` as well.
         """
         ...
 
@@ -178,8 +178,9 @@ def _mode(likelihood: Likelihood, y: Array, mean: Array, variance: Array, parame
         step = rise / precision
         inside = (found.at + step > lower) & (found.at + step < upper)
         quick = xp.abs(step) < 0.5 * xp.abs(found.step)
-        step = xp.where(inside & quick, step, 0.5 * (lower + upper) - found.at)
-        unfinished = (xp.abs(step) > CLOSE / xp.sqrt(precision)).any()
+        near = xp.abs(step) <= CLOSE / xp.sqrt(precision)  # not halved, however far the other end is still
+        step = xp.where((inside & quick) | near, step, 0.5 * (lower + upper) - found.at)
+        unfinished = (~near).any()
         return _Search(lower, upper, found.at + step, step, unfinished, found.n_steps + 1)
 
     start = _Search(

@@ -145,7 +145,7 @@ class FailureTime(NamedTuple):
         z = (log_time - score) / parameters[0]
         law = LAWS[OF_TIMES[self.times]]
         xp = namespace(z)
-        return law.log_mass(xp.clip(z, -law.largest, law.largest), xp.full_like(z, law.largest))
+        return law.survival(xp.clip(z, -INFINITE, law.largest)).value
 
     def log_quantile(self, probability: np.ndarray, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         """Return the logarithm of the time until which the event has happened with a probability."""
@@ -161,8 +161,8 @@ class PiecewiseHazard(NamedTuple):
     r"""Proportional hazards :math:`\lambda(t) e^{f_i}` with a baseline that is constant between breaks.
 
     The same as Poisson counts of events with the time at risk as their exposure. Under the hazard, an interval of
-    time that begins at `l` and ends at `u` has the log probability :math:`-e^f \Lambda(l) + \log(1 - e^{-e^f
-    (\Lambda(u) - \Lambda(l))})`.
+    time that begins at `l` and ends at `u` has the log probability
+    :math:`-e^f \Lambda(l) + \log(1 - e^{-e^f (\Lambda(u) - \Lambda(l))})`.
 
     Parameters
     ----------
