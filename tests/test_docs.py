@@ -132,7 +132,8 @@ LEAST |= {"ldmkl": 8, "samkl": 8}
         ("nonnegative", 11),
         ("multitask", 14),
         ("missing_views", 19),
-        ("gpmkl", 22),
+        ("gpmkl", 23),
+        ("likelihoods", 13),
         *((page, LEAST.get(page, 3)) for page in make_methods.pages()),
     ],
 )

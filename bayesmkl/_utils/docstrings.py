@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any, TypeVar
 
-__all__ = ["MARKER", "entries", "fill_docs"]
+__all__ = ["MARKER", "entries", "fill_docs", "fulfil_docs"]
 
 # A line `%(key)s`, and what is added to the first line of the entry. It must be a whole line, so that percent signs
 # and braces of formulas stay what they are.
@@ -17,6 +17,7 @@ _ENTRY = re.compile(
     r"^(?P<names>\w+(?:, \w+)*)(?P<variant>:\w+)?(?P<type> : .*)?\n(?P<text>(?:[ ]{4}.*\n|\n(?=[ ]{4}))+)",
     re.MULTILINE,
 )
+_SECTION = re.compile(r"^\w[\w ]*\n-{3,}$", re.MULTILINE)  # heading of a section
 _CLASS_MARKS = " *+"  # at the end of a type, of attributes that may have a leading axis of classes
 
 _Documented = TypeVar("_Documented", bound=Callable[..., Any])
@@ -92,6 +93,56 @@ def fill_docs(*sources: Mapping[str, str] | type) -> Callable[[_Documented], _Do
         return documented
 
     return fill
+
+
+def fulfil_docs(contract: type) -> Callable[[_Documented], _Documented]:
+    """Give the methods of a class the sections that the contract which it fulfils has for them.
+
+    A method whose docstring has sections of its own keeps it.
+
+    Parameters
+    ----------
+    contract : type
+        A protocol, whose methods say what they take and return.
+
+    Returns
+    -------
+    callable
+        Decorator of a class.
+
+    Examples
+    --------
+    >>> class Loss:
+    ...     def value(self, score):
+    ...         '''Return the loss.
+    ...
+    ...         Returns
+    ...         -------
+    ...         float
+    ...         '''
+    >>> @fulfil_docs(Loss)
+    ... class Hinge:
+    ...     def value(self, score):
+    ...         '''Return what is missing of a margin of one.'''
+    >>> print(inspect.getdoc(Hinge.value))
+    Return what is missing of a margin of one.
+    <BLANKLINE>
+
+    Returns
+    -------
+    float
+    """
+
+    def fulfil(documented: _Documented) -> _Documented:
+        for name, method in vars(documented).items():
+            promised = inspect.getdoc(getattr(contract, name, None))
+            if isinstance(method, FunctionType) and method.__doc__ and promised:
+                own, sections = inspect.cleandoc(method.__doc__), _SECTION.search(promised)
+                if sections and not _SECTION.search(own):
+                    method.__doc__ = f"{own}\n\n{promised[sections.start() :]}"
+        return documented
+
+    return fulfil
 
 
 def _lent(source: type) -> dict[str, str]:

@@ -82,6 +82,8 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     %(converged_)s
     likelihood_ : Likelihood
         Of a label given its score.
+    parameters_ : dict of str to float
+        Posterior means of the parameters of the likelihood; those of classes have none.
     is_multilabel_ : bool
         Whether `y` was a matrix of labels.
     %(posterior_)s

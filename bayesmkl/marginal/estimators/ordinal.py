@@ -41,7 +41,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         The grades in ascending order. None takes those of `y` if they are numbers, or the order of a pandas
         categorical; text has none.
     kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
-        Prior of the weights, as for `GPMKLClassifier`.
+        Prior of the weights, standard deviations in units of the noise, as for `GPMKLClassifier`.
     distance_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the distance of neighboring cut points, in units of the noise; the word is ``LogNormal(0.7, 1.0)``.
     %(intercept_std)s
@@ -54,8 +54,8 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Grades, ascending.
-    cut_points_ : ndarray of shape (n_classes - 1,)
-        Posterior means of the cut points, around their mean; `intercept_` is from there.
+    cut_points_ : ndarray of shape (n_cuts,)
+        Posterior means of the cut points between neighboring grades, around their mean; `intercept_` is from there.
     %(kernel_shares_, kernel_shares_std_)s
     %(kernel_weights_, kernel_weights_std_)s
     intercept_ : float

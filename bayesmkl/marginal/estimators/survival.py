@@ -73,8 +73,8 @@ class GPMKLSurvival(BaseGPMKL):
     %(kernel_shares_, kernel_shares_std_)s
     %(kernel_weights_, kernel_weights_std_)s
     log_time_mean_, log_time_scale_ : float
-        Location and scale by which log times were standardized: those of a model without features; of hazards the log
-        of the mean time to an event, and 1.
+        Location and standard deviation by which log times were standardized: those of a model without features; of
+        hazards the log of the mean time to an event, and 1.
     intercept_ : float
         Posterior mean of the intercept.
     dual_coef_ : ndarray of shape (n_kernels, n_samples)

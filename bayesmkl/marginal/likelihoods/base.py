@@ -83,36 +83,122 @@ class Likelihood(Protocol):
         ...
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
-        r"""Return :math:`\log p(y_i \mid f_i, \phi)`."""
+        r"""Return :math:`\log p(y_i \mid f_i, \phi)`.
+
+        Parameters
+        ----------
+        y : array of shape (n_samples,) or (n_fields, n_samples)
+            Targets.
+        score : array of shape (n_samples,), or with more axes in front
+            Scores.
+        parameters : array of shape (n_parameters,), or with axes that go with those of `score`
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        array of shape (n_samples,), or as `score`
+            Log densities, or log probabilities of what is counted or known to lie in an interval.
+        """
         ...
 
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log density.
 
-        With an `order` below three only those that are asked for need be found: of order zero those of the log
-        density itself by the parameters, of order two `first` and `second` as well.
+        Parameters
+        ----------
+        y : array of shape (n_samples,) or (n_fields, n_samples)
+            Targets.
+        score : array of shape (n_samples,), or with more axes in front
+            Scores.
+        parameters : array of shape (n_parameters,), or with axes that go with those of `score`
+            Parameters of the likelihood.
+        order : int, default=3
+            Below three only those that are asked for need be found: of order zero those of the log density itself by
+            the parameters, of order two `first` and `second` as well.
+
+        Returns
+        -------
+        Derivatives
+            By the score and by the parameters.
         """
         ...
 
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
-        """Integrate the density over normal scores."""
+        """Integrate the density over normal scores.
+
+        Parameters
+        ----------
+        y : array of shape (n_samples,) or (n_fields, n_samples)
+            Targets.
+        mean, variance : array of shape (n_samples,)
+            Mean and variance of every score.
+        parameters : array of shape (n_parameters,)
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        Tilted
+            Logarithms of the integrals, and their derivatives.
+        """
         ...
 
     def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
-        """Return moments of the target, of labels -1 and +1 where there are two classes."""
+        """Return moments of the target, of labels -1 and +1 where there are two classes.
+
+        Parameters
+        ----------
+        mean, variance : array of shape (n_rows,), or with more axes in front
+            Mean and variance of every score.
+        parameters : array of shape (n_parameters,), or with axes that go with those of `mean`
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        Predicted
+            Mean and variance of every target.
+        """
         ...
 
     def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
         """Return the variance of the noise in units of the score, of the shape of a parameter.
 
         Of counts it is that of the logarithm of a log-normal variable with their mean and variance.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,) or (n_fields, n_samples)
+            Targets.
+        parameters : ndarray of shape (n_parameters, n_draws)
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        ndarray of shape (n_draws,)
+            The variance for every draw of the parameters.
         """
         ...
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
     ) -> np.ndarray:
-        """Draw the first field of a target for every score; fields that are given and not drawn are those of `y`."""
+        """Draw the first field of a target for every score; fields that are given and not drawn are those of `y`.
+
+        Parameters
+        ----------
+        score : ndarray of shape (n_samples,), or with more axes in front
+            Scores.
+        parameters : ndarray of shape (n_parameters,), or with axes that go with those of `score`
+            Parameters of the likelihood.
+        rng : numpy.random.Generator
+            Source of the draws.
+        y : ndarray of shape (n_fields, n_samples), default=None
+            Targets whose other fields are kept.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), or as `score`
+            The draws.
+        """
         ...
 
 

@@ -10,8 +10,9 @@ from scipy import special
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.truncated_normal import LOG_2PI, log_normal_cdf, truncated_moments
+from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
-from bayesmkl.marginal.likelihoods.base import Derivatives, Predicted, Tilted, no_parameters, tilt
+from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, no_parameters, tilt
 
 __all__ = ["Logit", "Probit", "log_cdf_derivatives"]
 
@@ -20,6 +21,7 @@ FAR = (
 )  # below it z and the ratio of density and distribution function cancel, and their sum is a short series
 
 
+@fulfil_docs(Likelihood)
 class Probit(NamedTuple):
     r"""Labels -1 and +1 by the sign of a noisy score: :math:`p(y_i \mid f_i) = \Phi(y_i f_i)`.
 
@@ -91,6 +93,7 @@ class Probit(NamedTuple):
         return np.where(special.ndtri(0.5 + 0.5 * mean) + rng.standard_normal(score.shape) > 0.0, 1.0, -1.0)
 
 
+@fulfil_docs(Likelihood)
 class Logit(NamedTuple):
     r"""Labels -1 and +1 with log odds equal to the score: :math:`p(y_i \mid f_i) = 1 / (1 + e^{-y_i f_i})`.
 

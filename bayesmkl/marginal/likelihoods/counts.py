@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, namespace, special_functions
+from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
-from bayesmkl.marginal.likelihoods.base import Derivatives, Predicted, Tilted, no_parameters, tilt
+from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, no_parameters, tilt
 
 __all__ = ["BetaBinomial", "NegativeBinomial", "Poisson"]
 
@@ -19,6 +20,7 @@ REACH = 8.5  # of them, in standard deviations
 LEAST_MEAN = 1e-3  # of counts, where the variance of their logarithm is taken
 
 
+@fulfil_docs(Likelihood)
 class Poisson(NamedTuple):
     r"""Counts of events: :math:`y_i \sim \mathrm{Poisson}(e^{f_i})`.
 
@@ -68,6 +70,7 @@ class Poisson(NamedTuple):
         return _draw_counts(np.exp(score), rng)
 
 
+@fulfil_docs(Likelihood)
 class NegativeBinomial(NamedTuple):
     r"""Counts of events whose rate varies: mean :math:`\mu_i = e^{f_i}`, variance :math:`\mu_i + \mu_i^2 / r`.
 
@@ -76,7 +79,7 @@ class NegativeBinomial(NamedTuple):
     Parameters
     ----------
     concentration_prior : LogNormal, default=LogNormal(3.0, 1.5)
-        Of `r`; the smaller, the more the counts vary.
+        Of the concentration `r`; the smaller, the more the counts vary.
 
     Examples
     --------
@@ -141,6 +144,7 @@ class NegativeBinomial(NamedTuple):
         return _draw_counts(np.exp(score) * rng.gamma(own) / own, rng)
 
 
+@fulfil_docs(Likelihood)
 class BetaBinomial(NamedTuple):
     r"""Successes out of trials, whose probability varies around :math:`p_i = 1 / (1 + e^{-f_i})`.
 
@@ -151,7 +155,7 @@ class BetaBinomial(NamedTuple):
     Parameters
     ----------
     concentration_prior : LogNormal, default=LogNormal(10.0, 1.5)
-        Of :math:`\kappa`; the smaller, the more the probabilities vary.
+        Of the concentration :math:`\kappa`; the smaller, the more the probabilities vary.
 
     Examples
     --------

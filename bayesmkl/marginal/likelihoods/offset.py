@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array
+from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
 from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted
 
 __all__ = ["Offset"]
 
 
+@fulfil_docs(Likelihood)
 class Offset(NamedTuple):
     """A likelihood of the score and an offset, which is the last field of a target, after those of the likelihood.
 

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, namespace
+from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
-from bayesmkl.marginal.likelihoods.base import Derivatives, Predicted, Tilted
+from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted
 from bayesmkl.marginal.likelihoods.intervals import LAWS, Along, log_mass_slopes
 
 __all__ = ["OrdinalProbit"]
@@ -17,6 +18,7 @@ __all__ = ["OrdinalProbit"]
 LAW = LAWS["normal"]
 
 
+@fulfil_docs(Likelihood)
 class OrdinalProbit(NamedTuple):
     r"""Grades by which cut points a noisy score lies between: :math:`P(y_i \le k \mid f_i) = \Phi(b_k - f_i)`.
 
@@ -52,12 +54,29 @@ class OrdinalProbit(NamedTuple):
         return (self.distance_prior,) * (self.n_levels - 2)
 
     def cut_slopes(self) -> np.ndarray:
-        """Return derivatives of the cut points by their distances, (n_levels - 1, n_levels - 2)."""
+        """Return derivatives of the cut points by their distances.
+
+        Returns
+        -------
+        ndarray of shape (n_levels - 1, n_levels - 2)
+            What a unit of each distance adds to each cut point.
+        """
         below = np.tril(np.ones((self.n_levels - 1, self.n_levels - 2)), -1)
         return below - below.mean(axis=0)
 
     def cuts(self, parameters: Array) -> list[Any]:
-        """Return the cut points, each of the shape of a parameter."""
+        """Return the cut points.
+
+        Parameters
+        ----------
+        parameters : array of shape (n_levels - 2, ...)
+            Distances of the cut points.
+
+        Returns
+        -------
+        list of n_levels - 1 arrays of shape (...,)
+            Cut points, ascending.
+        """
         nothing = 0.0 * parameters.sum(axis=0)
         return [
             sum((slope * own for slope, own in zip(row, parameters, strict=True)), nothing)
@@ -122,7 +141,20 @@ class OrdinalProbit(NamedTuple):
         )
 
     def probabilities(self, mean: Array, variance: Array, parameters: Array) -> Any:
-        """Return probabilities of all grades, (n_levels, ...), of normal scores."""
+        """Return probabilities of all grades under normal scores.
+
+        Parameters
+        ----------
+        mean, variance : array of shape (...,)
+            Mean and variance of every score.
+        parameters : array of shape (n_levels - 2, ...)
+            Distances of the cut points.
+
+        Returns
+        -------
+        array of shape (n_levels, ...)
+            Probabilities, which sum to one over the grades.
+        """
         xp = namespace(mean)
         nothing = xp.zeros_like(mean)
         scale = 1.0 / xp.sqrt(1.0 + variance)

@@ -9,8 +9,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from bayesmkl._numerics.arrays import Array, namespace, special_functions
+from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
-from bayesmkl.marginal.likelihoods.base import Derivatives, Predicted, Tilted, log_normal
+from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, log_normal
 
 __all__ = ["Gaussian", "StudentT"]
 
@@ -19,6 +20,7 @@ N_NODES = 161  # of the precision of the noise of one target
 LEAST_LOG_WEIGHT = 40.0  # of them, below the highest
 
 
+@fulfil_docs(Likelihood)
 class Gaussian(NamedTuple):
     r"""Normal noise: :math:`y_i \mid f_i \sim N(f_i, \phi^2)` with the standard deviation :math:`\phi`.
 
@@ -83,7 +85,22 @@ class Gaussian(NamedTuple):
     def cdf(
         self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray
     ) -> np.ndarray:
-        """Return the probability of targets below `y` under normal scores."""
+        """Return the probability of targets below `y` under normal scores.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+            Targets.
+        mean, variance : ndarray of shape (n_samples,)
+            Mean and variance of every score.
+        parameters : ndarray of shape (n_parameters,)
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probabilities.
+        """
         return ndtr((y - mean) / np.sqrt(variance + parameters[0] ** 2))
 
     def sample(
@@ -93,6 +110,7 @@ class Gaussian(NamedTuple):
         return score + parameters[0] * rng.standard_normal(score.shape)
 
 
+@fulfil_docs(Likelihood)
 class StudentT(NamedTuple):
     r"""Noise with outliers: :math:`y_i = f_i + \sigma t_i` with a Student t of :math:`\nu` degrees of freedom.
 
@@ -131,7 +149,20 @@ class StudentT(NamedTuple):
         return self.log_density_of_square((y - score) ** 2, parameters)
 
     def log_density_of_square(self, square: Array, parameters: Array) -> Any:
-        """Return the log density of a target at a squared distance from its score."""
+        """Return the log density of a target at a squared distance from its score.
+
+        Parameters
+        ----------
+        square : array of shape (n_samples,)
+            Squared distances.
+        parameters : array of shape (2,)
+            Scale and degrees of freedom.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Log densities.
+        """
         xp, special = namespace(square), special_functions(square)
         scale, df = parameters
         constant = special.gammaln(0.5 * (df + 1.0)) - special.gammaln(0.5 * df) - 0.5 * xp.log(df * math.pi)
@@ -154,7 +185,20 @@ class StudentT(NamedTuple):
         )
 
     def parameter_slopes_of_square(self, square: Array, parameters: Array) -> Any:
-        """Return derivatives of the log density by the parameters."""
+        """Return derivatives of the log density by the parameters.
+
+        Parameters
+        ----------
+        square : array of shape (n_samples,)
+            Squared distances.
+        parameters : array of shape (2,)
+            Scale and degrees of freedom.
+
+        Returns
+        -------
+        array of shape (2, n_samples)
+            By scale and degrees of freedom.
+        """
         xp, special, (scale, df) = namespace(square), special_functions(square), parameters
         own = df * scale**2
         gammas = special.digamma(0.5 * (df + 1.0)) - special.digamma(0.5 * df)
@@ -209,7 +253,22 @@ class StudentT(NamedTuple):
     def cdf(
         self, y: np.ndarray, mean: np.ndarray, variance: np.ndarray, parameters: np.ndarray
     ) -> np.ndarray:
-        """Return the probability of targets below `y` under normal scores."""
+        """Return the probability of targets below `y` under normal scores.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+            Targets.
+        mean, variance : ndarray of shape (n_samples,)
+            Mean and variance of every score.
+        parameters : ndarray of shape (n_parameters,)
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probabilities.
+        """
         log_weights, noise = self._mixture(parameters)
         weights = np.exp(log_weights)
         return (weights * ndtr((y - mean) / np.sqrt(variance + noise))).sum(axis=0) / weights.sum()

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
 from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, tilt
 from bayesmkl.marginal.likelihoods.intervals import (
@@ -37,14 +38,45 @@ class SurvivalLikelihood(Likelihood, Protocol):
     rises: bool  # whether times grow with the score
 
     def log_survival(self, log_time: Array, score: Array, parameters: Array) -> Any:
-        """Return the log probability that the event is later."""
+        """Return the log probability that the event is later.
+
+        Parameters
+        ----------
+        log_time : array of shape (n_times,), or one that goes with `score`
+            Logarithms of the times.
+        score : array of shape (n_samples, 1), or one that goes with `log_time`
+            Scores.
+        parameters : array of shape (n_parameters,), or with axes that go with those of `score`
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        array of shape (n_samples, n_times)
+            Log probabilities.
+        """
         ...
 
     def log_quantile(self, probability: Array, score: Array, parameters: Array) -> Any:
-        """Return the logarithm of the time until which the event has happened with a probability."""
+        """Return the logarithm of the time until which the event has happened with a probability.
+
+        Parameters
+        ----------
+        probability : array of shape (n_samples,), or float
+            Probabilities between 0 and 1.
+        score : array of shape (n_samples,)
+            Scores.
+        parameters : array of shape (n_parameters,), or with axes that go with those of `score`
+            Parameters of the likelihood.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Logarithms of the times.
+        """
         ...
 
 
+@fulfil_docs(SurvivalLikelihood)
 class FailureTime(NamedTuple):
     r"""Accelerated failure time: :math:`\log T_i = f_i + \sigma \epsilon_i`.
 
@@ -157,6 +189,7 @@ class FailureTime(NamedTuple):
         return score + parameters[0] * quantiles[self.times](probability)
 
 
+@fulfil_docs(SurvivalLikelihood)
 class PiecewiseHazard(NamedTuple):
     r"""Proportional hazards :math:`\lambda(t) e^{f_i}` with a baseline that is constant between breaks.
 
@@ -169,7 +202,7 @@ class PiecewiseHazard(NamedTuple):
     breaks : tuple of float, default=()
         Times at which the hazard changes, ascending.
     level_prior : LogNormal, default=LogNormal(1.0, 1.0)
-        Of every :math:`\lambda_j`, in events per unit of time.
+        Of every :math:`\lambda_j`, a rate in events per unit of time.
 
     Examples
     --------
