@@ -27,7 +27,7 @@ def tables():
     return {
         "tumors": (X, np.asarray(y)[30:70]),
         "noise": (rng.normal(size=(40, 3)), rng.permutation(np.repeat([0, 1], 20))),
-        "species": (StandardScaler().fit_transform(iris)[::4], load_iris().target_names[species[::4]]),
+        "species": (StandardScaler().fit_transform(iris)[::6], load_iris().target_names[species[::6]]),
     }
 
 
