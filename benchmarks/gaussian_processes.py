@@ -7,11 +7,14 @@
   labels of a logistic model of three features of the first view (coefficients 2, -2 and 1.5), or of nothing. Shares
   of views by GPMKL and by BEMKL, how often the interval of a noise view begins below .03, and the verdict of
   `relevance`.
+* Outcomes of every kind, by the default inference and by NUTS with every function value explicit; see
+  `_outcome_chains.py`. `results/outcome_chains.jsonl` keeps the rows, and a run continues where it ends.
 * Verdicts of `relevance` on the same data of BEMKL, by "vb" and by "marginal"; of ten data sets on each view too.
 
     python benchmarks/gaussian_processes.py --section processes  4 seeds and 40 data sets, 25 minutes on one core
     python benchmarks/gaussian_processes.py --section example    the 4 seeds alone, beside the results that are kept
     python benchmarks/gaussian_processes.py --section bemkl      40 data sets, 15 minutes
+    python benchmarks/gaussian_processes.py --section outcomes   9 outcomes, 20 minutes on one core
     python benchmarks/gaussian_processes.py --fast               1 seed and 1 data set of each kind, fewer samples
 """
 
@@ -24,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from _machine import measure
+from _outcome_chains import NAMES, compare
 from _posteriors import LEVEL, quietly
 from _report import RESULTS, claim, finish, markdown_table, parser
 from sklearn.metrics import log_loss
@@ -46,6 +50,8 @@ ALL = ("all", SIGNAL, *NOISE)
 VERDICTS = ("signal", "needed")
 KEPT = RESULTS / "gaussian_processes.json"
 SHARES = ["share", "share_lower", "share_upper"]
+OUTCOMES = RESULTS / "outcome_chains.jsonl"
+CHAINS = (2, 300, 400)  # how many, steps of warm-up and draws of each
 BY_VIEW = 10  # data sets that are fitted without each view too
 
 
@@ -197,6 +203,59 @@ def bemkl(options: Any) -> None:
     finish(options, "gaussian_processes_bemkl", markdown_table(headers, body), numbers)
 
 
+def outcomes(options: Any) -> None:
+    """Compare the default inference with chains over all function values, of every kind of outcome."""
+    rows = []
+    if options.fast:
+        with threadpool_limits(1):
+            rows.append(compare("poisson", 15, 1, 20, 20))
+    else:
+        text = OUTCOMES.read_text(encoding="utf-8") if OUTCOMES.exists() else ""
+        known = {row["likelihood"]: row for row in map(json.loads, text.splitlines())}
+        for name in NAMES:
+            if name not in known:
+                with threadpool_limits(1):
+                    known[name] = compare(name, 60, *CHAINS)
+                with OUTCOMES.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(known[name]) + "\n")
+            rows.append(known[name])
+    body = [
+        [
+            f"`{row['likelihood']}`",
+            f"{row['shares'][0]:.3f}, {row['shares_of_chains'][0]:.3f}",
+            f"{row['share_off']:.4f} ({row['share_error']:.4f})",
+            f"{100 * row['probability_off_mean']:.2f} %",
+            f"{100 * row['probability_off']:.1f} % ({100 * row['probability_error']:.1f} %)",
+            f"{row['pareto_k']:.2f}",
+            f"{row['rhat']:.3f}",
+            row["divergences"],
+            f"{row['seconds'][0]:.1f}, {row['seconds'][1]:.0f}",
+        ]
+        for row in rows
+    ]
+    headers = [
+        "likelihood",
+        "share of the first view: default, NUTS",
+        "apart (error of NUTS)",
+        "probabilities apart, mean",
+        "most (error of NUTS)",
+        "k-hat",
+        "R-hat of NUTS",
+        "its divergences",
+        "seconds: default, NUTS",
+    ]
+    claims = []
+    for name, key, unit, asked, factor in (
+        ("shares", "share_off", "", 0.03, 1.0),
+        ("predicted probabilities", "probability_off", " %", 2.0, 100.0),
+    ):
+        worst = max(rows, key=lambda row, key=key: row[key])
+        what = f"{len(rows)} outcomes, default against NUTS with explicit functions: {name} apart"
+        claims.append(claim(f"{what} ({worst['likelihood']})", asked, factor * worst[key], unit))
+    table = markdown_table(headers, body)
+    finish(options, "gaussian_processes_outcomes", table, {"rows": rows, "claims": claims})
+
+
 def processes(options: Any) -> None:
     """Measure GPMKL on the example and on all data sets, with the shares of BEMKL beside it."""
     n_seeds, n_sets, n_samples = (1, 1, 60) if options.fast else (4, 40, 200)
@@ -253,14 +312,19 @@ def processes(options: Any) -> None:
 def main() -> None:
     given = parser(__doc__)
     given.add_argument(
-        "--section", choices=("processes", "example", "bemkl", "all"), default="all", help="which study"
+        "--section",
+        choices=("processes", "example", "bemkl", "outcomes", "all"),
+        default="all",
+        help="which study",
     )
     options = given.parse_args()
     print(measure(options.fast).report() + "\n")
-    if options.section != "bemkl":
+    if options.section in ("processes", "example", "all"):
         processes(options)
     if options.section in ("bemkl", "all"):
         bemkl(options)
+    if options.section in ("outcomes", "all"):
+        outcomes(options)
 
 
 if __name__ == "__main__":

@@ -108,7 +108,8 @@ def ep_evidence(
         mean, precision = without = cavity(posterior, sites)
         tilted = likelihood.tilted(y, mean, 1.0 / precision, parameters)
         scale = 1.0 + tilted.second / precision
-        target = Sites(-tilted.second / scale, (tilted.first - mean * tilted.second) / scale)
+        wanted = xp.maximum(-tilted.second / scale, LEAST_PRECISION)  # densities may widen the score
+        target = Sites(wanted, tilted.first + wanted * (mean + tilted.first / precision))
         change, own = target.precision - sites.precision, target.linear - sites.linear
         sd = xp.sqrt(posterior.variance)
         change = xp.maximum(xp.abs(own - posterior.mean * change) * sd, xp.abs(change) * sd**2).max()
@@ -162,6 +163,9 @@ def laplace_evidence(
 
     def update(score: Any, dual: Any, n_steps: Any) -> _LaplaceState:
         slopes = likelihood.derivatives(y, score, parameters)
+        widens = slopes.second > -LEAST_PRECISION  # there the site has no width, whatever the hyperparameters
+        none = {name: xp.where(widens, 0.0, getattr(slopes, name)) for name in ("third", "second_parameters")}
+        slopes = slopes._replace(second=xp.minimum(slopes.second, -LEAST_PRECISION), **none)
         sites = Sites(-slopes.second, slopes.first - slopes.second * score)
         posterior = condition(covariance, sites)
         change = xp.abs(posterior.mean - score).max()

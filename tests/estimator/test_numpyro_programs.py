@@ -170,6 +170,7 @@ def test_weights_of_other_priors_have_their_own_sites(rng):
     X, y = table(rng)
     for prior, sites in (
         (Dirichlet(), {"kernel_weights"}),
+        (Dirichlet([1.0] * (P - 1) + [2.0]), {"kernel_weights"}),
         (SpikeSlab(), {"kernel_inclusion", "slab_weights"}),
     ):
         model = BEMKLClassifier(BANK, kernel_prior=prior, inference="nuts")

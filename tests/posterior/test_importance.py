@@ -264,3 +264,12 @@ def test_regression_ratios_include_both_noise_precisions(gibbs_regression_model,
         ["model"], models, [regression_model.posterior_], ratios, np.random.default_rng(0)
     )
     assert np.isfinite([section.values[what]["sd"] for what in ("joint", "weights", "direction")]).all()
+
+
+def test_a_ratio_of_zero_is_a_weight_of_zero_and_changes_nothing_else(rng):
+    log_ratios = rng.normal(size=1000)
+    log_weights, pareto_k = smooth_weights(log_ratios)
+    others, same_k = smooth_weights(np.append(log_ratios, -np.inf))
+    np.testing.assert_allclose(others[:-1], log_weights, rtol=1e-12)
+    assert others[-1] == -np.inf
+    assert same_k == pytest.approx(float(pareto_k))

@@ -205,8 +205,11 @@ class Likelihood(Protocol):
 def tilt(likelihood: Likelihood, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
     """Integrate a log-concave density over normal scores, by the trapezoidal rule around the mode of their product.
 
-    Nodes are dense at the mode, by the curvature there, and reach as far as the normal score does; of densities
-    without sharp edges away from the mode the error decays exponentially with their number.
+    Nodes are dense at the mode, by the curvature there, and reach as far as the normal score does. Where the standard
+    deviation of the score is up to five times the scale of the density, the log normalizer is within 1e-8, and its
+    second derivative times the variance within 1e-7; at ten times both are within 2e-6, and however wide the normal
+    score is within 0.05: densities with one side that is flat and another that is steep have an edge at which nodes
+    are far apart then.
     """
     xp = namespace(mean)
     mode = _mode(likelihood, y, mean, variance, parameters)

@@ -179,22 +179,23 @@ class BetaBinomial(NamedTuple):
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log probability of every number of successes."""
-        special, own = special_functions(score), parameters[0]
-        p, rest = _probabilities(score)
-        ways = (
-            special.gammaln(y[..., 1, :] + 1.0)
-            - special.gammaln(y[..., 0, :] + 1.0)
-            - special.gammaln(y[..., 1, :] - y[..., 0, :] + 1.0)
+        xp, special, own = namespace(score), special_functions(score), parameters[0]
+        won, tried = y[..., 0, :], y[..., 1, :]
+        lost = tried - won
+
+        def rise(log_start: Any, start: Any, count: Any) -> Any:
+            """Return log Gamma(start + count) - log Gamma(start), of starts that may be tiny."""
+            some = special.gammaln(start + xp.maximum(count, 1.0)) - special.gammaln(start + 1.0) + log_start
+            return xp.where(count > 0.0, some, 0.0)
+
+        log_own = xp.log(own)
+        starts = [log_own - xp.logaddexp(0.0 * score, sign * score) for sign in (-1.0, 1.0)]
+        ways = special.gammaln(tried + 1.0) - special.gammaln(won + 1.0) - special.gammaln(lost + 1.0)
+        of_each = sum(
+            rise(log_start, xp.exp(log_start), count)
+            for log_start, count in zip(starts, (won, lost), strict=True)
         )
-        parts = zip(
-            (own * p, own * rest, own),
-            (y[..., 0, :], y[..., 1, :] - y[..., 0, :], y[..., 1, :]),
-            (1.0, 1.0, -1.0),
-            strict=True,
-        )
-        return ways + sum(
-            sign * (special.gammaln(start + count) - special.gammaln(start)) for start, count, sign in parts
-        )
+        return ways + of_each - rise(log_own, own, tried)
 
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log probability."""
