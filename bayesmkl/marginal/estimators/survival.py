@@ -408,7 +408,7 @@ class GPMKLSurvival(BaseGPMKL):
             scores = mean[0][:, None] + np.sqrt(variance[0])[:, None] * NODES
             found = self._log_survival(log_times[..., None], scores[:, None], own.T[..., None, None])
             total += probability * np.exp(found).mean(axis=-1)
-        return total
+        return np.minimum(total, 1.0)  # probabilities of points sum to one up to rounding
 
 
 def _check_times(times: Any) -> np.ndarray:
