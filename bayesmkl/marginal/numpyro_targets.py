@@ -58,7 +58,9 @@ class Known(NamedTuple):
 
     def of_new(self, n_rows: int) -> dict[str, np.ndarray]:
         """Return what is taken as known of new rows, each of shape (..., n_rows), by names with "new_" in front."""
-        firsts = {name: own[..., :1] if NEW[name] is None else NEW[name] for name, own in self.given.items()}
+        firsts: dict[str, Any] = {
+            name: own[..., :1] if NEW[name] is None else NEW[name] for name, own in self.given.items()
+        }
         return {
             f"new_{name}": np.broadcast_to(first, (*self.given[name].shape[:-1], n_rows)).copy()
             for name, first in firsts.items()
@@ -272,6 +274,7 @@ class TimeInterval(dist.Distribution):
 
     def _time_of_hazard(self, baseline: Any) -> Any:
         """Return the time at which the baseline has accumulated so much hazard since the entry."""
+        assert isinstance(self.likelihood, PiecewiseHazard)
         breaks = self.likelihood.breaks
         entry, ends = jnp.exp(self.entry), (*breaks, jnp.inf)
         time, left = entry, baseline
