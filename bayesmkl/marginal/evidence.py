@@ -219,10 +219,10 @@ def mixture_evidence(
 ) -> Evidence:
     r"""Return a lower bound of the evidence under noise whose precision is a Gamma variable for each sample.
 
-    Scores and precisions are independent under the variational posterior. With the best distribution of the precisions
-    the bound is :math:`\sum_i \log p(r_i^2) - KL`, where :math:`r_i^2 = E[(y_i - f_i)^2]` and `KL` is the divergence of
-    the scores from their prior; it is stationary in the sites, and these are always positive, where those of the mode
-    are not (Tipping and Lawrence 2005, Variational inference for Student-t models).
+    Scores and precisions are independent under the variational posterior. With the best distribution of the
+    precisions the bound is :math:`\sum_i \log p(r_i^2) - KL`, where :math:`r_i^2 = E[(y_i - f_i)^2]` and `KL` is the
+    divergence of the scores from their prior; it is stationary in the sites, and these are always positive, where
+    those of the mode are not (Tipping and Lawrence 2005, Variational inference for Student-t models).
     """
 
     def update(sites: Sites, n_steps: Any) -> _MixtureState:
