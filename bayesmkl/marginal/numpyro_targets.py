@@ -190,8 +190,9 @@ class Grade(dist.Distribution):
 
     Examples
     --------
-    >>> Grade(jnp.zeros(3), jnp.full((1, 1), 2.0), OrdinalProbit(3)).log_prob(jnp.arange(3.0)).round(2).tolist()
-    [-1.84, -0.38, -1.84]
+    >>> law = Grade(jnp.zeros(3), jnp.full((1, 1), 2.0), OrdinalProbit(3))
+    >>> np.exp(law.log_prob(jnp.arange(3.0))).round(2).astype(float).round(2)
+    array([0.16, 0.68, 0.16])
     """
 
     arg_constraints: ClassVar = {"score": constraints.real}
