@@ -51,7 +51,7 @@ VERDICTS = ("signal", "needed")
 KEPT = RESULTS / "gaussian_processes.json"
 SHARES = ["share", "share_lower", "share_upper"]
 OUTCOMES = RESULTS / "outcome_chains.jsonl"
-CHAINS = (2, 300, 400)  # how many, steps of warm-up and draws of each
+CHAINS = (3, 400, 600)  # how many, steps of warm-up and draws of each
 BY_VIEW = 10  # data sets that are fitted without each view too
 
 

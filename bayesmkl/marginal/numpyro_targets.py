@@ -38,7 +38,7 @@ from bayesmkl.marginal.likelihoods import (
 __all__ = ["Grade", "Known", "Label", "TimeInterval", "known_fields", "signs", "target_law"]
 
 TIMES = FailureTime | PiecewiseHazard
-NEW = {"offset": None, "trials": 1.0, "entry": -np.inf}  # of new rows; an offset is that of the first sample
+NEW = {"trials": 1.0, "entry": -np.inf}  # of new rows; their offset is that of the first sample
 
 
 class Known(NamedTuple):
@@ -58,13 +58,11 @@ class Known(NamedTuple):
 
     def of_new(self, n_rows: int) -> dict[str, np.ndarray]:
         """Return what is taken as known of new rows, each of shape (..., n_rows), by names with "new_" in front."""
-        firsts: dict[str, Any] = {
-            name: own[..., :1] if NEW[name] is None else NEW[name] for name, own in self.given.items()
-        }
-        return {
-            f"new_{name}": np.broadcast_to(first, (*self.given[name].shape[:-1], n_rows)).copy()
-            for name, first in firsts.items()
-        }
+        found = {}
+        for name, own in self.given.items():
+            first = own[..., :1] if name == "offset" else np.asarray(NEW[name])
+            found[f"new_{name}"] = np.broadcast_to(first, (*own.shape[:-1], n_rows)).copy()
+        return found
 
 
 def known_fields(likelihood: Likelihood, targets: np.ndarray) -> Known:
@@ -192,8 +190,9 @@ class Grade(dist.Distribution):
 
     Examples
     --------
-    >>> Grade(jnp.zeros(3), jnp.full((1, 1), 2.0), OrdinalProbit(3)).log_prob(jnp.arange(3.0)).round(2).tolist()
-    [-1.84, -0.38, -1.84]
+    >>> law = Grade(jnp.zeros(3), jnp.full((1, 1), 2.0), OrdinalProbit(3))
+    >>> np.exp(law.log_prob(jnp.arange(3.0))).round(2).astype(float).round(2)
+    array([0.16, 0.68, 0.16])
     """
 
     arg_constraints: ClassVar = {"score": constraints.real}
@@ -269,13 +268,11 @@ class TimeInterval(dist.Distribution):
             later = LATER[self.likelihood.times]
             found = self.score + scale * later((self.entry - self.score) / scale, more)
         else:
-            found = jnp.log(self._time_of_hazard(more * jnp.exp(-self.score)))
+            found = jnp.log(self._time_of_hazard(more * jnp.exp(-self.score), self.likelihood.breaks))
         return jnp.stack([found, found], axis=-1)
 
-    def _time_of_hazard(self, baseline: Any) -> Any:
+    def _time_of_hazard(self, baseline: Any, breaks: tuple[float, ...]) -> Any:
         """Return the time at which the baseline has accumulated so much hazard since the entry."""
-        assert isinstance(self.likelihood, PiecewiseHazard)
-        breaks = self.likelihood.breaks
         entry, ends = jnp.exp(self.entry), (*breaks, jnp.inf)
         time, left = entry, baseline
         for end, level in zip(ends, self.parameters, strict=True):

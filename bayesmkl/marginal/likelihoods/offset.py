@@ -70,7 +70,8 @@ class Offset(NamedTuple):
         """Draw the first field of a target for every score, with the offset of `y`, or none."""
         if y is None:
             return self.likelihood.sample(score, parameters, rng)
-        return self.likelihood.sample(score + y[..., -1, :], parameters, rng, _own(y))
+        own: Any = _own(y)
+        return self.likelihood.sample(score + y[..., -1, :], parameters, rng, own)
 
 
 def _own(y: Any) -> Any:

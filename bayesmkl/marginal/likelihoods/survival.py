@@ -301,7 +301,7 @@ class PiecewiseHazard(NamedTuple):
         """Return moments of the logarithm of the time, by quantiles."""
         xp = namespace(mean)
         points = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
-        scores = mean + xp.sqrt(variance) * special.ndtri(points).reshape(-1, 1, *(1,) * mean.ndim)
+        scores: Any = mean + xp.sqrt(variance) * special.ndtri(points).reshape(-1, 1, *(1,) * mean.ndim)
         logs = self.log_quantile(points.reshape(-1, *(1,) * mean.ndim), scores, parameters)
         return Predicted(logs.mean(axis=(0, 1)), logs.var(axis=(0, 1)))
 
