@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import expit, logit, logsumexp
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator.targets import location_and_scale
 from bayesmkl._utils.docstrings import fill_docs
@@ -321,7 +322,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        counts = hasattr(self, "likelihood_") and self._OUTCOME == "counts"
+        check_is_fitted(self, "posterior_")
+        counts = self._OUTCOME == "counts"
         if not (return_std or counts):
             return by_row(self._in_units(self._mean_scores(X)))
         moments = self._moments(X)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import optimize
-from scipy.special import ndtri
 from sklearn.utils import Tags
 
 from bayesmkl._numerics.concordance import ordered_pairs
@@ -31,8 +30,7 @@ __all__ = ["GPMKLSurvival"]
 
 TIMES = ("log-normal", "log-logistic", "weibull")
 N_PERIODS = 5  # of a baseline hazard, of as many events each
-N_NODES = 21  # of a normal score
-NODES = ndtri((np.arange(N_NODES) + 0.5) / N_NODES)
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)  # of a normal score
 LEAST_SCALE = 1e-3  # of log times without features
 BISECTIONS = 50
 N_BAND_DRAWS = 1000  # of a survival function
@@ -173,7 +171,7 @@ class GPMKLSurvival(BaseGPMKL):
         elif isinstance(value, PiecewiseHazard):
             breaks = np.array(value.breaks, dtype=float)
             if (np.diff(breaks, prepend=0.0) > 0.0).all() and np.isfinite(breaks).all():
-                return value
+                return value._replace(breaks=tuple(breaks.tolist()))
             raise ValueError(
                 f"`likelihood` must be a PiecewiseHazard whose breaks are positive and ascend; got {value.breaks}."
             )
@@ -407,7 +405,7 @@ class GPMKLSurvival(BaseGPMKL):
         for mean, variance, own, probability in zip(*moments, strict=True):
             scores = mean[0][:, None] + np.sqrt(variance[0])[:, None] * NODES
             found = self._log_survival(log_times[..., None], scores[:, None], own.T[..., None, None])
-            total += probability * np.exp(found).mean(axis=-1)
+            total += probability * (np.exp(found) @ WEIGHTS) / WEIGHTS.sum()
         return np.minimum(total, 1.0)  # probabilities of points sum to one up to rounding
 
 
