@@ -29,6 +29,7 @@ from bayesmkl.marginal.likelihoods.intervals import (
 __all__ = ["FailureTime", "PiecewiseHazard", "SurvivalLikelihood"]
 
 OF_TIMES = {"log-normal": "normal", "log-logistic": "logistic", "weibull": "extreme value"}
+FEW = 0.2  # of the samples, of which it pays to find derivatives apart
 N_QUANTILES = 400  # of the mean and variance of a law without closed ones
 
 
@@ -349,12 +350,16 @@ def finite(ends: Array) -> Any:
 
 
 def _put(found: Any, where: Any, slopes: Callable[..., Along], *ends: Any, sign: float = 1.0) -> Any:
-    """Add derivatives of some samples: of these alone on NumPy, of all and a choice on JAX."""
+    """Add derivatives of some samples: on NumPy of these alone if they are few, else of all and a choice."""
     xp = namespace(found)
-    if is_numpy(found):
+    if is_numpy(found) and where.mean() < FEW:
         if where.any():
             chosen = np.broadcast_to(where, found.shape[1:])
             found[:, chosen] += sign * np.stack(slopes(*(end[chosen] for end in ends)))
         return found
     safe = [xp.where(where, end, 0.5 * place) for place, end in enumerate(ends)]
-    return found + sign * xp.where(where, xp.stack(slopes(*safe)), 0.0)
+    if not is_numpy(found):
+        return found + sign * xp.where(where, xp.stack(slopes(*safe)), 0.0)
+    for total, own in zip(found, slopes(*safe), strict=True):
+        total += np.where(where, sign * own, 0.0)
+    return found
