@@ -146,7 +146,7 @@ def view_table(
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor, GPMKLClassifier or GPMKLRegressor, or a Pipeline or search that ends
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, or a Pipeline or search that ends
         in one; its kernels come from a KernelBank.
     %(ci_prob)s
     n_draws : int, default=None
