@@ -9,8 +9,8 @@ __all__ = ["MODEL"]
 MODEL = entries(
     """
     model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor, GPMKLClassifier or GPMKLRegressor, or a Pipeline or search that ends
-        in one; any inference.
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, or a Pipeline or search that
+        ends in one; any inference.
     kernels : array-like of shape (n_samples, n_samples, n_kernels), default=None
         The training kernels, needed for a model that was fitted to precomputed ones.
     kernels:kept : array-like of shape (n_samples, n_samples, n_kernels), default=None

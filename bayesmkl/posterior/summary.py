@@ -146,8 +146,8 @@ def view_table(
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier, BEMKLRegressor, GPMKLClassifier or GPMKLRegressor, or a Pipeline or search that ends
-        in one; its kernels come from a KernelBank.
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, or a Pipeline or search that
+        ends in one; its kernels come from a KernelBank.
     %(ci_prob)s
     n_draws : int, default=None
         Draws from the posterior; of existing chains at most this many each, at even distances. None is 200 from a
