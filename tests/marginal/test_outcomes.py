@@ -273,6 +273,13 @@ def test_predicted_counts_are_moments_of_drawn_ones(counts):
     np.testing.assert_allclose(std**2, rates.mean(axis=0) + rates.var(axis=0), rtol=0.2)
 
 
+def test_means_of_hardly_known_rates_are_said_to_be(counts):
+    X, _, model = counts
+    model.predict(X)  # none of those
+    with pytest.warns(UserWarning, match="for 1 rows, more than 100 times the largest"):
+        model.predict(np.vstack([X[:3], 30.0 * X[model.predict(X).argmax()]]))
+
+
 def test_probabilities_of_grades_are_those_of_the_cut_points(grades):
     X, y, model = grades
     p = model.predict_proba(X)

@@ -16,6 +16,7 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_scale, shown
+from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
@@ -43,6 +44,7 @@ LIKELIHOODS: dict[str, Any] = {
     "beta-binomial": BetaBinomial(),
 }
 COUNTS = Poisson | NegativeBinomial
+FAR = 100.0  # times the largest training count, beyond which a mean is no prediction
 LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its mean rate is taken
 
 
@@ -300,6 +302,18 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             return by_row(self._targets_of_outputs()[:, 0])
         return by_row(self._in_units(self._targets_of_outputs()) + self.offset_)
 
+    def _warn_of_far_means(self, mean: np.ndarray) -> None:
+        """Say so where means of counts are those of a few large scores that nothing speaks against."""
+        largest = max(float(self._targets_of_outputs()[:, 0].max()), 1.0)
+        n_far = int((mean > FAR * largest).any(axis=0).sum())
+        if n_far:
+            warn_user(
+                f"GPMKLRegressor predicts means of counts up to {mean.max():.2g} for {n_far} rows, more than {FAR:g} "
+                f"times the largest of training, {largest:g}: their log rates are hardly known, and a few large ones "
+                'make the mean. Use likelihood="negative-binomial", or `predict_latent`.',
+                UserWarning,
+            )
+
     def predict(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the target.
 
@@ -321,6 +335,11 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             Before `fit`.
         %(ValueError:X)s
         %(TypeError:X)s
+
+        Warns
+        -----
+        UserWarning
+            If means of counts are far beyond those of training, which those of hardly known log rates can be.
         """
         check_is_fitted(self, "posterior_")
         counts = self._OUTCOME == "counts"
@@ -339,6 +358,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         ]
         mean, variance = (np.array([getattr(one, name) for one in found]) for name in ("mean", "variance"))
         mean, variance = overall(moments._replace(mean=mean, variance=variance))
+        if counts:
+            self._warn_of_far_means(mean)
         if not return_std:
             return by_row(mean)
         return by_row(self._in_units(mean)), self.y_scale_ * by_row(np.sqrt(variance))

@@ -269,8 +269,8 @@ def _rate(score: Array) -> Any:
 def _moments_of_rate(mean: Array, variance: Array) -> tuple[Any, Any]:
     """Return mean and variance of the exponential of a normal score."""
     xp = namespace(mean)
-    rate = xp.exp(mean + 0.5 * variance)
-    return rate, rate**2 * xp.expm1(variance)
+    rate = xp.exp(xp.minimum(mean + 0.5 * variance, 0.5 * LARGEST_LOG))
+    return rate, rate**2 * xp.expm1(xp.minimum(variance, LARGEST_LOG))
 
 
 def _draw_counts(rate: np.ndarray, rng: np.random.Generator) -> np.ndarray:
