@@ -26,6 +26,7 @@ from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely
+from bayesmkl.marginal.likelihoods import Gaussian as NormalNoise
 
 __all__ = ["MODELS", "Case", "Posterior", "Ranked", "Simulation", "kernels", "make"]
 
@@ -166,10 +167,7 @@ class _Additive(_Simulation):
         self.estimator = kind("precomputed", inference=options, **own)
         labels = np.arange(self.n_samples) % 2
         self.stack, _ = self.estimator._prepare(np.moveaxis(stack, 0, -1), labels)
-        self.weight_prior, self.noise_prior = (
-            self.estimator._weight_prior(),
-            self.estimator._parameter_prior(),
-        )
+        self.weight_prior, self.noise_prior = self.estimator._weight_prior(), NormalNoise().noise_prior
         self.intercept_std = self.estimator.intercept_std
         around = stack - stack.mean(axis=1, keepdims=True)
         self.units = np.einsum("mii->m", around) / self.n_samples

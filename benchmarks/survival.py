@@ -34,10 +34,11 @@ import numpy as np
 from _machine import measure
 from _report import RESULTS, claim, finish, markdown_table, parser
 from _survival_data import N_FOLDS, SETS, SIMULATED, Study, study_of
-from _survival_models import MODELS, OURS, PEERS, available
+from _survival_models import MODELS, OPTIONS, OURS, PEERS, available
 from threadpoolctl import threadpool_limits
 
 from bayesmkl.evaluation import concordance_index, integrated_brier_score, survival_calibration
+from bayesmkl.marginal import Marginal
 
 CELLS = RESULTS / "survival_cells.jsonl"
 N_SPLITS, N_BINS = 20, 5
@@ -246,6 +247,7 @@ def main() -> None:
         print("scikit-survival is not installed: without its models and its data.\n")
     with threadpool_limits(1):
         if chosen.fast:
+            OPTIONS["inference"] = Marginal(n_points=100, n_draws=100)
             studies = {SIMULATED: study_of(SIMULATED, FAST_SAMPLES)}
             rows = [
                 cell(SIMULATED, studies[SIMULATED], number, model)

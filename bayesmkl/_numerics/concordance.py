@@ -35,4 +35,4 @@ def ordered_pairs(
         higher, same = np.count_nonzero(risk[i] > risk[later]), np.count_nonzero(risk[i] == risk[later])
         in_order += float(weights[i]) * (higher + 0.5 * same)
         pairs += float(weights[i]) * np.count_nonzero(later)
-    return in_order, pairs
+    return float(in_order), float(pairs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mpmath as mp
 import numpy as np
 import pytest
-from outcomes import INF, LIKELIHOODS, log_density_in_many_digits
+from outcome_problems import INF, LIKELIHOODS, log_density_in_many_digits
 
 DIGITS = 80
 STEP = mp.mpf(10) ** -18  # of differences: their error is far below that of double precision

@@ -8,7 +8,7 @@ import numpy as np
 import numpyro
 import pytest
 from helpers import STANDARD_ERRORS
-from outcomes import INF, LIKELIHOODS, TIMES, targets
+from outcome_problems import INF, LIKELIHOODS, TIMES, targets
 from sklearn.base import clone
 
 from bayesmkl import GPMKLRegressor, KernelBank

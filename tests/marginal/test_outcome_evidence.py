@@ -7,7 +7,7 @@ import functools
 import jax
 import numpy as np
 import pytest
-from outcomes import LIKELIHOODS, TIMES, targets
+from outcome_problems import LIKELIHOODS, TIMES, targets
 from problems import kernels, processes
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 from helpers import STANDARD_ERRORS
-from outcomes import INF, LIKELIHOODS, TIMES, targets
+from outcome_problems import INF, LIKELIHOODS, TIMES, targets
 from scipy import integrate, stats
 
 from bayesmkl._utils.devices import double_precision

@@ -199,7 +199,9 @@ def test_degenerate_single_output_is_the_plain_model(task, rng):
             np.testing.assert_allclose(values[1].ravel(), values[0].ravel(), rtol=1e-9, atol=1e-9)
     scaled = [power_scaling(model, np.random.default_rng(0))[0] for model in models]
     assert_same(scaled[1]["prior"], scaled[0]["prior"], 1e-9)
-    alone = types.SimpleNamespace(output_names=None, model_names=["model"], estimator=fitted.estimator)
+    alone = types.SimpleNamespace(
+        output_names=None, model_names=["model"], estimator=fitted.estimator, units=lambda k: (1.0, 2.0)
+    )
     checks = [check_section(alone, [model], np.random.default_rng(0), 0.9).lines for model in models]
     if task == "regression":  # labels are drawn in another order
         assert checks[0] == checks[1]

@@ -127,8 +127,8 @@ class GPMKLSurvival(BaseGPMKL):
     >>> bool(model.kernel_shares_[0] > 0.8)
     True
     >>> model.predict_survival_function([[-1.0, 0.0], [1.0, 0.0]], times=[1.0]).round(1)
-    array([[0. ],
-           [1. ]])
+    array([[0.],
+           [1.]])
     """
 
     KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = GPMKLRegressor.KERNEL_PRIORS
