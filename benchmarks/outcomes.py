@@ -23,13 +23,13 @@ the file ends, and all sets finish split 0 before split 1 begins.
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _cells import append, done, read
 from _machine import measure
 from _outcome_data import CUTS, SETS, SHORT, Outcome, Split, available
 from _outcome_models import MODELS, OF_STATSMODELS, OURS, PEERS, Prediction
@@ -107,24 +107,16 @@ def models_of(outcome: Outcome) -> list[str]:
     return [model for model in MODELS[outcome.kind] if available() or model not in OF_STATSMODELS]
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """All cells done so far."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-
-
 def run(path: Path, sets: dict[str, Outcome], part: str, n_splits: int) -> None:
     """Run the cells that `path` does not have, and append each to it."""
     for number in range(n_splits):
         for name, outcome in sets.items():
-            done = {(row["set"], row["split"], row["model"]) for row in read(path)}
+            known = done(path)
             for model in models_of(outcome):
-                if part not in model or (name, number, model) in done:
+                if part not in model or (name, number, model) in known:
                     continue
                 row = cell(name, outcome, number, model)
-                with path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+                append(path, row)
                 score = row.get(MAIN[outcome.kind], row.get("failure"))
                 print(
                     f"{name:<24} {number:>2} {row.get('seconds', 0):>6.1f} s  {score!s:<9} {model}",

@@ -21,7 +21,6 @@ the file ends, and all sets finish split 0 before split 1 begins.
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _cells import append, done, read
 from _machine import measure
 from _protocol import have_real_data
 from _report import GENERATED, RESULTS, finish, parser
@@ -134,25 +134,15 @@ def jobs(names: list[str], n_splits: int) -> Iterator[tuple[str, int, list[str]]
             yield name, number - 1, models_for(name, extra=True)
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """All cells done so far."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-
-
 def run(path: Path, names: list[str], n_splits: int, some: str = "") -> None:
     """Run the cells that `path` does not have, and append each to it."""
     for name, number, models in jobs(names, n_splits):
-        done = {
-            (row["set"], row["split"], row["model"]) for row in read(path)
-        }  # other processes may append, too
-        todo = [model for model in models if some in model and (name, number, model) not in done]
+        known = done(path)
+        todo = [model for model in models if some in model and (name, number, model) not in known]
         data = split_of(name, number) if todo else None
         for model in todo:
             row = cell(name, number, model, data)
-            with path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+            append(path, row)
             loss = row.get("log_loss", row.get("nll", row.get("error")))
             print(f"{name:<18} {number:>2} {row['seconds']:>7.1f} s  {loss!s:<10} {model}", flush=True)
 

@@ -24,13 +24,13 @@ the file ends, and all studies finish split 0 before split 1 begins.
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _cells import append, done, read
 from _machine import measure
 from _report import RESULTS, claim, finish, markdown_table, parser
 from _survival_data import N_FOLDS, SETS, SIMULATED, Study, study_of
@@ -77,24 +77,16 @@ def cell(name: str, study: Study, number: int, model: str) -> dict[str, Any]:
     return row
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    """All cells done so far."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]
-
-
 def run(path: Path, studies: dict[str, Study], models: list[str], n_splits: int) -> None:
     """Run the cells that `path` does not have, and append each to it."""
     for number in range(n_splits):
         for name, study in studies.items():
-            done = {(row["set"], row["split"], row["model"]) for row in read(path)}
+            known = done(path)
             for model in models:
-                if (name, number, model) in done:
+                if (name, number, model) in known:
                     continue
                 row = cell(name, study, number, model)
-                with path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+                append(path, row)
                 score = row.get("brier", row.get("error"))
                 print(
                     f"{name:<10} {number:>2} {row.get('seconds', 0):>7.1f} s  {score!s:<9} {model}",

@@ -22,6 +22,7 @@ __all__ = [
     "check_jobs",
     "check_label",
     "check_number",
+    "check_probability",
     "check_scale",
     "check_seed",
     "check_verbose",
@@ -79,6 +80,13 @@ def float_of(value: object) -> float:
         return float(value)
     except OverflowError:
         return math.inf
+
+
+def check_probability(name: str, value: Any) -> float:
+    """Return `value` as a float if it lies strictly between 0 and 1."""
+    if not 0.0 < check_number(name, value) < 1.0:
+        raise ValueError(f"`{name}` must be between 0 and 1; got {value!r}. 0.94 stands for 94 %.")
+    return float(value)
 
 
 def check_scale(name: str, value: object, zero: bool = False) -> float:

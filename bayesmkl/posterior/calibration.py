@@ -10,6 +10,7 @@ from scipy.stats import binomtest, norm
 from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.typing import Targets
+from bayesmkl.posterior.cavities import of_points
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 from bayesmkl.posterior.reliability import reliability
@@ -83,13 +84,12 @@ def _held_out_of_process(fitted: FittedBEMKL, source: str, X: Any, y: np.ndarray
     _check_lengths(moments.mean[0].T if fitted.output_names else moments.mean[0, 0], y)
     target = np.atleast_2d(((y - location) / scale).T)
     likelihood = fitted.estimator.likelihood_
-    points = zip(moments.mean, moments.variance, moments.parameters, strict=True)
-    given = [list(zip(target, *each, strict=True)) for each in points]
-    log_density = np.array([[likelihood.tilted(*one).log_normalizer for one in each] for each in given])
+    points = moments.mean, moments.variance, moments.parameters
+    log_density = of_points(lambda *one: likelihood.tilted(*one).log_normalizer, target, *points)
     log_score = (
         logsumexp(log_density.sum(axis=1), b=moments.probability[:, None], axis=0) - np.log(scale).sum()
     )
-    below = np.array([[likelihood.cdf(*one) for one in each] for each in given])
+    below = of_points(likelihood.cdf, target, *points)
     pit = np.clip(np.tensordot(moments.probability, below, 1), 0.0, 1.0)
     return Predictions(source, y, log_score, None, pit[0] if y.ndim == 1 else pit.T, True)
 

@@ -8,6 +8,7 @@ few numbers, and then the shape of their tail means nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from bayesmkl.marginal.reading import HyperDraws, average_left_out, log_positive
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 
-__all__ = ["leave_one_out_by_cavities", "log_predictive_of_points"]
+__all__ = ["leave_one_out_by_cavities", "log_predictive_of_points", "of_points"]
 
 EVEN = 0.9  # part of the draws that are effective under weights which hardly vary
 
@@ -78,12 +79,37 @@ def log_predictive_of_points(fitted: FittedBEMKL, mean: np.ndarray, variance: np
     ndarray of shape (n_points, n_outputs, n_samples)
     """
     estimator: Any = fitted.estimator
-    likelihood, targets = estimator.likelihood_, estimator._targets_of_outputs()
-    found = np.empty_like(mean)
-    for at, parameters in enumerate(fitted.states[0].parameters):
-        for k, (y, own) in enumerate(zip(targets, parameters, strict=True)):
-            found[at, k] = likelihood.tilted(y, mean[at, k], variance[at, k], own).log_normalizer
-    return found
+    moments = mean, variance, fitted.states[0].parameters
+    return of_points(
+        lambda *one: estimator.likelihood_.tilted(*one).log_normalizer,
+        estimator._targets_of_outputs(),
+        *moments,
+    )
+
+
+def of_points(
+    say: Callable[..., np.ndarray],
+    targets: np.ndarray,
+    mean: np.ndarray,
+    variance: np.ndarray,
+    parameters: np.ndarray,
+) -> np.ndarray:
+    """Return what a likelihood says of targets whose scores are normal, point by point.
+
+    Parameters
+    ----------
+    say : callable
+        Of the targets of one output, mean and variance of the scores, and parameters.
+    targets : ndarray of shape (n_outputs, n_samples) or (n_outputs, n_fields, n_samples)
+    mean, variance : ndarray of shape (n_points, n_outputs, n_samples)
+    parameters : ndarray of shape (n_points, n_outputs, n_parameters)
+
+    Returns
+    -------
+    ndarray of shape (n_points, n_outputs, n_samples)
+    """
+    points = zip(mean, variance, parameters, strict=True)
+    return np.array([[say(*one) for one in zip(targets, *each, strict=True)] for each in points])
 
 
 def _pareto_k(log_ratios: np.ndarray) -> np.ndarray:
@@ -108,9 +134,6 @@ def _of_classes(fitted: FittedBEMKL, targets: np.ndarray, log_of_each: np.ndarra
 
 def _pit(likelihood: Any, draws: HyperDraws, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return P(target below the own one), (n_samples,) or (n_samples, n_outputs)."""
-    of_outputs = [
-        [likelihood.cdf(*one) for one in zip(targets, *each, strict=True)]
-        for each in zip(draws.cavity_mean, draws.cavity_variance, draws.parameters, strict=True)
-    ]
-    below = np.clip((weights[:, None] * np.array(of_outputs)).sum(axis=0), 0.0, 1.0)
+    each = of_points(likelihood.cdf, targets, draws.cavity_mean, draws.cavity_variance, draws.parameters)
+    below = np.clip((weights[:, None] * each).sum(axis=0), 0.0, 1.0)
     return below[0] if len(below) == 1 else below.T

@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
-from bayesmkl._utils.validation import check_choice, check_collection, check_integer
+from bayesmkl._utils.validation import check_choice, check_collection, check_integer, check_probability
 from bayesmkl.bemkl.inference.runs import RHAT
 from bayesmkl.posterior.axes import COLORS, LINES, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
-from bayesmkl.posterior.fitted import check_probability, fitted_bemkl
+from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ from bayesmkl._numerics.psis import quietly
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Seed
-from bayesmkl._utils.validation import check_collection, check_integer, generator_of
+from bayesmkl._utils.validation import check_collection, check_integer, check_probability, generator_of
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, shorten, tidy, without_pyplot
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis
-from bayesmkl.posterior.fitted import check_probability, fitted_bemkl
+from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo_comparison import leave_each_out
 from bayesmkl.posterior.reliability import reliability
 from bayesmkl.posterior.shared_docs import MODEL

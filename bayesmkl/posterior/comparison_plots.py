@@ -12,10 +12,16 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
-from bayesmkl._utils.validation import check_axes, check_choice, check_integer, generator_of
+from bayesmkl._utils.validation import (
+    check_axes,
+    check_choice,
+    check_integer,
+    check_probability,
+    generator_of,
+)
 from bayesmkl.bemkl.reading.shares import share_of_each
 from bayesmkl.posterior.axes import COLORS, LINES, MARKERS, NEUTRAL, legend_below, new_axes, shorten, tidy
-from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, evenly, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import kernel_table
 

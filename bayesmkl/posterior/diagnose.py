@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_integer, generator_of
+from bayesmkl._utils.validation import check_integer, check_probability, generator_of
 from bayesmkl.posterior.calibration import calibration_section, held_out_predictions, left_out_predictions
 from bayesmkl.posterior.evaluated import evaluate_model
-from bayesmkl.posterior.fitted import FittedBEMKL, check_probability, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.importance import importance_section
 from bayesmkl.posterior.leave_one_out import leave_one_out, leave_one_out_section
 from bayesmkl.posterior.mixing import sampling_section, weights_section

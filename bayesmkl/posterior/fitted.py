@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.typing import Samples
-from bayesmkl._utils.validation import check_number
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
@@ -25,7 +24,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.marginal.reading import HyperDraws
 
-__all__ = ["FittedBEMKL", "check_probability", "evenly", "fitted_bemkl", "has_outputs", "states_of"]
+__all__ = ["FittedBEMKL", "evenly", "fitted_bemkl", "has_outputs", "states_of"]
 
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 MARGINAL = (GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier, GPMKLSurvival)
@@ -382,10 +381,3 @@ def _output_labels(estimator: BaseEstimator) -> np.ndarray | None:
 def has_outputs(estimator: Any) -> bool:
     """Return whether the target of a fitted estimator has an axis of outputs."""
     return estimator._has_outputs if isinstance(estimator, MARGINAL) else estimator.target_.ndim == 2
-
-
-def check_probability(name: str, value: Any) -> float:
-    """Return `value` as a float if it lies strictly between 0 and 1."""
-    if not 0.0 < check_number(name, value) < 1.0:
-        raise ValueError(f"`{name}` must be between 0 and 1; got {value!r}. 0.94 stands for 94 %.")
-    return float(value)

@@ -12,9 +12,8 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import finite_numbers
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Targets
-from bayesmkl._utils.validation import check_axes
+from bayesmkl._utils.validation import check_axes, check_probability
 from bayesmkl.posterior.axes import COLORS, NEUTRAL, new_axes, tidy
-from bayesmkl.posterior.fitted import check_probability
 from bayesmkl.posterior.reliability import Reliability, reliability
 from bayesmkl.posterior.shared_docs import MODEL
 

@@ -202,12 +202,13 @@ def _outputs(
     """Replicate the targets of scores, (n_draws, n_outputs, n_samples)."""
     estimator: Any = fitted.estimator
     likelihood, targets = estimator.likelihood_, estimator._targets_of_outputs()
-    by_parameter = np.moveaxis(parameters, -1, 0)[..., None]
-    drawn = likelihood.sample(scores, by_parameter, rng, targets)
+    drawn = estimator._draw_targets(scores, parameters, rng)
     p = None
     if fitted.is_classifier:
         drawn = (drawn > 0.0).astype(np.int8)
-        p = np.exp(likelihood.log_density(np.ones_like(scores), scores, by_parameter))
+        p = np.exp(
+            likelihood.log_density(np.ones_like(scores), scores, np.moveaxis(parameters, -1, 0)[..., None])
+        )
     return [
         CheckedOutput(
             y if y.ndim == 1 else y[0],

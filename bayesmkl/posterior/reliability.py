@@ -11,8 +11,7 @@ from scipy.stats import binomtest
 from bayesmkl._utils.given import as_array, check_numbers
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Targets
-from bayesmkl._utils.validation import check_integer, shown
-from bayesmkl.posterior.fitted import check_probability
+from bayesmkl._utils.validation import check_integer, check_probability, shown
 
 __all__ = ["Reliability", "reliability"]
 

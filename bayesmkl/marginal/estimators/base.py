@@ -26,11 +26,18 @@ from bayesmkl.marginal.design import apart_from_design, check_design
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, Mode, draw_importance, find_mode
-from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, ParameterPriors, WeightPrior
+from bayesmkl.marginal.hyperpriors import (
+    DirichletShares,
+    HalfT,
+    Horseshoe,
+    LogNormal,
+    ParameterPriors,
+    WeightPrior,
+)
 from bayesmkl.marginal.likelihoods import Gaussian, Likelihood, StudentT
 from bayesmkl.marginal.reading import HyperDraws, Reading, ScoreMoments, read, score_moments
 
-__all__ = ["BaseGPMKL", "by_row", "overall"]
+__all__ = ["BaseGPMKL", "by_row", "checked_log_normal", "overall"]
 
 BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 LEAST_POINTS = 100  # where there is nothing to infer
@@ -327,8 +334,14 @@ class BaseGPMKL(BaseMKL):
 
         `parameters`, (n_draws, n_outputs, n_parameters), are those of the likelihood.
         """
+        return self._in_units(self._draw_targets(score, parameters, rng))
+
+    def _draw_targets(
+        self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draw the same as the likelihood sees them."""
         by_parameter = np.moveaxis(parameters, -1, 0)[..., None]
-        return self._in_units(self.likelihood_.sample(score, by_parameter, rng, self._targets_of_outputs()))
+        return self.likelihood_.sample(score, by_parameter, rng, self._targets_of_outputs())
 
     def _log_likelihood(self, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         """Return log densities of training targets in the units of the user, (n_draws, n_outputs, n_samples)."""
@@ -369,6 +382,17 @@ class BaseGPMKL(BaseMKL):
         parts = parts.reshape(*parts.shape[:2], len(weights), n_outputs)
         intercept = float(self.intercept_std) * rng.standard_normal((len(weights), n_outputs, 1))
         return np.einsum("dm,midk->dki", weights, parts) + intercept
+
+
+def checked_log_normal(name: str, value: Any, usual: LogNormal) -> LogNormal:
+    """Return the prior of a parameter, checked; "log-normal" is the usual one."""
+    if isinstance(value, str) and value == "log-normal":
+        return usual
+    if not isinstance(value, LogNormal):
+        raise ValueError(
+            f'`{name}` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}.'
+        )
+    return LogNormal(*(check_scale(f"{name}.{k}", v) for k, v in value._asdict().items()))
 
 
 def _is_of_numpyro(value: object) -> bool:

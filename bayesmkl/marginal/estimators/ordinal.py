@@ -12,18 +12,16 @@ from bayesmkl._estimator.targets import check_labels
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_scale, shown
+from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.estimators.base import BaseGPMKL
+from bayesmkl.marginal.estimators.base import BaseGPMKL, checked_log_normal
 from bayesmkl.marginal.estimators.classifier import GPMKLClassifier
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
 from bayesmkl.marginal.likelihoods import Likelihood, OrdinalProbit
 
 __all__ = ["GPMKLOrdinalClassifier"]
-
-DISTANCE = OrdinalProbit().distance_prior
 
 
 @fill_docs(GPMKL)
@@ -134,15 +132,8 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         self.verbose = verbose
 
     def _likelihood(self) -> Likelihood:
-        value = self.distance_prior
-        if isinstance(value, str) and value == "log-normal":
-            return OrdinalProbit()
-        if not isinstance(value, LogNormal):
-            raise ValueError(
-                f'`distance_prior` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}.'
-            )
-        own = LogNormal(*(check_scale(f"distance_prior.{k}", v) for k, v in value._asdict().items()))
-        return OrdinalProbit(distance_prior=own)
+        usual = OrdinalProbit().distance_prior
+        return OrdinalProbit(distance_prior=checked_log_normal("distance_prior", self.distance_prior, usual))
 
     def fit(self, X: Samples, y: Targets) -> GPMKLOrdinalClassifier:
         """Draw from the posterior.

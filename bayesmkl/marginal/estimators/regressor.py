@@ -15,12 +15,12 @@ from bayesmkl._estimator.targets import location_and_scale
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_scale, shown
+from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
-from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row, overall
+from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row, checked_log_normal, overall
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
 from bayesmkl.marginal.likelihoods import (
@@ -193,15 +193,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         return tags
 
     def _likelihood(self) -> Likelihood:
-        found, value = self.likelihood, self.noise_prior
-        if isinstance(value, str) and value == "log-normal":
-            prior = NOISE
-        elif isinstance(value, LogNormal):
-            prior = LogNormal(*(check_scale(f"noise_prior.{k}", v) for k, v in value._asdict().items()))
-        else:
-            raise ValueError(
-                f'`noise_prior` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}.'
-            )
+        found, prior = self.likelihood, checked_log_normal("noise_prior", self.noise_prior, NOISE)
         if isinstance(found, Gaussian | StudentT | COUNTS | BetaBinomial):
             return found
         if not isinstance(found, str) or found not in LIKELIHOODS:

@@ -14,7 +14,7 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.survival_target import SurvivalTimes, event_and_time, survival_times
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_number, shown
+from bayesmkl._utils.validation import check_number, check_probability, shown
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row
@@ -305,16 +305,14 @@ class GPMKLSurvival(BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
+        tail = None if ci_prob is None else 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
         moments = self._moments(X)
         at = _check_times(self.event_times_ if times is None else times)
         with np.errstate(divide="ignore"):
             log_times = (np.log(at) - self.log_time_mean_) / self.log_time_scale_
         survival = self._survival(moments, np.broadcast_to(log_times, (moments.mean.shape[-1], len(at))))
-        if ci_prob is None:
+        if tail is None:
             return survival
-        tail = 0.5 * (1.0 - check_number("ci_prob", ci_prob))
-        if not 0.0 < tail < 0.5:
-            raise ValueError(f"`ci_prob` must be between 0 and 1; got {ci_prob!r}. 0.94 stands for 94 %.")
         rng = self._rng()
         point = rng.choice(len(moments.probability), size=N_BAND_DRAWS, p=moments.probability)
         noise = rng.standard_normal((N_BAND_DRAWS, 1))

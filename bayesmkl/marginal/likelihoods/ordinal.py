@@ -10,7 +10,13 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
-from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted
+from bayesmkl.marginal.likelihoods.base import (
+    Derivatives,
+    Likelihood,
+    Predicted,
+    Tilted,
+    no_parameters,
+)
 from bayesmkl.marginal.likelihoods.intervals import LAWS, Along, log_mass_slopes
 
 __all__ = ["OrdinalProbit"]
@@ -90,25 +96,25 @@ class OrdinalProbit(NamedTuple):
 
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log probability."""
-        xp, (lower, upper) = namespace(score), self._ends(y, score, parameters)
-        slopes = self.cut_slopes().T
-        directions: list[tuple[Any, Any]] = [
-            (self._pick(y - 1.0, list(by)), self._pick(y, list(by))) for by in slopes
-        ]
-        found = log_mass_slopes(LAW, lower, upper, [(0.0, 0.0), *directions])
-
-        def by_parameters(values: list[Any]) -> Any:
-            return xp.stack(values) if values else xp.zeros((0, *score.shape))
-
-        own: list[Along] = found[1:]
+        found, own = self._slopes(y, score, 1.0, parameters)
         return Derivatives(
-            -found[0].first,
-            found[0].second,
-            -found[0].third,
-            by_parameters([each.moved for each in own]),
-            by_parameters([-each.first_moved for each in own]),
-            by_parameters([each.second_moved for each in own]),
+            -found.first,
+            found.second,
+            -found.third,
+            _stacked(score, [each.moved for each in own]),
+            _stacked(score, [-each.first_moved for each in own]),
+            _stacked(score, [each.second_moved for each in own]),
         )
+
+    def _slopes(self, y: Array, score: Array, scale: Any, parameters: Array) -> tuple[Along, list[Along]]:
+        """Return derivatives of the log probability with all ends scaled: by a shift, and by every distance."""
+        lower, upper = (end * scale for end in self._ends(y, score, parameters))
+        directions: list[tuple[Any, Any]] = [
+            (self._pick(y - 1.0, list(by)) * scale, self._pick(y, list(by)) * scale)
+            for by in self.cut_slopes().T
+        ]
+        found, *own = log_mass_slopes(LAW, lower, upper, [(0.0, 0.0), *directions])
+        return found, own
 
     def _ends(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
         """Return the cut points below and above every grade, from the score."""
@@ -126,19 +132,9 @@ class OrdinalProbit(NamedTuple):
         """Integrate the probability over normal scores: noise and score are one normal variable."""
         xp = namespace(mean)
         scale = 1.0 / xp.sqrt(1.0 + variance)
-        lower, upper = (end * scale for end in self._ends(y, mean, parameters))
-        directions: list[tuple[Any, Any]] = [
-            (self._pick(y - 1.0, list(by)) * scale, self._pick(y, list(by)) * scale)
-            for by in self.cut_slopes().T
-        ]
-        found = log_mass_slopes(LAW, lower, upper, [(0.0, 0.0), *directions])
-        own = [each.moved for each in found[1:]]
-        return Tilted(
-            found[0].value,
-            -found[0].first * scale,
-            found[0].second * scale**2,
-            xp.stack(own) if own else xp.zeros((0, *mean.shape)),
-        )
+        found, own = self._slopes(y, mean, scale, parameters)
+        by_distance = _stacked(mean, [each.moved for each in own])
+        return Tilted(found.value, -found.first * scale, found.second * scale**2, by_distance)
 
     def probabilities(self, mean: Array, variance: Array, parameters: Array) -> Any:
         """Return probabilities of all grades under normal scores.
@@ -183,3 +179,8 @@ class OrdinalProbit(NamedTuple):
         """Draw a grade for every score."""
         noisy = score + rng.standard_normal(score.shape)
         return sum((noisy > cut).astype(float) for cut in self.cuts(parameters))
+
+
+def _stacked(score: Array, by_parameters: list[Any]) -> Any:
+    """Return derivatives by the parameters as one array, also where there are none."""
+    return namespace(score).stack(by_parameters) if by_parameters else no_parameters(score)

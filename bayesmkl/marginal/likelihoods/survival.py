@@ -8,6 +8,7 @@ the sample was under observation, minus infinity if from the start. All are in u
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -274,10 +275,8 @@ class PiecewiseHazard(NamedTuple):
         else:
             within = log_mass_slopes(law, xp.full_like(upper_end, -xp.inf), upper_end, directions)
             within = [Along(*(xp.where(between, value, 0.0) for value in own)) for own in within]
-        starts, ends = (0.0, *self.breaks), (*self.breaks, np.inf)
         events = [
-            xp.where(is_observed & (lower >= start) & (lower < end), 1.0, 0.0)
-            for start, end in zip(starts, ends, strict=True)
+            xp.where(is_observed & (lower >= start) & (lower < end), 1.0, 0.0) for start, end in self._periods
         ]
         return _Risk(
             xp.where(is_observed, 1.0, 0.0),
@@ -288,11 +287,15 @@ class PiecewiseHazard(NamedTuple):
             within,
         )
 
+    @property
+    def _periods(self) -> list[tuple[float, float]]:
+        """Starts and ends of the periods of the baseline."""
+        return list(pairwise((0.0, *self.breaks, np.inf)))
+
     def _spent(self, time: Array) -> list[Any]:
         """Return the time between breaks until then."""
         xp = namespace(time)
-        starts, ends = (0.0, *self.breaks), (*self.breaks, np.inf)
-        return [xp.clip(time - start, 0.0, end - start) for start, end in zip(starts, ends, strict=True)]
+        return [xp.clip(time - start, 0.0, end - start) for start, end in self._periods]
 
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
         """Integrate the density over normal scores, by quadrature."""
@@ -327,7 +330,7 @@ class PiecewiseHazard(NamedTuple):
         """Return the logarithm of the time until which the event has happened with a probability."""
         left = -np.log1p(-probability) * np.exp(-score)  # of the cumulative baseline hazard
         time = np.zeros_like(left)
-        for start, end, level in zip((0.0, *self.breaks), (*self.breaks, np.inf), parameters, strict=True):
+        for (start, end), level in zip(self._periods, parameters, strict=True):
             spent = np.minimum(np.maximum(left, 0.0) / level, end - start)
             time, left = time + spent, left - spent * level
         return np.log(np.maximum(time, np.finfo(float).tiny))
