@@ -20,6 +20,7 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.kernels.stacks.base import KernelRows, StoredStack
+from bayesmkl.marginal.effects import Effects
 
 __all__ = ["Additive", "Covariance", "Weighted", "kernel_units"]
 
@@ -29,7 +30,11 @@ CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 
 
 class Covariance(Protocol):
-    """Contract of covariances; `weights` are of shape (n_kernels,), a matrix's `N` is n_samples."""
+    """Contract of covariances; a matrix's `N` is n_samples.
+
+    `weights` are of shape (n_kernels,), or (n_kernels + n_terms,) with the standard deviations of the terms of
+    `effects` after them.
+    """
 
     @property
     def stack(self) -> StoredStack:
@@ -39,6 +44,11 @@ class Covariance(Protocol):
     @property
     def intercept_std(self) -> float:
         """Prior standard deviation of the intercept."""
+        ...
+
+    @property
+    def effects(self) -> Effects | None:
+        """Effects of covariates and groups, if there are any."""
         ...
 
     def matrix(self, weights: Array) -> Any:
@@ -88,19 +98,28 @@ class Additive(NamedTuple):
         :math:`w_m` is the standard deviation of what kernel `m` adds to the score.
     intercept_std : float
         :math:`\gamma^{-1/2}`.
+    effects : Effects, optional
+        Of covariates and groups.
     """
 
     stack: StoredStack
     units: Any
     intercept_std: float
+    effects: Effects | None = None
 
     def matrix(self, weights: Array) -> Any:
         """Return the prior covariance of the training scores."""
-        return self.stack.combine(weights**2 / self.units) + self.intercept_std**2
+        own = weights[: self.stack.n_kernels]
+        found = self.stack.combine(own**2 / self.units) + self.intercept_std**2
+        return found if self.effects is None else found + self.effects.matrix(weights[len(own) :])
 
     def pull(self, weights: Array, adjoint: Array) -> Any:
         """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
-        return 2.0 * weights / self.units * self.stack.frobenius(adjoint)
+        own = weights[: self.stack.n_kernels]
+        found = 2.0 * own / self.units * self.stack.frobenius(adjoint)
+        if self.effects is None:
+            return found
+        return namespace(found).concatenate([found, self.effects.pull(weights[len(own) :], adjoint)])
 
     def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
@@ -133,11 +152,13 @@ class Additive(NamedTuple):
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
-        return (weights**2 / self.units)[:, None, None] * self.stack.apply(residuals)
+        return (weights[: self.stack.n_kernels] ** 2 / self.units)[:, None, None] * self.stack.apply(
+            residuals
+        )
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
         """Return the weights of training samples in every kernel's mean part, (n_kernels, n_samples)."""
-        return np.outer(weights**2 / self.units, dual)
+        return np.outer(weights[: self.stack.n_kernels] ** 2 / self.units, dual)
 
 
 class Weighted(NamedTuple):
@@ -158,6 +179,11 @@ class Weighted(NamedTuple):
     stack: StoredStack
     intermediate_std: float
     intercept_std: float
+
+    @property
+    def effects(self) -> None:
+        """There are none beside the kernels."""
+        return None
 
     def matrix(self, weights: Array) -> Any:
         """Return the prior covariance of the training scores."""

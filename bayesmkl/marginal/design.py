@@ -1,41 +1,178 @@
-"""Columns of the samples that are no features of kernels."""
+"""Columns of the samples that are no features of kernels: offsets, covariates, groups."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from bayesmkl._utils.validation import shown
+import numpy as np
+
+from bayesmkl._utils.validation import check_scale, shown
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
-from bayesmkl.kernels.column_labels import column_labels
+from bayesmkl.kernels.column_labels import are_default, column_labels
 from bayesmkl.kernels.views import positions_of, views_without
+from bayesmkl.marginal.effects import EffectRows, Effects
+from bayesmkl.marginal.group_labels import GroupLabels, is_given, plain_label
+from bayesmkl.marginal.hyperpriors import HalfT
 
-__all__ = ["Design", "apart_from_design", "check_design"]
+__all__ = ["Design", "FittedDesign", "apart_from_design", "check_design"]
+
+GROUP_PRIOR = HalfT(4.0, 1.0)
+DEPENDENT = 1e-8  # part of a covariate that others leave, below which it is rounding error
+
+Columns = str | int | Sequence[str | int]
 
 
 @dataclass(frozen=True)
 class Design:
-    """What columns of `X` mean to a model that are no features of its kernels.
+    r"""What columns of `X` mean to a model that are no features of its kernels.
 
-    They are left out of the views of a bank, unless these name them.
+    They are left out of the views of a bank, unless these name them. Shares of kernels are of what is left after
+    their effects, which :func:`bayesmkl.posterior.effect_table` lists.
 
     Parameters
     ----------
     offset_column : str or int, default=None
         Name or position of a column that is added to the score as it is: the log of the time or the number of units
-        that counts are from (their exposure), or a known part of a target.
+        that counts are from (their exposure), or a known part of a target. Of `GPMKLRegressor` only.
+    covariate_columns : str, int or sequence of these, default=()
+        Columns with a linear effect: age, sex as 0 and 1, a known confounder. They are standardized over the training
+        samples.
+    group_columns : str, int or sequence of these, default=()
+        Columns that say which group a sample is of: its site, batch, or the subject that was measured repeatedly.
+        Text in a DataFrame will do. Every level has an effect of its own (a random intercept), normal with a standard
+        deviation that is inferred. Samples of levels that are not in training are predicted with that much more
+        variance.
+    slope_columns : dict of group column to covariate columns, default=None
+        Covariates whose effects differ from level to level of a group (random slopes), as in ``{"subject": "time"}``.
+        They are independent of the random intercepts, which are those at the mean of the covariate.
+    covariate_std : float, default=3.0
+        Prior standard deviation of the effect of one standard deviation of a covariate, in units of the score: wide.
+    group_prior : HalfT, default=HalfT(df=4.0, scale=1.0)
+        Prior of the standard deviations of groups and slopes, in units of the score.
+
+    See Also
+    --------
+    bayesmkl.posterior.effect_table : What the columns add to the score.
 
     Examples
     --------
     >>> from bayesmkl.marginal import Design, GPMKLRegressor
     >>> model = GPMKLRegressor(likelihood="poisson", design=Design(offset_column="log_years"))
+    >>> design = Design(covariate_columns=["age", "sex"], group_columns="site")
+    >>> design.group_columns
+    'site'
     """
 
     offset_column: str | int | None = None
+    covariate_columns: Columns = ()
+    group_columns: Columns = ()
+    slope_columns: Mapping[str | int, Columns] | None = None
+    covariate_std: float = 3.0
+    group_prior: HalfT = GROUP_PRIOR
 
 
-def check_design(design: Any, precomputed: bool) -> None:
+class FittedDesign(NamedTuple):
+    """The columns of a design, and what was learned of them from the training samples.
+
+    Attributes
+    ----------
+    offset_column : int or None
+    covariates, groups : tuple of str
+        Names.
+    covariate_columns, group_columns : ndarray of int
+        Positions.
+    location, scale : ndarray of shape (n_covariates,)
+        Means and standard deviations.
+    levels : tuple of ndarray
+        Values of every group column that training samples have, ascending.
+    labels : tuple of tuple
+        What the user calls them.
+    slopes : tuple of tuple of int
+        Positions of group and covariate of every random slope.
+    covariate_std : float
+    group_prior : HalfT
+    """
+
+    offset_column: int | None
+    covariates: tuple[str, ...]
+    covariate_columns: np.ndarray
+    location: np.ndarray
+    scale: np.ndarray
+    groups: tuple[str, ...]
+    group_columns: np.ndarray
+    levels: tuple[np.ndarray, ...]
+    labels: tuple[tuple[Any, ...], ...]
+    slopes: tuple[tuple[int, int], ...]
+    covariate_std: float
+    group_prior: HalfT
+
+    @property
+    def has_effects(self) -> bool:
+        """Whether there are covariates or groups."""
+        return bool(self.covariates or self.groups)
+
+    @property
+    def terms(self) -> tuple[tuple[int, int | None], ...]:
+        """Positions of group and covariate of every standard deviation; intercepts, then slopes."""
+        return *((g, None) for g in range(len(self.groups))), *self.slopes
+
+    @property
+    def term_names(self) -> tuple[str, ...]:
+        """Names of the terms: those of groups, and "covariate | group"."""
+        return tuple(
+            self.groups[g] if c is None else f"{self.covariates[c]} | {self.groups[g]}" for g, c in self.terms
+        )
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        """Names of the levels of every term, as in "site: north"."""
+        named = zip(self.term_names, self.terms, strict=True)
+        return tuple(f"{name}: {label}" for name, (g, _) in named for label in self.labels[g])
+
+    @property
+    def units(self) -> np.ndarray:
+        """What coefficients are divided by to be those of one unit of a covariate, (n_effects,)."""
+        of_terms = [1.0 if c is None else self.scale[c] for _, c in self.terms]
+        sizes = [len(self.levels[g]) for g, _ in self.terms]
+        return np.concatenate([self.scale, np.repeat(of_terms, sizes)])
+
+    def rows(self, X: np.ndarray) -> EffectRows:
+        """Return the effects in the scores of validated samples.
+
+        Raises
+        ------
+        ValueError
+            For a covariate or group that is NaN.
+        """
+        names = (*self.covariates, *self.groups)
+        columns = np.concatenate([self.covariate_columns, self.group_columns]).astype(int)
+        unknown = np.isnan(X[:, columns])
+        if unknown.any():
+            row, j = np.argwhere(unknown)[0]
+            raise ValueError(
+                f"`X` must have no NaN in the columns of `design`; got one in {names[j]!r}, sample {row}. "
+                "Fill it in, or leave the sample out."
+            )
+        covariates = (X[:, self.covariate_columns] - self.location) / self.scale
+        blocks, unseen = [covariates], np.zeros((len(X), len(self.terms)))
+        for t, (g, c) in enumerate(self.terms):
+            values, levels = X[:, self.group_columns[g]], self.levels[g]
+            factor = np.ones(len(X)) if c is None else covariates[:, c]
+            is_level = values[:, None] == levels
+            blocks.append(is_level * factor[:, None])
+            unseen[:, t] = np.where(is_level.any(axis=1), 0.0, factor**2)
+        return EffectRows(np.concatenate(blocks, axis=1), unseen)
+
+    def effects(self, X: np.ndarray) -> Effects:
+        """Return the effects in the scores of the training samples."""
+        sizes = [len(self.levels[g]) for g, _ in self.terms]
+        term = np.repeat(np.arange(-1, len(sizes)), [len(self.covariates), *sizes])
+        return Effects.of(self.rows(X).basis, self.covariate_std, term)
+
+
+def check_design(design: Any, precomputed: bool, takes_offset: bool) -> None:
     """Raise for what is no design, and for one of precomputed kernels, which have no columns of features."""
     if design is None:
         return
@@ -48,43 +185,163 @@ def check_design(design: Any, precomputed: bool) -> None:
             "`design` must be None with precomputed kernels, whose columns are training samples; got "
             f"{design!r}. Pass samples and a bank, `kernels=KernelBank(...)`."
         )
+    if design.offset_column is not None and not takes_offset:
+        raise ValueError(
+            f"`offset_column` must be None but with GPMKLRegressor; got {shown(design.offset_column)}. Name the "
+            "column in `covariate_columns` to have its effect inferred."
+        )
+    check_scale("design.covariate_std", design.covariate_std)
+    if not isinstance(design.group_prior, HalfT):
+        raise ValueError(
+            f"`group_prior` must be a HalfT(df, scale); got {shown(design.group_prior)}. HalfT(4, 1) is the default."
+        )
+    for name, value in design.group_prior._asdict().items():
+        check_scale(f"design.group_prior.{name}", value)
+    if design.slope_columns is not None and not isinstance(design.slope_columns, Mapping):
+        raise ValueError(
+            "`slope_columns` must be a dict of group columns to covariate columns; got "
+            f'{shown(design.slope_columns)}. Write {{"subject": "time"}}.'
+        )
 
 
 def apart_from_design(
-    bank: KernelBank, X: Any, design: Design | None, n_features: int
-) -> tuple[KernelBank, int | None]:
+    bank: KernelBank, X: Any, design: Design | None, n_features: int, texts: Sequence[GroupLabels] = ()
+) -> tuple[KernelBank, FittedDesign | None]:
     """Let the views of an unfitted bank leave the columns of a design out, unless they name theirs.
 
     Parameters
     ----------
     bank : KernelBank
         Is returned with other `views`.
-    X : array, DataFrame or CheckedTable of shape (n_samples, n_features)
+    X : CheckedTable of shape (n_samples, n_features)
         Validated samples.
     design : Design or None
     n_features : int
         Number of columns of `X`.
+    texts : sequence of GroupLabels
+        Labels of groups that were text.
 
     Returns
     -------
     bank : KernelBank
-    offset_column : int or None
+    fitted : FittedDesign or None
 
     Raises
     ------
     ValueError
-        If `X` does not have the column, or no other is left for the kernels.
+        If `X` does not have the columns, they say nothing of the samples, or no other is left for the kernels.
     """
-    if design is None or design.offset_column is None:
+    if design is None:
         return bank, None
     labels: Sequence[Any] | None = X.labels if isinstance(X, CheckedTable) else column_labels(X)
-    columns = positions_of("offset_column", design.offset_column, n_features, labels)
-    if len(columns) != 1:
-        raise ValueError(f"`offset_column` must name one column; got {shown(design.offset_column)}.")
+    values = X.values if isinstance(X, CheckedTable) else np.asarray(X, dtype=np.float64)
+
+    def positions(name: str, wanted: Any) -> np.ndarray:
+        found = positions_of(name, wanted, n_features, labels) if is_given(wanted) else np.empty(0, int)
+        if len(set(found.tolist())) < len(found):
+            raise ValueError(f"`{name}` must name different columns; got {shown(wanted)}.")
+        return found
+
+    of_offset = np.empty(0, int)
+    if design.offset_column is not None:
+        of_offset = positions("offset_column", design.offset_column)
+        if len(of_offset) != 1:
+            raise ValueError(f"`offset_column` must name one column; got {shown(design.offset_column)}.")
+    covariates = positions("covariate_columns", design.covariate_columns)
+    groups = positions("group_columns", design.group_columns)
+    columns = np.concatenate([of_offset, covariates, groups])
+    if len(set(columns.tolist())) < len(columns):
+        raise ValueError(f"`design` must give every column one meaning; got {design!r}.")
+    if not len(columns):
+        return bank, None
+    named = [f"x{j}" for j in range(n_features)]
+    if labels is not None and not are_default(labels):
+        named = [str(label) for label in labels]
+    location, scale = _standards(values[:, covariates], [named[j] for j in covariates])
+    by_name = {named[j]: text for text in texts for j in groups if named[j] == str(text.column)}
+    levels = [np.unique(values[:, j]) for j in groups]
+    for j, own in zip(groups, levels, strict=True):
+        _check_levels(named[j], len(own), len(values))
+    fitted = FittedDesign(
+        int(of_offset[0]) if len(of_offset) else None,
+        tuple(named[j] for j in covariates),
+        covariates,
+        location,
+        scale,
+        tuple(named[j] for j in groups),
+        groups,
+        tuple(levels),
+        tuple(
+            by_name[named[j]].labels if named[j] in by_name else tuple(map(plain_label, own))
+            for j, own in zip(groups, levels, strict=True)
+        ),
+        _slopes(design, covariates, groups, n_features, labels),
+        float(design.covariate_std),
+        HalfT(*map(float, design.group_prior)),
+    )
     views = views_without(bank.views, columns, n_features, labels)
     if not views:
+        which = "offset_column" if len(columns) == len(of_offset) else "design"
         raise ValueError(
-            f"`offset_column` must leave columns of `X` to the kernels; got {shown(design.offset_column)}, the only "
-            "one. Append features."
+            f"`{which}` must leave columns of `X` to the kernels; got {design!r}, which has them all. Append "
+            "features."
         )
-    return bank.set_params(views=views), int(columns[0])
+    return bank.set_params(views=views), fitted
+
+
+def _slopes(
+    design: Design,
+    covariates: np.ndarray,
+    groups: np.ndarray,
+    n_features: int,
+    labels: Sequence[Any] | None,
+) -> tuple[tuple[int, int], ...]:
+    """Return positions of group and covariate of every random slope."""
+    found = []
+    for group, wanted in (design.slope_columns or {}).items():
+        of_group = positions_of("slope_columns", group, n_features, labels)
+        if of_group[0] not in groups:
+            raise ValueError(
+                f"`slope_columns` must have groups of `group_columns` as keys; got {shown(group)}. Name it there too."
+            )
+        for j in positions_of(f"slope_columns[{group!r}]", wanted, n_features, labels):
+            if j not in covariates:
+                raise ValueError(
+                    f"`slope_columns` must name covariates of `covariate_columns`, whose mean effect a slope differs "
+                    f"from; got {shown(wanted)}. Name it there too."
+                )
+            found.append((groups.tolist().index(of_group[0]), covariates.tolist().index(j)))
+    return tuple(found)
+
+
+def _standards(values: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and standard deviations of covariates; raise for one that others or a constant determine."""
+    location, scale = values.mean(axis=0), values.std(axis=0)
+    for j, name in enumerate(names):
+        if not scale[j] > DEPENDENT * max(abs(location[j]), np.finfo(float).tiny):
+            raise ValueError(
+                f"`covariate_columns` must vary between the training samples; got {name!r}, which is "
+                f"{location[j]:g} everywhere. Leave it out."
+            )
+        before = (values[:, :j] - location[:j]) / scale[:j]
+        own = (values[:, j] - location[j]) / scale[j]
+        rest = own - before @ np.linalg.lstsq(before, own)[0]
+        if np.sqrt((rest**2).mean()) < DEPENDENT:
+            raise ValueError(
+                f"`covariate_columns` must not follow from each other; got {name!r}, which is a sum of multiples of "
+                f"{', '.join(map(repr, names[:j]))} and a constant. Leave it out."
+            )
+    return location, scale
+
+
+def _check_levels(name: str, n_levels: int, n_samples: int) -> None:
+    if n_levels == 1:
+        raise ValueError(
+            f"`group_columns` must hold at least two groups; got {name!r}, which is the same for all training "
+            "samples. Leave it out."
+        )
+    if n_levels == n_samples:
+        raise ValueError(
+            f"`group_columns` must hold groups of more than one training sample; got {name!r}, all of whose "
+            f"{n_levels} values are different. Name it in `covariate_columns` if it is a quantity, or leave it out."
+        )

@@ -26,6 +26,7 @@ __all__ = [
     "ParameterPriors",
     "StudentT",
     "WeightPrior",
+    "WithGroups",
 ]
 
 FARTHEST = 8.0  # coordinate beyond which a prior is cut off
@@ -322,6 +323,43 @@ class LogNormal(NamedTuple):
         """
         above = self.median * np.exp(self.log_std * coordinates)
         return Mapped(self.least + above, lambda gradient: self.log_std * above * gradient)
+
+
+class WithGroups(NamedTuple):
+    """Priors of kernel weights, and of the standard deviations of groups after them.
+
+    Attributes
+    ----------
+    kernels : WeightPrior
+    groups : HalfT
+        Of every standard deviation.
+    n_terms : int
+        Number of standard deviations.
+    """
+
+    kernels: WeightPrior
+    groups: HalfT
+    n_terms: int
+
+    def n_coordinates(self, n_kernels: int) -> int:
+        """Return those of the kernels' prior, and one for every standard deviation."""
+        return self.kernels.n_coordinates(n_kernels) + self.n_terms
+
+    def weights(self, coordinates: np.ndarray) -> Mapped:
+        """Return kernel weights and standard deviations, (n_kernels + n_terms,)."""
+        last = len(coordinates) - self.n_terms
+        of_kernels, of_groups = (
+            self.kernels.weights(coordinates[:last]),
+            self.groups.weights(coordinates[last:]),
+        )
+        n_kernels = len(of_kernels.values)
+
+        def pull(gradient: np.ndarray) -> np.ndarray:
+            return np.concatenate(
+                [of_kernels.pull(gradient[:n_kernels]), of_groups.pull(gradient[n_kernels:])]
+            )
+
+        return Mapped(np.concatenate([of_kernels.values, of_groups.values]), pull)
 
 
 class ParameterPriors(NamedTuple):

@@ -8,6 +8,9 @@ integral. Its sites, of several outputs with a leading axis for them where not s
                     (`DirichletShares`), or of `common_scale` and `own_scales` (`Horseshoe`)
 parameters          log-normal, each by its name in `Likelihood.names`, such as `noise_std` in regression
 `intercept`         normal
+`covariate_effects` normal, (n_covariates,): of standardized covariates, where there are some
+`group_std`         half-t, (n_terms,): standard deviations of groups and random slopes
+`group_effects`     normal with these, (n_levels,), one term after the other
 `whitened`          standard normal, (n_kernels, n_samples); `Additive`: :math:`g_m = L_m z_m`, :math:`L_m L_m^\top =
                     K_m / c_m`; `Weighted`: the :math:`\xi_m / \sigma_g`
 `dual`              standard normal, (n_train,): `a` of `Weighted`
@@ -20,7 +23,8 @@ parameters          log-normal, each by its name in `Likelihood.names`, such as 
 
 What is known of targets before they are observed is data too, each (n_samples,): `offset` of scores, `trials` that
 successes are counted of, `entry` of times under observation. New rows add `whitened_new`, `score_new` and `y_new`,
-every row on its own, with the data `new_offset`, `new_trials` (one) and `new_entry` (none).
+every row on its own, with the data `new_offset`, `new_trials` (one) and `new_entry` (none); with `effects` also
+`unseen_effects`, standard normal (n_rows, n_terms), of levels that no training sample is of.
 
 `evidence_program` has the hyperparameters alone, and the evidence as its factor. Both take the place of
 `bayesmkl.marginal.hyperposterior` where importance sampling does not do, and check it.
@@ -43,6 +47,7 @@ from scipy import linalg
 from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._numerics.arrays import Array
 from bayesmkl.marginal.covariances import Additive, Weighted
+from bayesmkl.marginal.effects import EffectRows
 from bayesmkl.marginal.hyperposterior import Hypermodel
 from bayesmkl.marginal.hyperpriors import (
     DirichletShares,
@@ -52,6 +57,7 @@ from bayesmkl.marginal.hyperpriors import (
     ParameterPriors,
     StudentT,
     WeightPrior,
+    WithGroups,
 )
 from bayesmkl.marginal.numpyro_priors import NumPyroPrior
 from bayesmkl.marginal.numpyro_targets import known_fields, target_law
@@ -60,7 +66,10 @@ __all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "o
 
 
 def explicit_program(
-    model: Hypermodel, new_kernels: np.ndarray | None = None, diagonal: np.ndarray | None = None
+    model: Hypermodel,
+    new_kernels: np.ndarray | None = None,
+    diagonal: np.ndarray | None = None,
+    effect_rows: EffectRows | None = None,
 ) -> NumPyroProgram:
     """Return the NumPyro program of a model; a single output has no axis.
 
@@ -72,6 +81,8 @@ def explicit_program(
         Kernels of new rows against the training samples.
     diagonal : ndarray of shape (n_kernels, n_rows), optional
         Similarities of new rows to themselves, for `Additive`.
+    effect_rows : EffectRows, optional
+        Effects at new rows, where the covariance has some.
 
     Raises
     ------
@@ -83,6 +94,10 @@ def explicit_program(
     seen = known_fields(model.likelihood, model.targets if outputs else model.targets[0])
     of_new = {} if new_kernels is None else seen.of_new(new_kernels.shape[1])
     data = {"y": seen.y} | seen.given
+    if covariance.effects is not None:
+        data["basis"] = covariance.effects.basis
+        if new_kernels is not None and effect_rows is not None:
+            of_new |= {"new_basis": effect_rows.basis, "new_unseen": effect_rows.unseen}
     hyperparameters, finish = _hyperparameters(model, outputs), _finish(model, outputs)
     if isinstance(covariance, Additive):
         factors = covariance.factors()
@@ -95,7 +110,7 @@ def explicit_program(
             new_std: Array | None = None,
             **given: Array,
         ) -> None:
-            weights, parameters = hyperparameters()
+            weights, group_std, parameters = hyperparameters()
             whitened = _normal("whitened", (*outputs, *jnp.shape(factors)[:2]))
             parts = weights[:, None] * jnp.einsum("mij,...mj->...mi", factors, whitened)
             new_parts = None
@@ -103,7 +118,7 @@ def explicit_program(
                 own = new_std * _normal("whitened_new", (*outputs, *jnp.shape(new_factors)[:2]))
                 known = jnp.einsum("mij,...mj->...mi", new_factors, whitened)
                 new_parts = weights[:, None] * (known + own)
-            finish(parameters, parts, new_parts, y, given)
+            finish(group_std, parameters, parts, new_parts, y, given)
 
         return NumPyroProgram(additive, {"factors": factors} | data, new | of_new)
     if isinstance(covariance, Weighted):
@@ -113,7 +128,7 @@ def explicit_program(
         def weighted(
             kernels: Array, y: Array | None = None, new_kernels: Array | None = None, **given: Array
         ) -> None:
-            weights, parameters = hyperparameters()
+            weights, group_std, parameters = hyperparameters()
             dual = _normal("dual", (*outputs, jnp.shape(kernels)[2]))
 
             def parts_of(kernels: Array, name: str) -> Any:
@@ -122,7 +137,7 @@ def explicit_program(
 
             parts = parts_of(kernels, "whitened")
             new_parts = None if new_kernels is None else parts_of(new_kernels, "whitened_new")
-            finish(parameters, parts, new_parts, y, given)
+            finish(group_std, parameters, parts, new_parts, y, given)
 
         new = {} if new_kernels is None else {"new_kernels": new_kernels}
         return NumPyroProgram(weighted, {"kernels": kernels} | data, new | of_new)
@@ -151,21 +166,52 @@ def _finish(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[..., None]:
     known = known_fields(likelihood, model.targets).given
 
     def finish(
-        parameters: list[Any], parts: Any, new_parts: Any, y: Array | None, given: dict[str, Array]
+        group_std: Any,
+        parameters: list[Any],
+        parts: Any,
+        new_parts: Any,
+        y: Array | None,
+        given: dict[str, Array],
     ) -> None:
         intercept = numpyro.sample(
             "intercept", dist.Normal(0.0, intercept_std).expand(outputs).to_event(len(outputs))
         )
+        own, of_new_rows = _draw_effects(model, group_std, outputs, given)
         parts = numpyro.deterministic("parts", parts)
-        score = numpyro.deterministic("score", parts.sum(axis=-2) + intercept[..., None])
+        score = numpyro.deterministic("score", parts.sum(axis=-2) + intercept[..., None] + own)
         numpyro.deterministic("kernel_shares", _shares(parts))
         observe("y", target_law(likelihood, score, parameters, given), y)
         if new_parts is not None:
-            new = numpyro.deterministic("score_new", new_parts.sum(axis=-2) + intercept[..., None])
+            new = numpyro.deterministic(
+                "score_new", new_parts.sum(axis=-2) + intercept[..., None] + of_new_rows
+            )
             of_new = {name: given[f"new_{name}"] for name in known}
             observe("y_new", target_law(likelihood, new, parameters, of_new), None)
 
     return finish
+
+
+def _draw_effects(
+    model: Hypermodel, group_std: Any, outputs: tuple[int, ...], given: dict[str, Array]
+) -> tuple[Any, Any]:
+    """Draw coefficients of covariates and groups; return what they add to the scores, and to those of new rows."""
+    effects = model.covariance.effects
+    if effects is None:
+        return 0.0, 0.0
+    n_covariates, coefficients = effects.n_covariates, []
+    if n_covariates:
+        law = dist.Normal(0.0, effects.covariate_std).expand((*outputs, n_covariates))
+        coefficients.append(numpyro.sample("covariate_effects", law.to_event(len(outputs) + 1)))
+    if effects.n_terms:
+        of_levels = group_std[effects.term[n_covariates:]]
+        law = dist.Normal(0.0, of_levels).expand((*outputs, len(of_levels)))
+        coefficients.append(numpyro.sample("group_effects", law.to_event(len(outputs) + 1)))
+    drawn = jnp.concatenate(coefficients, axis=-1)
+    own = drawn @ given["basis"].T
+    if "new_basis" not in given:
+        return own, 0.0
+    unseen = group_std * _normal("unseen_effects", (*outputs, *jnp.shape(given["new_unseen"])))
+    return own, drawn @ given["new_basis"].T + (jnp.sqrt(given["new_unseen"]) * unseen).sum(axis=-1)
 
 
 def _shares(parts: Any) -> Any:
@@ -202,9 +248,9 @@ def evidence_program(model: Hypermodel) -> Callable[[], None]:
     hyperparameters = _hyperparameters(model, outputs)
 
     def program() -> None:
-        weights, parameters = hyperparameters()
+        weights, group_std, parameters = hyperparameters()
         columns = jnp.stack(parameters, axis=-1) if parameters else jnp.zeros((*outputs, 0))
-        numpyro.factor("evidence", log_evidence(weights, columns))
+        numpyro.factor("evidence", log_evidence(jnp.concatenate([weights, group_std]), columns))
 
     return program
 
@@ -234,18 +280,25 @@ def differentiable_evidence(model: Hypermodel) -> Callable[[Any, Any], Any]:
     return log_evidence
 
 
-def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[], tuple[Any, list[Any]]]:
-    """Return the statements that draw kernel weights, and each parameter of the likelihood, for every output."""
+def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[], tuple[Any, Any, list[Any]]]:
+    """Return the statements that draw kernel weights, those of groups, and parameters of every output."""
     weight_prior, n_kernels = model.weight_prior, model.covariance.stack.n_kernels
+    of_groups = weight_prior if isinstance(weight_prior, WithGroups) else None
+    of_kernels = weight_prior if of_groups is None else of_groups.kernels
     names, given = model.likelihood.names, model.parameter_prior
     priors = given.each if isinstance(given, ParameterPriors) else (given,) * len(names)
 
-    def draw() -> tuple[Any, list[Any]]:
-        weights = _weights(weight_prior, n_kernels)
+    def draw() -> tuple[Any, Any, list[Any]]:
+        weights, group_std = _weights(of_kernels, n_kernels), jnp.zeros(0)
+        if of_groups is not None:
+            half = dist.FoldedDistribution(dist.StudentT(of_groups.groups.df, 0.0, of_groups.groups.scale))
+            group_std = numpyro.sample("group_std", half.expand([of_groups.n_terms]).to_event(1))
         laws = {name: _above(prior) for name, prior in zip(names, priors, strict=True)}
-        return weights, [
-            numpyro.sample(name, law.expand(outputs).to_event(len(outputs))) for name, law in laws.items()
-        ]
+        return (
+            weights,
+            group_std,
+            [numpyro.sample(name, law.expand(outputs).to_event(len(outputs))) for name, law in laws.items()],
+        )
 
     return draw
 

@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.marginal.conditioning import Cavity, Conditioned, Sites, cavity, condition
 from bayesmkl.marginal.covariances import Covariance
+from bayesmkl.marginal.effects import EffectRows
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely, evaluate
 from bayesmkl.marginal.likelihoods import Likelihood
 
@@ -52,6 +53,10 @@ class HyperDraws(NamedTuple):
         Of a draw of the scores; see `shares`.
     score : ndarray of shape (n_draws, n_outputs, n_samples)
         That draw of the training scores, the intercept included.
+    group_std : ndarray of shape (n_points, n_terms)
+        Standard deviations of the coefficients of groups.
+    effects : ndarray of shape (n_draws, n_outputs, n_effects)
+        That draw's coefficients of covariates, which are standardized, and of the levels of groups.
     """
 
     kernel_weights: np.ndarray
@@ -63,6 +68,13 @@ class HyperDraws(NamedTuple):
     point: np.ndarray
     shares: np.ndarray
     score: np.ndarray
+    group_std: np.ndarray
+    effects: np.ndarray
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Kernel weights, with standard deviations of groups after them, (n_points, n_kernels + n_terms)."""
+        return np.concatenate([self.kernel_weights, self.group_std], axis=1)
 
     @property
     def n_draws(self) -> int:
@@ -105,12 +117,15 @@ class Reading(NamedTuple):
         :math:`\\sum_m k_m^\top a_m + b`.
     intercept : ndarray of shape (n_outputs,)
         Posterior mean of `b`.
+    effects : ndarray of shape (n_outputs, n_effects)
+        Posterior mean coefficients of covariates and levels of groups.
     """
 
     draws: HyperDraws
     left_out: LeftOut
     dual: np.ndarray
     intercept: np.ndarray
+    effects: np.ndarray
 
 
 class ScoreMoments(NamedTuple):
@@ -144,8 +159,10 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
     values = [model.values(weighted.coordinates[i]) for i in points]
     shape = len(points), n_outputs, n_samples
     site_precision, site_linear, cavity_mean, cavity_variance = np.empty((4, *shape))
+    effects = model.covariance.effects
+    n_effects = 0 if effects is None else len(effects.term)
     draws = HyperDraws(
-        np.array([weights for weights, _ in values]),
+        np.array([weights[:n_kernels] for weights, _ in values]),
         np.array([parameters for _, parameters in values]),
         site_precision,
         site_linear,
@@ -154,9 +171,12 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
         point,
         np.empty((n_draws, n_kernels)),
         np.empty((n_draws, n_outputs, n_samples)),
+        np.array([weights[n_kernels:] for weights, _ in values]),
+        np.empty((n_draws, n_outputs, n_effects)),
     )
     left_out = np.empty(shape)
     dual, intercept = np.zeros((n_outputs, n_kernels, n_samples)), np.zeros(n_outputs)
+    mean_effects = np.zeros((n_outputs, n_effects))
     for at, (i, (weights, parameters)) in enumerate(zip(points, values, strict=True)):
         here = np.flatnonzero(point == at)
         _, found = evaluate(model, weighted.coordinates[i], weighted.points[i].sites, tol=TOL)
@@ -170,11 +190,15 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
             probability = len(here) / n_draws
             dual[k] += probability * model.covariance.part_duals(weights, posterior.dual)
             intercept[k] += probability * model.covariance.intercept_std**2 * posterior.dual.sum()
-            parts[:, k], draws.score[here, k] = draw_parts(
+            if effects is not None:
+                variance = effects.stds(weights[n_kernels:]) ** 2
+                mean_effects[k] += probability * variance * (posterior.dual @ effects.basis)
+            parts[:, k], draws.score[here, k], draws.effects[here, k] = draw_parts(
                 model.covariance, weights, posterior, sites, prior_parts[here, k], rng
             )
         draws.shares[here] = shares(parts)
-    return Reading(draws, average_left_out(draws.probability, left_out), dual, intercept)
+    without = average_left_out(draws.probability, left_out)
+    return Reading(draws, without, dual, intercept, mean_effects)
 
 
 def draw_parts(
@@ -184,17 +208,17 @@ def draw_parts(
     sites: Sites,
     prior: np.ndarray,
     rng: np.random.Generator,
-) -> tuple[np.ndarray, np.ndarray]:
-    r"""Draw the parts of all kernels in the training scores of one output, and their sum with the intercept.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r"""Draw the parts of all kernels in the training scores of one output, the scores, and the effects in them.
 
     By Matheron's rule: a draw from the prior, corrected by what the sites say of it, :math:`f_m +
     \operatorname{Cov}(f_m, f) S B^{-1} (S^{-1} \tilde\nu - S f - z)` with `f` the sum of the parts and `z`
-    normal.
+    normal. Intercept and effects are corrected alike.
 
     Parameters
     ----------
     covariance : Covariance
-    weights : ndarray of shape (n_kernels,)
+    weights : ndarray of shape (n_kernels + n_terms,)
     posterior : Conditioned
     sites : Sites
     prior : ndarray of shape (n_draws, n_kernels, n_samples)
@@ -205,15 +229,22 @@ def draw_parts(
     -------
     parts : ndarray of shape (n_draws, n_kernels, n_samples)
     scores : ndarray of shape (n_draws, n_samples)
+    effects : ndarray of shape (n_draws, n_effects)
+        Coefficients.
     """
-    n_draws, _, n_samples = prior.shape
-    parts = weights[:, None] * prior
+    n_draws, n_kernels, n_samples = prior.shape
+    parts = weights[:n_kernels, None] * prior
     intercept = covariance.intercept_std * rng.standard_normal((n_draws, 1))
     noise = rng.standard_normal((n_draws, n_samples))
-    residuals = posterior.residuals(sites, parts.sum(axis=1) + intercept, noise)
+    basis, std = np.empty((n_samples, 0)), np.empty(0)
+    if covariance.effects is not None:
+        basis, std = covariance.effects.basis, covariance.effects.stds(weights[n_kernels:])
+    effects = std * rng.standard_normal((n_draws, len(std)))
+    residuals = posterior.residuals(sites, parts.sum(axis=1) + intercept + effects @ basis.T, noise)
     parts += np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)
     intercept = intercept + covariance.intercept_std**2 * residuals.sum(axis=1, keepdims=True)
-    return parts, parts.sum(axis=1) + intercept
+    effects += std**2 * (residuals @ basis)
+    return parts, parts.sum(axis=1) + intercept + effects @ basis.T, effects
 
 
 def leave_out(likelihood: Likelihood, y: np.ndarray, left: Cavity, parameters: np.ndarray) -> np.ndarray:
@@ -272,6 +303,7 @@ def score_moments(
     rows: KernelRows,
     diagonal: np.ndarray,
     kernels: np.ndarray | None = None,
+    effect_rows: EffectRows | None = None,
 ) -> ScoreMoments:
     """Return moments of scores at new rows, or of the part that some kernels have in them.
 
@@ -284,15 +316,20 @@ def score_moments(
     diagonal : ndarray of shape (n_kernels, n_rows)
         Similarities of new rows to themselves.
     kernels : ndarray of bool, of shape (n_kernels,), optional
-        Kernels of the part, without the intercept; None: all kernels and the intercept.
+        Kernels of the part, without the intercept; None: all kernels, the intercept, and effects.
+    effect_rows : EffectRows, optional
+        Effects at the new rows, where the covariance has some.
     """
     shape = (*draws.parameters.shape[:2], rows.n_rows)
     mean, variance = np.empty(shape), np.empty(shape)
     intercept = covariance.intercept_std**2 if kernels is None else 0.0
-    for at, weights in enumerate(draws.kernel_weights):
-        part = weights if kernels is None else weights * kernels
-        cross = covariance.cross(rows, part, weights) + intercept
+    for at, (weights, own) in enumerate(zip(draws.weights, draws.kernel_weights, strict=True)):
+        part = own if kernels is None else own * kernels
+        cross = covariance.cross(rows, part, own) + intercept
         prior = covariance.variance(rows, diagonal, part) + intercept
+        if covariance.effects is not None and effect_rows is not None and kernels is None:
+            cross += covariance.effects.cross(effect_rows, draws.group_std[at])
+            prior += covariance.effects.variance(effect_rows, draws.group_std[at])
         matrix = covariance.matrix(weights)
         for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
             posterior = condition(matrix, Sites(*sites))

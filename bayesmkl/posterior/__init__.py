@@ -7,6 +7,7 @@ from bayesmkl.posterior.check_plots import plot_pareto_k, plot_posterior_predict
 from bayesmkl.posterior.comparison_plots import plot_posteriors
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis, diagnose
+from bayesmkl.posterior.effects import effect_table
 from bayesmkl.posterior.files import load_posterior, save_posterior
 from bayesmkl.posterior.loo_comparison import compare_loo
 from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
@@ -23,6 +24,7 @@ __all__ = [
     "Reliability",
     "compare_loo",
     "diagnose",
+    "effect_table",
     "kernel_table",
     "load_posterior",
     "plot_elbo",

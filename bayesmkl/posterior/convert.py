@@ -43,6 +43,9 @@ DIMS: dict[str, dict[str, list[str]]] = {
         "noise_precision": [OUTPUT],
         "noise_std": [OUTPUT],
         "score": [OUTPUT, "obs_id"],
+        "covariate_effects": [OUTPUT, "covariate"],
+        "group_std": ["term"],
+        "group_effects": [OUTPUT, "level"],
     },
     "prior": {"kernel_weights": ["kernel"], "noise_std": [OUTPUT]},
     "prior_predictive": {"y": [OUTPUT, "obs_id"]},
@@ -118,7 +121,9 @@ def to_datatree(
 
         Of an additive Gaussian process there is no ``log_prior`` or ``sample_stats``; ``posterior`` has
         ``kernel_weights``, ``kernel_shares``, the training ``score`` and the parameters of the likelihood by name,
-        such as ``noise_std`` of the standardized target; ``log_likelihood`` is log p(y | score), ``prior`` has draws
+        such as ``noise_std`` of the standardized target; with a `design` also ``covariate_effects`` of standardized
+        covariates, ``group_std`` of every ``term`` (groups and random slopes) and ``group_effects`` of its levels, in
+        the units that the likelihood sees; ``log_likelihood`` is log p(y | score), ``prior`` has draws
         of weights and parameters, and ``prior_predictive`` targets of scores that were drawn from the prior
         (`pointwise`). ``y`` of grades are their numbers from 0, with ``cut_points`` in ``constant_data``; of times
         it is the lower end of the interval that a time is known to lie in, with ``upper`` and ``entry`` there.
@@ -327,6 +332,13 @@ def _coords(fitted: FittedBEMKL, sample_names: Sequence[Any] | None) -> dict[str
     coords: dict[str, Any] = {"kernel": fitted.kernel_names, "obs_id": names}
     if fitted.has_landmarks:
         coords["landmark"] = np.arange(fitted.n_basis)
+    design = fitted.estimator.design_ if fitted.is_marginal else None
+    if design is not None:
+        coords |= {
+            "covariate": list(design.covariates),
+            "term": list(design.term_names),
+            "level": list(design.level_names),
+        }
     return coords if fitted.output_names is None else coords | {fitted.output_kind: fitted.output_names}
 
 

@@ -67,7 +67,23 @@ def parameters_of_process(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, 
         "kernel_shares": draws.shares[chosen],
         "score": _outputs(fitted, draws.score[chosen]),
         **_parameters(fitted, draws.parameters[point]),
+        **_effects(fitted, chosen),
     }
+
+
+def _effects(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
+    """Return draws of the coefficients of covariates and groups, by name, where there are some."""
+    design = fitted.estimator.design_
+    if design is None:
+        return {}
+    draws: HyperDraws = fitted.states[0]
+    found, n_covariates = {}, len(design.covariates)
+    if design.covariates:
+        found["covariate_effects"] = _outputs(fitted, draws.effects[chosen][..., :n_covariates])
+    if design.groups:
+        found["group_std"] = draws.group_std[draws.point[chosen]]
+        found["group_effects"] = _outputs(fitted, draws.effects[chosen][..., n_covariates:])
+    return found
 
 
 def _parameters(fitted: FittedBEMKL, parameters: np.ndarray) -> dict[str, np.ndarray]:

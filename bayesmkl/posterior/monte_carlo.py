@@ -90,7 +90,7 @@ def monte_carlo(fitted: FittedBEMKL, chosen: np.ndarray) -> MonteCarlo:
     options, constant = estimator._inference(), np.ones((len(kept), 1))
     if options.sampler == "nuts":
         return MonteCarlo(point, constant, max(1.0, options.n_points / estimator.ess_))
-    weights = draws.kernel_weights[kept]
+    weights = draws.weights[kept]
     weights = weights + NEAR_ZERO * weights.mean(axis=0) + np.finfo(float).tiny
     parameters = draws.parameters[kept].reshape(len(kept), -1)
     known = np.column_stack([constant, np.log(weights), np.log(parameters)])

@@ -23,7 +23,7 @@ from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.monte_carlo import errors_of_chains, monte_carlo
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["kernel_table", "view_table"]
+__all__ = ["interval_by", "kernel_table", "view_table"]
 
 N_DRAWS = 200  # of the shares of views under a variational posterior
 INTERVALS = {
@@ -126,7 +126,7 @@ def kernel_table(
         stack = fitted.training_stack()
     table = _sorted_by_class(fitted, [_table(fitted, k, tail, stack) for k in range(len(fitted.states))])
     has_draws = stack is not None or fitted.is_marginal
-    table["interval_by"] = _interval_by(fitted)
+    table["interval_by"] = interval_by(fitted)
     table.attrs.update(_about_intervals(fitted, ci_prob, QUANTILES if has_draws else BETA))
     return table
 
@@ -217,7 +217,7 @@ def view_table(
         )
         tables.append(table)
     table = _sorted_by_class(fitted, tables)
-    table["interval_by"] = _interval_by(fitted)
+    table["interval_by"] = interval_by(fitted)
     table.attrs.update(_about_intervals(fitted, ci_prob, QUANTILES))
     return table
 
@@ -251,7 +251,7 @@ def _errors_of_shares(fitted: FittedBEMKL, shares: np.ndarray, tail: float) -> d
     return dict(zip(("share_mcse", "share_lower_mcse", "share_upper_mcse"), found, strict=True))
 
 
-def _interval_by(fitted: FittedBEMKL) -> str:
+def interval_by(fitted: FittedBEMKL) -> str:
     """Return the inference, with what is wrong with its intervals."""
     if fitted.inference in TOO_NARROW:
         return f"{fitted.inference} (too narrow)"

@@ -63,7 +63,7 @@ def at_one_point(model, at=0):
     one.posterior_ = draws._replace(
         **{
             name: getattr(draws, name)[at : at + 1]
-            for name in ("kernel_weights", "parameters", "site_precision", "site_linear")
+            for name in ("kernel_weights", "group_std", "parameters", "site_precision", "site_linear")
         },
         point=np.zeros(draws.n_draws, dtype=int),
     )

@@ -191,7 +191,7 @@ def test_part_draws_have_the_moments_of_scores(process, rng):
     weights, sites = one.kernel_weights[0], Sites(one.site_precision[0, 0], one.site_linear[0, 0])
     posterior = condition(model.covariance.matrix(weights), sites)
     prior = np.moveaxis(model.covariance.draw_parts(rng, 4000), -1, 0)
-    parts, scores = draw_parts(model.covariance, weights, posterior, sites, prior, rng)
+    parts, scores, _ = draw_parts(model.covariance, weights, posterior, sites, prior, rng)
     np.testing.assert_allclose(scores.std(axis=0), np.sqrt(posterior.variance), rtol=0.08)
     assert (np.abs(scores.mean(axis=0) - posterior.mean) < 5 * scores.std(axis=0) / np.sqrt(4000)).all()
     rows = model.covariance.stack

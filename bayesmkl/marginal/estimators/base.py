@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._estimator import BaseMKL, announce, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
@@ -22,9 +23,15 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.covariances import Additive, kernel_units
-from bayesmkl.marginal.design import apart_from_design, check_design
+from bayesmkl.marginal.design import (
+    Design,
+    FittedDesign,
+    apart_from_design,
+    check_design,
+)
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
+from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_groups
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, Mode, draw_importance, find_mode
 from bayesmkl.marginal.hyperpriors import (
     DirichletShares,
@@ -33,6 +40,7 @@ from bayesmkl.marginal.hyperpriors import (
     LogNormal,
     ParameterPriors,
     WeightPrior,
+    WithGroups,
 )
 from bayesmkl.marginal.likelihoods import Gaussian, Likelihood, StudentT
 from bayesmkl.marginal.reading import HyperDraws, Reading, ScoreMoments, read, score_moments
@@ -54,15 +62,18 @@ class BaseGPMKL(BaseMKL):
     kernel_prior: Any
     intercept_std: Any
     inference: Any
-    design: Any = None  # where estimators have the parameter
+    design: Design | None
 
     _KERNELS = "auto"
     _OUTCOME: ClassVar[str] = "numbers"  # or "labels", "counts", "grades", "times"
+    _takes_offset: ClassVar[bool] = False
     KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]]  # what names of priors stand for
 
     posterior_: HyperDraws
     likelihood_: Likelihood
-    offset_column_: int | None = None
+    design_: FittedDesign | None = None
+    group_labels_: tuple[GroupLabels, ...] = ()  # of groups that are text
+    effects_: np.ndarray
     target_: np.ndarray
     elpd_i_: np.ndarray
     log_evidence_: float
@@ -76,13 +87,25 @@ class BaseGPMKL(BaseMKL):
         self._weight_prior()
         self._likelihood()
         check_scale("intercept_std", self.intercept_std)
-        check_design(self.design, self._is_precomputed())
+        check_design(self.design, self._is_precomputed(), self._takes_offset)
+
+    def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
+        self.group_labels_ = () if self.design is None else learn_groups(self.design.group_columns, X)
+        return super()._fit_rows(number_groups(X, self.group_labels_), y, check)
+
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
+        self.design_, self.group_labels_ = None, ()
+        return super()._fit_stack(X, y, **check_y)
+
+    def _validate_rows(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "kernel_names_")
+        return super()._validate_rows(number_groups(X, self.group_labels_))
 
     def _new_bank(self, X: Samples | None = None) -> KernelBank:
         bank = super()._new_bank(X)
-        if X is None or self.design is None:
+        if X is None:
             return bank
-        bank, self.offset_column_ = apart_from_design(bank, X, self.design, self.n_features_in_)
+        bank, self.design_ = apart_from_design(bank, X, self.design, self.n_features_in_, self.group_labels_)
         return bank
 
     def _inference(self) -> Marginal:
@@ -111,14 +134,21 @@ class BaseGPMKL(BaseMKL):
         raise NotImplementedError
 
     def _covariance(self, stack: DenseStack) -> Additive:
-        return Additive(stack, kernel_units(stack), float(self.intercept_std))
+        effects = None
+        if self.design_ is not None and self.design_.has_effects:
+            effects = self.design_.effects(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
+        return Additive(stack, kernel_units(stack), float(self.intercept_std), effects)
 
     def _hypermodel(self, stack: DenseStack, targets: np.ndarray, options: Marginal) -> Hypermodel:
         """Return all that is not inferred; `targets` are (n_outputs, n_samples)."""
         likelihood = self.likelihood_
         evidence = EVIDENCE_OF.get(type(likelihood), EVIDENCES[options.approximation])
-        priors = self._weight_prior(), ParameterPriors(likelihood.priors)
-        return Hypermodel(self._covariance(stack), likelihood, targets, *priors, evidence)
+        covariance, prior = self._covariance(stack), self._weight_prior()
+        if self.design_ is not None and self.design_.groups:
+            prior = WithGroups(prior, self.design_.group_prior, len(self.design_.terms))
+        return Hypermodel(
+            covariance, likelihood, targets, prior, ParameterPriors(likelihood.priors), evidence
+        )
 
     def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         """Validate parameters, then data; return training kernels and targets, (n_outputs, n_samples)."""
@@ -133,11 +163,13 @@ class BaseGPMKL(BaseMKL):
         self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
         n_bytes = 16.0 * stack.n_kernels * stack.n_train**2
         require_memory(n_bytes, f"the program of {stack.n_kernels} kernels", "Use fewer kernels or samples.")
-        new: list[np.ndarray] = []
+        new: list[Any] = []
         if X_new is not None:
-            stacks, diagonals = zip(*self._rows(self._validate_rows(X_new)), strict=True)
+            rows = self._validate_rows(X_new)
+            stacks, diagonals = zip(*self._rows(rows), strict=True)
             kernels = [block.columns(slice(None)) for block in stacks]
             new = [np.concatenate(blocks, axis=1) for blocks in (kernels, diagonals)]
+            new.append(None if self.design_ is None else self.design_.rows(rows))
         with self._naming_kernels():
             return explicit_program(self._hypermodel(stack, targets, self._inference()), *new)
 
@@ -195,6 +227,7 @@ class BaseGPMKL(BaseMKL):
         self.kernel_shares_std_ = draws.shares.std(axis=0, ddof=1)
         self.dual_coef_ = reading.dual if several else reading.dual[0]
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
+        self.effects_ = reading.effects if several else reading.effects[0]
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
         self.elpd_i_ = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
@@ -279,8 +312,16 @@ class BaseGPMKL(BaseMKL):
         rows = self._rows(X)
         stack = self._training_dense()
         covariance = self._covariance(stack)
+        found, first = [], 0
         with blas_threads_for(stack.n_train):
-            found = [score_moments(covariance, self.posterior_, *block) for block in rows]
+            for kernels, diagonal in rows:
+                of_rows = (
+                    None if self.design_ is None else self.design_.rows(X[first : first + kernels.n_rows])
+                )
+                found.append(
+                    score_moments(covariance, self.posterior_, kernels, diagonal, effect_rows=of_rows)
+                )
+                first += kernels.n_rows
         mean, variance = (
             np.concatenate([getattr(one, name) for one in found], axis=-1) for name in ("mean", "variance")
         )
@@ -294,11 +335,16 @@ class BaseGPMKL(BaseMKL):
             np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals])
             for rows in self._blocks(X, np.arange(self.n_kernels_in_))
         ]
-        return np.concatenate(blocks, axis=1) + np.atleast_1d(self.intercept_)[:, None] + self._offsets(X)
+        score = np.concatenate(blocks, axis=1) + np.atleast_1d(self.intercept_)[:, None] + self._offsets(X)
+        if self.design_ is not None:
+            score += np.atleast_2d(self.effects_) @ self.design_.rows(X).basis.T
+        return score
 
     def _offsets(self, X: np.ndarray) -> Any:
-        """Return what is added to the scores of validated rows, (n_rows,), or zero."""
-        return 0.0 if self.offset_column_ is None else X[:, self.offset_column_]
+        """Return what is added to the scores of validated rows as it is, (n_rows,), or zero."""
+        if self.design_ is None or self.design_.offset_column is None:
+            return 0.0
+        return X[:, self.design_.offset_column]
 
     def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the latent score `f` of new samples, an offset included.
@@ -364,6 +410,10 @@ class BaseGPMKL(BaseMKL):
         """Return drawn targets, (..., n_outputs, n_samples), in the units of the user."""
         return values
 
+    def _score_units(self) -> np.ndarray:
+        """Return what scores are multiplied by to be in the units of the user, (n_outputs,)."""
+        return np.ones(self.posterior_.score.shape[1])
+
     # ------------------------------------------------------------------------------------------- the prior
 
     def _draw_prior(
@@ -378,10 +428,17 @@ class BaseGPMKL(BaseMKL):
 
     def _draw_prior_scores(self, weights: np.ndarray, n_outputs: int, rng: np.random.Generator) -> np.ndarray:
         """Draw training scores of given kernel weights, (n_draws, n_outputs, n_samples)."""
-        parts = self._covariance(self._training_dense()).draw_parts(rng, len(weights) * n_outputs)
+        covariance = self._covariance(self._training_dense())
+        parts = covariance.draw_parts(rng, len(weights) * n_outputs)
         parts = parts.reshape(*parts.shape[:2], len(weights), n_outputs)
         intercept = float(self.intercept_std) * rng.standard_normal((len(weights), n_outputs, 1))
-        return np.einsum("dm,midk->dki", weights, parts) + intercept
+        score = np.einsum("dm,midk->dki", weights, parts) + intercept
+        if covariance.effects is None or self.design_ is None:
+            return score
+        own = rng.standard_normal((len(weights), covariance.effects.n_terms))
+        std = covariance.effects.stds(self.design_.group_prior.weights(own).values)
+        drawn = std[:, None] * rng.standard_normal((len(weights), n_outputs, std.shape[-1]))
+        return score + drawn @ covariance.effects.basis.T
 
 
 def checked_log_normal(name: str, value: Any, usual: LogNormal) -> LogNormal:

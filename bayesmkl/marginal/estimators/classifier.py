@@ -17,6 +17,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
@@ -52,6 +53,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
     likelihood : {"probit", "logit"}, default="probit"
         Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
+    %(design)s
     %(intercept_std)s
     %(inference)s
     %(kernel_names)s
@@ -70,6 +72,9 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     dual_coef_ : ndarray of shape (n_kernels, n_samples) *
         Posterior mean weights of the training samples in each kernel's part: the mean score of a sample is the sum of
         their products with its kernels, and the intercept.
+    %(design_)s
+    %(effects_)s
+    %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
         Leave-one-out log probability of every sample's label, in nats.
@@ -138,6 +143,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         *,
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         likelihood: str = "probit",
+        design: Design | None = None,
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
@@ -147,6 +153,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self.kernels = kernels
         self.kernel_prior = kernel_prior
         self.likelihood = likelihood
+        self.design = design
         self.intercept_std = intercept_std
         self.inference = inference
         self.kernel_names = kernel_names

@@ -15,6 +15,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, checked_log_normal
 from bayesmkl.marginal.estimators.classifier import GPMKLClassifier
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
@@ -42,6 +43,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         Prior of the weights, standard deviations in units of the noise, as for `GPMKLClassifier`.
     distance_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the distance of neighboring cut points, in units of the noise; the word is ``LogNormal(0.7, 1.0)``.
+    %(design)s
     %(intercept_std)s
     %(inference)s
     %(kernel_names)s
@@ -60,6 +62,9 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         Posterior mean of the intercept.
     dual_coef_ : ndarray of shape (n_kernels, n_samples)
         Posterior mean weights of the training samples in each kernel's part.
+    %(design_)s
+    %(effects_)s
+    %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
         Leave-one-out log probability of every sample's grade, in nats.
@@ -115,6 +120,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         levels: Sequence[Any] | None = None,
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         distance_prior: str | LogNormal = "log-normal",
+        design: Design | None = None,
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
@@ -125,6 +131,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         self.levels = levels
         self.kernel_prior = kernel_prior
         self.distance_prior = distance_prior
+        self.design = design
         self.intercept_std = intercept_std
         self.inference = inference
         self.kernel_names = kernel_names

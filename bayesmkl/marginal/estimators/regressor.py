@@ -74,8 +74,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     noise_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the standard deviation of the noise, or of the scale of Student t noise, in the same units; the word
         is ``LogNormal(0.3, 1.5)``. Counts have none.
-    design : Design, default=None
-        Which column of `X` is an offset of the score, such as the log exposure of counts.
+    %(design)s
     normalize_y : bool, default=True
         Standardize the target first, so that priors mean the same whatever its units; scores of counts are relative
         to their mean rate. Predictions are in the original units; weights and `posterior_` are those of the
@@ -103,11 +102,12 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Posterior mean weights of the training samples in each kernel's part.
     offset_ : ndarray of shape (n_samples,)
         Offsets of the training samples, zero without `design`.
-    offset_column_ : int or None
-        Position of the column of offsets.
     y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,)
         Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`); the mean
         rate of counts or of successes, and 1.
+    %(design_)s
+    %(effects_)s
+    %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
         Leave-one-out log density of every sample's target, in nats and the units of the target; of several the joint
@@ -153,6 +153,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     """
 
     _FLAGS = ("normalize_y",)
+    _takes_offset = True
     KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = {
         "dirichlet": DirichletShares(0.5, 4.0, 1.0),
         "half-t": HalfT(4.0, 1.0),
@@ -240,11 +241,11 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
-        likelihood, self.offset_column_ = self._likelihood(), None
+        likelihood = self._likelihood()
         stack, y = self._fit_stack(X, y, y_numeric=True, multi_output=True)
         self.offset_ = np.zeros(len(y))
-        if self.offset_column_ is not None and self.kernel_bank_ is not None:
-            self.offset_ = self.kernel_bank_.X_train_[:, self.offset_column_]
+        if self.design_ is not None and self.design_.offset_column is not None:
+            self.offset_ = self.kernel_bank_.X_train_[:, self.design_.offset_column]  # type: ignore[union-attr]
         if isinstance(likelihood, Gaussian | StudentT):
             self.likelihood_ = likelihood
             rest = (y.T - self.offset_).T
@@ -284,6 +285,9 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if self._OUTCOME == "counts":
             return values
         return np.atleast_1d(self.y_mean_)[:, None] + np.atleast_1d(self.y_scale_)[:, None] * values
+
+    def _score_units(self) -> np.ndarray:
+        return np.atleast_1d(np.asarray(self.y_scale_, dtype=float))
 
     @property
     def _OUTCOME(self) -> str:  # type: ignore[override]

@@ -15,6 +15,8 @@ GPMKL = ESTIMATOR | entries(
         kernels have the scale of the samples.
     intercept_std : float, default=3.0
         Prior standard deviation of the intercept.
+    design : Design, default=None
+        Which columns of `X` are covariates, say the group of a sample, or are offsets of the score.
     inference : "marginal" or Marginal, default="marginal"
         Options of the draws of hyperparameters, as in ``inference=Marginal(n_points=1024)``.
     random_state : int, default=None
@@ -26,6 +28,13 @@ GPMKL = ESTIMATOR | entries(
         one; where parts of the score offset each other a share can be negative.
     kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,)
         Posterior mean and standard deviation of :math:`w_m`.
+    design_ : FittedDesign or None
+        What was learned of the columns of `design`.
+    effects_ : ndarray of shape (n_effects,) or (n_outputs, n_effects)
+        Posterior mean coefficients of covariates, which are standardized, and of the levels of groups, in the units
+        that the likelihood sees; see :func:`bayesmkl.posterior.effect_table`.
+    group_labels_ : tuple of GroupLabels
+        Labels of groups that are text.
     log_evidence_ : float
         Log evidence of the model in nats, hyperparameters integrated out; NaN of chains.
     pareto_k_ : float

@@ -17,6 +17,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_number, check_probability, shown
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row
 from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
@@ -60,6 +61,7 @@ class GPMKLSurvival(BaseGPMKL):
     kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
         Prior of the weights, in units of the standard deviation that log times have without features, or of log
         hazard ratios; see `GPMKLRegressor`.
+    %(design)s
     %(intercept_std)s
     %(inference)s
     %(kernel_names)s
@@ -77,6 +79,9 @@ class GPMKLSurvival(BaseGPMKL):
         Posterior mean of the intercept.
     dual_coef_ : ndarray of shape (n_kernels, n_samples)
         Posterior mean weights of the training samples in each kernel's part.
+    %(design_)s
+    %(effects_)s
+    %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
         Leave-one-out log density of every observed time, in nats and its own units, or log probability of what is
@@ -143,6 +148,7 @@ class GPMKLSurvival(BaseGPMKL):
         *,
         likelihood: str | FailureTime | PiecewiseHazard = "log-logistic",
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
+        design: Design | None = None,
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
@@ -152,6 +158,7 @@ class GPMKLSurvival(BaseGPMKL):
         self.kernels = kernels
         self.likelihood = likelihood
         self.kernel_prior = kernel_prior
+        self.design = design
         self.intercept_std = intercept_std
         self.inference = inference
         self.kernel_names = kernel_names
@@ -252,6 +259,9 @@ class GPMKLSurvival(BaseGPMKL):
 
     def _in_units(self, values: np.ndarray) -> np.ndarray:
         return np.exp(self.log_time_mean_ + self.log_time_scale_ * values)
+
+    def _score_units(self) -> np.ndarray:
+        return np.array([self.log_time_scale_])
 
     def _target_in_units(self) -> np.ndarray:
         return self._in_units(np.where(np.isfinite(self.target_[0]), self.target_[0], self.target_[1]))

@@ -1,0 +1,95 @@
+"""Columns of a DataFrame that name groups by text, and the numbers that stand for these in validated samples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl.kernels.column_labels import column_labels
+from bayesmkl.kernels.views import positions_of
+
+__all__ = ["GroupLabels", "is_given", "learn_groups", "number_groups", "plain_label"]
+
+
+class GroupLabels(NamedTuple):
+    """Text labels of a column of groups, in ascending order: they stand for 0, 1, ... in validated samples."""
+
+    column: Any  # label of the column
+    labels: tuple[Any, ...]
+
+
+def learn_groups(wanted: Any, X: Any) -> tuple[GroupLabels, ...]:
+    """Return the labels in the group columns of a DataFrame that hold text, none of anything else.
+
+    Raises
+    ------
+    ValueError
+        For columns that `X` does not have, and for labels that are missing.
+    """
+    labels = column_labels(X) if hasattr(X, "dtypes") else None
+    if labels is None or not is_given(wanted):
+        return ()
+    columns = positions_of("group_columns", wanted, len(labels), labels)
+    named = [(column, np.asarray(X[column])) for column in (list(X.columns)[j] for j in columns)]
+    return tuple(
+        GroupLabels(column, tuple(sorted(set(_labels(column, values)), key=str)))
+        for column, values in named
+        if values.dtype.kind not in "iufb"
+    )
+
+
+def number_groups(X: Any, known: Sequence[GroupLabels]) -> Any:
+    """Replace text in group columns by numbers, -1 where it is not known.
+
+    Raises
+    ------
+    ValueError
+        For what is no DataFrame, and for labels that are missing.
+    """
+    if known and not hasattr(X, "dtypes"):
+        raise ValueError(
+            f"`X` must be a DataFrame: its column {known[0].column!r} held text in training; got {type(X).__name__}."
+        )
+    for column, labels in known:
+        if column not in list(X.columns):
+            continue  # what is missing is said where columns are checked
+        place = {label: float(k) for k, label in enumerate(labels)}
+        codes = np.array([place.get(label, -1.0) for label in _labels(column, np.asarray(X[column]))])
+        X = _with_column(X, column, codes)
+    return X
+
+
+def _labels(column: Any, values: np.ndarray) -> list[Any]:
+    """Return labels of groups as plain values; raise where there is none."""
+    found = [plain_label(value) for value in values]
+    missing = [k for k, value in enumerate(found) if value is None or value != value]
+    if missing:
+        raise ValueError(
+            f"`X` must say the group of every sample; got none in {column!r} for sample {missing[0]} ({len(missing)} "
+            "in all). Fill it in, or leave the sample out."
+        )
+    return found
+
+
+def plain_label(value: Any) -> Any:
+    """Return a label as a plain value: whole numbers without a fraction, what is no number or text as its text."""
+    value = value.item() if hasattr(value, "item") else value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _with_column(X: Any, column: Any, values: np.ndarray) -> Any:
+    """Return a pandas or polars DataFrame with other values in a column."""
+    if hasattr(X, "with_columns"):
+        return X.with_columns(type(X[column])(column, values))
+    X = X.copy()
+    X[column] = values
+    return X
+
+
+def is_given(columns: Any) -> bool:
+    """Return whether columns are named at all."""
+    return columns is not None and (np.ndim(columns) == 0 or len(columns) > 0)

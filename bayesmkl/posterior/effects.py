@@ -1,0 +1,166 @@
+"""Effects of covariates and groups beside the kernels, as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.validation import check_flag, check_probability
+from bayesmkl.marginal.design import FittedDesign
+from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.monte_carlo import monte_carlo
+from bayesmkl.posterior.shared_docs import MODEL
+from bayesmkl.posterior.summary import interval_by
+
+__all__ = ["coefficients", "effect_table", "group_stds"]
+
+
+@fill_docs(MODEL)
+@own_settings
+def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = False) -> pd.DataFrame:
+    r"""List what covariates and groups add to the score of an additive Gaussian process, beside its kernels.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of `bayesmkl.marginal` whose `design` has covariates or groups, or a Pipeline or search
+        that ends in one.
+    %(ci_prob)s
+    levels : bool, default=False
+        List every level of the groups, such as every site, instead of covariates and standard deviations.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per covariate and per standard deviation of a group; of several outputs one per covariate and output;
+        in the order of `design`, with the columns
+
+        * ``class``, ``label`` or ``output``: only where there are several, and not of standard deviations;
+        * ``effect``: name of a covariate, of a group, or "covariate | group" of random slopes;
+        * ``kind``: "covariate", the effect of one more unit of it; "group", the standard deviation of the effects of
+          its levels; "slope", that of the differences between levels in the effect of one more unit;
+        * ``mean``, ``std``, ``lower``, ``upper``: posterior mean, standard deviation, ends of the equal-tailed
+          interval;
+        * ``prob_positive``: posterior probability that the effect is positive; NaN of standard deviations;
+        * ``mean_mcse``, ``lower_mcse``, ``upper_mcse``: Monte Carlo standard errors, as in :func:`kernel_table`;
+        * ``interval_by``: the inference that made the intervals.
+
+        With `levels` there is one row per level (and output), with ``level`` and ``n_samples``, its number of
+        training samples; effects are differences from the mean level.
+
+        Effects are in units of the score: of the target in regression; of log rates of counts, of the log odds of
+        successes, of log times under accelerated failure times and log hazards under piecewise constant ones; of
+        labels and grades in standard deviations of a probit.
+
+    Raises
+    ------
+    TypeError
+        For any other model.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If the model has neither covariates nor groups, or no groups with `levels`; if `ci_prob` is not strictly
+        between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.marginal import Design
+    >>> from bayesmkl.posterior import effect_table
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.column_stack([rng.normal(size=(60, 2)), rng.integers(50, 80, 60)])
+    >>> y = np.sin(X[:, 0]) + 0.1 * X[:, 2] + 0.1 * rng.normal(size=60)
+    >>> model = GPMKLRegressor(KernelBank(["rbf"], views="each"), design=Design(covariate_columns=2)).fit(X, y)
+    >>> effect_table(model)[["effect", "kind", "mean"]].round(1).to_numpy().tolist()
+    [['x2', 'covariate', 0.1]]
+    """
+    tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
+    fitted = fitted_bemkl(model)
+    if not fitted.is_marginal:
+        raise TypeError(
+            f"`model` must be an estimator of bayesmkl.marginal; got {type(fitted.estimator).__name__}, which has no "
+            "`design`."
+        )
+    design: FittedDesign | None = fitted.estimator.design_
+    if design is None or not (design.groups if check_flag("levels", levels) else design.has_effects):
+        raise ValueError(
+            f"`model` must have {'groups' if levels else 'covariates or groups'} in its `design`; got "
+            f"{fitted.estimator.design!r}. Name columns of `X` in a Design(covariate_columns=..., group_columns=...)."
+        )
+    rows = (_rows_of_levels if levels else _rows)(fitted, design, coefficients(fitted))
+    table = pd.DataFrame([row for row, _ in rows])
+    values = np.column_stack([values for _, values in rows])
+    links = monte_carlo(fitted, np.arange(fitted.states[0].n_draws))
+    table["mean"], table["std"] = values.mean(axis=0), values.std(axis=0, ddof=1)
+    table["lower"], table["upper"] = np.quantile(values, [tail, 1.0 - tail], axis=0)
+    if not levels:
+        positive = (values > 0.0).mean(axis=0)
+        table["prob_positive"] = np.where(table["kind"] == "covariate", positive, np.nan)
+    table["mean_mcse"] = links.of_means(values)
+    table["lower_mcse"] = links.of_quantiles(values, tail)
+    table["upper_mcse"] = links.of_quantiles(values, 1.0 - tail)
+    table["interval_by"] = interval_by(fitted)
+    table.attrs.update(inference=fitted.inference, ci_prob=float(ci_prob))
+    return table
+
+
+def coefficients(fitted: FittedBEMKL) -> np.ndarray:
+    """Return draws of the coefficients in the units of the user, (n_draws, n_outputs, n_effects).
+
+    Those of covariates are per unit; those of slopes too, and of levels that of the group.
+    """
+    estimator: Any = fitted.estimator
+    draws: HyperDraws = fitted.states[0]
+    return draws.effects * estimator._score_units()[:, None] / estimator.design_.units
+
+
+def group_stds(fitted: FittedBEMKL) -> np.ndarray:
+    """Return draws of the standard deviations of groups and slopes in units of the likelihood, (n_draws, n_terms)."""
+    draws: HyperDraws = fitted.states[0]
+    return draws.group_std[draws.point]
+
+
+def _rows(
+    fitted: FittedBEMKL, design: FittedDesign, own: np.ndarray
+) -> list[tuple[dict[str, Any], np.ndarray]]:
+    """Return the first columns and the draws of covariates and standard deviations."""
+    rows: list[tuple[dict[str, Any], np.ndarray]] = []
+    for j, name in enumerate(design.covariates):
+        for k, output in enumerate(fitted.output_names or [None]):
+            of_output = {} if output is None else {fitted.output_kind: output}
+            rows.append(({**of_output, "effect": name, "kind": "covariate"}, own[:, k, j]))
+    units = fitted.estimator._score_units()
+    several = len(units) > 1 and not np.allclose(units, units[0])
+    for t, (name, (_, c)) in enumerate(zip(design.term_names, design.terms, strict=True)):
+        kind = "group" if c is None else "slope"
+        scale = 1.0 if c is None else design.scale[c]
+        for k, output in enumerate(fitted.output_names or [None] if several else [None]):
+            of_output = {} if output is None else {fitted.output_kind: output}
+            values = group_stds(fitted)[:, t] * units[k] / scale
+            rows.append(({**of_output, "effect": name, "kind": kind}, values))
+    return rows
+
+
+def _rows_of_levels(
+    fitted: FittedBEMKL, design: FittedDesign, own: np.ndarray
+) -> list[tuple[dict[str, Any], np.ndarray]]:
+    """Return the first columns and the draws of levels, around their mean."""
+    X, rows, first = fitted.estimator.kernel_bank_.X_train_, [], len(design.covariates)
+    for name, (g, c) in zip(design.term_names, design.terms, strict=True):
+        last = first + len(design.levels[g])
+        around = own[..., first:last] - own[..., first:last].mean(axis=-1, keepdims=True)
+        counts = (X[:, design.group_columns[g]][:, None] == design.levels[g]).sum(axis=0)
+        for k, output in enumerate(fitted.output_names or [None]):
+            of_output = {} if output is None else {fitted.output_kind: output}
+            about = {**of_output, "effect": name, "kind": "group" if c is None else "slope"}
+            for level, (label, count) in enumerate(zip(design.labels[g], counts, strict=True)):
+                rows.append(({**about, "level": label, "n_samples": int(count)}, around[:, k, level]))
+        first = last
+    return rows

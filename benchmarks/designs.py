@@ -1,0 +1,266 @@
+"""Covariates and groups beside kernels: coverage where sites have strong effects, and repeated measurements.
+
+Simulations: 120 samples of ten sites of unequal size and of three views of two features, whose means differ from site
+to site; functions of the first two views are draws from Gaussian processes, with shares of .7 and .3 of their
+variance before centering; sites have effects of three times their standard deviation, a covariate that differs
+between sites has one, and noise of .4. Asked is how often 95 % intervals hold the shares of the views in the views'
+part of the score, their effects at four samples (around their mean), and the effect of the covariate: with
+`Design(covariate_columns=..., group_columns=...)`, and with the covariate but without sites.
+
+Sets: 10 random splits of repeated measurements, rows of known subjects held out, see `_design_data.py`; log scores
+are log densities or probabilities of test targets, in nats each.
+
+    python benchmarks/designs.py                   what is missing of 400 simulations and 10 splits
+    python benchmarks/designs.py --report --docs   tables from the committed results
+    python benchmarks/designs.py --fast            two simulations, no sets
+
+One JSON line per simulation, or per model, set and split, is appended to benchmarks/results/designs_cells.jsonl; a
+run continues where the file ends.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _cells import append, done, read
+from _design_data import MODELS, SETS, available, split
+from _machine import measure
+from _posteriors import quietly
+from _report import RESULTS, claim, finish, markdown_table, parser
+from threadpoolctl import threadpool_limits
+
+from bayesmkl import GPMKLRegressor, KernelBank
+from bayesmkl.kernels import Gaussian
+from bayesmkl.marginal import Design, Marginal
+from bayesmkl.marginal.hyperposterior import Hypermodel
+from bayesmkl.marginal.reading import draw_parts
+from bayesmkl.posterior import effect_table
+
+CELLS = RESULTS / "designs_cells.jsonl"
+N_SIMULATIONS, N_SPLITS, N_SAMPLES, N_SITES = 400, 10, 120, 10
+LEVEL = 0.95
+VIEWS = {"first": [0, 1], "second": [2, 3], "nothing": [4, 5]}
+PARTS = np.sqrt([0.7, 0.3, 0.0])
+SITE_STD, COVARIATE, NOISE_STD, SHIFT = 3.0, 1.0, 0.4, 0.7
+WIDTH, SHOWN = 2.0, [0, 1, 2, 3]
+SMALL = 0.03  # where an interval of a share that allows for nothing begins
+DESIGNS = {
+    "sites": Design(covariate_columns=6, group_columns=7),
+    "no sites": Design(covariate_columns=6),
+}
+
+
+def simulate(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return samples (with covariate and site), targets, and what every view adds, (3, n_samples), centered."""
+    rng = np.random.default_rng([9100, seed])
+    site = rng.choice(N_SITES, size=N_SAMPLES, p=rng.dirichlet(np.full(N_SITES, 3.0)))
+    X = rng.standard_normal((N_SAMPLES, 6)) + SHIFT * rng.standard_normal((N_SITES, 6))[site]
+    covariate = rng.standard_normal(N_SAMPLES) + SHIFT * rng.standard_normal(N_SITES)[site]
+    parts = np.zeros((3, N_SAMPLES))
+    for part, weight, columns in zip(parts, PARTS, VIEWS.values(), strict=True):
+        kernel = Gaussian(width=WIDTH)(X[:, columns], X[:, columns])
+        values, vectors = np.linalg.eigh(kernel)
+        drawn = vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(N_SAMPLES))
+        part[...] = weight * (drawn - drawn.mean())
+    y = parts.sum(axis=0) + COVARIATE * covariate + SITE_STD * rng.standard_normal(N_SITES)[site]
+    y += NOISE_STD * rng.standard_normal(N_SAMPLES)
+    return np.column_stack([X, covariate, site]), y, parts
+
+
+def draw_views(model: GPMKLRegressor, y: np.ndarray, seed: int) -> np.ndarray:
+    """Draw what every view adds to the training targets, centered, (n_draws, n_views, n_samples)."""
+    stack, draws, rng = model._training_dense(), model.posterior_, np.random.default_rng(seed)
+    hypermodel: Hypermodel = model._hypermodel(stack, model._targets_of_outputs(), model._inference())
+    covariance = hypermodel.covariance
+    prior = np.moveaxis(covariance.draw_parts(rng, draws.n_draws), -1, 0)
+    parts = np.empty((draws.n_draws, 3, len(y)))
+    for at, weights in enumerate(draws.weights):
+        here = np.flatnonzero(draws.point == at)
+        found = hypermodel.evidence(
+            hypermodel.likelihood, hypermodel.targets[0], covariance.matrix(weights), draws.parameters[at, 0]
+        )
+        parts[here] = draw_parts(covariance, weights, found.posterior, found.sites, prior[here], rng)[0]
+    return model.y_scale_ * (parts - parts.mean(axis=-1, keepdims=True))
+
+
+def held(truth: np.ndarray, draws: np.ndarray) -> list[bool]:
+    """Return whether equal-tailed intervals of draws (the first axis) hold what is true."""
+    low, high = np.quantile(draws, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2], axis=0)
+    return ((low <= truth) & (truth <= high)).ravel().tolist()
+
+
+def coverage_cell(seed: int, name: str, inference: str | Marginal) -> dict[str, Any]:
+    """Fit one simulation; return what intervals hold."""
+    X, y, parts = simulate(seed)
+    X = X if name == "sites" else X[:, :7]
+    bank = KernelBank([Gaussian(width=WIDTH)], views=VIEWS, normalize="center")
+    start = os.times().user
+    model = GPMKLRegressor(bank, design=DESIGNS[name], inference=inference, random_state=seed).fit(X, y)
+    seconds = os.times().user - start
+    products = parts @ parts.sum(axis=0)
+    shares = products / products.sum()
+    effects = effect_table(model, ci_prob=LEVEL).iloc[0]
+    starts = float(np.quantile(model.posterior_.shares[:, 2], 0.5 - LEVEL / 2))
+    ends = np.quantile(model.posterior_.shares[:, 0], [0.5 - LEVEL / 2, 0.5 + LEVEL / 2])
+    return {
+        "set": "simulations", "split": seed, "model": name, "seconds": round(seconds, 2),
+        "shares": [*held(shares[:2], model.posterior_.shares[:, :2]), starts < SMALL],
+        "effects": held(parts[:2][:, SHOWN], draw_views(model, y, seed)[:, :2][..., SHOWN]),
+        "covariate": [bool(effects["lower"] <= COVARIATE <= effects["upper"])],
+        "widths": [round(float(v), 4) for v in (np.diff(ends)[0], effects["upper"] - effects["lower"])],
+        "converged": bool(model.converged_),
+    }  # fmt: skip
+
+
+def set_cell(name: str, number: int, model: str, inference: str | Marginal = "marginal") -> dict[str, Any]:
+    """Fit one model to one split and judge it."""
+    panel = SETS[name]()
+    rows = split(panel, number)
+    start = os.times().user
+    found = MODELS[model](panel, rows, inference)
+    rest = panel.y[rows.test] - found.mean
+    return {
+        "set": name, "split": number, "model": model, "seconds": round(os.times().user - start, 2),
+        "error": float(np.sqrt(np.mean(rest**2))), "log_score": float(np.mean(found.log_scores)),
+        "inside": None if found.inside is None else float(np.mean(found.inside)),
+    }  # fmt: skip
+
+
+def models_of(name: str) -> list[str]:
+    """Models of a set: those of numbers, or of counts."""
+    other = "linear mixed model (REML)" if name == "epil" else "negative binomial regression"
+    return [model for model in MODELS if model != other]
+
+
+def run(path: Path, n_simulations: int, n_splits: int) -> None:
+    """Run the cells that `path` does not have, and append each to it."""
+    known = done(path)
+    for number in range(n_splits if available() else 0):
+        for name in SETS:
+            for model in models_of(name):
+                if (name, number, model) not in known:
+                    with quietly():
+                        row = set_cell(name, number, model)
+                    append(path, row)
+                    print(
+                        f"{name:<10} {number:>2} {row['seconds']:>6.1f} s  {row['log_score']:.4f} {model}",
+                        flush=True,
+                    )
+    for seed in range(n_simulations):
+        for name in DESIGNS:
+            if ("simulations", seed, name) not in known:
+                with quietly():
+                    append(path, coverage_cell(seed, name, "marginal"))
+
+
+def coverage_table(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> str:
+    """How often intervals hold, by design; `numbers` gets it too."""
+    body = []
+    for name in DESIGNS:
+        own = [row for row in rows if (row["set"], row["model"]) == ("simulations", name)]
+        if not own:
+            continue
+        shown = []
+        for key in ("shares", "effects", "covariate"):
+            each = np.array([row[key] for row in own], dtype=float)
+            each = each[:, :2] if key == "shares" else each
+            error = each.mean(axis=1).std(ddof=1) / np.sqrt(len(own)) if len(own) > 1 else np.nan
+            numbers.setdefault(name, {})[key] = round(float(each.mean()), 4)
+            shown.append(f"{100 * each.mean():.1f} ± {100 * error:.1f}")
+        small = np.mean([row["shares"][2] for row in own])
+        widths = np.mean([row["widths"] for row in own], axis=0)
+        warned = sum(not row["converged"] for row in own)
+        body.append(
+            [name, *shown, f"{100 * small:.0f}", *(f"{w:.2f}" for w in widths), f"{warned} of {len(own)}"]
+        )
+    headers = [
+        "design", "shares held, %", "effects of views held, %", "effect of the covariate held, %",
+        f"share of nothing begins below {SMALL:g}, %", "width of shares", "width of the covariate", "warned",
+    ]  # fmt: skip
+    return markdown_table(headers, body)
+
+
+def sets_table(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> str:
+    """Means of scores, and gaps to ours with their standard errors."""
+    body = []
+    for name in SETS:
+        ours = {r["split"]: r for r in rows if (r["set"], r["model"]) == (name, "GPMKL, groups")}
+        for model in models_of(name):
+            own = [r for r in rows if (r["set"], r["model"]) == (name, model) and r["split"] in ours]
+            if not own:
+                continue
+            gaps = np.array([r["log_score"] - ours[r["split"]]["log_score"] for r in own])
+            error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
+            means = {key: float(np.mean([r[key] for r in own])) for key in ("error", "log_score", "seconds")}
+            inside = [r["inside"] for r in own if r["inside"] is not None]
+            numbers.setdefault(name, {})[model] = means | {"gap": float(gaps.mean()), "se": float(error)}
+            body.append([
+                f"{name}: {model}", f"{means['error']:.3f}", f"{means['log_score']:.3f}",
+                "" if model == "GPMKL, groups" else f"{gaps.mean():+.3f} ± {error:.3f}",
+                f"{100 * np.mean(inside):.1f}" if inside else "–", f"{means['seconds']:.1f}", len(own),
+            ])  # fmt: skip
+    headers = [
+        "set, model",
+        "RMSE",
+        "log score",
+        "against the first",
+        "in 94 % intervals, %",
+        "seconds",
+        "splits",
+    ]
+    return markdown_table(headers, body)
+
+
+def claims(numbers: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is asked: nominal coverage with sites, and none without; no peer ahead by a standard error."""
+    made = []
+    for key, what in (("shares", "shares"), ("effects", "effects of views"), ("covariate", "covariates")):
+        if "sites" in numbers:
+            apart = abs(100.0 * numbers["sites"][key] - 95.0)
+            made.append(
+                claim(f"designs: coverage of 95 % intervals of {what}, off by", 2.0, apart, " points")
+            )
+    if "no sites" in numbers:
+        found = 100.0 * numbers["no sites"]["shares"]
+        made.append(claim("designs: coverage of shares without sites", 93.0, found, " %"))
+    for name in SETS:
+        for model, own in numbers.get(name, {}).items():
+            if not model.startswith("GPMKL"):
+                what = f"designs, {name}: log score of {model} above ours, standard error {own['se']:.3f}"
+                made.append(claim(what, own["se"], own["gap"], " nats"))
+    return made
+
+
+def main() -> None:
+    """Run what is asked for, then report."""
+    options = parser(__doc__)
+    options.add_argument("--simulations", type=int, default=N_SIMULATIONS, help=f"(default {N_SIMULATIONS})")
+    options.add_argument("--splits", type=int, default=N_SPLITS, help=f"random splits (default {N_SPLITS})")
+    options.add_argument(
+        "--results", type=Path, default=CELLS, help="JSON lines to append to and report from"
+    )
+    options.add_argument("--report", action="store_true", help="only report")
+    chosen = options.parse_args()
+    print(measure(chosen.fast).report() + "\n")
+    with threadpool_limits(1):
+        if chosen.fast:
+            with quietly():
+                short = Marginal(n_points=100, n_draws=100)
+                rows = [coverage_cell(seed, name, short) for seed in range(2) for name in DESIGNS]
+        else:
+            if not chosen.report:
+                run(chosen.results, chosen.simulations, chosen.splits)
+            rows = read(chosen.results)
+    numbers: dict[str, Any] = {}
+    text = coverage_table(rows, numbers)
+    sets = sets_table(rows, numbers)
+    if any(row["set"] in SETS for row in rows):
+        text += "\n\n" + sets
+    finish(chosen, "designs", text, {"designs": numbers, "claims": [] if chosen.fast else claims(numbers)})
+
+
+if __name__ == "__main__":
+    main()
