@@ -10,6 +10,9 @@ part of the score, their effects at four samples (around their mean), and the ef
 Sets: 10 random splits of repeated measurements, rows of known subjects held out, see `_design_data.py`; log scores
 are log densities or probabilities of test targets, in nats each.
 
+Exposures: 20 simulations of mixtures of five exposures with a covariate, see `_exposures.py`, and one of 1200
+samples.
+
     python benchmarks/designs.py                   what is missing of 400 simulations and 10 splits
     python benchmarks/designs.py --report --docs   tables from the committed results
     python benchmarks/designs.py --fast            two simulations, no sets
@@ -27,6 +30,7 @@ from typing import Any
 import numpy as np
 from _cells import append, done, read
 from _design_data import MODELS, SETS, available, split
+from _exposures import LARGE, SCENARIOS, SMOOTHERS, exposure_cell
 from _machine import measure
 from _posteriors import quietly
 from _report import RESULTS, claim, finish, markdown_table, parser
@@ -40,12 +44,14 @@ from bayesmkl.marginal.reading import draw_parts
 from bayesmkl.posterior import effect_table
 
 CELLS = RESULTS / "designs_cells.jsonl"
-N_SIMULATIONS, N_SPLITS, N_SAMPLES, N_SITES = 400, 10, 120, 10
+N_SIMULATIONS, N_SPLITS, N_EXPOSED = 400, 10, 20
+N_SAMPLES, N_SITES = 120, 10
 LEVEL = 0.95
 VIEWS = {"first": [0, 1], "second": [2, 3], "nothing": [4, 5]}
 PARTS = np.sqrt([0.7, 0.3, 0.0])
 SITE_STD, COVARIATE, NOISE_STD, SHIFT = 3.0, 1.0, 0.4, 0.7
 WIDTH, SHOWN = 2.0, [0, 1, 2, 3]
+PAIRS, RELEVANCES = "GPMKL, pairs and all", "one kernel, learned relevances"
 SMALL = 0.03  # where an interval of a share that allows for nothing begins
 DESIGNS = {
     "sites": Design(covariate_columns=6, group_columns=7),
@@ -149,6 +155,16 @@ def run(path: Path, n_simulations: int, n_splits: int) -> None:
                         f"{name:<10} {number:>2} {row['seconds']:>6.1f} s  {row['log_score']:.4f} {model}",
                         flush=True,
                     )
+    for seed in range(min(N_EXPOSED, n_simulations)):
+        for scenario in SCENARIOS:
+            for model in SMOOTHERS:
+                if (f"exposures, {scenario}", seed, model) not in known:
+                    with quietly():
+                        append(path, exposure_cell(scenario, seed, model))
+    large = f"exposures, {SCENARIOS[0]}, {LARGE}"
+    if (large, 0, PAIRS) not in known:
+        with quietly():
+            append(path, exposure_cell(SCENARIOS[0], 0, PAIRS, LARGE))
     for seed in range(n_simulations):
         for name in DESIGNS:
             if ("simulations", seed, name) not in known:
@@ -214,6 +230,27 @@ def sets_table(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> str:
     return markdown_table(headers, body)
 
 
+def exposures_table(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> str:
+    """Means of what is said of the response to exposures."""
+    body = []
+    for name in dict.fromkeys(row["set"] for row in rows if row["set"].startswith("exposures")):
+        for model in SMOOTHERS:
+            own = [row for row in rows if (row["set"], row["model"]) == (name, model)]
+            if not own:
+                continue
+            means = {
+                key: float(np.mean([r[key] for r in own]))
+                for key in ("slope", "r2", "error", "inside", "seconds")
+            }
+            numbers.setdefault(name, {})[model] = means
+            shown = [f"{means[key]:.3f}" for key in ("slope", "r2", "error")]
+            body.append([
+                f"{name}: {model}", *shown, f"{100 * means['inside']:.1f}", f"{means['seconds']:.1f}", len(own),
+            ])  # fmt: skip
+    headers = ["set, model", "slope", "R2", "RMSE", "in 95 % intervals, %", "seconds", "simulations"]
+    return markdown_table(headers, body)
+
+
 def claims(numbers: dict[str, Any]) -> list[dict[str, Any]]:
     """What is asked: nominal coverage with sites, and none without; no peer ahead by a standard error."""
     made = []
@@ -231,6 +268,16 @@ def claims(numbers: dict[str, Any]) -> list[dict[str, Any]]:
             if not model.startswith("GPMKL"):
                 what = f"designs, {name}: log score of {model} above ours, standard error {own['se']:.3f}"
                 made.append(claim(what, own["se"], own["gap"], " nats"))
+    for scenario in SCENARIOS:
+        own = numbers.get(f"exposures, {scenario}", {})
+        if {PAIRS, RELEVANCES} <= own.keys():
+            gap = own[PAIRS]["r2"] - own[RELEVANCES]["r2"]
+            made.append(
+                claim(f"designs, exposures, {scenario}: R2 above that of {RELEVANCES}", 0.0, gap, "", True)
+            )
+    large = numbers.get(f"exposures, {SCENARIOS[0]}, {LARGE}", {})
+    if large:
+        made.append(claim(f"designs, exposures, {LARGE} samples: time", 300.0, large[PAIRS]["seconds"], " s"))
     return made
 
 
@@ -259,6 +306,8 @@ def main() -> None:
     sets = sets_table(rows, numbers)
     if any(row["set"] in SETS for row in rows):
         text += "\n\n" + sets
+    if any(row["set"].startswith("exposures") for row in rows):
+        text += "\n\n" + exposures_table(rows, numbers)
     finish(chosen, "designs", text, {"designs": numbers, "claims": [] if chosen.fast else claims(numbers)})
 
 

@@ -23,7 +23,9 @@ LARGEST_CAVITIES = 500  # and two hundred Gaussian processes
 
 
 def sizes_of_process(fitted: FittedBEMKL) -> tuple[np.ndarray, np.ndarray]:
-    """Return variances of the score over the training samples and of its noise, each (n_draws, n_outputs).
+    """Return variances over the training samples of what kernels add to the score, and of its noise.
+
+    Each is of shape (n_draws, n_outputs).
 
     Parameters
     ----------
@@ -31,7 +33,7 @@ def sizes_of_process(fitted: FittedBEMKL) -> tuple[np.ndarray, np.ndarray]:
         Of an additive Gaussian process.
     """
     draws: HyperDraws = fitted.states[0]
-    variance = draws.score.var(axis=-1)
+    variance = fitted.estimator._without_effects(draws).var(axis=-1)
     likelihood, own = fitted.estimator.likelihood_, np.moveaxis(draws.parameters[draws.point], -1, 0)
     targets = fitted.estimator._targets_of_outputs()
     noise = [likelihood.noise_variance(y, own[..., k]) for k, y in enumerate(targets)]
@@ -109,10 +111,16 @@ def _size(
     lines = table([narrow, "mean", f"{100 * ci_prob:g} % from", "to"], rows)
     lines += line_of_text(
         "sd of the score over the training samples"
+        + (", without effects of covariates and groups" if _has_effects(fitted) else "")
         + (", in units of the target" if fitted.outcome == "numbers" else "")
         + "; variance explained: of the score, and of score and noise together."
     )
     return values, lines
+
+
+def _has_effects(fitted: FittedBEMKL) -> bool:
+    design = fitted.estimator.design_ if fitted.is_marginal else None
+    return design is not None and design.has_effects
 
 
 def _why_not(fitted: FittedBEMKL) -> str | None:

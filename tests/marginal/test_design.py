@@ -31,7 +31,7 @@ from bayesmkl.marginal.likelihoods import Gaussian
 from bayesmkl.marginal.numpyro_program import explicit_program
 from bayesmkl.marginal.reading import draw_parts
 from bayesmkl.persistence import load_model, save_model
-from bayesmkl.posterior import effect_table, relevance, to_datatree
+from bayesmkl.posterior import diagnose, effect_table, relevance, to_datatree
 
 N = 60
 FEW = Marginal(n_points=100, n_draws=200)
@@ -284,6 +284,13 @@ def test_relevance_and_draws_keep_the_design(fitted):
     assert tree["covariate_effects"].dims == ("chain", "draw", "covariate")
     assert tree["level"].values.tolist() == [f"site: {k}" for k in range(6)]
     np.testing.assert_array_equal(tree["group_std"].dims, ("chain", "draw", "term"))
+    report = diagnose(fitted, n_draws=100, random_state=0)
+    explained = report["signal"]["explained"]["mean"]
+    size = fitted.kernel_weights_.max() ** 2 / (
+        fitted.kernel_weights_.max() ** 2 + (0.3 / fitted.y_scale_) ** 2
+    )
+    assert abs(explained - size) < 0.15  # of a view that is half as large as the sites
+    assert "without effects of covariates and groups" in str(report)
     before = to_datatree(fitted, 50, random_state=0)["prior_predictive/y"]
     assert float(before.std()) > float(np.std(fitted._target_in_units()))  # effects of the design are in it
 

@@ -410,6 +410,12 @@ class BaseGPMKL(BaseMKL):
         """Return drawn targets, (..., n_outputs, n_samples), in the units of the user."""
         return values
 
+    def _without_effects(self, draws: HyperDraws) -> np.ndarray:
+        """Return draws of the training scores without effects of covariates and groups."""
+        if self.design_ is None or self.kernel_bank_ is None:
+            return draws.score
+        return draws.score - draws.effects @ self.design_.rows(self.kernel_bank_.X_train_).basis.T
+
     def _score_units(self) -> np.ndarray:
         """Return what scores are multiplied by to be in the units of the user, (n_outputs,)."""
         return np.ones(self.posterior_.score.shape[1])
