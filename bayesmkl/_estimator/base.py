@@ -131,8 +131,13 @@ class BaseMKL(BaseEstimator):
     def _is_precomputed(self) -> bool:
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
-    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
-        """Validate training data, learn the bank, check the kernels once; return their stack and y."""
+    def _fit_stack(
+        self, X: Samples, y: Targets, counts: np.ndarray | None = None, **check_y: Any
+    ) -> tuple[Any, np.ndarray]:
+        """Validate training data, learn the bank, check the kernels once; return their stack and y.
+
+        `counts` are the weights of the samples in what the bank learns; None counts each once.
+        """
         if self.missing_views == "integrate":
             check_y["ensure_all_finite"] = "allow-nan"
         if self._is_precomputed():
@@ -142,7 +147,7 @@ class BaseMKL(BaseEstimator):
             stack = hold_given(self._check_kernels(given, known_psd=None), storage)
         else:
             X, y = self._fit_rows(X, y, check_y)
-            stack = self._stack_of_rows(X)
+            stack = self._stack_of_rows(X, counts)
         self.n_kernels_in_ = stack.n_kernels
         return stack, y
 
@@ -170,7 +175,7 @@ class BaseMKL(BaseEstimator):
             mark=self.unlabeled_label,
         )
 
-    def _stack_of_rows(self, X: Samples) -> KernelStack:
+    def _stack_of_rows(self, X: Samples, counts: np.ndarray | None = None) -> KernelStack:
         """Learn a bank from training samples and return its kernels, judged once."""
         self.training_factors_ = None
         bank, is_source, asked = self._new_bank(X), is_row_source(X), self._storage()
@@ -180,7 +185,7 @@ class BaseMKL(BaseEstimator):
         storage = resolve_storage(asked, shape, bank.landmarks is None, is_source)
         is_shared = storage.kind == "compressed" and current_cache() is not None
         if is_shared or (storage.kind == "dense" and storage.devices is None):
-            kernels = np.moveaxis(bank.fit_transform(X), -1, 0)
+            kernels = np.moveaxis(bank.fit_transform(X, sample_weight=counts), -1, 0)
             self.kernel_bank_, self.kernel_names_ = bank, self._names(bank.kernel_names_)
             stack = self._check_kernels(self._stack_of_training(kernels), bank.kernels_known_psd_)
             return hold_given(stack, storage) if is_shared else stack
@@ -190,7 +195,7 @@ class BaseMKL(BaseEstimator):
                 if hasattr(bank, name):
                     setattr(self, name, getattr(bank, name))
         else:
-            bank.fit(X)
+            bank.fit(X, sample_weight=counts)
         self.kernel_bank_, self.kernel_names_ = bank, self._names(bank.kernel_names_)
         self.present_ = None
         held = hold_bank(bank, X if is_source else bank.X_train_, list(self.kernel_names_), storage)

@@ -17,7 +17,15 @@ from scipy import sparse
 from bayesmkl._utils.units import LARGEST, SMALLEST
 from bayesmkl._utils.validation import shown
 
-__all__ = ["as_array", "check_magnitude", "check_numbers", "finite_numbers", "naming", "refuse_unevaluated"]
+__all__ = [
+    "as_array",
+    "check_magnitude",
+    "check_numbers",
+    "check_weights",
+    "finite_numbers",
+    "naming",
+    "refuse_unevaluated",
+]
 
 NOT_NUMBERS = {"U": "text", "S": "bytes", "M": "dates", "m": "time differences", "V": "a structured array"}
 # What makes a table of a query: of Spark, polars, Dask and Ibis.
@@ -128,6 +136,37 @@ def finite_numbers(name: str, values: object) -> np.ndarray:
     if not np.isfinite(array).all():
         raise ValueError(f"`{name}` must hold finite numbers; got NaN or infinity.")
     return array
+
+
+def check_weights(values: object, n_samples: int, name: str = "sample_weight") -> np.ndarray | None:
+    """Return weights of samples, or None where there are none or all of them are one.
+
+    Examples
+    --------
+    >>> check_weights([2, 0, 1], 3), check_weights([1, 1], 2)
+    (array([2., 0., 1.]), None)
+    >>> check_weights([1, -1], 2)
+    Traceback (most recent call last):
+    ...
+    ValueError: `sample_weight` must hold no negative weight; got -1 for sample 1. A weight of zero leaves ...
+    """
+    if values is None:
+        return None
+    weights = finite_numbers(name, values)
+    if weights.shape != (n_samples,):
+        raise ValueError(
+            f"`{name}` must hold one weight for each of the {n_samples} samples; got shape {weights.shape}."
+        )
+    if weights.min() < 0.0:
+        i = int(weights.argmin())
+        raise ValueError(
+            f"`{name}` must hold no negative weight; got {weights[i]:g} for sample {i}. A weight of zero leaves a "
+            "sample out."
+        )
+    if not weights.any():
+        raise ValueError(f"`{name}` must hold a weight above zero; all {n_samples} weights are zero.")
+    check_magnitude(name, weights, "Multiply all by one factor: only their ratios and `C` matter.")
+    return None if np.all(weights == 1.0) else weights
 
 
 def check_magnitude(name: str, values: np.ndarray, remedy: str) -> None:

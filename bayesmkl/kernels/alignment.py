@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.warnings import warn_user
+from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.normalize import Center
 from bayesmkl.kernels.quality.inspector import LOST, KernelQualityWarning
 from bayesmkl.kernels.stacks.base import StoredStack
@@ -253,7 +254,12 @@ def optimal_entries(lowest: np.ndarray, highest: np.ndarray, same_class: np.ndar
     return np.where(same_class, highest, lowest)
 
 
-def target_products(stack: StoredStack, targets: np.ndarray, center: bool = False) -> np.ndarray:
+def target_products(
+    stack: StoredStack,
+    targets: np.ndarray,
+    center: bool = False,
+    sample_weights: np.ndarray | None = None,
+) -> np.ndarray:
     r"""Return :math:`\langle K_m, \sum_c y_c y_c^\top \rangle_F` for every kernel, shape (n_kernels,).
 
     Parameters
@@ -263,6 +269,9 @@ def target_products(stack: StoredStack, targets: np.ndarray, center: bool = Fals
     targets : ndarray of shape (n_tasks, n_samples)
     center : bool, default=False
         Of the centered kernels, that is, for centered targets.
+    sample_weights : ndarray of shape (n_samples,), optional
+        How often each sample counts: pairs do by the product of two of them, :math:`\sum_{ij} w_i w_j [K_m]_{ij} y_i
+        y_j`.
 
     Examples
     --------
@@ -270,7 +279,9 @@ def target_products(stack: StoredStack, targets: np.ndarray, center: bool = Fals
     >>> target_products(DenseStack(np.ones((1, 2, 2))), np.array([[1.0, 3.0]]))
     array([16.])
     """
-    vectors = targets - targets.mean(axis=1, keepdims=True) if center else targets
+    vectors = targets - mean_row(targets.T, sample_weights)[:, None] if center else targets
+    if sample_weights is not None:
+        vectors = vectors * sample_weights
     return np.sum([stack.quadratic(vector) for vector in vectors], axis=0)
 
 
@@ -290,12 +301,19 @@ def centering_errors(stack: StoredStack) -> np.ndarray:
     return np.array([Center.fit(kernel.__getitem__, kernel.diagonal()).lost for kernel in kernels])
 
 
-def frobenius_norms(stack: StoredStack, center: bool = False) -> np.ndarray:
-    """Return the Frobenius norm of every kernel, centered if `center`, shape (n_kernels,)."""
-    return np.array(
-        [np.linalg.norm(_centered(kernel) if center else kernel) for kernel in stack.each()],
-        dtype=np.float64,
-    )
+def frobenius_norms(
+    stack: StoredStack, center: bool = False, sample_weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the Frobenius norm of every kernel, centered if `center`, shape (n_kernels,).
+
+    Samples count as often as `sample_weights`, (n_samples,), say; None is once.
+    """
+    roots = None if sample_weights is None else np.sqrt(sample_weights)
+    norms = []
+    for kernel in stack.each():
+        entries = _centered(kernel, sample_weights) if center else kernel
+        norms.append(np.linalg.norm(entries if roots is None else roots[:, None] * entries * roots))
+    return np.array(norms, dtype=np.float64)
 
 
 def frobenius_gram(
@@ -310,7 +328,8 @@ def frobenius_gram(
     center : bool, default=False
         Of the centered kernels :math:`HKH`.
     sample_weights : ndarray of shape (n_samples,), optional
-        Of the kernels :math:`(ww^\top) \circ K_m`.
+        How often each sample counts: pairs do by the product of two of them, :math:`M_{mh} = \sum_{ij} w_i w_j
+        [K_m]_{ij} [K_h]_{ij}`, and means by which kernels are centered have these weights.
 
     Returns
     -------
@@ -331,8 +350,9 @@ def frobenius_gram(
     """
     n_kernels, size = stack.n_kernels, stack.n_train
     kernels = stack.columns(slice(None))
-    rows_means = kernels.mean(axis=2) if center else None
-    grand_means = rows_means.mean(axis=1) if rows_means is not None else None
+    rows_means = _means(kernels, sample_weights) if center else None
+    grand_means = None if rows_means is None else _means(rows_means, sample_weights)
+    roots = None if sample_weights is None else np.sqrt(sample_weights)
     width = min(max(CHUNK_BYTES // (8 * n_kernels), size), size * (size + 1) // 2)
     chunk = np.empty((n_kernels, width))
     gram, filled = np.zeros((n_kernels, n_kernels)), 0
@@ -345,16 +365,21 @@ def frobenius_gram(
         if rows_means is not None and grand_means is not None:
             piece -= (rows_means[:, i] - grand_means)[:, None]
             piece -= rows_means[:, i:]
-        if sample_weights is not None:
-            piece *= sample_weights[i] * sample_weights[i:]
+        if roots is not None:
+            piece *= roots[i] * roots[i:]
         piece[:, 1:] *= np.sqrt(2.0)
         filled += size - i
     return gram + chunk[:, :filled] @ chunk[:, :filled].T
 
 
-def _centered(kernel: np.ndarray) -> np.ndarray:
-    means = kernel.mean(axis=1)
-    return kernel - (means - means.mean())[:, None] - means
+def _centered(kernel: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    means = _means(kernel, weights)
+    return kernel - (means - _means(means, weights))[:, None] - means
+
+
+def _means(values: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return means over the last axis, the samples."""
+    return values.mean(axis=-1) if weights is None else values @ (weights / weights.sum())
 
 
 def _ratio(products: np.ndarray, lengths: np.ndarray) -> np.ndarray:

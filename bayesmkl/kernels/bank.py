@@ -6,33 +6,27 @@ import copy
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from bayesmkl._utils.given import naming
+from bayesmkl._utils.given import check_weights, naming
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
-from bayesmkl._utils.typing import Index, Samples, Targets
+from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.adapters import as_kernels
 from bayesmkl.kernels.base import Kernel, check_range
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, have_same_columns, refuse_other_columns
-from bayesmkl.kernels.fitted import FittedKernels, check_finite, naming_kernel, put_present
-from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.fitted import FittedKernels, naming_kernel, put_present
 from bayesmkl.kernels.landmarks import SELECTIONS, check_distances, choose_landmarks
-from bayesmkl.kernels.normalize import (
-    Normalizer,
-    check_normalize,
-    fit_normalizers,
-    fit_normalizers_by_rows,
-    move_origin,
-)
+from bayesmkl.kernels.normalize import Normalizer, check_normalize
+from bayesmkl.kernels.training import fit_kernel, fit_training, learn_by_rows
 from bayesmkl.kernels.views import View, check_samples, resolve_views
 
 __all__ = ["CheckedTable", "KernelBank"]
@@ -131,6 +125,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
     -----
     All statistics (normalization, scales of distances) come from the training samples that have the view and are
     applied to every later row. Training kernels are exactly symmetric for all kernel functions of this package.
+    With a `sample_weight` they count as often as it says; a weight of two is the same sample twice.
     Doubtful kernels are not judged here but once per fit by
     :func:`bayesmkl.kernels.quality.checks.check_kernel_stack`.
 
@@ -179,7 +174,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         return tags
 
     @all_or_nothing
-    def fit(self, X: Samples, y: Targets | None = None) -> KernelBank:
+    def fit(self, X: Samples, y: Targets | None = None, sample_weight: ArrayLike | None = None) -> KernelBank:
         """Learn columns, kernel scales and normalizations from training data, without holding a training kernel.
 
         "spherical" and "trace" need self-similarities alone; "center" passes over all rows, block by block. (A
@@ -191,6 +186,8 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
             Training samples; numbers, NaN only where `missing_views` says so.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_train,), default=None
+            How often each sample counts in these statistics, at least zero; None is once.
 
         Returns
         -------
@@ -202,15 +199,21 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         ValueError
             For a parameter that is not of those above, `X` that holds no real numbers (NaN where `missing_views` does
             not allow it) or a view that no sample has, and for a kernel with values that are not finite; the message
-            names it.
+            names it. For weights that are negative or all zero, or with `landmarks`.
         TypeError
             If `kernels` holds what is no kernel, or `X` is a sparse matrix or holds other objects than numbers.
         """
-        self._learn(X, keep=False)
+        self._learn(X, False, sample_weight)
         return self
 
     @all_or_nothing
-    def fit_transform(self, X: Samples, y: Targets | None = None, **fit_params: Any) -> np.ndarray:
+    def fit_transform(
+        self,
+        X: Samples,
+        y: Targets | None = None,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> np.ndarray:
         """Fit and return the training kernels, evaluating each of them once.
 
         Parameters
@@ -219,8 +222,10 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
             Training samples.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_train,), default=None
+            How often each sample counts in statistics, at least zero; None is once.
         **fit_params : dict
-            None are known.
+            No others are known.
 
         Returns
         -------
@@ -233,17 +238,20 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         ValueError
             For a parameter that is not of those above, `X` that holds no real numbers (NaN where `missing_views` does
             not allow it) or a view that no sample has, and for a kernel with values that are not finite; the message
-            names it.
+            names it. For weights that are negative or all zero, or with `landmarks`.
         TypeError
             If `kernels` holds what is no kernel, or `X` is a sparse matrix or holds other objects than numbers; for
-            any `fit_params`.
+            other `fit_params`.
         """
         if fit_params:
-            raise TypeError(f"KernelBank takes no fit parameters; got {sorted(fit_params)}.")
+            raise TypeError(
+                f"KernelBank takes no fit parameters but `sample_weight`; got {sorted(fit_params)}."
+            )
         cache = current_cache()
         if cache is None:
-            return np.moveaxis(self._learn(X, keep=True), 0, -1)
-        return np.moveaxis(cache.training(self, X, lambda: self._learn(X, keep=True)), 0, -1)
+            return np.moveaxis(self._learn(X, True, sample_weight), 0, -1)
+        given = X if sample_weight is None else (X, np.asarray(sample_weight))
+        return np.moveaxis(cache.training(self, given, lambda: self._learn(X, True, sample_weight)), 0, -1)
 
     def transform(self, X: Samples) -> np.ndarray:
         """Compare the rows of `X` with the training samples, or with the landmarks.
@@ -360,7 +368,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         """
         refuse_other_columns(X, self.column_labels_)
 
-    def _learn(self, X: Samples, keep: bool) -> np.ndarray:
+    def _learn(self, X: Samples, keep: bool, sample_weight: ArrayLike | None = None) -> np.ndarray:
         normalize = check_normalize(self.normalize)
         check_choice("missing_views", self.missing_views, ("error", "keep"))
         check_choice("landmark_selection", self.landmark_selection, SELECTIONS)
@@ -369,6 +377,12 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         functions = as_kernels(self.kernels)
         # a copy: the caller may change theirs
         X_train = self._take(X) if isinstance(X, CheckedTable) else self._validate(X, copy=True)
+        weights = check_weights(sample_weight, len(X_train))
+        if weights is not None and self.landmarks is not None:
+            raise ValueError(
+                "`sample_weight` must be None with `landmarks`, from which all statistics are taken. Compare with "
+                "all training samples (`landmarks=None`)."
+            )
         views = resolve_views(self.views, self.n_features_in_, self.column_labels_)
         for view in views:
             check_range("X", X_train[:, view.columns])
@@ -384,7 +398,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         self.present_ = self._present(X_train)
         if not self.present_.all():
             self._refuse_empty_views()
-        stack = self._fit_kernels(normalize, keep)
+        stack = self._fit_kernels(normalize, keep, weights)
         self.kernels_known_psd_ = np.array([kernel.known_psd for kernel in kernels])
         return stack
 
@@ -406,7 +420,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         columns = np.unique(np.concatenate([view.columns for view in views]))
         return choose_landmarks(X_train, self.landmarks, self.landmark_selection, self.random_state, columns)
 
-    def _fit_kernels(self, normalize: tuple[str, ...], keep: bool) -> np.ndarray:
+    def _fit_kernels(self, normalize: tuple[str, ...], keep: bool, weights: np.ndarray | None) -> np.ndarray:
         """Fit kernels and normalizations to the basis; return the training kernels if they are to `keep`."""
         self.normalizers_: list[list[Normalizer]] = []
         basis, together = self.basis_, keep and self.landmarks_ is None
@@ -416,13 +430,14 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
             require_memory(8 * math.prod(shape), what, REMEDY)
         stack = np.empty((self.n_kernels_ if together else 0, len(basis), len(basis)))
         for m, kernel, geometry, place in self._evaluations(basis):
+            counts = weights if weights is None or place is None else weights[place[1][0]]
             with naming_kernel(self.kernel_names_[m]):
-                kernel.fit(geometry.Z)
+                fit_kernel(kernel, geometry.Z, counts)
                 if not together:
-                    self.normalizers_.append(_learn_by_rows(normalize, kernel, geometry.Z))
+                    self.normalizers_.append(learn_by_rows(normalize, kernel, geometry.Z, counts))
                     continue
                 values = stack[m] if place is None else np.empty(geometry.shape)
-                self.normalizers_.append(_fit_training(normalize, kernel, geometry, values))
+                self.normalizers_.append(fit_training(normalize, kernel, geometry, values, counts))
                 if place is not None:
                     put_present(values, place, stack[m])
         return self.evaluate(self.X_train_) if keep and not together else stack
@@ -433,39 +448,6 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
                 raise ValueError(
                     f"`X`: all training samples lack the view {view.name!r}. Leave it out of `views`."
                 )
-
-
-def _fit_training(
-    normalize: tuple[str, ...], kernel: Kernel, geometry: PairwiseGeometry, values: np.ndarray
-) -> list[Normalizer]:
-    """Write the normalized training kernel into `values`, (n_train, n_train), and return the normalizations."""
-    moved = None
-    if "center" in normalize:
-        kernel, moved = move_origin(normalize, kernel, geometry.Z)
-    kernel.evaluate(geometry, values)
-    check_finite(values)
-    if not normalize:
-        return []
-    return fit_normalizers(normalize, values, check_finite(kernel.diagonal(geometry.Z)), moved)
-
-
-def _learn_by_rows(normalize: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> list[Normalizer]:
-    """Learn the normalizations without holding the training kernel."""
-    if not normalize:
-        return []
-    kernel, moved = move_origin(normalize, kernel, train)
-    diagonal = check_finite(kernel.diagonal(train))
-    return fit_normalizers_by_rows(normalize, partial(_rows, kernel, train), diagonal, moved)
-
-
-def _rows(kernel: Kernel, train: np.ndarray, index: Index) -> np.ndarray:
-    """Return rows of the training kernel before normalization, (n_rows, n_train)."""
-    rows = train[index]
-    is_whole = rows.shape == train.shape and np.may_share_memory(rows, train)
-    geometry = PairwiseGeometry(train if is_whole else rows, train)
-    out = np.empty(geometry.shape)
-    kernel.evaluate(geometry, out)
-    return check_finite(out)
 
 
 def _unique(labels: list[str]) -> list[str]:

@@ -53,7 +53,7 @@ class Kernel(BaseEstimator):
     def check_parameters(self) -> None:
         """Raise for constructor arguments out of range."""
 
-    def fit(self, X: Samples, y: Targets | None = None) -> Kernel:
+    def fit(self, X: Samples, y: Targets | None = None, sample_weight: np.ndarray | None = None) -> Kernel:
         """Check the parameters and learn training statistics, where the kernel has any.
 
         Parameters
@@ -62,6 +62,8 @@ class Kernel(BaseEstimator):
             Training points.
         y : None
             Ignored.
+        sample_weight : ndarray of shape (n_train,), default=None
+            How often each point counts in such statistics; None is once.
 
         Returns
         -------

@@ -17,6 +17,7 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import float_of, shown
 from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
+from bayesmkl.kernels.pairs import mean_distance
 
 __all__ = ["FromDistance"]
 
@@ -146,7 +147,9 @@ class FromDistance(Kernel):
             with naming("distance"):
                 _check_distances(matrix)
 
-    def fit(self, X: Samples, y: Targets | None = None) -> FromDistance:
+    def fit(
+        self, X: Samples, y: Targets | None = None, sample_weight: np.ndarray | None = None
+    ) -> FromDistance:
         """Learn the scale from pairs of different training samples.
 
         Parameters
@@ -155,6 +158,9 @@ class FromDistance(Kernel):
             Training points; distances under "precomputed", sample positions where `distance` is a matrix.
         y : None
             Ignored.
+        sample_weight : ndarray of shape (n_train,), default=None
+            How often each point counts in the mean: one of weight two is two points, which make pairs with all others
+            and with each other. None is once.
 
         Returns
         -------
@@ -180,8 +186,7 @@ class FromDistance(Kernel):
         distances = self._distances(PairwiseGeometry(train, train))
         _check_distances(distances)
         if isinstance(self.scale, str):
-            mean = distances.sum() / max(n_train * (n_train - 1), 1)  # the diagonal is zero
-            self.scale_ = float(mean) if mean > 0 else 1.0
+            self.scale_ = mean_distance(distances, sample_weight) or 1.0
         else:
             self.scale_ = float(self.scale)
         return self

@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
-from scipy.spatial.distance import pdist
 from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.docstrings import entries, fill_docs
@@ -15,10 +14,10 @@ from bayesmkl._utils.validation import float_of, shown
 from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 from bayesmkl.kernels.moved import MovedPolynomial
+from bayesmkl.kernels.pairs import median_distance
 
 __all__ = ["Cosine", "Gaussian", "Laplacian", "Linear", "Polynomial", "Tanimoto"]
 
-ENOUGH = 1000  # rows whose distances tell the median of all
 HIGHEST_DEGREE = 2**31  # of a polynomial; far lower ones overflow
 
 
@@ -99,7 +98,9 @@ class ScaledKernel(Kernel):
                     "1e150."
                 )
 
-    def fit(self, X: Samples, y: Targets | None = None) -> ScaledKernel:
+    def fit(
+        self, X: Samples, y: Targets | None = None, sample_weight: np.ndarray | None = None
+    ) -> ScaledKernel:
         """Learn the median distance, where the width is relative to it.
 
         Parameters
@@ -108,6 +109,9 @@ class ScaledKernel(Kernel):
             Training points. Of more than 1000, every k-th one is looked at.
         y : None
             Ignored.
+        sample_weight : ndarray of shape (n_train,), default=None
+            How often each point counts: one of weight two is two points, which make pairs with all others and with
+            each other. None is once.
 
         Returns
         -------
@@ -121,7 +125,9 @@ class ScaledKernel(Kernel):
         """
         self.check_parameters()
         if self.relative_width is not None:
-            self.width_ = float(self.relative_width) * median_distance(np.asarray(X, np.float64), self.METRIC)
+            self.width_ = float(self.relative_width) * median_distance(
+                np.asarray(X, np.float64), self.METRIC, sample_weight
+            )
         return self
 
 
@@ -221,21 +227,6 @@ class Laplacian(ScaledKernel):
         """
         np.multiply(geometry.l1_distances, -self.factor, out=out)
         np.exp(out, out=out)
-
-
-def median_distance(X: np.ndarray, metric: str) -> float:
-    """Return the median distance between two rows; of rows that are mostly equal the mean, of equal ones 1.
-
-    Examples
-    --------
-    >>> median_distance(np.array([[0.0], [1.0], [4.0]]), "euclidean")
-    3.0
-    """
-    distances = pdist(X[:: -(-len(X) // ENOUGH)], metric)
-    for typical in (np.median, np.mean):
-        if distances.size and typical(distances) > 0.0:
-            return float(typical(distances))
-    return 1.0
 
 
 @fill_docs(KERNEL)

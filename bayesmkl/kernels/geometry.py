@@ -81,7 +81,10 @@ def squared_norms(X: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", X, X)
 
 
-def mean_row(X: np.ndarray) -> np.ndarray:
-    """Return the mean of the rows of `X`, exactly where all of them are equal, shape (n_features,)."""
-    mean = X.mean(axis=0)
-    return mean + (X - mean).mean(axis=0)
+def mean_row(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return the mean of the rows of `X`, exactly where all of them are equal, shape (n_features,).
+
+    Rows count as often as `weights`, (n_rows,), say; None is once.
+    """
+    mean = np.average(X, axis=0, weights=weights)
+    return mean + np.average(X - mean, axis=0, weights=weights)

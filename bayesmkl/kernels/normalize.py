@@ -4,6 +4,9 @@ r"""Normalizations of one kernel: statistics come from training data and are app
 * trace: the mean of the training diagonal becomes one;
 * center: :math:`HKH` with :math:`H = I - 11^\top/N`, the training mean becomes the origin of feature space.
 
+Training samples with weights :math:`w_i` count so often: the diagonal has the mean :math:`\sum_i w_i k(x_i, x_i) /
+\sum_i w_i`, and centering is :math:`HKH^\top` with :math:`H = I - 1 w^\top / \sum_i w_i`.
+
 Centering subtracts what all samples have in common. Where that is nearly everything, as of data far from zero, few
 digits are left. Kernels of inner products therefore move the origin of their feature space to the image of the mean
 sample before they are evaluated (`Kernel.about`): the centered kernel is the same, and nothing large is subtracted.
@@ -59,8 +62,8 @@ class Spherical(NamedTuple):
     )  # 1/sqrt(k(z, z)), (n_train,), or (1,) where all training samples share one value
 
     @classmethod
-    def fit(cls, rows: Rows, diagonal: np.ndarray) -> Spherical:
-        """Learn the lengths of the training samples."""
+    def fit(cls, rows: Rows, diagonal: np.ndarray, weights: np.ndarray | None = None) -> Spherical:
+        """Learn the lengths of the training samples; weights do not matter."""
         empty = np.flatnonzero(diagonal == 0)
         for block in _blocks(len(empty), len(diagonal)) if len(empty) else ():
             if np.abs(rows(empty[block])).max(initial=0.0) > ZERO_ROW * np.abs(diagonal).max():
@@ -93,9 +96,9 @@ class Trace(NamedTuple):
     scale: float
 
     @classmethod
-    def fit(cls, rows: Rows, diagonal: np.ndarray) -> Trace:
+    def fit(cls, rows: Rows, diagonal: np.ndarray, weights: np.ndarray | None = None) -> Trace:
         """Learn the mean of the training diagonal, shape (n_train,); a kernel of zeros stays as it is."""
-        mean = float(diagonal.mean())
+        mean = float(np.average(diagonal, weights=weights))
         if mean < 0:
             raise ValueError(
                 f"its mean self-similarity is {mean:g}, so it is not positive semidefinite. "
@@ -125,27 +128,29 @@ class Center(NamedTuple):
     lost: float = (
         0.0  # bound on the rounding errors of centered entries, in units of the mean self-similarity
     )
+    shares: np.ndarray | None = None  # of the training samples in the means, (n_train,); None: equal ones
 
     @classmethod
-    def fit(cls, rows: Rows, diagonal: np.ndarray) -> Center:
+    def fit(cls, rows: Rows, diagonal: np.ndarray, weights: np.ndarray | None = None) -> Center:
         """Learn the mean similarity to each training sample."""
         n_train = len(diagonal)
+        shares = None if weights is None else weights / weights.sum()
         row_means, column_means = np.empty(n_train), np.zeros(n_train)
         for block in _blocks(n_train, n_train):
             values = rows(block)
-            row_means[block] = values.mean(axis=1)
-            column_means += values.sum(axis=0) / n_train
+            row_means[block] = _means(values, shares)
+            column_means += values.sum(axis=0) / n_train if shares is None else shares[block] @ values
         size = max(np.abs(row_means).max(), np.abs(diagonal).max())
         if np.abs(column_means - row_means).max() <= SYMMETRIC * size:
             column_means = (
                 row_means.copy()
             )  # the same digits, so that the centered kernel is exactly symmetric
-        grand_mean = float(column_means.mean())
+        grand_mean = float(_means(column_means, shares))
         centered = _centered_diagonal(diagonal, row_means, grand_mean)
         left, noise = float(np.abs(centered).mean()), ENTRY_NOISE * float(np.abs(diagonal).mean())
         differ = bool(np.ptp(row_means) > 0.0)  # of a constant kernel nothing was to be left
         lost = noise / left if left > 0.0 else float(differ)
-        return cls(column_means, grand_mean, np.flatnonzero(centered == 0), None, lost)
+        return cls(column_means, grand_mean, np.flatnonzero(centered == 0), None, lost, shares)
 
     def train_diagonal(self, diagonal: np.ndarray) -> np.ndarray:
         """Return the new self-similarities of the training samples, shape (n_train,)."""
@@ -153,7 +158,7 @@ class Center(NamedTuple):
 
     def apply(self, kernel: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         """Normalize rows in place, shape (n_rows, n_train); return their new diagonal, shape (n_rows,)."""
-        row_means = kernel.mean(axis=1)
+        row_means = _means(kernel, self.shares)
         half = 0.5 * self.grand_mean
         kernel -= np.add.outer(row_means - half, self.column_means - half)
         centered = _centered_diagonal(diagonal, row_means, self.grand_mean)
@@ -208,7 +213,9 @@ class Moved(NamedTuple):
     diagonal: np.ndarray  # self-similarities before, (n_train,)
 
 
-def move_origin(names: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> tuple[Kernel, Moved | None]:
+def move_origin(
+    names: tuple[str, ...], kernel: Kernel, train: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[Kernel, Moved | None]:
     """Return the kernel to evaluate where the one of `names` that comes after is centering, and how it was moved.
 
     Parameters
@@ -219,6 +226,8 @@ def move_origin(names: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> tu
         Fitted.
     train : ndarray of shape (n_train, n_columns)
         What the kernel sees of training samples.
+    weights : ndarray of shape (n_train,), optional
+        How often each counts.
 
     Examples
     --------
@@ -234,7 +243,7 @@ def move_origin(names: tuple[str, ...], kernel: Kernel, train: np.ndarray) -> tu
     """
     if "center" not in names or "spherical" in names[: names.index("center")]:
         return kernel, None
-    origin = mean_row(train)
+    origin = mean_row(train, weights)
     moved = kernel.about(origin)
     if moved is None:
         return kernel, None
@@ -251,7 +260,11 @@ def normalized_kernel(kernel: Kernel, normalizers: list[Normalizer]) -> Kernel:
 
 
 def fit_normalizers(
-    names: tuple[str, ...], kernel: np.ndarray, diagonal: np.ndarray, moved: Moved | None = None
+    names: tuple[str, ...],
+    kernel: np.ndarray,
+    diagonal: np.ndarray,
+    moved: Moved | None = None,
+    weights: np.ndarray | None = None,
 ) -> list[Normalizer]:
     """Fit each normalization on the result of the one before and apply it to `kernel` in place.
 
@@ -265,6 +278,8 @@ def fit_normalizers(
         Its self-similarities.
     moved : Moved, default=None
         What `move_origin` returns, where it gave the kernel another origin.
+    weights : ndarray of shape (n_train,), default=None
+        How often each training sample counts; None is once.
 
     Returns
     -------
@@ -283,14 +298,18 @@ def fit_normalizers(
     """
     normalizers: list[Normalizer] = []
     for name in names:
-        normalizer, moved = _fit(name, kernel.__getitem__, diagonal, moved)
+        normalizer, moved = _fit(name, kernel.__getitem__, diagonal, moved, weights)
         diagonal = normalizer.apply(kernel, diagonal)
         normalizers.append(normalizer)
     return normalizers
 
 
 def fit_normalizers_by_rows(
-    names: tuple[str, ...], rows: Rows, diagonal: np.ndarray, moved: Moved | None = None
+    names: tuple[str, ...],
+    rows: Rows,
+    diagonal: np.ndarray,
+    moved: Moved | None = None,
+    weights: np.ndarray | None = None,
 ) -> list[Normalizer]:
     """Do what `fit_normalizers` does without holding a kernel of (n_train, n_train) entries.
 
@@ -305,6 +324,8 @@ def fit_normalizers_by_rows(
     diagonal : ndarray of shape (n_train,)
         The self-similarities.
     moved : Moved, default=None
+        As in `fit_normalizers`.
+    weights : ndarray of shape (n_train,), default=None
         As in `fit_normalizers`.
 
     Returns
@@ -330,20 +351,27 @@ def fit_normalizers_by_rows(
                 of_rows = normalizer.apply(values, of_rows)
             return values
 
-        normalizer, moved = _fit(name, normalized, current, moved)
+        normalizer, moved = _fit(name, normalized, current, moved, weights)
         current = normalizer.train_diagonal(current)
         normalizers.append(normalizer)
     return normalizers
 
 
-def _fit(name: str, rows: Rows, diagonal: np.ndarray, moved: Moved | None) -> tuple[Normalizer, Moved | None]:
+def _fit(
+    name: str, rows: Rows, diagonal: np.ndarray, moved: Moved | None, weights: np.ndarray | None
+) -> tuple[Normalizer, Moved | None]:
     """Fit one normalization; return it with what is still to be known about a moved origin."""
     if moved is None or name not in ("trace", "center"):
-        return NORMALIZATIONS[name].fit(rows, diagonal), moved
+        return NORMALIZATIONS[name].fit(rows, diagonal, weights), moved
     if name == "center":
-        return Center.fit(rows, diagonal)._replace(origin=moved.origin), None
-    trace = Trace.fit(rows, moved.diagonal)  # its mean is that of the kernel as it was
+        return Center.fit(rows, diagonal, weights)._replace(origin=moved.origin), None
+    trace = Trace.fit(rows, moved.diagonal, weights)  # its mean is that of the kernel as it was
     return trace, moved._replace(diagonal=trace.train_diagonal(moved.diagonal))
+
+
+def _means(values: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
+    """Return means over the last axis, the training samples."""
+    return values.mean(axis=-1) if shares is None else values @ shares
 
 
 def _blocks(n_rows: int, n_train: int) -> list[slice]:

@@ -23,8 +23,8 @@ from sklearn.metrics.pairwise import (
 )
 
 from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
-from bayesmkl.kernels.functions import median_distance
 from bayesmkl.kernels.geometry import PairwiseGeometry
+from bayesmkl.kernels.pairs import median_distance
 
 
 def _read_only(array):

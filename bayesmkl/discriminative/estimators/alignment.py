@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
@@ -17,6 +18,7 @@ from bayesmkl.discriminative.estimators.base import (
 )
 from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
+from bayesmkl.discriminative.estimators.weighted import fit_weighted_classes, fit_weighted_target
 from bayesmkl.discriminative.global_weights.alignment import (
     CENTERED,
     METHODS,
@@ -25,9 +27,10 @@ from bayesmkl.discriminative.global_weights.alignment import (
     InUnitVariance,
     fit_alignment,
 )
-from bayesmkl.discriminative.global_weights.two_stage import WithGram, with_gram
+from bayesmkl.discriminative.global_weights.two_stage import with_gram
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
+from bayesmkl.discriminative.training import Training
 from bayesmkl.kernels.alignment import centering_errors
 from bayesmkl.kernels.stacks.base import StoredStack
 
@@ -48,10 +51,6 @@ def _check_alignment(model: BaseDiscriminative) -> None:
         check_scale("C", model.C)
 
 
-def _prepared(stack: StoredStack, method: str) -> WithGram:
-    return with_gram(stack, method in WITH_GRAM, method in CENTERED)
-
-
 def _lost(errors: np.ndarray, stack: StoredStack, method: str) -> np.ndarray:
     """Add the rounding errors of the centering that the method does to those of the bank."""
     return np.maximum(errors, centering_errors(stack)) if method in CENTERED else errors
@@ -59,15 +58,16 @@ def _lost(errors: np.ndarray, stack: StoredStack, method: str) -> np.ndarray:
 
 def _align(
     model: BaseDiscriminative,
-    prepared: WithGram,
+    training: Training,
     targets: np.ndarray,
     svm: InnerProblem,
     unit: float = 1.0,
 ) -> MKLResult:
     """Align, then train the SVM; without a `C`, on the kernel in units of its variance."""
     options = AlignmentOptions(model.method, float(model.tol) * unit)
-    inner = svm if model.C is not None else InUnitVariance(svm)
-    return fit_alignment(prepared.stack, targets, inner, options, prepared.gram)
+    counts = training.weights.counts
+    inner = svm if model.C is not None else InUnitVariance(svm, counts)
+    return fit_alignment(training.stack, targets, inner, options, training.gram, counts)
 
 
 @fill_docs(CLASSIFIER)
@@ -91,6 +91,7 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
         conic combination of highest centered alignment [3]_.
     %(tol:libsvm)s
     %(multiclass)s
+    %(class_weight)s
     %(indefinite)s
     %(kernel_names)s
 
@@ -157,6 +158,8 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
     array([0.4, 0.6])
     """
 
+    fit = fit_weighted_classes
+
     def __init__(
         self,
         kernels: KernelBank | str | None = None,
@@ -165,6 +168,7 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
         method: str = "alignf",
         tol: float = 1e-3,
         multiclass: str = "one-versus-rest",
+        class_weight: Mapping[Any, float] | str | None = None,
         indefinite: str = "raise",
         kernel_names: Sequence[str] | np.ndarray | None = None,
     ) -> None:
@@ -173,6 +177,7 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
         self.method = method
         self.tol = tol
         self.multiclass = multiclass
+        self.class_weight = class_weight
         self.indefinite = indefinite
         self.kernel_names = kernel_names
 
@@ -183,14 +188,17 @@ class AlignmentMKLClassifier(DiscriminativeClassifier):
     def _centering_errors(self, stack: StoredStack) -> np.ndarray:
         return _lost(super()._centering_errors(stack), stack, self.method)
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[Any, np.ndarray]:
-        stack, targets = super()._prepare(X, y)
-        return _prepared(stack, self.method), targets
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[Training, np.ndarray]:
+        training, targets = super()._prepare(X, y, sample_weight)
+        return with_gram(training, self.method in WITH_GRAM, self.method in CENTERED), targets
 
     def _learn(
-        self, stack: WithGram, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return _align(self, stack, targets, Hinge(1.0 if self.C is None else float(self.C)))
+        inner = Hinge(1.0 if self.C is None else float(self.C), training.weights.costs)
+        return _align(self, training, targets, inner)
 
 
 @fill_docs(REGRESSOR, AlignmentMKLClassifier)
@@ -268,6 +276,8 @@ class AlignmentMKLRegressor(DiscriminativeRegressor):
     array([1., 0.])
     """
 
+    fit = fit_weighted_target
+
     def __init__(
         self,
         kernels: KernelBank | str | None = None,
@@ -295,14 +305,18 @@ class AlignmentMKLRegressor(DiscriminativeRegressor):
     def _centering_errors(self, stack: StoredStack) -> np.ndarray:
         return _lost(super()._centering_errors(stack), stack, self.method)
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[Any, np.ndarray]:
-        stack, targets = super()._prepare(X, y)
-        return _prepared(stack, self.method), targets
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[Training, np.ndarray]:
+        training, targets = super()._prepare(X, y, sample_weight)
+        return with_gram(training, self.method in WITH_GRAM, self.method in CENTERED), targets
 
     def _centers_target(self) -> bool:
         return self.method in CENTERED
 
     def _learn(
-        self, stack: WithGram, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return _align(self, stack, targets, check_tube(self.C, self.epsilon), spread_of(targets))
+        counts = training.weights.counts
+        inner = check_tube(self.C, self.epsilon, counts)
+        return _align(self, training, targets, inner, spread_of(targets[0], counts))

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import BaseMKL, encode_labels, is_missing, most_probable, step_progress
+from bayesmkl._estimator import BaseMKL, is_missing, most_probable, step_progress
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.given import as_array
+from bayesmkl._utils.given import as_array, check_weights
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice
@@ -28,10 +29,18 @@ from bayesmkl.discriminative.estimators.checked import (
     warn_unless_converged,
 )
 from bayesmkl.discriminative.estimators.shared_docs import DISCRIMINATIVE
+from bayesmkl.discriminative.estimators.weighted import (
+    check_class_weight,
+    encode_counted,
+    refuse_clipped,
+    weigh,
+)
 from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.training import SampleWeights, Training
 from bayesmkl.kernels.geometry import mean_row
 from bayesmkl.kernels.stacks.base import StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.views import check_samples
 
 __all__ = [
     "ALL_LABELED",
@@ -67,10 +76,10 @@ class BaseDiscriminative(BaseMKL):
 
     # ------------------------------------------------------------------------------------------------ hooks
 
-    def _learn(self, stack: Any, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep) -> Any:
+    def _learn(self, training: Any, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep) -> Any:
         """Learn one set of kernel weights for tasks of shape (n_tasks, n_samples).
 
-        `stack` is what `_prepare` returned: the training kernels, with what all tasks share where a method has that.
+        `training` is what `_prepare` returned: the training kernels, with what all tasks share.
         """
         raise NotImplementedError
 
@@ -106,7 +115,7 @@ class BaseDiscriminative(BaseMKL):
         for stack in super()._blocks(X, kernels):
             yield clip_rows(self, stack, kernels)
 
-    def _fit_tasks(self, stack: Any, targets: np.ndarray, start: np.ndarray | None = None) -> None:
+    def _fit_tasks(self, training: Any, targets: np.ndarray, start: np.ndarray | None = None) -> None:
         """Learn all tasks, together or one by one, and store the results.
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
@@ -119,7 +128,7 @@ class BaseDiscriminative(BaseMKL):
                 step_progress(self.verbose > 0, type(self).__name__, int(self.max_iter), "step") as on_step,
                 blas_threads_for(targets.shape[-1]),
             ):
-                found.append(self._learn(stack, group, begin, on_step))
+                found.append(self._learn(training, group, begin, on_step))
         self._store(found, len(targets))
 
     def _store(self, found: Sequence[Any], n_tasks: int) -> None:
@@ -232,9 +241,22 @@ class BaseDiscriminative(BaseMKL):
         position = position_of(self, kernel)
         return self.gates(X)[..., [position]] * np.swapaxes(self.gates(Z)[..., [position]], -1, -2)
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[Any, np.ndarray]:
-        """Validate training data; return their kernels and the targets of all tasks."""
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[Training, np.ndarray]:
+        """Validate training data; return what tasks share, and the targets of all of them."""
         raise NotImplementedError
+
+    def _fit_counted(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None, **check_y: Any
+    ) -> tuple[Any, np.ndarray, np.ndarray | None]:
+        """Do what `_fit_stack` does with samples that count as their weights say, and return these, too."""
+        if sample_weight is None:
+            return *self._fit_stack(X, y, **check_y), None
+        counts = check_weights(sample_weight, check_samples(X))
+        stack, y = self._fit_stack(X, y, counts=counts, **check_y)
+        refuse_clipped(self, counts)
+        return stack, y, counts
 
 
 @fill_docs(DISCRIMINATIVE)
@@ -242,6 +264,7 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
     """Classifiers: one task for two classes, one per class (one-versus-rest) for more."""
 
     multiclass: str
+    class_weight: Any = None  # of methods without such a parameter
     classes_: np.ndarray
 
     def _shares_weights(self) -> bool:
@@ -250,13 +273,17 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._shares_weights()
+        check_class_weight(self.class_weight)
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[StoredStack, np.ndarray]:
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[Training, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         refuse_missing_labels(y, "a label", ALL_LABELED)
-        stack, y = self._fit_stack(X, y)
-        self.classes_, targets = encode_labels(y)
-        return stack, targets
+        stack, y, counts = self._fit_counted(X, y, sample_weight)
+        self.classes_, targets = encode_counted(y, counts)
+        costs = weigh(self.class_weight, self.classes_, y, counts)
+        return Training(stack, SampleWeights(counts, costs)), targets
 
     def fit(self, X: Samples, y: Targets) -> Any:
         """Learn kernel weights and classifier.
@@ -333,19 +360,24 @@ class DiscriminativeClassifier(ClassifierMixin, BaseDiscriminative):
 class DiscriminativeRegressor(RegressorMixin, BaseDiscriminative):
     """Regressors: one task, the target itself."""
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[StoredStack, np.ndarray]:
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[Training, np.ndarray]:
         self._check_parameters()
-        stack, y = self._fit_stack(X, y, y_numeric=True)
-        return stack, np.asarray(y, dtype=np.float64)[None]
+        stack, y, counts = self._fit_counted(X, y, sample_weight, y_numeric=True)
+        target = np.asarray(y, dtype=np.float64)
+        if counts is not None:  # whatever else is written where nothing counts
+            target = np.where(counts > 0.0, target, np.average(target, weights=counts))
+        return Training(stack, SampleWeights(counts, counts)), target[None]
 
     def _centers_target(self) -> bool:
         """Return whether a constant added to the target changes nothing but the intercept."""
         return True
 
-    def _fit_tasks(self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None = None) -> None:
+    def _fit_tasks(self, training: Training, targets: np.ndarray, start: np.ndarray | None = None) -> None:
         """Learn deviations from the mean, which the intercept takes."""
-        mean = float(mean_row(targets.T)[0]) if self._centers_target() else 0.0
-        super()._fit_tasks(stack, targets - mean, start)
+        mean = float(mean_row(targets.T, training.weights.counts)[0]) if self._centers_target() else 0.0
+        super()._fit_tasks(training, targets - mean, start)
         self.intercept_ += mean
 
     def fit(self, X: Samples, y: Targets) -> Any:

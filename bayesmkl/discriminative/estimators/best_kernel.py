@@ -19,7 +19,7 @@ from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.best_kernel import fit_best_kernel
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.discriminative.training import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -127,11 +127,11 @@ class BestKernelClassifier(DiscriminativeClassifier):
         check_folds("cv", self.cv)
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> tuple[MKLResult, np.ndarray]:
         """Return result and accuracies."""
         folds = stratified_folds(self.cv, self.random_state, targets)
-        return fit_best_kernel(stack, targets, Hinge(float(self.C)), folds, float(self.tol))
+        return fit_best_kernel(training.stack, targets, Hinge(float(self.C)), folds, float(self.tol))
 
     def _result_of(self, found: tuple[MKLResult, np.ndarray]) -> MKLResult:
         return found[0]

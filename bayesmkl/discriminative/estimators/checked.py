@@ -73,11 +73,14 @@ def check_above_rounding(name: str, value: float, stack: KernelColumns) -> None:
         )
 
 
-def check_tube(C: float | None, epsilon: float | None) -> EpsilonInsensitive:
+def check_tube(
+    C: float | None, epsilon: float | None, weights: np.ndarray | None = None
+) -> EpsilonInsensitive:
     """Return support vector regression with valid parameters; None is for what suits the target."""
     return EpsilonInsensitive(
         None if C is None else check_scale("C", C),
         None if epsilon is None else check_scale("epsilon", epsilon, zero=True),
+        weights,
     )
 
 
@@ -203,9 +206,9 @@ def position_of(model: BaseMKL, kernel: int | str) -> int:
     )
 
 
-def check_hinge(C: float) -> Hinge:
-    """Return the SVM with a valid parameter."""
-    return Hinge(check_scale("C", C))
+def check_hinge(C: float, weights: np.ndarray | None = None) -> Hinge:
+    """Return the SVM with a valid parameter, for samples of given weights."""
+    return Hinge(check_scale("C", C), weights)
 
 
 def check_stopping(model: BaseDiscriminative) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.easymkl import KOMD, EasyMKLOptions, fit_easymkl
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.discriminative.training import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -147,8 +147,8 @@ class EasyMKLClassifier(DiscriminativeClassifier):
         check_choice("final", self.final, ("svm", "komd"))
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
         options = EasyMKLOptions(float(self.reg), float(self.tol), int(self.max_iter))
         inner = Hinge(float(self.C)) if self.final == "svm" else KOMD(options.reg, options.max_iter)
-        return fit_easymkl(stack, targets, inner, options, on_step)
+        return fit_easymkl(training.stack, targets, inner, options, on_step)

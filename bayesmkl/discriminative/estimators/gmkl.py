@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +15,11 @@ from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, On
 from bayesmkl.discriminative.estimators.checked import check_hinge, check_stopping
 from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
+from bayesmkl.discriminative.estimators.weighted import fit_weighted_classes
 from bayesmkl.discriminative.global_weights import gmkl
 from bayesmkl.discriminative.global_weights.gmkl import GMKLOptions, combine_product, fit_gmkl
 from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.training import Training
 from bayesmkl.kernels.stacks.base import StoredStack
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class GMKLClassifier(DiscriminativeClassifier):
         Largest duality gap, or measure of stationarity where there is none, relative to the objective.
     %(max_iter)s, default=1000
     %(multiclass)s
+    %(class_weight)s
     %(indefinite)s
     %(kernel_names)s
     %(verbose)s
@@ -117,6 +120,7 @@ class GMKLClassifier(DiscriminativeClassifier):
     array([0.5, 0.5, 0. , 0. ])
     """
 
+    fit = fit_weighted_classes
     path = path_over_C
 
     def __init__(
@@ -130,6 +134,7 @@ class GMKLClassifier(DiscriminativeClassifier):
         tol: float = 1e-3,
         max_iter: int = 1000,
         multiclass: str = "one-versus-rest",
+        class_weight: Mapping[Any, float] | str | None = None,
         indefinite: str = "raise",
         kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
@@ -142,6 +147,7 @@ class GMKLClassifier(DiscriminativeClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.multiclass = multiclass
+        self.class_weight = class_weight
         self.indefinite = indefinite
         self.kernel_names = kernel_names
         self.verbose = verbose
@@ -184,9 +190,10 @@ class GMKLClassifier(DiscriminativeClassifier):
             )
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return fit_gmkl(stack, targets, check_hinge(self.C), self._options(), start, on_step)
+        inner = check_hinge(self.C, training.weights.costs)
+        return fit_gmkl(training.stack, targets, inner, self._options(), start, on_step)
 
     def _combine(self, stack: StoredStack, kernel_weights: np.ndarray) -> np.ndarray:
         if self.combination == "sum":

@@ -15,6 +15,7 @@ from bayesmkl.discriminative.estimators.folds import stratified_folds
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.lpboostmkl import LPBoostMKLOptions, fit_lpboostmkl
 from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.training import Training
 from bayesmkl.kernels.stacks.base import StoredStack
 
 if TYPE_CHECKING:
@@ -169,10 +170,10 @@ class LPBoostMKLClassifier(DiscriminativeClassifier):
         return tuple(check_scale("C_values", value) for value in values)
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> Any:
         folds = stratified_folds(self.cv, self.random_state, targets)
-        return fit_lpboostmkl(stack, targets, folds, self._options())
+        return fit_lpboostmkl(training.stack, targets, folds, self._options())
 
     def _result_of(self, found: LPBoostMKLResult) -> MKLResult:
         return _in_sum(found.voters)

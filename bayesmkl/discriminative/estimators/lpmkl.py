@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, Di
 from bayesmkl.discriminative.estimators.checked import check_hinge, check_stopping, check_tube
 from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
+from bayesmkl.discriminative.estimators.weighted import fit_weighted_classes, fit_weighted_target
 from bayesmkl.discriminative.global_weights.lpmkl import LpMKLOptions, fit_lpmkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.discriminative.training import Training
 
 if TYPE_CHECKING:
     from bayesmkl.discriminative.estimators.base import BaseDiscriminative
@@ -50,6 +51,7 @@ class LpMKLClassifier(DiscriminativeClassifier):
     %(tol)s
     %(max_iter)s, default=1000
     %(multiclass)s
+    %(class_weight)s
     %(indefinite)s
     %(kernel_names)s
     %(verbose)s
@@ -111,6 +113,7 @@ class LpMKLClassifier(DiscriminativeClassifier):
     True True
     """
 
+    fit = fit_weighted_classes
     path = path_over_C
 
     def __init__(
@@ -122,6 +125,7 @@ class LpMKLClassifier(DiscriminativeClassifier):
         tol: float = 1e-3,
         max_iter: int = 1000,
         multiclass: str = "one-versus-rest",
+        class_weight: Mapping[Any, float] | str | None = None,
         indefinite: str = "raise",
         kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
@@ -132,6 +136,7 @@ class LpMKLClassifier(DiscriminativeClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.multiclass = multiclass
+        self.class_weight = class_weight
         self.indefinite = indefinite
         self.kernel_names = kernel_names
         self.verbose = verbose
@@ -141,9 +146,10 @@ class LpMKLClassifier(DiscriminativeClassifier):
         check_hinge(self.C), _options(self)
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return fit_lpmkl(stack, targets, check_hinge(self.C), _options(self), start, on_step)
+        inner = check_hinge(self.C, training.weights.costs)
+        return fit_lpmkl(training.stack, targets, inner, _options(self), start, on_step)
 
 
 @fill_docs(REGRESSOR, LpMKLClassifier)
@@ -208,6 +214,7 @@ class LpMKLRegressor(DiscriminativeRegressor):
     (1, True)
     """
 
+    fit = fit_weighted_target
     path = path_over_C
 
     def __init__(
@@ -238,6 +245,7 @@ class LpMKLRegressor(DiscriminativeRegressor):
         check_tube(self.C, self.epsilon), _options(self)
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return fit_lpmkl(stack, targets, check_tube(self.C, self.epsilon), _options(self), start, on_step)
+        inner = check_tube(self.C, self.epsilon, training.weights.costs)
+        return fit_lpmkl(training.stack, targets, inner, _options(self), start, on_step)

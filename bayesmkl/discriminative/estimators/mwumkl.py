@@ -18,10 +18,10 @@ from bayesmkl.discriminative.estimators.checked import fit_columns
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
 from bayesmkl.discriminative.global_weights.mwumkl import MWUOptions, fit_mwumkl
 from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.training import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
-    from bayesmkl.kernels.stacks.base import StoredStack
 
 
 __all__ = ["MWUMKLClassifier"]
@@ -175,15 +175,15 @@ class MWUMKLClassifier(DiscriminativeClassifier):
     def _holds_kernels(self) -> bool:
         return self._is_precomputed() or self.indefinite == "clip"
 
-    def _fit_tasks(self, stack: Any, targets: np.ndarray, start: np.ndarray | None = None) -> None:
-        super()._fit_tasks(stack, targets, start)
+    def _fit_tasks(self, training: Any, targets: np.ndarray, start: np.ndarray | None = None) -> None:
+        super()._fit_tasks(training, targets, start)
         if not self._holds_kernels():
-            self.n_columns_ = stack.n_evaluated
+            self.n_columns_ = training.stack.n_evaluated
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return fit_mwumkl(stack, targets, self._options(), on_step)
+        return fit_mwumkl(training.stack, targets, self._options(), on_step)
 
     def _warn_unless_converged(self, results: Sequence[MKLResult]) -> None:
         unfinished = [result for result in results if not result.outcome.converged]

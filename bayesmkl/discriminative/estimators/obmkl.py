@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.typing import Samples, Targets
@@ -15,10 +16,12 @@ from bayesmkl.discriminative.estimators.base import (
     OnStep,
 )
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
+from bayesmkl.discriminative.estimators.weighted import fit_weighted_classes
 from bayesmkl.discriminative.global_weights.obmkl import METHODS, WITH_GRAM, OBMKLOptions, fit_obmkl
-from bayesmkl.discriminative.global_weights.two_stage import WithGram, with_gram
+from bayesmkl.discriminative.global_weights.two_stage import with_gram
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge
+from bayesmkl.discriminative.training import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -48,6 +51,7 @@ class OBMKLClassifier(DiscriminativeClassifier):
     max_iter : int, default=50
         Maximum number of alternations of "aqp".
     %(multiclass)s
+    %(class_weight)s
     %(indefinite)s
     %(kernel_names)s
     %(verbose)s
@@ -112,6 +116,8 @@ class OBMKLClassifier(DiscriminativeClassifier):
     array([0.04, 0.96])
     """
 
+    fit = fit_weighted_classes
+
     def __init__(
         self,
         kernels: KernelBank | str | None = None,
@@ -121,6 +127,7 @@ class OBMKLClassifier(DiscriminativeClassifier):
         tol: float = 1e-4,
         max_iter: int = 50,
         multiclass: str = "one-versus-rest",
+        class_weight: Mapping[Any, float] | str | None = None,
         indefinite: str = "raise",
         kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
@@ -131,6 +138,7 @@ class OBMKLClassifier(DiscriminativeClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.multiclass = multiclass
+        self.class_weight = class_weight
         self.indefinite = indefinite
         self.kernel_names = kernel_names
         self.verbose = verbose
@@ -142,12 +150,21 @@ class OBMKLClassifier(DiscriminativeClassifier):
         check_scale("C", self.C)
         check_integer("max_iter", self.max_iter, low=1)
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[Any, np.ndarray]:
-        stack, targets = super()._prepare(X, y)
-        return with_gram(stack, self.method in WITH_GRAM), targets
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[Training, np.ndarray]:
+        training, targets = super()._prepare(X, y, sample_weight)
+        counts = training.weights.counts
+        if counts is not None and self.method == "aqp":
+            raise ValueError(
+                '`sample_weight` must be None with `method="aqp"`, which weights pairs by duals: copies of a sample '
+                'share its dual in no fixed way. Use "qp" or "ratio", or repeat samples.'
+            )
+        return with_gram(training, self.method in WITH_GRAM), targets
 
     def _learn(
-        self, stack: WithGram, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
         options = OBMKLOptions(self.method, float(self.tol), int(self.max_iter))
-        return fit_obmkl(stack.stack, targets, Hinge(float(self.C)), options, stack.gram, on_step)
+        inner, counts = Hinge(float(self.C), training.weights.costs), training.weights.counts
+        return fit_obmkl(training.stack, targets, inner, options, training.gram, on_step, counts)

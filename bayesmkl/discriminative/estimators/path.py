@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from bayesmkl._utils.typing import Samples, Targets
@@ -126,7 +127,11 @@ class RegularizationPath(NamedTuple):
 
 
 def path_over_C(
-    self: BaseDiscriminative, X: Samples, y: Targets, C_values: Sequence[float]
+    self: BaseDiscriminative,
+    X: Samples,
+    y: Targets,
+    C_values: Sequence[float],
+    sample_weight: ArrayLike | None = None,
 ) -> RegularizationPath:
     """Fit at several values of `C`, each from the kernel weights of the one before.
 
@@ -140,6 +145,8 @@ def path_over_C(
         As in `fit`.
     C_values : sequence of float
         Positive numbers, in the order of the fits.
+    sample_weight : array-like of shape (n_samples,), default=None
+        As in `fit`.
 
     Returns
     -------
@@ -153,7 +160,7 @@ def path_over_C(
     ValueError
         If it is empty or holds anything but positive numbers; and as `fit` raises.
     """
-    return _path(self, "C", X, y, C_values)
+    return _path(self, "C", X, y, C_values, sample_weight)
 
 
 def path_over_reg(
@@ -186,7 +193,12 @@ def path_over_reg(
 
 
 def _path(
-    model: BaseDiscriminative, parameter: str, X: Samples, y: Targets, values: Sequence[float]
+    model: BaseDiscriminative,
+    parameter: str,
+    X: Samples,
+    y: Targets,
+    values: Sequence[float],
+    sample_weight: ArrayLike | None = None,
 ) -> RegularizationPath:
     """Fit at every value in turn, each from the kernel weights of the one before."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence | np.ndarray):
@@ -196,10 +208,10 @@ def _path(
         raise ValueError(f"`{parameter}_values` must hold at least one positive number; got none.")
     models: list[Any] = []
     prepared = clone(model)  # the given one stays as it is
-    stack, targets = prepared._prepare(X, y)
+    training, targets = prepared._prepare(X, y, sample_weight)
     for value in values:
         model = _fitted_copy(prepared).set_params(**{parameter: value})
-        model._fit_tasks(stack, targets, models[-1].kernel_weights_ if models else None)
+        model._fit_tasks(training, targets, models[-1].kernel_weights_ if models else None)
         models.append(model)
     return RegularizationPath(parameter, np.array(values), tuple(models))
 

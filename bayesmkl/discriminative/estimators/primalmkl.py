@@ -24,6 +24,7 @@ from bayesmkl.discriminative.primal.basis import BasisMKLResult, fit_basis_mkl
 from bayesmkl.discriminative.primal.primalmkl import WEIGHT_SCHEMES, fit_primalmkl
 from bayesmkl.discriminative.primal.records import PrimalMKLOptions, PrimalMKLResult
 from bayesmkl.discriminative.primal.solve import SOLVERS, Huber, OneClass, Squared, SquaredHinge
+from bayesmkl.discriminative.training import Training
 from bayesmkl.kernels.stacks.base import StoredStack
 
 if TYPE_CHECKING:
@@ -184,14 +185,14 @@ class PrimalMKLClassifier(DiscriminativeClassifier):
         return SquaredHinge(*_reg_and_solver(self))
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> PrimalMKLResult | BasisMKLResult:
-        check_above_rounding("reg", self.reg, stack)
+        check_above_rounding("reg", self.reg, training.stack)
         loss, options = self._inner_loss(), self._options()
         if self.max_basis is None:
-            return fit_primalmkl(stack, targets, loss, options, start, on_step)
-        max_basis = min(int(self.max_basis), stack.n_train)
-        return fit_basis_mkl(stack, targets, loss, options, max_basis, start, on_step)
+            return fit_primalmkl(training.stack, targets, loss, options, start, on_step)
+        max_basis = min(int(self.max_basis), training.stack.n_train)
+        return fit_basis_mkl(training.stack, targets, loss, options, max_basis, start, on_step)
 
     def _result_of(self, found: PrimalMKLResult | BasisMKLResult) -> MKLResult:
         return found.result
@@ -339,10 +340,10 @@ class PrimalMKLRegressor(DiscriminativeRegressor):
         self._inner_loss(), _options(self)
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> PrimalMKLResult:
-        check_above_rounding("reg", self.reg, stack)
-        return fit_primalmkl(stack, targets, self._inner_loss(), _options(self), start, on_step)
+        check_above_rounding("reg", self.reg, training.stack)
+        return fit_primalmkl(training.stack, targets, self._inner_loss(), _options(self), start, on_step)
 
     def _result_of(self, found: PrimalMKLResult) -> MKLResult:
         return found.result

@@ -35,6 +35,9 @@ DISCRIMINATIVE = ESTIMATOR | entries(
 
     X, Z : array-like or DataFrame of shape (n_rows, n_features), or kernels
         Samples, as in `gates`; None is for the training samples.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the samples: two is the same sample twice, zero is none. The regularization parameter of a sample
+        is `C` times its weight, and kernels of a bank and alignments count it so often. None: one each.
     y:labels : array-like of shape (n_samples,)
         Labels of at least two classes.
     y:target : array-like of shape (n_samples,)
@@ -55,6 +58,9 @@ CLASSIFIER = DISCRIMINATIVE | entries(
         Regularization parameter, :math:`C > 0`: penalty of margin violations.
     tol:libsvm : float, default=1e-3
         Tolerance of LibSVM, the largest violation of its optimality conditions.
+    class_weight : dict, "balanced" or None, default=None
+        Factors of `C` by label, for all samples of a class; one for labels that are not in it. "balanced": inverse to
+        the sum of the `sample_weight` of the class, with mean one over the samples. None: one.
     multiclass : {"one-versus-rest", "shared"}, default="one-versus-rest"
         Of more than two classes: kernel weights of its own for every class against the rest, or one set for all.
     cv : int, cross-validation generator or iterable, default=5

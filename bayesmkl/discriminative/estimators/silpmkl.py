@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,9 +12,10 @@ from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, On
 from bayesmkl.discriminative.estimators.checked import check_hinge, check_stopping
 from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
+from bayesmkl.discriminative.estimators.weighted import fit_weighted_classes
 from bayesmkl.discriminative.global_weights.silpmkl import SILPMKLOptions, fit_silpmkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.discriminative.training import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -41,6 +42,7 @@ class SILPMKLClassifier(DiscriminativeClassifier):
     %(tol)s
     %(max_iter)s, default=1000
     %(multiclass)s
+    %(class_weight)s
     %(indefinite)s
     %(kernel_names)s
     %(verbose)s
@@ -101,6 +103,7 @@ class SILPMKLClassifier(DiscriminativeClassifier):
     True
     """
 
+    fit = fit_weighted_classes
     path = path_over_C
 
     def __init__(
@@ -111,6 +114,7 @@ class SILPMKLClassifier(DiscriminativeClassifier):
         tol: float = 1e-3,
         max_iter: int = 1000,
         multiclass: str = "one-versus-rest",
+        class_weight: Mapping[Any, float] | str | None = None,
         indefinite: str = "raise",
         kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
@@ -120,6 +124,7 @@ class SILPMKLClassifier(DiscriminativeClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.multiclass = multiclass
+        self.class_weight = class_weight
         self.indefinite = indefinite
         self.kernel_names = kernel_names
         self.verbose = verbose
@@ -132,6 +137,7 @@ class SILPMKLClassifier(DiscriminativeClassifier):
         return SILPMKLOptions(**check_stopping(self))
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return fit_silpmkl(stack, targets, check_hinge(self.C), self._options(), start, on_step)
+        inner = check_hinge(self.C, training.weights.costs)
+        return fit_silpmkl(training.stack, targets, inner, self._options(), start, on_step)

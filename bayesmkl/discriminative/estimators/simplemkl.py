@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,10 +13,11 @@ from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, Di
 from bayesmkl.discriminative.estimators.checked import check_hinge, check_stopping, check_tube
 from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
+from bayesmkl.discriminative.estimators.weighted import fit_weighted_classes, fit_weighted_target
 from bayesmkl.discriminative.global_weights import simplemkl
 from bayesmkl.discriminative.global_weights.simplemkl import SimpleMKLOptions, fit_simplemkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.discriminative.training import Training
 
 if TYPE_CHECKING:
     from bayesmkl.discriminative.estimators.base import BaseDiscriminative
@@ -49,6 +50,7 @@ class SimpleMKLClassifier(DiscriminativeClassifier):
     %(tol)s
     %(max_iter)s, default=1000
     %(multiclass)s
+    %(class_weight)s
     %(indefinite)s
     %(kernel_names)s
     %(verbose)s
@@ -113,6 +115,7 @@ class SimpleMKLClassifier(DiscriminativeClassifier):
     (3, 8)
     """
 
+    fit = fit_weighted_classes
     path = path_over_C
 
     def __init__(
@@ -124,6 +127,7 @@ class SimpleMKLClassifier(DiscriminativeClassifier):
         tol: float = 1e-3,
         max_iter: int = 1000,
         multiclass: str = "one-versus-rest",
+        class_weight: Mapping[Any, float] | str | None = None,
         indefinite: str = "raise",
         kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
@@ -134,6 +138,7 @@ class SimpleMKLClassifier(DiscriminativeClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.multiclass = multiclass
+        self.class_weight = class_weight
         self.indefinite = indefinite
         self.kernel_names = kernel_names
         self.verbose = verbose
@@ -143,9 +148,10 @@ class SimpleMKLClassifier(DiscriminativeClassifier):
         check_hinge(self.C), _options(self)
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return fit_simplemkl(stack, targets, check_hinge(self.C), _options(self), start, on_step)
+        inner = check_hinge(self.C, training.weights.costs)
+        return fit_simplemkl(training.stack, targets, inner, _options(self), start, on_step)
 
 
 @fill_docs(REGRESSOR, SimpleMKLClassifier)
@@ -208,6 +214,7 @@ class SimpleMKLRegressor(DiscriminativeRegressor):
     array([0., 1., 0.])
     """
 
+    fit = fit_weighted_target
     path = path_over_C
 
     def __init__(
@@ -238,6 +245,7 @@ class SimpleMKLRegressor(DiscriminativeRegressor):
         check_tube(self.C, self.epsilon), _options(self)
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return fit_simplemkl(stack, targets, check_tube(self.C, self.epsilon), _options(self), start, on_step)
+        inner = check_tube(self.C, self.epsilon, training.weights.costs)
+        return fit_simplemkl(training.stack, targets, inner, _options(self), start, on_step)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,10 @@ from bayesmkl.discriminative.estimators.base import DiscriminativeClassifier, On
 from bayesmkl.discriminative.estimators.checked import check_hinge, check_stopping
 from bayesmkl.discriminative.estimators.path import path_over_C
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER
+from bayesmkl.discriminative.estimators.weighted import fit_weighted_classes
 from bayesmkl.discriminative.global_weights.smomkl import SMOMKLOptions, fit_smomkl
 from bayesmkl.discriminative.outer import MKLResult
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.discriminative.training import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -44,6 +45,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
     %(tol)s
     %(max_iter)s, default=1000
     %(multiclass)s
+    %(class_weight)s
     %(indefinite)s
     %(kernel_names)s
     %(verbose)s
@@ -98,6 +100,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
     2 True
     """
 
+    fit = fit_weighted_classes
     path = path_over_C
 
     def __init__(
@@ -110,6 +113,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
         tol: float = 1e-3,
         max_iter: int = 1000,
         multiclass: str = "one-versus-rest",
+        class_weight: Mapping[Any, float] | str | None = None,
         indefinite: str = "raise",
         kernel_names: Sequence[str] | np.ndarray | None = None,
         verbose: int = 0,
@@ -121,6 +125,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.multiclass = multiclass
+        self.class_weight = class_weight
         self.indefinite = indefinite
         self.kernel_names = kernel_names
         self.verbose = verbose
@@ -137,6 +142,7 @@ class SMOMKLClassifier(DiscriminativeClassifier):
         )
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return fit_smomkl(stack, targets, check_hinge(self.C), self._options(), start, on_step)
+        inner = check_hinge(self.C, training.weights.costs)
+        return fit_smomkl(training.stack, targets, inner, self._options(), start, on_step)

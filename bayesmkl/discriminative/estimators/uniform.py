@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from bayesmkl.discriminative.estimators.base import (
 )
 from bayesmkl.discriminative.estimators.checked import check_tube
 from bayesmkl.discriminative.estimators.shared_docs import CLASSIFIER, REGRESSOR
+from bayesmkl.discriminative.estimators.weighted import fit_weighted_classes, fit_weighted_target
 from bayesmkl.discriminative.global_weights.uniform import fit_uniform
 from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.discriminative.svm.libsvm import Hinge, spread_of
-from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.discriminative.training import Training
 
 if TYPE_CHECKING:
     from bayesmkl.kernels.bank import KernelBank
@@ -41,6 +42,7 @@ class UniformMKLClassifier(DiscriminativeClassifier):
     ----------
     %(kernels)s
     %(C)s
+    %(class_weight)s
     %(tol:libsvm)s
     %(indefinite)s
     %(kernel_names)s
@@ -95,17 +97,21 @@ class UniformMKLClassifier(DiscriminativeClassifier):
     0.9..., ... support vectors
     """
 
+    fit = fit_weighted_classes
+
     def __init__(
         self,
         kernels: KernelBank | str | None = None,
         *,
         C: float = 1.0,
+        class_weight: Mapping[Any, float] | str | None = None,
         tol: float = 1e-3,
         indefinite: str = "raise",
         kernel_names: Sequence[str] | np.ndarray | None = None,
     ) -> None:
         self.kernels = kernels
         self.C = C
+        self.class_weight = class_weight
         self.tol = tol
         self.indefinite = indefinite
         self.kernel_names = kernel_names
@@ -119,9 +125,10 @@ class UniformMKLClassifier(DiscriminativeClassifier):
         check_number("tol", self.tol, low=0.0)
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        return fit_uniform(stack, targets, Hinge(float(self.C)), float(self.tol))
+        inner = Hinge(float(self.C), training.weights.costs)
+        return fit_uniform(training.stack, targets, inner, float(self.tol))
 
 
 @fill_docs(REGRESSOR, UniformMKLClassifier)
@@ -182,6 +189,8 @@ class UniformMKLRegressor(DiscriminativeRegressor):
     True
     """
 
+    fit = fit_weighted_target
+
     def __init__(
         self,
         kernels: KernelBank | str | None = None,
@@ -205,7 +214,8 @@ class UniformMKLRegressor(DiscriminativeRegressor):
         check_number("tol", self.tol, low=0.0)
 
     def _learn(
-        self, stack: StoredStack, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
+        self, training: Training, targets: np.ndarray, start: np.ndarray | None, on_step: OnStep
     ) -> MKLResult:
-        inner = check_tube(self.C, self.epsilon)
-        return fit_uniform(stack, targets, inner, float(self.tol) * spread_of(targets))
+        counts = training.weights.counts
+        inner = check_tube(self.C, self.epsilon, counts)
+        return fit_uniform(training.stack, targets, inner, float(self.tol) * spread_of(targets[0], counts))

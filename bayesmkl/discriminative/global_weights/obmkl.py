@@ -19,6 +19,9 @@ Departures: negative alignments, possible where kernels have negative entries, c
 of aqp has no common objective, and plain steps often swing between two sets of weights for ever; a step is halved
 whenever weights would change about as much as two alternations before, which keeps the fixed points. Tasks that share
 weights share one :math:`K_{opti}`, by equality of classes, and add up their (14).
+
+Weights :math:`w_i` of the samples count pairs :math:`w_i w_j` times in (10) and (12). Not so in (14): copies of a
+sample share its dual in no fixed way, so that the squares of their duals do not say how many they are.
 """
 
 from __future__ import annotations
@@ -83,6 +86,7 @@ def fit_obmkl(
     options: OBMKLOptions,
     gram: np.ndarray | None = None,
     on_step: Callable[[int, str], None] | None = None,
+    counts: np.ndarray | None = None,
 ) -> MKLResult:
     """Find weights by the empirical optimal kernel, then train one SVM per task.
 
@@ -98,12 +102,16 @@ def fit_obmkl(
         `frobenius_gram` of the stack, where the caller has it.
     on_step : callable, optional
         Called after every alternation with their number and a word about it.
+    counts : ndarray of shape (n_samples,), optional
+        How often samples count in (10) and (12); once by default.
     """
-    problem = Problem(stack, targets, inner, optimal_kernel(stack, targets))
+    problem = Problem(stack, targets, inner, optimal_kernel(stack, targets), counts)
     if options.method == "ratio":
         selection = select_by_ratio(problem)
     else:
-        selection = select_nearest(problem, frobenius_gram(stack) if gram is None else gram)
+        selection = select_nearest(
+            problem, frobenius_gram(stack, sample_weights=counts) if gram is None else gram
+        )
     if options.method == "aqp":
         selection = alternate(problem, selection.kernel_weights, options, on_step)
     return train_selected(stack, targets, inner, options.tol, selection)
@@ -119,12 +127,19 @@ class Problem(NamedTuple):
     inner : InnerProblem
     optimal : ndarray of shape (n_samples, n_samples)
         The empirical optimal kernel.
+    counts : ndarray of shape (n_samples,) or None
+        How often samples count in (10) and (12).
     """
 
     stack: StoredStack
     targets: np.ndarray
     inner: InnerProblem
     optimal: np.ndarray
+    counts: np.ndarray | None = None
+
+    def counted(self) -> np.ndarray:
+        """Return the empirical optimal kernel with every entry as often as it counts."""
+        return self.optimal if self.counts is None else self.optimal * np.outer(self.counts, self.counts)
 
 
 def optimal_kernel(stack: StoredStack, targets: np.ndarray) -> np.ndarray:
@@ -135,16 +150,18 @@ def optimal_kernel(stack: StoredStack, targets: np.ndarray) -> np.ndarray:
 
 def select_by_ratio(problem: Problem) -> Selection:
     """Weight the kernels by their alignment with the empirical optimal kernel (10), (11)."""
-    norms = frobenius_norms(problem.stack)
-    products = problem.stack.frobenius(problem.optimal)
+    norms = frobenius_norms(problem.stack, sample_weights=problem.counts)
+    products = problem.stack.frobenius(problem.counted())
     return Selection(shares(np.divide(products, norms, out=np.zeros_like(norms), where=norms > 0.0)))
 
 
 def select_nearest(problem: Problem, gram: np.ndarray) -> Selection:
     """Minimize the squared distance of a convex combination from the empirical optimal kernel (12)."""
-    linear = problem.stack.frobenius(problem.optimal)
+    linear = problem.stack.frobenius(problem.counted())
     weights, residual = solve_simplex_qp(gram, linear)
-    distance = float(weights @ gram @ weights - 2.0 * linear @ weights + (problem.optimal**2).sum())
+    distance = float(
+        weights @ gram @ weights - 2.0 * linear @ weights + (problem.counted() * problem.optimal).sum()
+    )
     return Selection(weights, (distance,), residual * float(np.abs(linear).max()))
 
 
@@ -188,9 +205,9 @@ def select_weighted(problem: Problem, alphas: list[np.ndarray], weights: np.ndar
     for alpha in alphas:
         support = np.flatnonzero(alpha > SUPPORT * largest)
         block = DenseStack(np.ascontiguousarray(problem.stack.rows(support).columns(support)))
-        importance = alpha[support] / largest
+        importance = (alpha[support] / largest) ** 2
         gram += frobenius_gram(block, sample_weights=importance)
         linear += block.frobenius(
-            problem.optimal[np.ix_(support, support)] * np.outer(importance, importance) ** 2
+            problem.optimal[np.ix_(support, support)] * np.outer(importance, importance)
         )
     return solve_simplex_qp(gram, linear)[0]

@@ -10,13 +10,13 @@ import numpy as np
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl.discriminative.inner import InnerProblem, InnerSolution
 from bayesmkl.discriminative.outer import MKLResult
+from bayesmkl.discriminative.training import Training
 from bayesmkl.kernels.alignment import frobenius_gram
 from bayesmkl.kernels.stacks.base import StoredStack
 
 __all__ = [
     "Folds",
     "Selection",
-    "WithGram",
     "fold_accuracy",
     "fold_scores",
     "shares",
@@ -128,20 +128,8 @@ def shares(scores: np.ndarray) -> np.ndarray:
     return relative / relative.sum()
 
 
-class WithGram(NamedTuple):
-    """Training kernels and their Frobenius products.
-
-    Parameters
-    ----------
-    stack : StoredStack
-    gram : ndarray of shape (n_kernels, n_kernels) or None
-        None where the method needs none.
-    """
-
-    stack: StoredStack
-    gram: np.ndarray | None
-
-
-def with_gram(stack: StoredStack, needed: bool, center: bool = False) -> WithGram:
-    """Compute the Frobenius products of (centered) kernels if they are needed."""
-    return WithGram(stack, frobenius_gram(stack, center) if needed else None)
+def with_gram(training: Training, needed: bool, center: bool = False) -> Training:
+    """Add the Frobenius products of (centered) kernels if they are needed."""
+    if not needed:
+        return training
+    return training._replace(gram=frobenius_gram(training.stack, center, training.weights.counts))

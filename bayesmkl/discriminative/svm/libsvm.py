@@ -61,34 +61,42 @@ WIDEST_TUBE = 1e9
 
 
 class Hinge(NamedTuple):
-    r"""Support vector classifier: :math:`\ell_i(f) = C \max(0, 1 - y_i f)`."""
+    r"""Support vector classifier: :math:`\ell_i(f) = C w_i \max(0, 1 - y_i f)`, with weights :math:`w_i \ge 0`.
+
+    None is for weights of one.
+    """
 
     C: float
+    weights: np.ndarray | None = None
 
     def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
         """Solve for labels -1 and +1."""
-        return solve_svm(kernel, target, self.C, tol)
+        return solve_svm(kernel, target, self.C if self.weights is None else self.C * self.weights, tol)
 
 
 class EpsilonInsensitive(NamedTuple):
-    r"""Support vector regression: :math:`\ell_i(f) = C \max(0, |t_i - f| - \epsilon)`.
+    r"""Support vector regression: :math:`\ell_i(f) = C w_i \max(0, |t_i - f| - \epsilon)`, with :math:`w_i \ge 0`.
 
-    None is for the standard deviation of the target and for a tenth of it, so that its unit and origin do not matter.
+    None is for the standard deviation of the target and for a tenth of it, so that its unit and origin do not matter,
+    and for weights of one.
     """
 
     C: float | None
     epsilon: float | None
+    weights: np.ndarray | None = None
 
     def solve(self, kernel: np.ndarray, target: np.ndarray, tol: float) -> InnerSolution:
         """Solve for a real target."""
-        spread = spread_of(target)
+        spread = spread_of(target, self.weights)
         C = spread if self.C is None else self.C
         epsilon = TUBE_OF_SPREAD * spread if self.epsilon is None else self.epsilon
-        return solve_svr(kernel, target, C, epsilon, tol)
+        return solve_svr(kernel, target, C if self.weights is None else C * self.weights, epsilon, tol)
 
 
-def spread_of(target: np.ndarray) -> float:
+def spread_of(target: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Return the standard deviation of a target, the size of one that is constant, and one for zeros.
+
+    `weights` of the samples, (n_samples,), count them; None counts each once.
 
     Examples
     --------
@@ -96,7 +104,12 @@ def spread_of(target: np.ndarray) -> float:
     >>> spread_of(np.array([4.0, 6.0])), spread_of(np.full(3, 0.1)), spread_of(np.zeros(2))
     (1.0, 0.1, 1.0)
     """
-    spread, size = float(target.std()), float(np.abs(target).max())
+    if weights is not None:
+        target, weights = target[weights > 0.0], weights[weights > 0.0]
+        variance = np.average((target - np.average(target, weights=weights)) ** 2, weights=weights)
+    else:
+        variance = target.var()
+    spread, size = float(np.sqrt(variance)), float(np.abs(target).max())
     return spread if spread > CONSTANT * size else size or 1.0
 
 
@@ -115,7 +128,7 @@ def solve_svm(
     target : ndarray of shape (n_samples,)
         Labels -1 and +1.
     C : float or ndarray of shape (n_samples,)
-        Upper bounds :math:`c_i > 0` of the duals.
+        Upper bounds :math:`c_i \ge 0` of the duals; samples whose bound is zero are left out.
     tol : float
         LibSVM's tolerance, the largest violation of the optimality conditions.
     linear : ndarray of shape (n_samples,), optional
@@ -133,7 +146,19 @@ def solve_svm(
     >>> solution.signed_dual.round(4), round(solution.intercept, 4)
     (array([-0.2222,  0.2222,  0.    ]), 0.3333)
     """
-    bounds = np.ascontiguousarray(np.broadcast_to(np.asarray(C, dtype=np.float64), target.shape))
+    bounds = _bounds(C, target)
+    if not bounds.all():
+        return _among(
+            np.flatnonzero(bounds),
+            len(target),
+            lambda kept: solve_svm(
+                kernel[np.ix_(kept, kept)],
+                target[kept],
+                bounds[kept],
+                tol,
+                None if linear is None else linear[kept],
+            ),
+        )
     if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
         return _in_units(unit, solve_svm(kernel / unit, target, bounds * unit, tol, linear))
     if linear is None:
@@ -155,7 +180,7 @@ def solve_svm(
 
 
 def solve_svr(
-    kernel: np.ndarray, target: np.ndarray, C: float, epsilon: float, tol: float = 1e-3
+    kernel: np.ndarray, target: np.ndarray, C: float | np.ndarray, epsilon: float, tol: float = 1e-3
 ) -> InnerSolution:
     r"""Solve support vector regression with the epsilon-insensitive loss.
 
@@ -163,8 +188,8 @@ def solve_svr(
     ----------
     kernel : ndarray of shape (n_samples, n_samples)
     target : ndarray of shape (n_samples,)
-    C : float
-        Upper bound of the duals.
+    C : float or ndarray of shape (n_samples,)
+        Upper bounds :math:`c_i \ge 0` of the duals; samples whose bound is zero are left out.
     epsilon : float
         Deviations up to this cost nothing, in units of the target.
     tol : float
@@ -173,34 +198,61 @@ def solve_svr(
     Returns
     -------
     InnerSolution
-        Of :math:`\tfrac12 \|w\|^2 + C \sum_i \max(0, |t_i - f_i| - \epsilon)`.
+        Of :math:`\tfrac12 \|w\|^2 + \sum_i c_i \max(0, |t_i - f_i| - \epsilon)`.
     """
+    bounds = _bounds(C, target)
+    if not bounds.all():
+        return _among(
+            np.flatnonzero(bounds),
+            len(target),
+            lambda kept: solve_svr(kernel[np.ix_(kept, kept)], target[kept], bounds[kept], epsilon, tol),
+        )
     if (unit := unit_of(float(np.abs(target).max()))) != 1.0:  # which LibSVM's tolerance is compared with
         signed_dual, intercept, *values = solve_svr(
-            kernel, target / unit, C / unit, epsilon / unit, tol / unit
+            kernel, target / unit, bounds / unit, epsilon / unit, tol / unit
         )
         return InnerSolution(signed_dual * unit, intercept * unit, *(value * unit**2 for value in values))
     if (unit := unit_of(float(kernel.diagonal().max()))) != 1.0:
-        return _in_units(unit, solve_svr(kernel / unit, target, C * unit, epsilon, tol))
-    svm = SVR(kernel="precomputed", C=C, epsilon=epsilon, **libsvm_limits(len(target), tol))
-    signed_dual, intercept = train(svm, kernel, target, lambda: regression_box(kernel, target, C, epsilon))
+        return _in_units(unit, solve_svr(kernel / unit, target, bounds * unit, epsilon, tol))
+    largest, shares = _shares(bounds)
+    svm = SVR(kernel="precomputed", C=largest, epsilon=epsilon, **libsvm_limits(len(target), tol))
+    box = lambda: regression_box(kernel, target, bounds, epsilon)
+    signed_dual, intercept = train(svm, kernel, target, box, shares)
     limits = lambda v: regression_limits(kernel @ v, target, v, epsilon)
-    signed_dual, intercept = settled(signed_dual, intercept, C, limits)
-    found = _certified_regression(kernel, target, C, epsilon, signed_dual, intercept)
+    signed_dual, intercept = settled(signed_dual, intercept, bounds, limits)
+    found = _certified_regression(kernel, target, bounds, epsilon, signed_dual, intercept)
     if tol > POLISHED_BELOW:
         return found
     side = np.where(signed_dual < 0.0, -1.0, 1.0)  # samples with a dual, each on its side of the tube
-    polished = _polish(kernel, side, np.full(len(target), float(C)), side * target - epsilon, signed_dual)
+    polished = _polish(kernel, side, bounds, side * target - epsilon, signed_dual)
     if polished is None:
         return found
-    again = _certified_regression(kernel, target, C, epsilon, *polished)
+    again = _certified_regression(kernel, target, bounds, epsilon, *polished)
     return min(found, again, key=lambda solution: solution.gap)
+
+
+def _bounds(C: float | np.ndarray, target: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(np.broadcast_to(np.asarray(C, dtype=np.float64), target.shape))
+
+
+def _shares(bounds: np.ndarray) -> tuple[float, np.ndarray | None]:
+    """Return the largest bound, and each as a share of it; None if all are equal."""
+    largest = float(bounds.max())
+    return largest, None if np.all(bounds == largest) else bounds / largest
+
+
+def _among(kept: np.ndarray, n_samples: int, solve: Callable[[np.ndarray], InnerSolution]) -> InnerSolution:
+    """Solve for the samples at the positions `kept`; the dual of all others is zero."""
+    found = solve(kept)
+    signed_dual = np.zeros(n_samples)
+    signed_dual[kept] = found.signed_dual
+    return found._replace(signed_dual=signed_dual)
 
 
 def _certified_regression(
     kernel: np.ndarray,
     target: np.ndarray,
-    C: float,
+    bounds: np.ndarray,
     epsilon: float,
     signed_dual: np.ndarray,
     intercept: float,
@@ -208,7 +260,7 @@ def _certified_regression(
     """Add dual value and gap to a regression."""
     scores = kernel @ signed_dual
     norm = float(signed_dual @ scores)
-    loss = C * np.maximum(0.0, np.abs(target - scores - intercept) - epsilon).sum()
+    loss = bounds @ np.maximum(0.0, np.abs(target - scores - intercept) - epsilon)
     objective = float(target @ signed_dual - epsilon * np.abs(signed_dual).sum()) - 0.5 * norm
     return InnerSolution(signed_dual, intercept, objective, 0.5 * norm + float(loss) - objective)
 
@@ -261,10 +313,9 @@ def _polish(
 
 def _classify(kernel: np.ndarray, target: np.ndarray, bounds: np.ndarray, tol: float) -> Any:
     """Train LibSVM's classifier, for margins of one."""
-    C = float(bounds.max())
-    weights = None if np.all(bounds == C) else bounds / C
-    svm = SVC(kernel="precomputed", C=C, **libsvm_limits(len(target), tol))
-    return train(svm, kernel, target, lambda: classification_box(kernel, target, bounds), weights)
+    largest, shares = _shares(bounds)
+    svm = SVC(kernel="precomputed", C=largest, **libsvm_limits(len(target), tol))
+    return train(svm, kernel, target, lambda: classification_box(kernel, target, bounds), shares)
 
 
 def _through_regression(
@@ -353,10 +404,12 @@ def classification_box(
     return BoxProblem(kernel, target[None], margins[None], np.broadcast_to(bounds, target.shape))
 
 
-def regression_box(kernel: np.ndarray, target: np.ndarray, C: float, epsilon: float) -> BoxProblem:
-    """Return the dual of support vector regression."""
+def regression_box(
+    kernel: np.ndarray, target: np.ndarray, bounds: float | np.ndarray, epsilon: float
+) -> BoxProblem:
+    """Return the dual of support vector regression, with one bound for all samples or one for each."""
     signs = np.stack([np.ones_like(target), -np.ones_like(target)])
-    return BoxProblem(kernel, signs, signs * target - epsilon, np.full(len(target), C))
+    return BoxProblem(kernel, signs, signs * target - epsilon, np.broadcast_to(bounds, target.shape))
 
 
 def libsvm_limits(n_samples: int, tol: float) -> dict[str, Any]:
