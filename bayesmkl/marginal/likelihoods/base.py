@@ -202,7 +202,14 @@ class Likelihood(Protocol):
         ...
 
 
-def tilt(likelihood: Likelihood, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
+def tilt(
+    likelihood: Likelihood,
+    y: Array,
+    mean: Array,
+    variance: Array,
+    parameters: Array,
+    heights: Callable[[Array], tuple[Any, Any]] | None = None,
+) -> Tilted:
     """Integrate a log-concave density over normal scores, by the trapezoidal rule around the mode of their product.
 
     Nodes are dense at the mode, by the curvature there, and reach as far as the normal score does. Where the standard
@@ -210,6 +217,9 @@ def tilt(likelihood: Likelihood, y: Array, mean: Array, variance: Array, paramet
     second derivative times the variance within 1e-7; at ten times both are within 2e-6, and however wide the normal
     score is within 0.05: densities with one side that is flat and another that is steep have an edge at which nodes
     are far apart then.
+
+    `heights` maps scores to the log density and its derivatives by the parameters, for likelihoods that find both at
+    once in less time than one after the other.
     """
     xp = namespace(mean)
     mode = _mode(likelihood, y, mean, variance, parameters)
@@ -219,16 +229,18 @@ def tilt(likelihood: Likelihood, y: Array, mean: Array, variance: Array, paramet
     steps = xp.linspace(-1.0, 1.0, N_NODES)[:, None] * largest
     scores = mode + width * xp.sinh(steps)
     log_steps = xp.log(width * xp.cosh(steps) * (2.0 / (N_NODES - 1)) * largest)
-    log_terms = (
-        likelihood.log_density(y, scores, parameters) + log_normal(scores - mean, variance) + log_steps
-    )
+    if heights is None:
+        log_density = likelihood.log_density(y, scores, parameters)
+        by_parameters = likelihood.derivatives(y, scores, parameters, 0).parameters
+    else:
+        log_density, by_parameters = heights(scores)
+    log_terms = log_density + log_normal(scores - mean, variance) + log_steps
     highest = log_terms.max(axis=0)
     terms = xp.exp(log_terms - highest)
     total = terms.sum(axis=0)
     shares = terms / total
     shift = (shares * (scores - mean)).sum(axis=0)
     centered = (shares * (scores - mean - shift) ** 2).sum(axis=0)
-    by_parameters = likelihood.derivatives(y, scores, parameters, 0).parameters
     return Tilted(
         highest + xp.log(total),
         shift / variance,
