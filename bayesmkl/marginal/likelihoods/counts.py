@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,13 +103,12 @@ class NegativeBinomial(NamedTuple):
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log probability of every count."""
-        xp, special, own = namespace(score), special_functions(score), parameters[0]
-        total = xp.logaddexp(xp.log(own), score)
-        counted = special.gammaln(y + own) - special.gammaln(own) - special.gammaln(y + 1.0)
-        return counted + own * (xp.log(own) - total) + y * (score - total)
+        return self._heights(y, score, parameters)[0]
 
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log probability."""
+        if order == 0:
+            return Derivatives(None, None, None, self._heights(y, score, parameters)[1], None, None)
         xp, special, own = namespace(score), special_functions(score), parameters[0]
         log_total = xp.logaddexp(xp.log(own), score)
         total, part, rest = xp.exp(log_total), xp.exp(score - log_total), xp.exp(xp.log(own) - log_total)
@@ -123,9 +123,19 @@ class NegativeBinomial(NamedTuple):
             (-spread + weight * (rest - part) * part / total)[None],
         )
 
+    def _heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
+        """Return the log probability, and its derivatives by the parameters."""
+        xp, special, own = namespace(score), special_functions(score), parameters[0]
+        log_own, weight = xp.log(own), y + own
+        log_total = xp.logaddexp(log_own, score)
+        ways = special.gammaln(weight) - special.gammaln(own) - special.gammaln(y + 1.0)
+        log_probability = ways + own * (log_own - log_total) + y * (score - log_total)
+        gammas = special.digamma(weight) - special.digamma(own) + log_own + 1.0
+        return log_probability, (gammas - log_total - weight * xp.exp(-log_total))[None]
+
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
         """Integrate the probability over normal scores, by quadrature."""
-        return tilt(self, y, mean, variance, parameters)
+        return tilt(self, y, mean, variance, parameters, lambda score: self._heights(y, score, parameters))
 
     def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
         """Return moments of the count."""
@@ -202,17 +212,18 @@ class BetaBinomial(NamedTuple):
         special, own = special_functions(score), parameters[0]
         p, rest = _probabilities(score)
 
-        def rises(start: Any, count: Any) -> list[Any]:
-            """Return derivatives of log Gamma(start + count) - log Gamma(start)."""
-            found = [special.digamma(start + count) - special.digamma(start)]
-            for k in range(1, order):
-                found.append(special.polygamma(k, start + count) - special.polygamma(k, start))
-            return found
+        def rises(k: int) -> list[Any]:
+            """Return k-th derivatives of log Gamma(start + count) - log Gamma(start), of either side."""
+            return [
+                _gamma_slope(special, k, start + count) - _gamma_slope(special, k, start)
+                for start, count in sides
+            ]
 
-        counts = y[..., 0, :], y[..., 1, :] - y[..., 0, :], y[..., 1, :]
-        starts = own * p, own * rest, own + 0.0 * p
-        won, lost, both = (rises(start, count) for start, count in zip(starts, counts, strict=True))
-        by_own = (p * won[0] + rest * lost[0] - both[0])[None]
+        successes, tried = y[..., 0, :], y[..., 1, :]
+        sides = (own * p, successes), (own * rest, tried - successes)
+        won, lost = zip(*(rises(k) for k in range(1, order + 1 if order else 2)), strict=True)
+        both = special.digamma(own + tried) - special.digamma(own)
+        by_own = (p * won[0] + rest * lost[0] - both)[None]
         if order == 0:
             return Derivatives(None, None, None, by_own, None, None)
         slope = p * rest
@@ -259,6 +270,11 @@ class BetaBinomial(NamedTuple):
         won, lost = (rng.gamma(np.maximum(own * side, 1e-12)) for side in (p, rest))
         tried = np.ones_like(score) if y is None else np.broadcast_to(y[..., 1, :], score.shape)
         return rng.binomial(tried.astype(np.int64), won / np.maximum(won + lost, 1e-300)).astype(float)
+
+
+def _gamma_slope(special: Any, k: int, x: Array) -> Any:
+    """Return the k-th derivative of the logarithm of the gamma function; k is at least one."""
+    return special.digamma(x) if k == 1 else (-1.0) ** k * math.factorial(k - 1) * special.zeta(k, x)
 
 
 def _rate(score: Array) -> Any:

@@ -163,18 +163,23 @@ def _normal_rise(step: Array, mid: Array) -> tuple[Any, Any]:
     return -step * (mid + 0.5 * step), -step
 
 
-def _logistic_slopes(z: Array) -> Slopes:
+def _logistic_logs(z: Array) -> tuple[Any, Any]:
+    """Return log probabilities of less and of more than z."""
     xp = namespace(z)
-    log_below, log_above = -xp.logaddexp(0.0 * z, -z), -xp.logaddexp(0.0 * z, z)
+    rest = xp.log1p(xp.exp(-xp.abs(z)))
+    return xp.minimum(z, 0.0) - rest, xp.minimum(-z, 0.0) - rest
+
+
+def _logistic_slopes(z: Array) -> Slopes:
+    xp, (log_below, log_above) = namespace(z), _logistic_logs(z)
     both, slope = xp.exp(log_below + log_above), -xp.tanh(0.5 * z)
     return Slopes(log_below + log_above, slope, -2.0 * both, -2.0 * both * slope)
 
 
 def _logistic_survival(z: Array) -> Slopes:
-    xp = namespace(z)
-    value = -xp.logaddexp(0.0 * z, z)
-    below, left = xp.exp(-xp.logaddexp(0.0 * z, -z)), xp.exp(value)
-    return Slopes(value, -below, -below * left, below * left * xp.tanh(0.5 * z))
+    xp, (log_below, log_above) = namespace(z), _logistic_logs(z)
+    below, left = xp.exp(log_below), xp.exp(log_above)
+    return Slopes(log_above, -below, -below * left, below * left * xp.tanh(0.5 * z))
 
 
 def _logistic_rise(step: Array, mid: Array) -> tuple[Any, Any]:

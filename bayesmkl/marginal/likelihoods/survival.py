@@ -30,7 +30,7 @@ from bayesmkl.marginal.likelihoods.intervals import (
 __all__ = ["FailureTime", "PiecewiseHazard", "SurvivalLikelihood"]
 
 OF_TIMES = {"log-normal": "normal", "log-logistic": "logistic", "weibull": "extreme value"}
-FEW = 0.2  # of the samples, of which it pays to find derivatives apart
+NEEDED = {0: ("moved",), 2: ("moved", "first", "second"), 3: Along._fields[1:]}  # by order
 N_QUANTILES = 400  # of the mean and variance of a law without closed ones
 
 
@@ -122,24 +122,40 @@ class FailureTime(NamedTuple):
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every observed time, and log probabilities of intervals."""
-        found, is_observed, _ = self._slopes(y, score, parameters)
-        xp = namespace(score)
-        return found.value - is_observed * xp.log(parameters[0])
+        found, is_observed, scale = self._slopes(y, score, parameters, ("value",))
+        return found["value"] - is_observed * namespace(score).log(scale)
 
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log density."""
-        found, is_observed, scale = self._slopes(y, score, parameters)
+        found, is_observed, scale = self._slopes(y, score, parameters, NEEDED[order])
+        by_scale = (-(found["moved"] + is_observed) / scale)[None]
+        if order == 0:
+            return Derivatives(None, None, None, by_scale, None, None)
+        first, second = -found["first"] / scale, found["second"] / scale**2
+        if order == 2:
+            return Derivatives(first, second, None, by_scale, None, None)
         return Derivatives(
-            -found.first / scale,
-            found.second / scale**2,
-            -found.third / scale**3,
-            (-(found.moved + is_observed) / scale)[None],
-            ((found.first + found.first_moved) / scale**2)[None],
-            (-(2.0 * found.second + found.second_moved) / scale**3)[None],
+            first,
+            second,
+            -found["third"] / scale**3,
+            by_scale,
+            ((found["first"] + found["first_moved"]) / scale**2)[None],
+            (-(2.0 * found["second"] + found["second_moved"]) / scale**3)[None],
         )
 
-    def _slopes(self, y: Array, score: Array, parameters: Array) -> tuple[Along, Any, Any]:
-        """Return derivatives by the standardized log times, where they were observed, and their scale."""
+    def _heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
+        """Return the log density, and its derivatives by the parameters."""
+        found, is_observed, scale = self._slopes(y, score, parameters, ("value", "moved"))
+        log_density = found["value"] - is_observed * namespace(score).log(scale)
+        return log_density, (-(found["moved"] + is_observed) / scale)[None]
+
+    def _slopes(
+        self, y: Array, score: Array, parameters: Array, needed: tuple[str, ...]
+    ) -> tuple[dict[str, Any], Any, Any]:
+        """Return derivatives by the standardized log times, where they were observed, and their scale.
+
+        The fields of `Along` that are `needed` are found.
+        """
         xp, law, scale = namespace(score), LAWS[OF_TIMES[self.times]], parameters[0]
         lower, upper, entry = ((y[..., field, :] - score) / scale for field in range(3))
         is_observed, is_open = y[..., 0, :] == y[..., 1, :], y[..., 1, :] == xp.inf
@@ -148,16 +164,16 @@ class FailureTime(NamedTuple):
         def between(start: Any, end: Any) -> Along:
             return log_mass_slopes(law, start, end, [(finite(start), finite(end))])[0]
 
-        found = xp.zeros((len(Along._fields), *lower.shape))
+        found = {name: xp.zeros(lower.shape) for name in needed}
         found = _put(found, is_observed, lambda z: log_density_slopes(law, z), lower)
         found = _put(found, is_open, lambda z: log_survival_slopes(law, finite(z)), lower)
         found = _put(found, ~(is_observed | is_open), between, lower, upper)
         found = _put(found, is_late, lambda z: log_survival_slopes(law, z), entry, sign=-1.0)
-        return Along(*found), xp.where(is_observed, 1.0, 0.0), scale
+        return found, xp.where(is_observed, 1.0, 0.0), scale
 
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
         """Integrate the density over normal scores, by quadrature."""
-        return tilt(self, y, mean, variance, parameters)
+        return tilt(self, y, mean, variance, parameters, lambda score: self._heights(y, score, parameters))
 
     def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
         """Return moments of the logarithm of the time."""
@@ -234,27 +250,32 @@ class PiecewiseHazard(NamedTuple):
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every observed time, and log probabilities of intervals."""
-        risk = self._risk(y, score, parameters)
-        return risk.of_event * (score + risk.log_level) - risk.before + risk.within[0].value
+        return _log_density_under(self._risk(y, score, parameters), score)
 
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log density."""
         xp, risk = namespace(score), self._risk(y, score, parameters)
-        parts = list(zip(risk.by_level, risk.within, strict=True))
+        by_levels = _by_levels(risk, score, parameters)
+        if order == 0:
+            return Derivatives(None, None, None, by_levels, None, None)
         found = risk.within[0]
+        first, second = risk.of_event - risk.before + found.first, -risk.before + found.second
+        if order == 2:
+            return Derivatives(first, second, None, by_levels, None, None)
+        parts = list(zip(risk.by_level, risk.within, strict=True))
         return Derivatives(
-            risk.of_event - risk.before + found.first,
-            -risk.before + found.second,
+            first,
+            second,
             -risk.before + found.third,
-            xp.stack(
-                [
-                    event / level - before + own.moved
-                    for event, level, (before, own) in zip(risk.events, parameters, parts, strict=True)
-                ]
-            ),
+            by_levels,
             xp.stack([own.first_moved - before for before, own in parts]),
             xp.stack([own.second_moved - before for before, own in parts]),
         )
+
+    def _heights(self, y: Array, score: Array, parameters: Array) -> tuple[Any, Any]:
+        """Return the log density, and its derivatives by the parameters."""
+        risk = self._risk(y, score, parameters)
+        return _log_density_under(risk, score), _by_levels(risk, score, parameters)
 
     def _risk(self, y: Array, score: Array, parameters: Array) -> _Risk:
         xp, law = namespace(score), LAWS["extreme value"]
@@ -299,7 +320,7 @@ class PiecewiseHazard(NamedTuple):
 
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
         """Integrate the density over normal scores, by quadrature."""
-        return tilt(self, y, mean, variance, parameters)
+        return tilt(self, y, mean, variance, parameters, lambda score: self._heights(y, score, parameters))
 
     def predict(self, mean: Any, variance: Any, parameters: Any) -> Predicted:
         """Return moments of the logarithm of the time, by quantiles."""
@@ -347,22 +368,32 @@ class _Risk(NamedTuple):
     within: list[Along]  # log probability of the event within the interval, in the direction of every level
 
 
+def _log_density_under(risk: _Risk, score: Array) -> Any:
+    return risk.of_event * (score + risk.log_level) - risk.before + risk.within[0].value
+
+
+def _by_levels(risk: _Risk, score: Array, parameters: Array) -> Any:
+    """Return derivatives of the log density by the level of every period."""
+    rows = zip(risk.events, parameters, risk.by_level, risk.within, strict=True)
+    return namespace(score).stack([event / level - spent + own.moved for event, level, spent, own in rows])
+
+
 def finite(ends: Array) -> Any:
     """Return ends with large numbers for infinite ones."""
     return namespace(ends).clip(ends, -INFINITE, INFINITE)
 
 
-def _put(found: Any, where: Any, slopes: Callable[..., Along], *ends: Any, sign: float = 1.0) -> Any:
-    """Add derivatives of some samples: on NumPy of these alone if they are few, else of all and a choice."""
-    xp = namespace(found)
-    if is_numpy(found) and where.mean() < FEW:
-        if where.any():
-            chosen = np.broadcast_to(where, found.shape[1:])
-            found[:, chosen] += sign * np.stack(slopes(*(end[chosen] for end in ends)))
+def _put(
+    found: dict[str, Any], where: Any, slopes: Callable[..., Along], *ends: Any, sign: float = 1.0
+) -> dict[str, Any]:
+    """Add derivatives of some samples: on NumPy of these alone, else of all and a choice."""
+    xp = namespace(next(iter(found.values())))
+    if xp is np:
+        chosen = np.flatnonzero(where)
+        if len(chosen):
+            own = slopes(*(end[..., chosen] for end in ends))
+            for name, total in found.items():
+                total[..., chosen] += sign * getattr(own, name)
         return found
-    safe = [xp.where(where, end, 0.5 * place) for place, end in enumerate(ends)]
-    if not is_numpy(found):
-        return found + sign * xp.where(where, xp.stack(slopes(*safe)), 0.0)
-    for total, own in zip(found, slopes(*safe), strict=True):
-        total += np.where(where, sign * own, 0.0)
-    return found
+    own = slopes(*(xp.where(where, end, 0.5 * place) for place, end in enumerate(ends)))
+    return {name: total + sign * xp.where(where, getattr(own, name), 0.0) for name, total in found.items()}
