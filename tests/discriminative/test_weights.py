@@ -365,7 +365,7 @@ def test_what_has_no_meaning_with_weights_is_refused(data):
     stack = np.tanh(X @ X.T - 1.0)
     model = EVERY["LpMKLClassifier"]("precomputed", indefinite="clip")
     with pytest.raises(
-        ValueError, match=r"`sample_weight` must be None where `indefinite=\"clip\"`.*'kernel 0'"
+        ValueError, match=r"`sample_weight` must be None where `indefinite=\"clip\"`.*not positive"
     ):
         model.fit(stack, y, sample_weight=weights)
     model.set_params(class_weight="balanced").fit(stack, y)
