@@ -106,6 +106,12 @@ DOORS = (
 # Checks of labels, of what `fit` hands back and of `predict`: of the functions that users call, of which there are
 # few too (`test_users_call_the_functions_that_are_checked`).
 OF_CALLS = {
+    "check_all_zero_sample_weights_error",
+    "check_sample_weights_list",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_not_overwritten",
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_shape",
     "check_classifiers_classes",
     "check_classifiers_one_label_sample_weights",
     "check_classifiers_regression_target",
@@ -130,12 +136,20 @@ CALLED = (
     *DOORS,
     "BEMKLRegressor",
     "CLMKLClassifier",
+    "EasyMKLClassifier",
     "GPMKLClassifier",
     "GPMKLOrdinalClassifier",
     "GPMKLRegressor",
     "LapMKLClassifier",
+    "PrimalMKLRegressor",
     "UniformMKLRegressor",
 )
+# Weights equal repeated samples as exactly as SVMs are solved, to `tol`: discriminative/test_weights.py; columns of a
+# bank are training samples: kernels/test_weighted_bank.py.
+ELSEWHERE = {
+    "check_array_api_input",
+    "check_sample_weight_equivalence_on_dense_data",
+}  # the first one skips itself
 # These take a second for a fit, and differ from GPMKLRegressor by likelihood and by what labels become.
 SIBLINGS = ("GPMKLClassifier", "GPMKLOrdinalClassifier")
 OF_LABELS = {"check_classifiers_one_label", "check_decision_proba_consistency"}
@@ -150,7 +164,7 @@ def checks():
     """Yield scikit-learn's checks; those that repeat others in memory that cannot be written are slow but for two."""
     for name, cls in EVERY.items():
         for estimator, check in estimator_checks_generator(cls(), legacy=True):
-            if check.func.__name__ == "check_array_api_input":  # which skips itself
+            if check.func.__name__ in ELSEWHERE:
                 continue
             words = [check.func.__name__, *map(str, check.keywords.values())]
             repeated = check.keywords.get("readonly_memmap") and not name.startswith("Uniform")

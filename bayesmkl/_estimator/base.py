@@ -132,7 +132,7 @@ class BaseMKL(BaseEstimator):
         return isinstance(self.kernels, str) and self.kernels == "precomputed"
 
     def _fit_stack(
-        self, X: Samples, y: Targets, counts: np.ndarray | None = None, **check_y: Any
+        self, X: Samples, y: Targets, *, counts: np.ndarray | None = None, **check_y: Any
     ) -> tuple[Any, np.ndarray]:
         """Validate training data, learn the bank, check the kernels once; return their stack and y.
 

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._utils.content import ContentHasher, hash_or_none
-from bayesmkl._utils.typing import Samples
 
 __all__ = ["KernelCache", "Tally", "current_cache", "sharing_kernels"]
 
@@ -84,7 +83,7 @@ class KernelCache:
         self._lock = threading.RLock()  # for the books, not while kernels are computed
         self._keys: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # of fitted banks
 
-    def training(self, bank: Any, X: Samples, learn: Callable[[], np.ndarray]) -> np.ndarray:
+    def training(self, bank: Any, X: Any, learn: Callable[[], np.ndarray]) -> np.ndarray:
         """Return the training kernels of a bank; a bank whose kernels are found becomes fitted as by `learn`."""
         key = hash_or_none((type(bank), bank.get_params(deep=False), X))
         if key is None:

@@ -11,6 +11,7 @@ from scipy.spatial.distance import pdist
 
 __all__ = ["mean_distance", "median_distance", "weighted_median"]
 
+ROUNDING = 1e-12  # of sums of weights
 ENOUGH = 1000  # rows whose distances tell the median of all
 
 
@@ -73,8 +74,10 @@ def weighted_median(values: np.ndarray, weights: np.ndarray) -> float:
     """
     order = np.argsort(values)
     below = np.cumsum(weights[order])
-    ends = [int(np.searchsorted(below, 0.5 * below[-1], side)) for side in ("left", "right")]
-    return float(values[order][np.minimum(ends, len(values) - 1)].mean())
+    half = 0.5 * below[-1]
+    first = np.searchsorted(below, (1.0 - ROUNDING) * half, "left")
+    last = np.searchsorted(below, (1.0 + ROUNDING) * half, "right")
+    return float(0.5 * (values[order[first]] + values[order[last]]))
 
 
 def mean_distance(distances: np.ndarray, weights: np.ndarray | None) -> float:

@@ -57,6 +57,22 @@ def test_gram_does_not_depend_on_the_pieces(rng, monkeypatch, chunk_bytes):
     assert_same(frobenius_gram(stack, True, weights), whole, SAME_FORMULA)
 
 
+@pytest.mark.parametrize("center", [False, True])
+def test_degenerate_whole_weights_are_repeated_samples(rng, center):
+    kernels, targets, counts = random_kernels(rng, 15, 4), rng.normal(size=(2, 15)), rng.integers(0, 4, 15)
+    stack, rows = DenseStack(kernels), np.arange(15).repeat(counts)
+    repeated = DenseStack(np.ascontiguousarray(kernels[:, rows[:, None], rows]))
+    for found, expected in (
+        (frobenius_gram(stack, center, counts), frobenius_gram(repeated, center)),
+        (frobenius_norms(stack, center, counts), frobenius_norms(repeated, center)),
+        (
+            target_products(stack, targets, center, counts),
+            target_products(repeated, targets[:, rows], center),
+        ),
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-11)
+
+
 def test_gram_of_weighted_samples_is_that_of_weighted_kernels(rng):
     kernels, weights = random_kernels(rng, 15, 4), rng.random(15)
     expected = np.einsum("ij,mij,hij->mh", np.outer(weights, weights), kernels, kernels)

@@ -67,7 +67,7 @@ class BaseDiscriminative(BaseMKL):
 
     indefinite: str
     tol: float = 0.0  # of methods without such a parameter
-    max_iter: int = 1
+    max_iter: int
     verbose: int = 0
     clipping_: Any
     kernel_weights_: np.ndarray
@@ -120,12 +120,13 @@ class BaseDiscriminative(BaseMKL):
 
         `start` holds kernel weights as in `kernel_weights_`, or is None.
         """
+        most_steps = int(self.get_params(deep=False).get("max_iter", 1))
         groups = [targets] if self._shares_weights() else [target[None] for target in targets]
         starts = [None] * len(groups) if start is None else np.atleast_2d(start)
         found = []
         for group, begin in zip(groups, starts, strict=True):
             with (
-                step_progress(self.verbose > 0, type(self).__name__, int(self.max_iter), "step") as on_step,
+                step_progress(self.verbose > 0, type(self).__name__, most_steps, "step") as on_step,
                 blas_threads_for(targets.shape[-1]),
             ):
                 found.append(self._learn(training, group, begin, on_step))

@@ -179,6 +179,5 @@ def refuse_clipped(model: BaseDiscriminative, counts: np.ndarray | None) -> None
     if counts is not None and model.clipping_ is not None:
         raise ValueError(
             '`sample_weight` must be None where `indefinite="clip"` clips kernels, whose eigenvalues count every '
-            f"sample once: {list(model.kernel_names_[model.clipping_.kernels])}. Leave these kernels out, or repeat "
-            "samples."
+            "sample once; got kernels that are not positive semidefinite. Leave them out, or repeat samples."
         )

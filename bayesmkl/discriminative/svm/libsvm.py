@@ -242,7 +242,10 @@ def _shares(bounds: np.ndarray) -> tuple[float, np.ndarray | None]:
 
 
 def _among(kept: np.ndarray, n_samples: int, solve: Callable[[np.ndarray], InnerSolution]) -> InnerSolution:
-    """Solve for the samples at the positions `kept`; the dual of all others is zero."""
+    """Solve for the samples at the positions `kept`; the dual of all others is zero.
+
+    LibSVM leaves samples without weight out itself, but then counts support vectors among the others.
+    """
     found = solve(kept)
     signed_dual = np.zeros(n_samples)
     signed_dual[kept] = found.signed_dual
