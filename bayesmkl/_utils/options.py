@@ -18,6 +18,7 @@ __all__ = [
     "Gibbs",
     "Inference",
     "Marginal",
+    "Options",
     "Storage",
     "backend_of",
     "inference_of",
@@ -28,7 +29,7 @@ BACKENDS = ("auto", "numpy", "jax")
 STORAGES = ("auto", "dense", "compressed", "float32", "streamed")
 
 
-class _Options:
+class Options:
     """Fields that show themselves where they differ from their defaults, as parameters of estimators do."""
 
     def __repr__(self) -> str:
@@ -37,7 +38,7 @@ class _Options:
         return f"{type(self).__name__}({', '.join(changed)})"
 
 
-class _InferenceOptions(_Options):
+class _InferenceOptions(Options):
     """Options of one inference; `name` stands for them with their defaults."""
 
     name: ClassVar[str]
@@ -306,7 +307,7 @@ def inference_of(value: object, allowed: Sequence[str] = OF_BEMKL) -> Inference:
 
 
 @dataclass(frozen=True, repr=False)
-class Storage(_Options):
+class Storage(Options):
     """Storage of training kernels in a closed-form fit, with backend and devices of its updates.
 
     Parameters

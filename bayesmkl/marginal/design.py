@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._utils.options import Options
 from bayesmkl._utils.validation import check_scale, shown
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.column_labels import are_default, column_labels
@@ -24,8 +25,8 @@ DEPENDENT = 1e-8  # part of a covariate that others leave, below which it is rou
 Columns = str | int | Sequence[str | int]
 
 
-@dataclass(frozen=True)
-class Design:
+@dataclass(frozen=True, repr=False)
+class Design(Options):
     r"""What columns of `X` mean to a model that are no features of its kernels.
 
     They are left out of the views of a bank, unless these name them. Shares of kernels are of what is left after
@@ -60,9 +61,8 @@ class Design:
     --------
     >>> from bayesmkl.marginal import Design, GPMKLRegressor
     >>> model = GPMKLRegressor(likelihood="poisson", design=Design(offset_column="log_years"))
-    >>> design = Design(covariate_columns=["age", "sex"], group_columns="site")
-    >>> design.group_columns
-    'site'
+    >>> Design(covariate_columns=["age", "sex"], group_columns="site")
+    Design(covariate_columns=['age', 'sex'], group_columns='site')
     """
 
     offset_column: str | int | None = None
