@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import positions_of, views_without
 
-__all__ = ["Design", "apart_from_design", "check_design"]
+__all__ = ["Design", "apart_from_design", "check_design", "check_known"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,17 @@ def check_design(design: Any, precomputed: bool) -> None:
             "`design` must be None with precomputed kernels, whose columns are training samples; got "
             f"{design!r}. Pass samples and a bank, `kernels=KernelBank(...)`."
         )
+
+
+def check_known(name: str, values: np.ndarray) -> np.ndarray:
+    """Return a column of validated samples; raise where it is NaN, which stands for absent views alone."""
+    unknown = np.flatnonzero(np.isnan(values))
+    if len(unknown):
+        raise ValueError(
+            f"`X`: the column of `{name}` is NaN in {len(unknown)} of {len(values)} samples, the first in row "
+            f"{unknown[0]}. It is no part of a view that may be missing: fill it in, or leave these samples out."
+        )
+    return values
 
 
 def apart_from_design(

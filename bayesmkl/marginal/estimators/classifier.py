@@ -52,6 +52,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
     likelihood : {"probit", "logit"}, default="probit"
         Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
+    %(missing_views)s
     %(intercept_std)s
     %(inference)s
     %(kernel_names)s
@@ -90,6 +91,9 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     target_ : ndarray of shape (n_samples,) *
         Training labels as the model sees them, -1 and +1.
     %(training_kernels_)s
+    %(present_)s
+    %(kernel_centers_)s
+    %(predictability_)s
     %(kernel_names_)s
     %(n_kernels_in_)s
     %(kernel_bank_)s
@@ -138,6 +142,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         *,
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         likelihood: str = "probit",
+        missing_views: str = "error",
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
@@ -147,6 +152,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self.kernels = kernels
         self.kernel_prior = kernel_prior
         self.likelihood = likelihood
+        self.missing_views = missing_views
         self.intercept_std = intercept_std
         self.inference = inference
         self.kernel_names = kernel_names

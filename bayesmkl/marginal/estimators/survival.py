@@ -60,6 +60,7 @@ class GPMKLSurvival(BaseGPMKL):
     kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
         Prior of the weights, in units of the standard deviation that log times have without features, or of log
         hazard ratios; see `GPMKLRegressor`.
+    %(missing_views)s
     %(intercept_std)s
     %(inference)s
     %(kernel_names)s
@@ -98,6 +99,9 @@ class GPMKLSurvival(BaseGPMKL):
     event_times_ : ndarray of shape (n_events,)
         Observed times, ascending and different.
     %(training_kernels_)s
+    %(present_)s
+    %(kernel_centers_)s
+    %(predictability_)s
     %(kernel_names_)s
     %(n_kernels_in_)s
     %(kernel_bank_)s
@@ -143,6 +147,7 @@ class GPMKLSurvival(BaseGPMKL):
         *,
         likelihood: str | FailureTime | PiecewiseHazard = "log-logistic",
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
+        missing_views: str = "error",
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
@@ -152,6 +157,7 @@ class GPMKLSurvival(BaseGPMKL):
         self.kernels = kernels
         self.likelihood = likelihood
         self.kernel_prior = kernel_prior
+        self.missing_views = missing_views
         self.intercept_std = intercept_std
         self.inference = inference
         self.kernel_names = kernel_names
