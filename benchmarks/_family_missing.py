@@ -1,39 +1,53 @@
-"""What absent views cost: coverage of predictive intervals, and accuracy beside ways of filling them in.
+"""What absent views cost: coverage of predictive intervals, and log loss beside ways of filling them in.
 
-Views go missing at random, in training and test samples alike, and every sample keeps at least one. Ours integrates
-over what is absent; "means" fills features with the mean of their column, "zeros" fills kernels with zeros.
+Views go missing at random, in training and test samples alike, and every sample keeps at least one. "integrated" is
+``missing_views="integrate"``; "means" fills features with the mean of their column, "zeros" fills kernels with zeros;
+"complete" is fitted to the samples that have all views, and fills test samples with the means of these. A full run
+appends one JSON line per model, share of missing views and repeat to benchmarks/results/family_missing.jsonl, split
+after split, and continues where the last one stopped; remove the file to start over.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from _cells import append, read
 from _family_sets import load
 from _protocol import have_real_data
-from _report import markdown_table, mean_and_std
+from _report import ROOT, claim, markdown_table, mean_and_std
+from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import pdist
-from scipy.special import ndtri
+from scipy.special import logsumexp, ndtri
 from scipy.stats import ttest_rel
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from bayesmkl import BEMKLClassifier, BEMKLRegressor, KernelBank
-from bayesmkl.kernels import Gaussian
+from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
+from bayesmkl.kernels import Gaussian, KernelQualityWarning
+from bayesmkl.marginal import Marginal
 
 __all__ = ["run"]
 
+RESULTS = ROOT / "benchmarks" / "results" / "family_missing.jsonl"
 LEVEL = 0.94
 ASKED = 0.02  # distance of the coverage from it
 FRACTIONS = (0.1, 0.3, 0.5)
-WAYS = ("integrated", "means", "zeros")
+WAYS = ("integrated", "means", "zeros", "complete")
 N_VIEWS, N_COLUMNS, SHARED = 4, 3, 0.8
 WEIGHTS = np.array([1.0, 0.7, 0.4, 0.0])
 N_WAVES, NOISE = 60, 0.3
+FEW = Marginal(n_points=100, n_draws=200)
+REGRESSORS = {"GPMKL": lambda: GPMKLRegressor(inference=FEW), "BEMKL": lambda: BEMKLRegressor(tol=1e-5)}
+CLASSIFIERS = {
+    "GPMKL": lambda tol: GPMKLClassifier(inference=FEW),
+    "BEMKL": lambda tol: BEMKLClassifier(tol=tol, margin=1.0, intermediate_scale=1.0),
+}
 
 
 class Data(NamedTuple):
@@ -48,37 +62,52 @@ class Data(NamedTuple):
 
 def run(fast: bool) -> tuple[str, dict[str, Any]]:
     """Run both studies; the second needs mfeat, or the bundled digits in the short form."""
-    n_repeats, n_train, n_test = (2, 40, 100) if fast else (20, 200, 1000)
+    n_repeats, n_train, n_test = (1, 40, 100) if fast else (20, 200, 1000)
     name = "mfeat" if not fast and have_real_data() else "digits"
     sizes = (1, 60, 60) if fast else (3, 500, 500) if name == "mfeat" else (3, 200, 200)
     fractions = (0.3,) if fast else FRACTIONS
+    cells = [
+        (study, method, fraction, repeat)
+        for repeat in range(max(n_repeats, sizes[0]))
+        for study, methods, n in (("classes", CLASSIFIERS, sizes[0]), ("regression", REGRESSORS, n_repeats))
+        for fraction in (fractions if fast or study == "classes" else (0.0, *fractions))
+        for method in methods
+        if repeat < n
+    ]
+    known = [] if fast else read(RESULTS)
+    done = {(row["study"], row["method"], row["fraction"], row["repeat"]) for row in known}
     with threadpool_limits(1), warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # counted below
-        regression = [
-            row
-            for fraction in ((0.3,) if fast else (0.0, *FRACTIONS))
-            for repeat in range(n_repeats)
-            for row in intervals(simulate(fraction, n_train, n_test, repeat), fraction)
-        ]
-        classes = [
-            row
-            for fraction in fractions
-            for repeat in range(sizes[0])
-            for row in accuracies(
-                class_set(name, fraction, *sizes[1:], repeat), fraction, 1e-3 if fast else 1e-5
-            )
-        ]
+        for category in (ConvergenceWarning, KernelQualityWarning):  # the first is counted below
+            warnings.simplefilter("ignore", category)
+        for cell in cells:
+            if cell in done:
+                continue
+            study, method, fraction, repeat = cell
+            if study == "regression":
+                found = intervals(simulate(fraction, n_train, n_test, repeat), fraction, REGRESSORS[method])
+            else:
+                data = class_set(name, fraction, *sizes[1:], repeat)
+                found = accuracies(data, fraction, lambda: CLASSIFIERS[method](1e-3 if fast else 1e-5))  # noqa: B023
+            rows = [{"study": study, "method": method, "repeat": repeat} | row for row in found]
+            for row in rows:  # together, so that no cell is done in part
+                known.append(row)
+                if not fast:
+                    append(RESULTS, row)
+    regression, classes = (
+        [row for row in known if row["study"] == study] for study in ("regression", "classes")
+    )
     text = "\n\n".join([
         f"Simulated regression: {N_VIEWS} correlated views of {N_COLUMNS} columns, one Gaussian kernel each, "
         f"{n_train} training and {n_test} test samples, {n_repeats} repeats; intervals of {LEVEL:.0%}.",
         interval_table(regression),
-        verdict_of_intervals(regression),
+        *(verdict_of_intervals(regression, method) for method in REGRESSORS),
         f"{name}: one Gaussian per view at its median distance, {sizes[1]} training and {sizes[2]} test samples, "
         f"{sizes[0]} random splits; one model for all classes.",
         accuracy_table(classes),
-        verdict_of_classes(classes),
+        *(verdict_of_classes(classes, method) for method in CLASSIFIERS),
     ])  # fmt: skip
-    return text, {"regression": regression, "classes": classes}
+    numbers = {"regression": regression, "classes": classes}
+    return text, numbers if fast else numbers | {"claims": claims(regression, classes)}
 
 
 # --------------------------------------------------------------------------------------------------------- data
@@ -139,122 +168,167 @@ def fitted(model: Any, data: Data, way: str, width: float) -> tuple[Any, Any]:
     bank = KernelBank(Gaussian(width=width), views=data.views)
     if way == "integrated":
         return model.set_params(kernels=bank, missing_views="integrate").fit(data.X, data.y), data.X_test
-    if way == "means":
-        mean = np.nanmean(data.X, axis=0)
-        X, X_test = (np.where(np.isnan(part), mean, part) for part in (data.X, data.X_test))
-        return model.set_params(kernels=bank).fit(X, data.y), X_test
+    if way in ("means", "complete"):
+        kept = np.full(len(data.y), True) if way == "means" else ~np.isnan(data.X).any(axis=1)
+        mean = np.nanmean(data.X[kept], axis=0)
+        X, X_test = (np.where(np.isnan(part), mean, part) for part in (data.X[kept], data.X_test))
+        return model.set_params(kernels=bank).fit(X, data.y[kept]), X_test
     bank = bank.set_params(missing_views="keep").fit(data.X)
     X, X_test = (np.nan_to_num(bank.transform(part)) for part in (data.X, data.X_test))
     return model.set_params(kernels="precomputed").fit(X, data.y), X_test
 
 
-def intervals(data: Data, fraction: float) -> list[dict[str, Any]]:
+def ways_of(data: Data, fraction: float, of_classes: bool) -> Iterator[str]:
+    """Go through the ways that there are: samples that have all views may be too few."""
+    complete = data.y[~np.isnan(data.X).any(axis=1)]
+    enough = len(complete) > 9
+    if of_classes:
+        labels, counts = np.unique(complete, return_counts=True)
+        enough = len(labels) == len(np.unique(data.y)) and counts.min() > 1
+    yield from (way for way in WAYS if way == "integrated" or (fraction and (enough or way != "complete")))
+
+
+def intervals(data: Data, fraction: float, new_model: Any) -> Iterator[dict[str, Any]]:
     """Coverage, width and fit of the intervals that each way predicts."""
-    rows, incomplete = [], np.isnan(data.X_test).any(axis=1)
-    for way in WAYS if fraction else WAYS[:1]:
+    incomplete = np.isnan(data.X_test).any(axis=1)
+    for way in ways_of(data, fraction, False):
         start = time.process_time()
-        model, X_test = fitted(BEMKLRegressor(tol=1e-5), data, way, 2.0 * np.sqrt(N_COLUMNS))
+        model, X_test = fitted(new_model(), data, way, 2.0 * np.sqrt(N_COLUMNS))
         mean, std = model.predict(X_test, return_std=True)
-        inside = np.abs(data.y_test - mean) <= ndtri(0.5 + LEVEL / 2.0) * std
-        rows.append({
+        scaled = (data.y_test - mean) / std
+        inside = np.abs(scaled) <= ndtri(0.5 + LEVEL / 2.0)
+        log_loss = 0.5 * scaled**2 + np.log(std / data.y_test.std()) + 0.5 * np.log(2.0 * np.pi)
+        yield {
             "fraction": fraction,
             "way": way,
             "coverage": 100.0 * float(inside.mean()),
             "incomplete": 100.0 * float(inside[incomplete].mean()) if incomplete.any() else None,
             "width": 2.0 * ndtri(0.5 + LEVEL / 2.0) * float(std.mean()) / float(data.y_test.std()),
             "r2": 1.0 - float(np.mean((data.y_test - mean) ** 2) / data.y_test.var()),
-            "sweeps": int(model.n_iter_),
+            "log loss": float(log_loss.mean()),
             "converged": bool(model.converged_),
             "seconds": time.process_time() - start,
-        })  # fmt: skip
-    return rows
+        }  # fmt: skip
 
 
-def accuracies(data: Data, fraction: float, tol: float) -> list[dict[str, Any]]:
-    """Accuracy and log loss of each way."""
-    rows = []
-    for way in WAYS:
+def accuracies(data: Data, fraction: float, new_model: Any) -> Iterator[dict[str, Any]]:
+    """Accuracy and log loss of each way, and what its probabilities are like."""
+    complete = ~np.isnan(data.X_test).any(axis=1)
+    for way in ways_of(data, fraction, True):
         start = time.process_time()
-        model, X_test = fitted(BEMKLClassifier(tol=tol, margin=1.0, intermediate_scale=1.0), data, way, 1.0)
+        model, X_test = fitted(new_model(), data, way, 1.0)
         probabilities = model.predict_proba(X_test)
         position = np.searchsorted(model.classes_, data.y_test)
-        rows.append({
+        logs = np.log(np.maximum(probabilities, np.finfo(float).tiny))
+        own, right = logs[np.arange(len(logs)), position], probabilities.argmax(axis=1) == position
+        at_best = minimize_scalar(lambda log_t: tempered(logs, position, np.exp(log_t)), (-1.0, 1.0))  # noqa: B023
+        yield {
             "fraction": fraction,
             "way": way,
-            "accuracy": 100.0 * float(np.mean(probabilities.argmax(axis=1) == position)),
-            "log loss": -float(np.log(probabilities[np.arange(len(position)), position]).mean()),
-            "sweeps": int(model.n_iter_),
+            "accuracy": 100.0 * float(right.mean()),
+            "log loss": -float(own.mean()),
+            "of complete": -float(own[complete].mean()) if complete.any() else None,
+            "of incomplete": -float(own[~complete].mean()),
+            "excess": 100.0 * float((probabilities.max(axis=1) - right).mean()),
+            "temperature": float(np.exp(at_best.x)),
+            "tempered": float(at_best.fun),
             "converged": bool(model.converged_),
             "seconds": time.process_time() - start,
-        })  # fmt: skip
-    return rows
+        }  # fmt: skip
+
+
+def tempered(logs: np.ndarray, position: np.ndarray, temperature: float) -> float:
+    """Return the log loss of probabilities to the power 1 / temperature, normalized."""
+    scaled = logs / temperature
+    return float((logsumexp(scaled, axis=1) - scaled[np.arange(len(scaled)), position]).mean())
 
 
 # -------------------------------------------------------------------------------------------------------- tables
 
 
-def cells(rows: list[dict[str, Any]]) -> dict[tuple[float, str], list[dict[str, Any]]]:
-    """Rows by fraction and way."""
-    keys = dict.fromkeys((row["fraction"], row["way"]) for row in rows)
-    return {key: [row for row in rows if (row["fraction"], row["way"]) == key] for key in keys}
+def cells(rows: list[dict[str, Any]]) -> dict[tuple[str, float, str], list[dict[str, Any]]]:
+    """Rows by method, fraction and way, in the order of the table."""
+    found: dict[tuple[str, float, str], list[dict[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: (row["method"], row["fraction"], WAYS.index(row["way"]))):
+        found.setdefault((row["method"], row["fraction"], row["way"]), []).append(row)
+    return found
+
+
+def table(rows: list[dict[str, Any]], columns: dict[str, tuple[str, int]]) -> str:
+    """Markdown table of means and standard deviations of columns, by their headers: name and digits."""
+    body = []
+    for (method, fraction, way), cell in cells(rows).items():
+        texts = []
+        for name, digits in columns.values():
+            values = [row[name] for row in cell if row[name] is not None]
+            texts.append(mean_and_std(values, digits) if values else "")
+        body.append([
+            f"{method}, {fraction:.0%}, {way}", *texts, f"{sum(row['converged'] for row in cell)}/{len(cell)}"
+        ])  # fmt: skip
+    return markdown_table(["method, missing, way", *columns, "converged"], body)
 
 
 def interval_table(rows: list[dict[str, Any]]) -> str:
     """Markdown table of the regression."""
-    headers = ["missing, way", "coverage %", "of incomplete %", "width / sd", "R²", "sweeps", "converged"]
-    body = []
-    for (fraction, way), cell in cells(rows).items():
-        incomplete = [row["incomplete"] for row in cell if row["incomplete"] is not None]
-        body.append([
-            f"{fraction:.0%}, {way}",
-            mean_and_std([row["coverage"] for row in cell], 1),
-            mean_and_std(incomplete, 1) if incomplete else "",
-            *(mean_and_std([row[name] for row in cell], 2) for name in ("width", "r2")),
-            mean_and_std([row["sweeps"] for row in cell], 0),
-            f"{sum(row['converged'] for row in cell)}/{len(cell)}",
-        ])  # fmt: skip
-    return markdown_table(headers, body)
+    return table(rows, {
+        "coverage %": ("coverage", 1), "of incomplete %": ("incomplete", 1), "width / sd": ("width", 2),
+        "R²": ("r2", 2), "log loss": ("log loss", 3), "CPU s": ("seconds", 1),
+    })  # fmt: skip
 
 
 def accuracy_table(rows: list[dict[str, Any]]) -> str:
     """Markdown table of the classes."""
-    headers = ["missing, way", "accuracy %", "log loss", "sweeps", "CPU s", "converged"]
-    body = []
-    for (fraction, way), cell in cells(rows).items():
-        columns = (("accuracy", 1), ("log loss", 3), ("sweeps", 0), ("seconds", 0))
-        body.append([
-            f"{fraction:.0%}, {way}",
-            *(mean_and_std([row[name] for row in cell], digits) for name, digits in columns),
-            f"{sum(row['converged'] for row in cell)}/{len(cell)}",
-        ])  # fmt: skip
-    return markdown_table(headers, body)
+    return table(rows, {
+        "accuracy %": ("accuracy", 1), "log loss": ("log loss", 3), "of complete": ("of complete", 3),
+        "of incomplete": ("of incomplete", 3), "confidence - accuracy": ("excess", 1),
+        "best temperature": ("temperature", 2), "log loss there": ("tempered", 3), "CPU s": ("seconds", 0),
+    })  # fmt: skip
 
 
-def verdict_of_intervals(rows: list[dict[str, Any]]) -> str:
+def verdict_of_intervals(rows: list[dict[str, Any]], method: str) -> str:
     """Say whether the coverage of ours stays where it should, at every fraction."""
-    found = cells(rows)
     parts = []
-    for (fraction, way), cell in found.items():
-        if way == "integrated":
+    for (whose, fraction, way), cell in cells(rows).items():
+        if (whose, way) == (method, "integrated"):
             mean = np.mean([row["coverage"] for row in cell]) / 100.0
             parts.append(f"{fraction:.0%}: {mean:.1%} ({'yes' if abs(mean - LEVEL) <= ASKED else 'no'})")
-    return f"Coverage within {100 * ASKED:.0f} points of {LEVEL:.0%}, integrated: {'; '.join(parts)}."
+    return (
+        f"Coverage within {100 * ASKED:.0f} points of {LEVEL:.0%}, {method} integrated: {'; '.join(parts)}."
+    )
 
 
-def verdict_of_classes(rows: list[dict[str, Any]]) -> str:
-    """Compare ours with both ways of filling in, split by split."""
-    ours = [row for row in rows if row["way"] == "integrated"]
+def verdict_of_classes(rows: list[dict[str, Any]], method: str) -> str:
+    """Compare ours with all ways of filling in, split by split."""
+    by_split = {(row["way"], row["fraction"], row["repeat"]): row for row in rows if row["method"] == method}
     parts = []
     for way in WAYS[1:]:
-        others = [row for row in rows if row["way"] == way]
+        splits = [key[1:] for key in by_split if key[0] == way and ("integrated", *key[1:]) in by_split]
+        if not splits:
+            continue
+        ours, others = ([by_split[which, *split] for split in splits] for which in ("integrated", way))
         above = np.array([a["accuracy"] - b["accuracy"] for a, b in zip(ours, others, strict=True)])
         lower = np.array([b["log loss"] - a["log loss"] for a, b in zip(ours, others, strict=True)])
         test = ""
         if len(ours) > 2:
-            first, second = ([row["accuracy"] for row in each] for each in (ours, others))
+            first, second = ([row["log loss"] for row in each] for each in (ours, others))
             test = f", paired t-test p = {ttest_rel(first, second).pvalue:.2g}"
         parts.append(
-            f"against {way}: accuracy {above.mean():+.1f} points (higher in {(above > 0).sum()} of {len(above)}{test}"
-            f"), log loss {-lower.mean():+.3f} (lower in {(lower > 0).sum()})"
+            f"against {way}: accuracy {above.mean():+.1f} points (higher in {(above > 0).sum()} of {len(above)})"
+            f", log loss {-lower.mean():+.3f} (lower in {(lower > 0).sum()}{test})"
         )
-    return f"Integrated {'; '.join(parts)}."
+    return f"{method} integrated {'; '.join(parts)}."
+
+
+def claims(regression: list[dict[str, Any]], classes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What GPMKL is asked for, at every fraction."""
+    found = []
+    for kind, rows in (("regression", regression), ("classes", classes)):
+        means = {key: np.mean([row["log loss"] for row in cell]) for key, cell in cells(rows).items()}
+        for fraction in FRACTIONS:
+            own = {way: means["GPMKL", fraction, way] for way in WAYS if ("GPMKL", fraction, way) in means}
+            if "integrated" not in own or len(own) < 3:
+                continue
+            best = min((value, way) for way, value in own.items() if way != "integrated")
+            what = f"{kind}, {fraction:.0%} missing: log loss of GPMKL, integrated, beside {best[1]}"
+            found.append(claim(what, float(best[0]), float(own["integrated"])))
+    return found

@@ -30,7 +30,7 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns, refuse_shuffled_rows
-from bayesmkl.kernels.presence import check_some_view, stack_with_absent
+from bayesmkl.kernels.presence import check_some_view, present_views, stack_with_absent
 from bayesmkl.kernels.quality.checks import check_kernel_stack
 from bayesmkl.kernels.row_sources import check_rows, fit_bank_to_rows, is_row_source
 from bayesmkl.kernels.stacks.base import KernelStack
@@ -41,7 +41,6 @@ from bayesmkl.kernels.views import check_samples
 
 __all__ = ["BaseMKL"]
 
-MISSING_VIEWS = ("error", "integrate")
 BLOCK_ENTRIES = 2**22  # of the kernels of new rows that are held at once, 32 MB
 NAN_REMEDY = (
     'If samples lack whole views, all columns of those views being NaN, use `missing_views="integrate"`.'
@@ -81,6 +80,9 @@ class BaseMKL(BaseEstimator):
     _FLAGS: ClassVar[tuple[str, ...]] = ()  # parameters that are True or False, where there are such
     _LABELS: ClassVar[tuple[str, ...]] = ()  # parameters that stand for a label which is not known
     _takes_missing_views: ClassVar[bool] = False  # has the parameter `missing_views`
+    # its values, and those of banks
+    _MISSING_VIEWS: ClassVar[dict[str, str]] = {"error": "error", "integrate": "keep"}
+    _needs_some_view: ClassVar[bool] = True  # samples without any view are refused
     _takes_landmarks: ClassVar[bool] = False  # kernels between samples and some other points will do
     _streams_rows: ClassVar[bool] = False  # predictions touch kernels only through contractions
 
@@ -95,7 +97,7 @@ class BaseMKL(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self._is_precomputed()
         tags.input_tags.three_d_array = self._is_precomputed()
-        tags.input_tags.allow_nan = self.missing_views == "integrate"
+        tags.input_tags.allow_nan = self.missing_views in ("integrate", "impute")
         return tags
 
     @property
@@ -108,9 +110,9 @@ class BaseMKL(BaseEstimator):
 
         All are checked, those too that other parameters make irrelevant: a mistake in them is still one.
         """
+        check_choice("missing_views", self.missing_views, tuple(self._MISSING_VIEWS))
         if not self._is_precomputed():
             self._new_bank()
-        check_choice("missing_views", self.missing_views, MISSING_VIEWS)
         check_seed("random_state", self.random_state)
         for name in self._FLAGS:
             check_flag(name, getattr(self, name))
@@ -138,7 +140,7 @@ class BaseMKL(BaseEstimator):
 
         `counts` are the weights of the samples in what the bank learns; None counts each once.
         """
-        if self.missing_views == "integrate":
+        if self.missing_views != "error":
             check_y["ensure_all_finite"] = "allow-nan"
         if self._is_precomputed():
             kernels, y = self._fit_precomputed(X, y, check_y)
@@ -212,7 +214,8 @@ class BaseMKL(BaseEstimator):
             return DenseStack(kernels)
         in_place = self.kernel_bank_ is not None and kernels.flags.writeable  # kernels may be shared
         stack = stack_with_absent(kernels, list(self.kernel_names_), in_place=in_place)
-        check_some_view(stack.present)
+        if self._needs_some_view:
+            check_some_view(stack.present)
         self.present_ = np.ones(kernels.shape[:2], dtype=bool) if stack.present is None else stack.present
         return stack
 
@@ -238,12 +241,14 @@ class BaseMKL(BaseEstimator):
 
     def _new_bank(self, X: Samples | None = None) -> KernelBank:
         """Return an unfitted bank; subclasses may leave columns of validated samples `X` to others than kernels."""
-        integrate = self.missing_views == "integrate"
-        keep: dict[str, Any] = {"missing_views": "keep"} if integrate else {}
+        of_bank = self._MISSING_VIEWS.get(self.missing_views, "error")
+        keep: dict[str, Any] = {} if of_bank == "error" else {"missing_views": of_bank}
         if self.kernels is None:
             return KernelBank(self._KERNELS, **keep)
         if isinstance(self.kernels, KernelBank):
             self._check_landmarks(self.kernels)
+            if of_bank == "keep" and self.kernels.missing_views == "impute":
+                keep = {}  # which keeps views as well
             return clone(self.kernels).set_params(**keep)
         raise ValueError(
             '`kernels` must be a KernelBank, None (the default bank) or "precomputed"; '
@@ -258,7 +263,7 @@ class BaseMKL(BaseEstimator):
                 f"`kernels` must be a bank with `landmarks=None` for {type(self).__name__}, which needs the "
                 "similarities of all pairs of training samples; got one with landmarks. BEMKL estimators take them."
             )
-        if self.missing_views == "integrate":
+        if self.missing_views != "error":
             raise ValueError(
                 '`missing_views` must be "error" with a bank of kernels that has `landmarks`; got "integrate". Leave '
                 "the incomplete samples out, or compare with all training samples (`landmarks=None`)."
@@ -319,7 +324,8 @@ class BaseMKL(BaseEstimator):
 
     def _stack_of_precomputed(self, X: np.ndarray) -> DenseStack:
         stack = self._stack_of(_kernels_first(X), in_place=False)
-        check_some_view(stack.present)
+        if self._needs_some_view:
+            check_some_view(stack.present)
         return stack
 
     def _row_stack(self, X: Samples) -> Any:
@@ -372,10 +378,20 @@ class BaseMKL(BaseEstimator):
             if self.kernel_bank_ is not None:
                 values = validate_data(self, X, reset=False, order="C", **options)
                 self.kernel_bank_.check_columns(X)
-                return values
+                return self._with_views(values)
             refuse_other_columns(X, self._column_labels)
             X = check_array(X, allow_nd=True, estimator=self, input_name="X", **options)
         self._check_row_shape(X.shape)
+        return X
+
+    def _with_views(self, X: np.ndarray) -> np.ndarray:
+        """Return validated rows as the bank takes them; raise for those without any view where one is needed."""
+        if self.present_ is None:
+            return X
+        bank: Any = self.kernel_bank_
+        X = bank.imputed(X)
+        if self._needs_some_view:
+            check_some_view(present_views(X, bank.views_))
         return X
 
     def _check_row_shape(self, shape: tuple[int, ...]) -> None:

@@ -26,6 +26,7 @@ from bayesmkl.kernels.column_labels import column_labels, have_same_columns, ref
 from bayesmkl.kernels.fitted import FittedKernels, naming_kernel, put_present
 from bayesmkl.kernels.landmarks import SELECTIONS, check_distances, choose_landmarks
 from bayesmkl.kernels.normalize import Normalizer, check_normalize
+from bayesmkl.kernels.presence import column_means
 from bayesmkl.kernels.training import fit_kernel, fit_training, learn_by_rows
 from bayesmkl.kernels.views import View, check_samples, resolve_views
 
@@ -75,10 +76,11 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         * "center": move the origin of the feature space to the training mean, ``HKH``.
 
         A sequence is applied in order, usually ``("center", "spherical")``.
-    missing_views : "error" or "keep", default="error"
+    missing_views : {"error", "keep", "impute"}, default="error"
         Meaning of NaN. "error": raise an error. "keep": all columns of a view are NaN in samples that lack the view,
         and rows and columns of such samples are NaN in the kernels on that view. A view that shares those columns
         is absent as well; where other views have NaN in some but not all of their columns, that is an error.
+        "impute": as "keep", but NaN in some columns of a view is replaced by the means of the training samples.
     landmarks : int or array-like of shape (n_landmarks, n_features), default=None
         Points that samples are compared with in place of the training samples, so that time and memory grow in
         proportion to the number of samples: how many of them, or the points themselves. None: the training samples.
@@ -108,7 +110,9 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
     present_ : ndarray of bool of shape (n_views, n_train)
         The training samples that have each view.
     X_train_ : ndarray of shape (n_train, n_features_in_)
-        The training data. The stack itself is not kept.
+        The training data, with means where they were imputed. The stack itself is not kept.
+    column_means_ : ndarray of shape (n_features_in_,) or None
+        What ``missing_views="impute"`` puts into columns; else None.
     basis_ : ndarray of shape (n_basis, n_features_in_)
         Points that rows are compared with: `landmarks_`, or `X_train_` itself where there are none.
     landmarks_ : ndarray of shape (n_landmarks, n_features_in_) or None
@@ -170,7 +174,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = self.missing_views == "keep"
+        tags.input_tags.allow_nan = self.missing_views in ("keep", "impute")
         return tags
 
     @all_or_nothing
@@ -332,10 +336,10 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
             If `X` is a sparse matrix, or holds other objects than numbers.
         """
         check_is_fitted(self, "normalizers_")
-        return self.evaluate(self._validate(X, reset=False))
+        return self.evaluate(self.imputed(self._validate(X, reset=False)))
 
     def _validate(self, X: Samples, **options: Any) -> np.ndarray:
-        finite = "allow-nan" if self.missing_views == "keep" else True
+        finite = True if self.missing_views == "error" else "allow-nan"
         check_samples(X)
         with naming("X"):
             values = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
@@ -370,7 +374,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
 
     def _learn(self, X: Samples, keep: bool, sample_weight: ArrayLike | None = None) -> np.ndarray:
         normalize = check_normalize(self.normalize)
-        check_choice("missing_views", self.missing_views, ("error", "keep"))
+        check_choice("missing_views", self.missing_views, ("error", "keep", "impute"))
         check_choice("landmark_selection", self.landmark_selection, SELECTIONS)
         if self.random_state is not None:
             check_integer("random_state", self.random_state, low=0)
@@ -386,6 +390,10 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         views = resolve_views(self.views, self.n_features_in_, self.column_labels_)
         for view in views:
             check_range("X", X_train[:, view.columns])
+        self.views_, self.column_means_ = views, None
+        if self.missing_views == "impute":
+            self.column_means_ = column_means(X_train)
+            X_train = self.imputed(X_train)
         landmarks = None if self.landmarks is None else self._choose_landmarks(X_train, views, functions)
         kernels = [copy.copy(function) for _ in views for function in functions]
         self.kernel_views_ = [view.name for view in views for _ in functions]
@@ -394,7 +402,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         ]
         self.kernel_names_ = _unique(labels)
         self.n_kernels_ = len(kernels)
-        self.views_, self.kernels_, self.X_train_, self.landmarks_ = views, kernels, X_train, landmarks
+        self.kernels_, self.X_train_, self.landmarks_ = kernels, X_train, landmarks
         self.present_ = self._present(X_train)
         if not self.present_.all():
             self._refuse_empty_views()
@@ -406,10 +414,10 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         self, X_train: np.ndarray, views: list[View], functions: list[Kernel]
     ) -> np.ndarray:
         check_distances(functions, self.landmarks, self.landmark_selection)
-        if self.missing_views == "keep":
+        if self.missing_views != "error":
             raise ValueError(
-                '`landmarks` must be None with `missing_views="keep"`: a landmark has all views. Leave out samples '
-                "that lack views, or compare with all training samples."
+                f'`landmarks` must be None with `missing_views="{self.missing_views}"`: a landmark has all views. '
+                "Leave out samples that lack views, or compare with all training samples."
             )
         labels = column_labels(self.landmarks)
         if not have_same_columns(labels, self.column_labels_):

@@ -13,7 +13,7 @@ from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, normalized_kernel
-from bayesmkl.kernels.presence import present_views
+from bayesmkl.kernels.presence import present_views, with_means
 from bayesmkl.kernels.views import View
 
 __all__ = ["FittedKernels", "check_finite", "naming_kernel", "put_present"]
@@ -38,6 +38,7 @@ class FittedKernels:
     present_: np.ndarray
     X_train_: np.ndarray
     landmarks_: np.ndarray | None
+    column_means_: np.ndarray | None = None
 
     @property
     def basis_(self) -> np.ndarray:
@@ -238,6 +239,26 @@ class FittedKernels:
         for m, kernel, geometry, place in self._evaluations(self.X_train_):
             self._write(m, kernel, geometry, place, out)
             yield out
+
+    def imputed(self, X: np.ndarray) -> np.ndarray:
+        """Return rows that were validated before, with means where a part of a view is missing.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            The rows themselves unless ``missing_views="impute"`` and there is such a part.
+
+        Raises
+        ------
+        ValueError
+            For a column without a mean, which is NaN for all training samples.
+        """
+        return X if self.column_means_ is None else with_means(X, self.views_, self.column_means_)
 
     def _write(
         self,

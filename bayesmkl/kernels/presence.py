@@ -13,7 +13,14 @@ import numpy as np
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View
 
-__all__ = ["centered", "check_some_view", "present_views", "stack_with_absent"]
+__all__ = [
+    "centered",
+    "check_some_view",
+    "column_means",
+    "present_views",
+    "stack_with_absent",
+    "with_means",
+]
 
 
 def present_views(X: np.ndarray, views: Sequence[View]) -> np.ndarray:
@@ -34,7 +41,7 @@ def present_views(X: np.ndarray, views: Sequence[View]) -> np.ndarray:
     Raises
     ------
     ValueError
-        For rows that lack a part of a view, or all views.
+        For rows that lack a part of a view.
 
     Examples
     --------
@@ -50,9 +57,7 @@ def present_views(X: np.ndarray, views: Sequence[View]) -> np.ndarray:
     present = np.ones((len(views), len(X)), dtype=bool)
     if not missing.any():
         return present
-    explained = np.zeros_like(missing)  # entries of views that are absent as a whole
-    for view in views:
-        explained[:, view.columns] |= missing[:, view.columns].all(axis=1, keepdims=True)
+    explained = _of_absent_views(missing, views)
     for v, view in enumerate(views):
         in_part = (missing & ~explained)[:, view.columns].any(axis=1)
         if in_part.any():
@@ -60,8 +65,82 @@ def present_views(X: np.ndarray, views: Sequence[View]) -> np.ndarray:
                 _incomplete(view, in_part, whole=len(views) == 1 and len(view.columns) == X.shape[1])
             )
         present[v] = ~missing[:, view.columns].any(axis=1)
-    check_some_view(present)
     return present
+
+
+def _of_absent_views(missing: np.ndarray, views: Sequence[View]) -> np.ndarray:
+    """Return the mask of entries of views that are absent as a whole, (n_rows, n_features)."""
+    explained = np.zeros_like(missing)
+    for view in views:
+        explained[:, view.columns] |= missing[:, view.columns].all(axis=1, keepdims=True)
+    return explained
+
+
+def column_means(X: np.ndarray) -> np.ndarray:
+    """Return the means of columns over what is not NaN, (n_features,); NaN where there is nothing.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.presence import column_means
+    >>> column_means(np.array([[1.0, np.nan], [3.0, np.nan]]))
+    array([ 2., nan])
+    """
+    there = ~np.isnan(X)
+    total, count = np.where(there, X, 0.0).sum(axis=0), there.sum(axis=0)
+    return np.divide(total, count, out=np.full(X.shape[1], np.nan), where=count > 0)
+
+
+def with_means(X: np.ndarray, views: Sequence[View], means: np.ndarray) -> np.ndarray:
+    """Put means in the place of NaN in views that are not absent as a whole.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+    views : sequence of View
+    means : ndarray of shape (n_features,)
+        Result of `column_means`, of training samples.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_features)
+        `X` itself where there is nothing to do. NaN is left in absent views, and in columns that no view has.
+
+    Raises
+    ------
+    ValueError
+        For a column that has no mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.presence import with_means
+    >>> from bayesmkl.kernels.views import View
+    >>> X = np.array([[np.nan, 2.0, 3.0], [1.0, np.nan, np.nan]])
+    >>> with_means(X, [View("left", np.array([0])), View("right", np.array([1, 2]))], np.array([5.0, 6.0, 7.0]))
+    array([[nan,  2.,  3.],
+           [ 1., nan, nan]])
+    >>> with_means(X, [View("all", np.array([0, 1, 2]))], np.array([5.0, 6.0, 7.0]))
+    array([[5., 2., 3.],
+           [1., 6., 7.]])
+    """
+    missing = np.isnan(X)
+    of_views = np.unique(np.concatenate([view.columns for view in views]))
+    if not missing[:, of_views].any():
+        return X
+    partly = missing & ~_of_absent_views(missing, views)
+    partly[:, np.setdiff1d(np.arange(X.shape[1]), of_views)] = False
+    unknown = np.flatnonzero(partly.any(axis=0) & np.isnan(means))
+    if len(unknown):
+        raise ValueError(
+            f"`X`: column {unknown[0]} is NaN for all training samples: it has no mean to impute. Leave it out of "
+            "`views`."
+        )
+    return np.where(partly, means, X)
 
 
 def check_some_view(present: np.ndarray | None) -> None:
@@ -85,7 +164,8 @@ def _incomplete(view: View, rows: np.ndarray, whole: bool) -> str:
         "There is one view of all columns: name those that can be missing, "
         "`KernelBank(views={name: columns, ...})`, and impute within them."
         if whole
-        else "A view is there as a whole or not at all: impute within the view, or split it into smaller views."
+        else "A view is there as a whole or not at all: impute within the view, as by means with "
+        '`KernelBank(missing_views="impute")`, or split it into smaller views.'
     )
     return (
         f"`X`: {_count(n_rows, 'sample')} {'has' if n_rows == 1 else 'have'} NaN in some but not all columns of "

@@ -226,8 +226,14 @@ class Weighted(NamedTuple):
 def kernel_units(stack: StoredStack) -> np.ndarray:
     """Return the mean variance of every kernel around its mean over the training samples, (n_kernels,).
 
-    It is infinite of constant kernels, which add nothing that the intercept does not.
+    It is infinite of constant kernels, which add nothing that the intercept does not. Samples that lack what a kernel
+    compares do not count.
     """
+    if stack.present is not None:
+        share = np.asarray(stack.present) / np.asarray(stack.present).sum(axis=1, keepdims=True)
+        diagonal = (share * np.asarray(stack.diagonal())).sum(axis=1)
+        variance = diagonal - np.asarray(stack.quadratic(share[..., None]))
+        return np.where(variance > CONSTANT * np.abs(diagonal), variance, np.inf)
     diagonal = np.asarray(stack.diagonal()).mean(axis=1)
     mean = np.asarray(stack.apply(np.full(stack.n_train, 1.0 / stack.n_train))).mean(axis=1)
     return np.where(diagonal - mean > CONSTANT * np.abs(diagonal), diagonal - mean, np.inf)

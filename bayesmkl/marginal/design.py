@@ -146,15 +146,8 @@ class FittedDesign(NamedTuple):
         ValueError
             For a covariate or group that is NaN.
         """
-        names = (*self.covariates, *self.groups)
         columns = np.concatenate([self.covariate_columns, self.group_columns]).astype(int)
-        unknown = np.isnan(X[:, columns])
-        if unknown.any():
-            row, j = np.argwhere(unknown)[0]
-            raise ValueError(
-                f"`X` must have no NaN in the columns of `design`; got one in {names[j]!r}, sample {row}. "
-                "Fill it in, or leave the sample out."
-            )
+        _check_known(X[:, columns], (*self.covariates, *self.groups))
         covariates = (X[:, self.covariate_columns] - self.location) / self.scale
         blocks, unseen = [covariates], np.zeros((len(X), len(self.terms)))
         for t, (g, c) in enumerate(self.terms):
@@ -164,6 +157,12 @@ class FittedDesign(NamedTuple):
             blocks.append(is_level * factor[:, None])
             unseen[:, t] = np.where(is_level.any(axis=1), 0.0, factor**2)
         return EffectRows(np.concatenate(blocks, axis=1), unseen)
+
+    def offsets(self, X: np.ndarray) -> np.ndarray:
+        """Return the offsets of validated samples; raise for NaN as `rows` does."""
+        found = X[:, self.offset_column]
+        _check_known(found[:, None], ("the column of offsets",))
+        return found
 
     def effects(self, X: np.ndarray) -> Effects:
         """Return the effects in the scores of the training samples."""
@@ -257,6 +256,7 @@ def apart_from_design(
     named = [f"x{j}" for j in range(n_features)]
     if labels is not None and not are_default(labels):
         named = [str(label) for label in labels]
+    _check_known(values[:, columns], tuple(named[j] for j in columns))
     location, scale = _standards(values[:, covariates], [named[j] for j in covariates])
     by_name = {named[j]: text for text in texts for j in groups if named[j] == str(text.column)}
     levels = [np.unique(values[:, j]) for j in groups]
@@ -344,4 +344,15 @@ def _check_levels(name: str, n_levels: int, n_samples: int) -> None:
         raise ValueError(
             f"`group_columns` must hold groups of more than one training sample; got {name!r}, all of whose "
             f"{n_levels} values are different. Name it in `covariate_columns` if it is a quantity, or leave it out."
+        )
+
+
+def _check_known(values: np.ndarray, names: tuple[str, ...]) -> None:
+    """Raise where columns of a design are NaN, which stands for absent views alone."""
+    unknown = np.isnan(values)
+    if unknown.any():
+        row, j = np.argwhere(unknown)[0]
+        raise ValueError(
+            f"`X` must have no NaN in the columns of `design`; got {int(unknown[:, j].sum())} in {names[j]!r}, the "
+            f"first in row {row}. They are no part of a view that may be missing: fill them in, or leave these samples out."
         )

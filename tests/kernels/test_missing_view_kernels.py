@@ -83,7 +83,6 @@ def test_column_of_no_view_may_hold_anything():
         ([[1.0, np.nan], [1.0, 2.0]], "all", r"1 sample has NaN in some .* view 'all', the first in row 0\. There"),
         ([[1.0, 2.0, 3.0], [1.0, np.nan, 3.0], [np.nan, 1.0, 2.0]], {"a": [0, 1], "b": 2},
          r"2 samples have NaN in some but not all columns of view 'a', the first in row 1\. A view is there"),
-        ([[1.0, 2.0], [np.nan, np.nan]], "each", r"all views of 1 sample are missing, the first in row 1"),
         ([[1.0, np.nan], [2.0, np.nan]], {"a": 0, "b": 1}, r"all training samples lack the view 'b'"),
         ([[1.0, np.inf], [2.0, 1.0]], "each", "infinity"),
     ],
@@ -101,12 +100,36 @@ def test_new_rows_are_refused_alike():
     with pytest.raises(ValueError, match=r"2 samples have NaN in some .* view 'image', the first in row 2"):
         bank.transform(rows)
     rows[1:] = np.nan
-    with pytest.raises(ValueError, match="all views of 3 samples are missing, the first in row 1"):
-        bank.transform(rows)
-    with pytest.raises(ValueError, match="`missing_views` must be one of 'error', 'keep'; got 'drop'"):
+    assert np.isnan(bank.transform(rows)[1:]).all()  # samples without any view are for estimators to judge
+    with pytest.raises(
+        ValueError, match="`missing_views` must be one of 'error', 'keep', 'impute'; got 'drop'"
+    ):
         KernelBank(missing_views="drop").fit(TRAIN)
     with pytest.raises(ValueError, match="contains NaN"):
         KernelBank(views=VIEWS).fit(TRAIN)
+
+
+def test_imputing_bank_fills_views_that_are_there_in_part():
+    partly, means = TRAIN.copy(), np.nanmean(TRAIN, axis=0)
+    row = np.flatnonzero(TRAIN_PRESENT.all(axis=0))[0]
+    view = next(columns for columns in COLUMNS if len(columns) > 1)
+    partly[row, view[0]] = np.nan
+    means = np.nanmean(partly, axis=0)
+    filled = np.where(np.isnan(partly) & ~np.isnan(TRAIN), means, TRAIN)
+    bank = keeping().set_params(missing_views="impute").fit(partly)
+    np.testing.assert_allclose(bank.column_means_, means)
+    np.testing.assert_array_equal(bank.train_stack(), keeping().fit(filled).train_stack())
+    np.testing.assert_array_equal(bank.transform(partly), keeping().fit(filled).transform(filled))
+    assert keeping().fit(TRAIN).column_means_ is None
+    imputing = clone(BANK).set_params(missing_views="impute")
+    model = Ridge(imputing, missing_views="integrate").fit(partly, TARGET)
+    expected = Ridge(BANK, missing_views="integrate").fit(filled, TARGET)
+    np.testing.assert_array_equal(model.predict(partly), expected.predict(filled))
+    unknown = np.where(np.arange(6) == view[0], np.nan, partly)
+    with pytest.raises(
+        ValueError, match=rf"column {view[0]} is NaN for all training samples: it has no mean"
+    ):
+        keeping().set_params(missing_views="impute").fit(unknown)
 
 
 # --- values ------------------------------------------------------------------------------------
@@ -427,6 +450,11 @@ def test_errors_name_the_remedy_only_where_there_is_one():
     assert "missing_views" not in str(caught.value)
     with pytest.raises(ValueError, match="`missing_views` must be one of 'error', 'integrate'; got 'impute'"):
         Ridge(BANK, missing_views="impute").fit(TRAIN, TARGET)
+    for rows in (np.full((2, 6), np.nan), np.where(np.arange(20)[:, None] > 17, np.nan, TRAIN)):
+        with pytest.raises(ValueError, match="all views of 2 samples are missing, the first in row"):
+            Ridge(BANK, missing_views="integrate").fit(TRAIN, TARGET).predict(rows)
+    with pytest.raises(ValueError, match="all views of 2 samples are missing, the first in row 18"):
+        Ridge(BANK, missing_views="integrate").fit(rows, TARGET)
     with pytest.raises(ValueError, match="There is one view of all columns"):
         Ridge(KernelBank(Linear()), missing_views="integrate").fit(TRAIN, TARGET)
 

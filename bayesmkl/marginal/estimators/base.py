@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import BaseMKL, announce, step_progress
+from bayesmkl._estimator import announce, step_progress
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.memory import format_bytes, require_memory
@@ -29,6 +29,7 @@ from bayesmkl.marginal.design import (
     apart_from_design,
     check_design,
 )
+from bayesmkl.marginal.estimators.completion import BLOCK_ENTRIES, CompletingMKL
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
 from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_groups
@@ -47,7 +48,6 @@ from bayesmkl.marginal.reading import HyperDraws, Reading, ScoreMoments, read, s
 
 __all__ = ["BaseGPMKL", "by_row", "checked_log_normal", "overall"]
 
-BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
 LEAST_POINTS = 100  # where there is nothing to infer
 REFIT_DRAWS = 500  # where no more is asked than predictions
 EVIDENCES = {"ep": ep_evidence, "laplace": laplace_evidence}
@@ -56,7 +56,7 @@ REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
 
 
 @fill_docs(GPMKL)
-class BaseGPMKL(BaseMKL):
+class BaseGPMKL(CompletingMKL):
     """An additive Gaussian process whose kernel weights are inferred."""
 
     kernel_prior: Any
@@ -286,6 +286,8 @@ class BaseGPMKL(BaseMKL):
 
     def _training_dense(self) -> DenseStack:
         """Return the training kernels, as they were given or evaluated anew."""
+        if self.kernel_centers_ is not None:
+            return self._completed_training().training
         if self.training_kernels_ is not None:
             return DenseStack(self.training_kernels_)
         return DenseStack(self.kernel_bank_.train_stack())  # type: ignore[union-attr]
@@ -295,6 +297,9 @@ class BaseGPMKL(BaseMKL):
 
         Those of precomputed kernels are not known: they are taken as those of the training samples on average.
         """
+        if self.kernel_centers_ is not None:
+            yield from self._completed_rows(X)
+            return
         bank = self.kernel_bank_
         if bank is None:
             stack = self._stack_of_precomputed(X)
@@ -309,8 +314,11 @@ class BaseGPMKL(BaseMKL):
     def _moments(self, X: Samples) -> ScoreMoments:
         """Return moments of the scores of rows, their offsets included, at every point of the posterior."""
         X = self._validate_rows(X)
-        rows = self._rows(X)
-        stack = self._training_dense()
+        if self.kernel_centers_ is None:
+            rows, stack = self._rows(X), self._training_dense()
+        else:
+            completed = self._completed_training()
+            rows, stack = self._completed_rows(X, completed), completed.training
         covariance = self._covariance(stack)
         found, first = [], 0
         with blas_threads_for(stack.n_train):
@@ -331,11 +339,12 @@ class BaseGPMKL(BaseMKL):
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""
         X = self._validate_rows(X)
         duals = self.dual_coef_ if self._has_outputs else self.dual_coef_[None]
-        blocks = [
-            np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals])
-            for rows in self._blocks(X, np.arange(self.n_kernels_in_))
-        ]
-        score = np.concatenate(blocks, axis=1) + np.atleast_1d(self.intercept_)[:, None] + self._offsets(X)
+        if self.kernel_centers_ is None:
+            blocks = self._blocks(X, np.arange(self.n_kernels_in_))
+        else:
+            blocks = (rows for rows, _ in self._completed_rows(X))
+        scores = [np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals]) for rows in blocks]
+        score = np.concatenate(scores, axis=1) + np.atleast_1d(self.intercept_)[:, None] + self._offsets(X)
         if self.design_ is not None:
             score += np.atleast_2d(self.effects_) @ self.design_.rows(X).basis.T
         return score
@@ -344,7 +353,7 @@ class BaseGPMKL(BaseMKL):
         """Return what is added to the scores of validated rows as it is, (n_rows,), or zero."""
         if self.design_ is None or self.design_.offset_column is None:
             return 0.0
-        return X[:, self.design_.offset_column]
+        return self.design_.offsets(X)
 
     def predict_latent(self, X: Samples, return_std: bool = False) -> Any:
         """Predict the latent score `f` of new samples, an offset included.

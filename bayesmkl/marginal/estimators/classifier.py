@@ -54,6 +54,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     likelihood : {"probit", "logit"}, default="probit"
         Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
     %(design)s
+    %(missing_views)s
     %(intercept_std)s
     %(inference)s
     %(kernel_names)s
@@ -95,6 +96,9 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     target_ : ndarray of shape (n_samples,) *
         Training labels as the model sees them, -1 and +1.
     %(training_kernels_)s
+    %(present_)s
+    %(kernel_centers_)s
+    %(predictability_)s
     %(kernel_names_)s
     %(n_kernels_in_)s
     %(kernel_bank_)s
@@ -144,6 +148,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         likelihood: str = "probit",
         design: Design | None = None,
+        missing_views: str = "error",
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
@@ -154,6 +159,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self.kernel_prior = kernel_prior
         self.likelihood = likelihood
         self.design = design
+        self.missing_views = missing_views
         self.intercept_std = intercept_std
         self.inference = inference
         self.kernel_names = kernel_names

@@ -44,6 +44,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     distance_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the distance of neighboring cut points, in units of the noise; the word is ``LogNormal(0.7, 1.0)``.
     %(design)s
+    %(missing_views)s
     %(intercept_std)s
     %(inference)s
     %(kernel_names)s
@@ -83,6 +84,9 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     target_ : ndarray of shape (n_samples,)
         Numbers of the training grades, from 0.
     %(training_kernels_)s
+    %(present_)s
+    %(kernel_centers_)s
+    %(predictability_)s
     %(kernel_names_)s
     %(n_kernels_in_)s
     %(kernel_bank_)s
@@ -121,6 +125,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         distance_prior: str | LogNormal = "log-normal",
         design: Design | None = None,
+        missing_views: str = "error",
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
@@ -132,6 +137,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         self.kernel_prior = kernel_prior
         self.distance_prior = distance_prior
         self.design = design
+        self.missing_views = missing_views
         self.intercept_std = intercept_std
         self.inference = inference
         self.kernel_names = kernel_names

@@ -79,6 +79,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Standardize the target first, so that priors mean the same whatever its units; scores of counts are relative
         to their mean rate. Predictions are in the original units; weights and `posterior_` are those of the
         standardized target.
+    %(missing_views)s
     %(intercept_std)s
     %(inference)s
     %(kernel_names)s
@@ -123,6 +124,9 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     target_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
         The standardized training target. Of counts (n_fields, n_samples): counts, trials if there are any, offsets.
     %(training_kernels_)s
+    %(present_)s
+    %(kernel_centers_)s
+    %(predictability_)s
     %(kernel_names_)s
     %(n_kernels_in_)s
     %(kernel_bank_)s
@@ -169,6 +173,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         noise_prior: str | LogNormal = "log-normal",
         design: Design | None = None,
         normalize_y: bool = True,
+        missing_views: str = "error",
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
@@ -181,6 +186,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         self.noise_prior = noise_prior
         self.design = design
         self.normalize_y = normalize_y
+        self.missing_views = missing_views
         self.intercept_std = intercept_std
         self.inference = inference
         self.kernel_names = kernel_names
@@ -245,7 +251,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         stack, y = self._fit_stack(X, y, y_numeric=True, multi_output=True)
         self.offset_ = np.zeros(len(y))
         if self.design_ is not None and self.design_.offset_column is not None:
-            self.offset_ = self.kernel_bank_.X_train_[:, self.design_.offset_column]  # type: ignore[union-attr]
+            self.offset_ = self.design_.offsets(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
         if isinstance(likelihood, Gaussian | StudentT):
             self.likelihood_ = likelihood
             rest = (y.T - self.offset_).T

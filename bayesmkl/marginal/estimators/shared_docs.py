@@ -13,6 +13,13 @@ GPMKL = ESTIMATOR | entries(
         A bank is cloned and fitted on `X`. With "precomputed", `X` is a stack of kernels of shape
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank("auto")``, whose
         kernels have the scale of the samples.
+    missing_views : {"error", "integrate", "impute"}, default="error"
+        Meaning of NaN in `X`. "error": raise an error. "integrate": samples lack views, in training and predictions
+        alike: all columns of a view are NaN, or the row and column of a precomputed kernel; what a kernel adds to the
+        score of such a sample is a function of a point that is not known, but for what its other views tell of it.
+        Kernels are centered on the samples that have their view then.
+        "impute": the same, and NaN in some but not all columns of a view is replaced by means of the columns in
+        training.
     intercept_std : float, default=3.0
         Prior standard deviation of the intercept.
     design : Design, default=None
@@ -55,11 +62,20 @@ GPMKL = ESTIMATOR | entries(
     posterior_ : HyperDraws
         Equally likely draws of kernel weights and parameters of the likelihood, with shares and a draw of the scores.
     training_kernels_ : ndarray of shape (n_kernels, n_samples, n_samples) or None
-        Precomputed training kernels, which predictions need; None where a bank evaluates them.
+        Precomputed training kernels, which predictions need; None where a bank evaluates them. With missing views
+        they are centered.
+    present_ : ndarray of bool of shape (n_kernels, n_samples) or None
+        Mask of training samples that have the view of each kernel; None with ``missing_views="error"``.
+    kernel_centers_ : KernelCenters or None
+        Means of the kernels that are subtracted from them; None with ``missing_views="error"``.
+    predictability_ : ndarray of shape (n_views,) or None
+        Part of the variance of each view, in the feature spaces of its kernels, that the other views tell: 0 where
+        they have nothing to do with it. None with ``missing_views="error"``. Precomputed kernels that the same
+        training samples lack are of one view.
 
     ValueError:X
         If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
-        infinity.
+        infinity (NaN where `missing_views` does not allow it).
     std : ndarray of the same shape
         Posterior standard deviation, if `return_std`.
     MemoryError

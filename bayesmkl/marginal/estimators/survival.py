@@ -62,6 +62,7 @@ class GPMKLSurvival(BaseGPMKL):
         Prior of the weights, in units of the standard deviation that log times have without features, or of log
         hazard ratios; see `GPMKLRegressor`.
     %(design)s
+    %(missing_views)s
     %(intercept_std)s
     %(inference)s
     %(kernel_names)s
@@ -103,6 +104,9 @@ class GPMKLSurvival(BaseGPMKL):
     event_times_ : ndarray of shape (n_events,)
         Observed times, ascending and different.
     %(training_kernels_)s
+    %(present_)s
+    %(kernel_centers_)s
+    %(predictability_)s
     %(kernel_names_)s
     %(n_kernels_in_)s
     %(kernel_bank_)s
@@ -149,6 +153,7 @@ class GPMKLSurvival(BaseGPMKL):
         likelihood: str | FailureTime | PiecewiseHazard = "log-logistic",
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         design: Design | None = None,
+        missing_views: str = "error",
         intercept_std: float = 3.0,
         inference: str | Marginal = "marginal",
         kernel_names: Sequence[str] | None = None,
@@ -159,6 +164,7 @@ class GPMKLSurvival(BaseGPMKL):
         self.likelihood = likelihood
         self.kernel_prior = kernel_prior
         self.design = design
+        self.missing_views = missing_views
         self.intercept_std = intercept_std
         self.inference = inference
         self.kernel_names = kernel_names

@@ -1,0 +1,91 @@
+"""Kernels of samples that lack views, as covariances of functions: what estimators of marginal inference share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bayesmkl._estimator import BaseMKL
+from bayesmkl._utils.typing import Samples, Targets
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.unknown_points import CompletedKernels, KernelCenters, find_centers
+
+__all__ = ["BLOCK_ENTRIES", "CompletingMKL"]
+
+BLOCK_ENTRIES = 2**24  # of the kernels of new rows that are held at once, 128 MB
+
+
+class CompletingMKL(BaseMKL):
+    """Center kernels and complete them where samples may lack views."""
+
+    _takes_missing_views = True
+    _MISSING_VIEWS: ClassVar[dict[str, str]] = {"error": "error", "integrate": "keep", "impute": "impute"}
+    _needs_some_view = False  # a score without any part is the intercept
+
+    training_kernels_: np.ndarray | None
+    kernel_centers_: KernelCenters | None = None
+    predictability_: np.ndarray | None = None
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.missing_views == "impute" and self._is_precomputed():
+            raise ValueError(
+                '`missing_views` must be "error" or "integrate" with precomputed kernels, which have no columns to '
+                'impute; got "impute". Pass samples and a bank, `kernels=KernelBank(...)`.'
+            )
+
+    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[DenseStack, np.ndarray]:
+        """Do what all estimators do; where samples may lack views, center the kernels and complete them."""
+        self.kernel_centers_ = self.predictability_ = None
+        stack, y = super()._fit_stack(X, y, **check_y)
+        if self.present_ is None:
+            return stack, y
+        self.kernel_centers_ = find_centers(stack)
+        completed = self._completed(self.kernel_centers_.rows(stack), None)
+        self.predictability_ = completed.told
+        return completed.training, y
+
+    def _completed(self, centered: DenseStack, told: np.ndarray | None) -> CompletedKernels:
+        """Return covariances of functions from centered training kernels, zero where a view is absent."""
+        bank, n_kernels = self.kernel_bank_, centered.n_kernels
+        if bank is not None:
+            views = np.repeat(np.arange(len(bank.views_)), n_kernels // len(bank.views_))
+        else:  # kernels that are absent together are of one view
+            views = np.unique(np.asarray(self.present_), axis=0, return_inverse=True)[1].reshape(n_kernels)
+        return CompletedKernels(centered, self.kernel_centers_.spread, views, told)  # type: ignore[union-attr]
+
+    def _completed_training(self) -> CompletedKernels:
+        """Return covariances of functions where samples may lack views."""
+        centers, present = self.kernel_centers_, self.present_
+        assert centers is not None
+        assert present is not None
+        if self.kernel_bank_ is not None:
+            stack = centers.rows(self._stack_of(self.kernel_bank_.train_stack()))
+        elif present.all():
+            stack = DenseStack(self.training_kernels_)
+        else:
+            there = present[:, :, None] & present[:, None, :]
+            stack = DenseStack(self.training_kernels_ * there, present)
+        return self._completed(stack, self.predictability_)
+
+    def _completed_rows(
+        self, X: np.ndarray, completed: CompletedKernels | None = None
+    ) -> Iterator[tuple[DenseStack, np.ndarray]]:
+        """Yield covariances of blocks of validated rows with the training samples, and their variances.
+
+        Variances of precomputed kernels are not known: they are taken as those of the training samples on average.
+        """
+        completed = self._completed_training() if completed is None else completed
+        bank, centers = self.kernel_bank_, self.kernel_centers_
+        assert centers is not None
+        if bank is None:
+            stack = centers.rows(self._stack_of_precomputed(X))
+            yield completed.rows(stack, np.repeat(centers.spread[:, None], stack.n_rows, axis=1))
+            return
+        size = max(1, BLOCK_ENTRIES // (bank.n_kernels_ * len(bank.basis_)))
+        for first in range(0, len(X), size):
+            kernels, diagonal = bank.rows_and_diagonal(X[first : first + size])
+            stack = self._stack_of(kernels)
+            yield completed.rows(centers.rows(stack), centers.diagonal(stack, diagonal))

@@ -1,0 +1,306 @@
+r"""Additive Gaussian processes of samples that lack views: components there are functions of points that are unknown.
+
+The points of absent views are integrated out as far as two moments go. With :math:`g \sim GP(0, k)` and points
+:math:`x_i` that are random given the present views of a sample, :math:`g(x_i)` has mean zero and
+
+.. math:: \operatorname{Cov}(g(x_i), g(x_j)) = E[k(x_i, x_j)] = \langle \mu_i, \mu_j \rangle , \qquad
+   \operatorname{Var} g(x_i) = E[k(x_i, x_i)] = \|\mu_i\|^2 + r_i ,
+
+where :math:`\mu_i` is the expected image of the point in the feature space of `k` and :math:`r_i` the variance of
+the image around it. Functions of different kernels are independent, so that their values are uncorrelated also at the
+same unknown point. The exact distribution is a mixture over points; the normal one with its moments takes its place.
+
+Kernels are centered on the training samples that have their view. About a sample of which nothing else is known
+:math:`\mu = 0`, therefore, and :math:`r` is the mean self-similarity: its component keeps its prior, and has nothing
+to do with that of any other sample. (In a kernel that is not centered the zeros would be wrong: random samples have a
+similarity of their own.) What present views say of an absent one is learned from samples that have both, by a
+regression of images on the other views, itself an additive Gaussian process:
+
+.. math:: \mu_i = \sum_l \beta_{il} \phi(x_l), \qquad \beta_i = A^{-1} h G_{\cdot i}, \qquad
+   A = h G + (1 - h) I, \qquad r_i = \bar d \, (h G_{ii} + 1 - h - h G_{i \cdot} \beta_i) ,
+
+over the training samples that have the view. `G` is the mean kernel of the other views, in units of their variances;
+where one of these is absent, it has a diagonal of one and zeros. :math:`\bar d` is the mean self-similarity, and `h`
+the part of the variance of images that other views tell, chosen by the density of each image given those of the
+others. With :math:`h = 0` views have nothing to do with each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from bayesmkl._numerics.arrays import Array, namespace
+from bayesmkl._numerics.linalg import plus_diagonal
+from bayesmkl.kernels.stacks.dense import DenseStack
+
+__all__ = ["CompletedKernels", "KernelCenters", "find_centers", "pairwise_covariances", "predictability"]
+
+CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
+# parts of the variance of images that are tried
+PREDICTABLE = np.array([0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99])
+
+
+class KernelCenters(NamedTuple):
+    """Where the origins of kernels move to: the mean of the training samples that have what a kernel compares.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_kernels, n_train)
+        Mean similarity of each training sample with them; zero where it lacks the view.
+    grand_mean : ndarray of shape (n_kernels,)
+        Its mean over them.
+    share : ndarray of shape (n_kernels, n_train)
+        Weights of the mean: one over their number, zero where a sample lacks the view.
+    spread : ndarray of shape (n_kernels,)
+        Their mean self-similarity around the mean; exactly zero of kernels that are constant among them.
+    """
+
+    mean: np.ndarray
+    grand_mean: np.ndarray
+    share: np.ndarray
+    spread: np.ndarray
+
+    def rows(self, stack: DenseStack) -> DenseStack:
+        """Return centered kernels of rows against the training samples, zero where a view is absent.
+
+        Parameters
+        ----------
+        stack : DenseStack
+            Zero at absent rows and columns.
+        """
+        half = 0.5 * self.grand_mean[:, None]
+        of_rows = stack.apply(self.share[..., None]) - half
+        kernels = stack.kernels - of_rows[..., None]
+        kernels -= (self.mean - half)[:, None]
+        kernels *= (self.share > 0.0)[:, None]
+        if stack.present is not None:
+            kernels *= stack.present[..., None]
+        kernels[self.spread == 0.0] = 0.0
+        return stack._replace(kernels=kernels)
+
+    def diagonal(self, stack: DenseStack, diagonal: np.ndarray) -> np.ndarray:
+        """Return similarities of rows to themselves after centering, zero where a view is absent.
+
+        Parameters
+        ----------
+        stack : DenseStack
+            Kernels of the rows before centering.
+        diagonal : ndarray of shape (n_kernels, n_rows)
+            The same before centering; anything where a view is absent.
+        """
+        centered = diagonal - 2.0 * stack.apply(self.share[..., None]) + self.grand_mean[:, None]
+        present = True if stack.present is None else stack.present
+        return np.where(present & (self.spread > 0.0)[:, None], np.maximum(centered, 0.0), 0.0)
+
+
+def find_centers(stack: DenseStack) -> KernelCenters:
+    """Find the centers of training kernels.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Square, zero at absent rows and columns; `present` says what is there, None: everything.
+    """
+    present = _present(stack)
+    share = present / present.sum(axis=1, keepdims=True)
+    mean = stack.apply(share[..., None])
+    grand_mean = (share * mean).sum(axis=1)
+    diagonal = (share * stack.diagonal()).sum(axis=1)
+    spread = np.where(diagonal - grand_mean > CONSTANT * np.abs(diagonal), diagonal - grand_mean, 0.0)
+    return KernelCenters(mean, grand_mean, share, spread)
+
+
+class CompletedKernels:
+    """Covariances of functions at training samples, and of new ones with them, where some points are unknown.
+
+    Parameters
+    ----------
+    stack : DenseStack
+        Centered training kernels, zero at absent rows and columns.
+    spread : ndarray of shape (n_kernels,)
+        As of `KernelCenters`.
+    views : ndarray of int of shape (n_kernels,)
+        Number of the view of each kernel, from zero.
+    told : ndarray of shape (n_views,), optional
+        The part `h` of the variance of each view's images that other views tell; None: it is found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels.stacks.dense import DenseStack
+    >>> from bayesmkl.marginal.unknown_points import CompletedKernels, find_centers
+    >>> kernels = np.array([[[2.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 0.0]]])
+    >>> stack = DenseStack(kernels, np.array([[True, True, False]]))
+    >>> centers = find_centers(stack)
+    >>> CompletedKernels(centers.rows(stack), centers.spread, np.array([0])).training.kernels[0]
+    array([[ 1.5, -1.5,  0. ],
+           [-1.5,  1.5,  0. ],
+           [ 0. ,  0. ,  1.5]])
+    """
+
+    training: DenseStack  # covariances of functions at the training samples
+    told: np.ndarray
+
+    def __init__(
+        self, stack: DenseStack, spread: np.ndarray, views: np.ndarray, told: np.ndarray | None = None
+    ) -> None:
+        self.stack, self.spread, self.views = stack, spread, views
+        self.present = _present(stack)
+        by_view, own = self._by_view(stack, stack.diagonal())
+        np.einsum("vii->vi", by_view)[...] = own  # of absent views too
+        self.have = np.array([self.present[views == v].all(axis=0) for v in range(len(by_view))])
+        blocks = [
+            others[np.ix_(have, have)] for others, have in zip(self._others(by_view), self.have, strict=True)
+        ]
+        if told is None:
+            own_blocks = (kernel[np.ix_(have, have)] for kernel, have in zip(by_view, self.have, strict=True))
+            told = np.array([predictability(*pair) for pair in zip(own_blocks, blocks, strict=True)])
+        self.told = told
+        self._factors = [
+            linalg.cho_factor(plus_diagonal(block, 1.0 - h, h)) if h else None
+            for block, h in zip(blocks, told, strict=True)
+        ]
+        self._weights = self._regressed(by_view, own)
+        kernels = self._complete(stack.kernels, self.present)
+        m, i = np.nonzero(~self.present)
+        kernels[m, i, i] += self.spread[m] * self._weights[1][views[m], i]
+        self.training = stack._replace(kernels=kernels)
+
+    def rows(self, stack: DenseStack, diagonal: np.ndarray) -> tuple[DenseStack, np.ndarray]:
+        """Return covariances of functions at new samples with those at the training samples, and their variances.
+
+        Parameters
+        ----------
+        stack : DenseStack
+            Centered kernels of new samples, zero where a view is absent.
+        diagonal : ndarray of shape (n_kernels, n_rows)
+            Centered similarities of new samples to themselves, likewise.
+        """
+        if stack.present is None and self.stack.present is None:
+            return stack, diagonal
+        weights, rest = self._regressed(*self._by_view(stack, diagonal))
+        kernels, variances = stack.kernels.copy(), diagonal.copy()
+        present = _present(stack)
+        for m, v in enumerate(self.views):
+            absent = ~present[m]
+            beta = weights[v][absent]
+            kernels[m, absent] = beta @ self.stack.kernels[m]
+            variances[m, absent] = (
+                np.einsum("ij,ij->i", kernels[m, absent], beta) + self.spread[m] * rest[v, absent]
+            )
+            gone = ~self.present[m]
+            kernels[m][:, gone] = kernels[m] @ self._weights[0][v][gone].T
+        return stack._replace(kernels=kernels), variances
+
+    def _by_view(self, stack: DenseStack, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean kernel of each view in units of variance, (n_views, n_rows, n_train), and its diagonal.
+
+        The diagonal, (n_views, n_rows), is one where a view is absent.
+        """
+        varies = self.spread > 0.0
+        share = (self.views == np.arange(self.views.max() + 1)[:, None]) * varies
+        share = share / np.maximum(share.sum(axis=1, keepdims=True), 1)
+        scaled = np.divide(share, self.spread, out=np.zeros_like(share), where=varies)
+        diagonal = np.where(_present(stack), diagonal, self.spread[:, None])
+        return np.asarray(stack.combine(scaled)), scaled @ diagonal
+
+    def _others(self, by_view: np.ndarray) -> np.ndarray:
+        """Return the mean over the other views that vary, for every view."""
+        varies = np.array([(self.spread[self.views == v] > 0.0).any() for v in range(len(by_view))])
+        count = np.maximum(varies.sum() - varies, 1)
+        return (by_view.sum(axis=0) - by_view) / count.reshape(-1, *[1] * (by_view.ndim - 1))
+
+    def _regressed(self, by_view: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weights of training samples in the images of rows, and the variance around them in units.
+
+        Weights are (n_views, n_rows, n_train), variances (n_views, n_rows).
+        """
+        weights = np.zeros_like(by_view)
+        similar, rest = self._others(by_view), self._others(diagonal)
+        for v, (h, factor, have) in enumerate(zip(self.told, self._factors, self.have, strict=True)):
+            if factor is None:
+                rest[v] = 1.0
+                continue
+            told = h * similar[v][:, have]
+            weights[v][:, have] = linalg.cho_solve(factor, told.T).T
+            explained = np.einsum("ij,ij->i", told, weights[v][:, have])
+            rest[v] = np.maximum(h * rest[v] + 1.0 - h - explained, 0.0)
+        return weights, rest
+
+    def _complete(self, kernels: np.ndarray, present: np.ndarray) -> np.ndarray:
+        """Return square kernels with expected images in the place of absent ones."""
+        completed = kernels.copy()
+        for m, v in enumerate(self.views):
+            absent = ~present[m]
+            beta = self._weights[0][v][absent]
+            edge = beta @ kernels[m]
+            completed[m, absent], completed[m][:, absent] = edge, edge.T
+            completed[m][np.ix_(absent, absent)] = edge @ beta.T
+        return completed
+
+
+def predictability(kernel: np.ndarray, others: np.ndarray) -> float:
+    """Return the part of the variance of images that other views tell, by the density of each left out.
+
+    Parameters
+    ----------
+    kernel : ndarray of shape (n, n)
+        Centered, with a mean diagonal of one.
+    others : ndarray of shape (n, n)
+        Of other views, of the same samples.
+
+    Returns
+    -------
+    float
+        One of `PREDICTABLE`.
+    """
+    if len(kernel) < 3 or not others.any():
+        return 0.0
+    values, vectors = np.linalg.eigh(others)
+    rotated = vectors.T @ kernel @ vectors
+    loss = []
+    for h in PREDICTABLE:
+        inverse = 1.0 / np.maximum(h * values + 1.0 - h, 1e-12)
+        precision = vectors**2 @ inverse
+        scaled = vectors * inverse
+        square = np.einsum("ij,ij->i", scaled @ rotated, scaled) / precision**2  # of the error
+        loss.append(np.mean(square * precision - np.log(precision)))
+    return float(PREDICTABLE[np.argmin(loss)])
+
+
+def _present(stack: DenseStack) -> np.ndarray:
+    """Return the mask of what is present, (n_kernels, n_rows)."""
+    return np.ones((stack.n_kernels, stack.n_rows), dtype=bool) if stack.present is None else stack.present
+
+
+def pairwise_covariances(parts: Array, present: np.ndarray) -> Any:
+    """Return covariances of parts of scores, of each pair over the samples that have both.
+
+    Parameters
+    ----------
+    parts : array of shape (..., n_kernels, n_samples)
+    present : ndarray of bool of shape (n_kernels, n_samples)
+
+    Returns
+    -------
+    array of shape (..., n_kernels, n_kernels)
+        Zero of pairs that no two samples have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.marginal.unknown_points import pairwise_covariances
+    >>> parts = np.array([[1.0, 3.0, 9.0], [2.0, 6.0, 4.0]])
+    >>> pairwise_covariances(parts, np.array([[True, True, False], [True, True, True]]))
+    array([[1.        , 2.        ],
+           [2.        , 2.66666667]])
+    """
+    there = np.asarray(present, dtype=float)
+    count = np.maximum(there @ there.T, 1.0)  # alone a sample has no covariance
+    known = parts * there
+    mean = known @ there.T / count  # of the part of a row, over the samples of a column
+    turned = namespace(known).swapaxes
+    return known @ turned(known, -1, -2) / count - mean * turned(mean, -1, -2)
