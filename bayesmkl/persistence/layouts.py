@@ -20,7 +20,20 @@ from bayesmkl.bemkl import (
     BEMKLRegressor,
     Storage,
 )
-from bayesmkl.discriminative import LDMKLClassifier, LMKLClassifier, LMKLRegressor, SwMKLClassifier
+from bayesmkl.discriminative import (
+    AlignmentMKLClassifier,
+    GMKLClassifier,
+    LDMKLClassifier,
+    LMKLClassifier,
+    LMKLRegressor,
+    LpMKLClassifier,
+    OBMKLClassifier,
+    SILPMKLClassifier,
+    SimpleMKLClassifier,
+    SMOMKLClassifier,
+    SwMKLClassifier,
+    UniformMKLClassifier,
+)
 from bayesmkl.kernels import Gaussian, KernelBank, Laplacian
 from bayesmkl.persistence.parts import every_part
 
@@ -30,8 +43,12 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "migrate"]
 
-VERSION = 5
+VERSION = 6
 BEMKL = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
+WITH_CLASS_WEIGHT = (
+    *(AlignmentMKLClassifier, GMKLClassifier, LpMKLClassifier, OBMKLClassifier, SILPMKLClassifier),
+    *(SimpleMKLClassifier, SMOMKLClassifier, UniformMKLClassifier),
+)
 OPTIONS_BEFORE_4 = {
     *("accelerate", "backend", "devices"),
     *("n_chains", "n_warmup", "n_draws", "target_accept", "chain_method", "n_steps"),
@@ -104,10 +121,16 @@ def _from_4(part: object) -> None:
         _add(part, intermediate_scale_=float(part.intermediate_scale))
 
 
+def _from_5(part: object) -> None:
+    """Migrate from layout 5, without weights of classes. `Center` says by default that samples count the same."""
+    if isinstance(part, WITH_CLASS_WEIGHT):
+        _add(part, class_weight=None)
+
+
 def _add(part: object, **attributes: Any) -> None:
     for name, value in attributes.items():
         if name not in vars(part):  # classes may have a default
             setattr(part, name, value)
 
 
-STEPS: dict[int, Callable[[Any], None]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4}
+STEPS: dict[int, Callable[[Any], None]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5}

@@ -110,6 +110,10 @@ WRONG: dict[str, Wrong] = {
     "bias_prior": PRIOR,
     "cache_mb": NOT_NEGATIVE,
     "chain_method": word("parallel"),
+    "class_weight": Wrong(
+        ["equal", "", 1, True, np.nan, [1.0], object, {0: -1.0}, {0: 0.0}, {0: np.nan}, {0: "2"}, {0: True}],
+        (("balanced", np.str_("balanced")), ({}, None)),
+    ),
     "combination": word("mean"),
     "contamination": number(0.0, 0.6, -0.1, "Auto", equal=((0.25, Fraction(1, 4)), (0.25, np.float32(0.25)))),
     "cv": Wrong(
