@@ -354,5 +354,5 @@ def _check_known(values: np.ndarray, names: tuple[str, ...]) -> None:
         row, j = np.argwhere(unknown)[0]
         raise ValueError(
             f"`X` must have no NaN in the columns of `design`; got {int(unknown[:, j].sum())} in {names[j]!r}, the "
-            f"first in row {row}. They are no part of a view that may be missing: fill them in, or leave these samples out."
+            f"first in row {row}. They are no part of a view that may be missing: fill them in, or leave these out."
         )
