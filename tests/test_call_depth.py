@@ -33,7 +33,7 @@ def test_few_functions_lie_between_fit_and_the_first_update(call_depth):
     for (estimator, samples), calls in found.items():
         of_bemkl = estimator.startswith("BEMKL")
         assert calls.nested[-1].endswith(" update_dual" if of_bemkl else " Evaluator.__call__"), estimator
-        fit = f"{estimator}.fit" if of_bemkl else "DiscriminativeClassifier.fit"
+        fit = f"{estimator}.fit" if of_bemkl else "fit_weighted_classes"
         assert any(name.endswith(f" {fit}") for name in calls.nested)
         assert len(calls.nested) <= DEEPEST, calls.nested
         assert 50 < len(set(calls.functions)) == len(calls.functions) <= MOST[samples], (estimator, samples)

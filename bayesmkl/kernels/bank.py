@@ -27,7 +27,7 @@ from bayesmkl.kernels.fitted import FittedKernels, naming_kernel, put_present
 from bayesmkl.kernels.landmarks import SELECTIONS, check_distances, choose_landmarks
 from bayesmkl.kernels.normalize import Normalizer, check_normalize
 from bayesmkl.kernels.presence import column_means
-from bayesmkl.kernels.training import fit_kernel, fit_training, learn_by_rows
+from bayesmkl.kernels.training import fit_training, fit_weighted, learn_by_rows
 from bayesmkl.kernels.views import View, check_samples, resolve_views
 
 __all__ = ["CheckedTable", "KernelBank"]
@@ -381,7 +381,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         functions = as_kernels(self.kernels)
         # a copy: the caller may change theirs
         X_train = self._take(X) if isinstance(X, CheckedTable) else self._validate(X, copy=True)
-        weights = check_weights(sample_weight, len(X_train))
+        weights = None if sample_weight is None else check_weights(sample_weight, len(X_train))
         if weights is not None and self.landmarks is not None:
             raise ValueError(
                 "`sample_weight` must be None with `landmarks`, from which all statistics are taken. Compare with "
@@ -440,7 +440,7 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         for m, kernel, geometry, place in self._evaluations(basis):
             counts = weights if weights is None or place is None else weights[place[1][0]]
             with naming_kernel(self.kernel_names_[m]):
-                fit_kernel(kernel, geometry.Z, counts)
+                kernel.fit(geometry.Z) if counts is None else fit_weighted(kernel, geometry.Z, counts)
                 if not together:
                     self.normalizers_.append(learn_by_rows(normalize, kernel, geometry.Z, counts))
                     continue

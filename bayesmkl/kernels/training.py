@@ -13,20 +13,17 @@ from bayesmkl.kernels.fitted import check_finite
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Normalizer, fit_normalizers, fit_normalizers_by_rows, move_origin
 
-__all__ = ["fit_kernel", "fit_training", "learn_by_rows"]
+__all__ = ["fit_training", "fit_weighted", "learn_by_rows"]
 
 
-def fit_kernel(kernel: Kernel, train: np.ndarray, weights: np.ndarray | None) -> None:
+def fit_weighted(kernel: Kernel, train: np.ndarray, weights: np.ndarray) -> None:
     """Fit a kernel function to training samples that count as `weights` say."""
-    if weights is None:
-        kernel.fit(train)
-    elif has_fit_parameter(kernel, "sample_weight"):
-        kernel.fit(train, sample_weight=weights)
-    else:
+    if not has_fit_parameter(kernel, "sample_weight"):
         raise ValueError(
             f"the `fit` of {type(kernel).__name__} must take a `sample_weight` where samples have weights. Give it "
             "one, or fit without weights"
         )
+    kernel.fit(train, sample_weight=weights)
 
 
 def fit_training(

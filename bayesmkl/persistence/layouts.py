@@ -122,9 +122,14 @@ def _from_4(part: object) -> None:
 
 
 def _from_5(part: object) -> None:
-    """Migrate from layout 5, without weights of classes. `Center` says by default that samples count the same."""
+    """Migrate from layout 5, without weights of classes and imputed columns.
+
+    `Center` says by default that samples count the same.
+    """
     if isinstance(part, WITH_CLASS_WEIGHT):
         _add(part, class_weight=None)
+    elif isinstance(part, KernelBank) and hasattr(part, "normalizers_"):
+        _add(part, column_means_=None)
 
 
 def _add(part: object, **attributes: Any) -> None:

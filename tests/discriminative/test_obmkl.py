@@ -43,7 +43,15 @@ UNIFORM = np.full(4, 0.25)
 @parametrize_with_checks(
     [
         OBMKLClassifier(method="aqp", max_iter=2),
-    ]
+    ],
+    expected_failed_checks=lambda model: dict.fromkeys(
+        (
+            "check_sample_weights_list",
+            "check_sample_weights_not_overwritten",
+            "check_sample_weight_equivalence_on_dense_data",
+        ),
+        "refuses weights of samples",
+    ),
 )
 def test_contract_scikit_learn(estimator, check):
     with warnings.catch_warnings():

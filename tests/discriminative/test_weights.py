@@ -124,6 +124,17 @@ def test_degenerate_alignments_count_samples(data, method):
             assert objective(model) == pytest.approx(objective(repeated), rel=1e-10)
 
 
+@pytest.mark.parametrize("method", ["ratio", "qp"])
+def test_degenerate_optimal_kernels_count_samples(data, method):
+    X, y, _, weights = data
+    counts, more = weights.astype(int), {"method": method, "multiclass": "shared"}
+    model = fitted("OBMKLClassifier", LEARNED, X, y, weights, **more)
+    repeated = fitted("OBMKLClassifier", LEARNED, X.repeat(counts, axis=0), y.repeat(counts), **more)
+    close(model.kernel_weights_, repeated.kernel_weights_, 1e-10)
+    close(scores(model, X), scores(repeated, X), 1e-6)
+    assert objective(model) == pytest.approx(objective(repeated), rel=1e-6)
+
+
 def test_degenerate_precomputed_kernels_count_samples(data):
     X, y, _, weights = data
     stack, counts = FIXED.fit_transform(X), weights.astype(int)
