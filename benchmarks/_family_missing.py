@@ -4,7 +4,7 @@ Views go missing at random, in training and test samples alike, and every sample
 ``missing_views="integrate"``; "means" fills features with the mean of their column, "zeros" fills kernels with zeros;
 "complete" is fitted to the samples that have all views, and fills test samples with the means of these. "BEMKL,
 centered" has kernels that are centered on the samples that have their view, as integrating centers them. A full run
-appends one JSON line per model, way, missing part and repeat to benchmarks/results/family_missing.jsonl, and continues
+appends a JSON line per model, way, missing part and repeat to benchmarks/results/family_missing.jsonl, and continues
 where the last one stopped; remove the file to start over.
 """
 
