@@ -58,6 +58,7 @@ MODULES_IN_EQUATION_TABLES = {
     "truncated_normal": "bayesmkl._numerics.truncated_normal",
     "psis": "bayesmkl._numerics.psis",
     "conditioning": "bayesmkl.marginal.conditioning",
+    "unknown_points": "bayesmkl.marginal.unknown_points",
     "covariances": "bayesmkl.marginal.covariances",
     "evidence": "bayesmkl.marginal.evidence",
     "hyperposterior": "bayesmkl.marginal.hyperposterior",

@@ -63,6 +63,7 @@ MIXTURE_TOL = 1e-7  # largest change of a site's precision, in units of that of 
 MAX_STEPS = 200
 MEMORY = 1  # steps that the next one is extrapolated from
 NEAR = 0.03  # change of a site below which they are
+LEAP = 3.0  # of the logarithm of a precision, farther than which it is not extrapolated
 STALLED = 0.8  # of the last change: sites swing to and fro, as they do where scores are large
 DAMPED = 0.5  # part of a step that is taken then
 STEP_SIZES = (1.0, 0.5, 0.25, 0.0625, 0.0078125)
@@ -124,6 +125,10 @@ def ep_evidence(
         mixed = extrapolate(history, xp.concatenate([state.target.precision * sd**2, sd]))
         size = xp.where(state.stalled, DAMPED, 1.0)
         step = Sites(*(old + size * (new - old) for old, new in zip(state.sites, state.target, strict=True)))
+        leaps = (
+            xp.abs(mixed - _flat(step))[:n_samples] > LEAP
+        )  # logarithms of precisions that are next to zero
+        mixed = xp.where(xp.concatenate([leaps, leaps]), _flat(step), mixed)
         at = xp.where((state.change < NEAR) & xp.isfinite(mixed).all(), mixed, _flat(step))
         sites = Sites(xp.exp(at[:n_samples]), at[n_samples:])
         return update(sites, history, state.change, state.n_steps + 1)

@@ -61,7 +61,6 @@ from bayesmkl.marginal.hyperpriors import (
 )
 from bayesmkl.marginal.numpyro_priors import NumPyroPrior
 from bayesmkl.marginal.numpyro_targets import known_fields, target_law
-from bayesmkl.marginal.unknown_points import pairwise_covariances
 
 __all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "observe"]
 
@@ -164,7 +163,7 @@ def _new_factors(
 def _finish(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[..., None]:
     """Return the statements from the parts of a score to its target."""
     intercept_std, likelihood = model.covariance.intercept_std, model.likelihood
-    known, present = known_fields(likelihood, model.targets).given, model.covariance.stack.present
+    known = known_fields(likelihood, model.targets).given
 
     def finish(
         group_std: Any,
@@ -180,7 +179,7 @@ def _finish(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[..., None]:
         own, of_new_rows = _draw_effects(model, group_std, outputs, given)
         parts = numpyro.deterministic("parts", parts)
         score = numpyro.deterministic("score", parts.sum(axis=-2) + intercept[..., None] + own)
-        numpyro.deterministic("kernel_shares", _shares(parts, present))
+        numpyro.deterministic("kernel_shares", _shares(parts))
         observe("y", target_law(likelihood, score, parameters, given), y)
         if new_parts is not None:
             new = numpyro.deterministic(
@@ -215,14 +214,10 @@ def _draw_effects(
     return own, drawn @ given["new_basis"].T + (jnp.sqrt(given["new_unseen"]) * unseen).sum(axis=-1)
 
 
-def _shares(parts: Any, present: np.ndarray | None) -> Any:
-    if present is None:
-        around = parts - parts.mean(axis=-1, keepdims=True)
-        total = around.sum(axis=-2, keepdims=True)
-        covariance = (around * total).sum(axis=-1)
-    else:
-        covariance = pairwise_covariances(parts, present).sum(axis=-1)
-    covariance = covariance.reshape(-1, parts.shape[-2]).sum(axis=0)
+def _shares(parts: Any) -> Any:
+    around = parts - parts.mean(axis=-1, keepdims=True)
+    total = around.sum(axis=-2, keepdims=True)
+    covariance = (around * total).sum(axis=-1).reshape(-1, parts.shape[-2]).sum(axis=0)
     return covariance / covariance.sum()
 
 

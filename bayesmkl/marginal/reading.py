@@ -17,7 +17,6 @@ from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.effects import EffectRows
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely, evaluate
 from bayesmkl.marginal.likelihoods import Likelihood
-from bayesmkl.marginal.unknown_points import pairwise_covariances
 
 __all__ = [
     "HyperDraws",
@@ -197,7 +196,7 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
             parts[:, k], draws.score[here, k], draws.effects[here, k] = draw_parts(
                 model.covariance, weights, posterior, sites, prior_parts[here, k], rng
             )
-        draws.shares[here] = shares(parts, model.covariance.stack.present)
+        draws.shares[here] = shares(parts)
     without = average_left_out(draws.probability, left_out)
     return Reading(draws, without, dual, intercept, mean_effects)
 
@@ -276,31 +275,24 @@ def average_left_out(probability: np.ndarray, log_densities: np.ndarray) -> Left
     return LeftOut(logsumexp(log_weights[:, None] + log_densities, axis=0), joint, log_weights)
 
 
-def shares(parts: np.ndarray, present: np.ndarray | None = None) -> np.ndarray:
+def shares(parts: np.ndarray) -> np.ndarray:
     r"""Return the shares of kernels in the score, :math:`\operatorname{Cov}(f_m, f) / \operatorname{Var}(f)`.
 
     Covariances are over training samples, and summed over outputs. Shares of a draw sum to one; a small part
-    can be negative. Of a score that is the same everywhere all kernels have the same share.
-
-    Where samples lack views, every covariance of two parts is over the samples that have both, and :math:`f_m` has
-    that with each: an estimate of what it is over samples that have all views.
+    can be negative. Of a score that is the same everywhere all kernels have the same share. Where
+    samples lack views, parts there are draws of what is not known like all others.
 
     Parameters
     ----------
     parts : ndarray of shape (n_draws, n_outputs, n_kernels, n_samples)
-    present : ndarray of bool of shape (n_kernels, n_samples), optional
-        Which samples have what a kernel compares; None: all of them.
 
     Returns
     -------
     ndarray of shape (n_draws, n_kernels)
     """
-    if present is None:
-        around = parts - parts.mean(axis=-1, keepdims=True)
-        total = around.sum(axis=2)
-        covariance = np.einsum("dkmi,dki->dm", around, total)
-    else:
-        covariance = pairwise_covariances(parts, present).sum(axis=(1, -1))
+    around = parts - parts.mean(axis=-1, keepdims=True)
+    total = around.sum(axis=2)
+    covariance = np.einsum("dkmi,dki->dm", around, total)
     variance = covariance.sum(axis=1, keepdims=True)
     alike = np.full_like(covariance, 1.0 / covariance.shape[1])
     return np.divide(covariance, variance, out=alike, where=variance > 0.0)

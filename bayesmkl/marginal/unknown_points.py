@@ -27,16 +27,15 @@ others. With :math:`h = 0` views have nothing to do with each other.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
 
-from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.kernels.stacks.dense import DenseStack
 
-__all__ = ["CompletedKernels", "KernelCenters", "find_centers", "pairwise_covariances", "predictability"]
+__all__ = ["CompletedKernels", "KernelCenters", "find_centers", "predictability"]
 
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 # parts of the variance of images that are tried
@@ -274,33 +273,3 @@ def predictability(kernel: np.ndarray, others: np.ndarray) -> float:
 def _present(stack: DenseStack) -> np.ndarray:
     """Return the mask of what is present, (n_kernels, n_rows)."""
     return np.ones((stack.n_kernels, stack.n_rows), dtype=bool) if stack.present is None else stack.present
-
-
-def pairwise_covariances(parts: Array, present: np.ndarray) -> Any:
-    """Return covariances of parts of scores, of each pair over the samples that have both.
-
-    Parameters
-    ----------
-    parts : array of shape (..., n_kernels, n_samples)
-    present : ndarray of bool of shape (n_kernels, n_samples)
-
-    Returns
-    -------
-    array of shape (..., n_kernels, n_kernels)
-        Zero of pairs that no two samples have.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bayesmkl.marginal.unknown_points import pairwise_covariances
-    >>> parts = np.array([[1.0, 3.0, 9.0], [2.0, 6.0, 4.0]])
-    >>> pairwise_covariances(parts, np.array([[True, True, False], [True, True, True]]))
-    array([[1.        , 2.        ],
-           [2.        , 2.66666667]])
-    """
-    there = np.asarray(present, dtype=float)
-    count = np.maximum(there @ there.T, 1.0)  # alone a sample has no covariance
-    known = parts * there
-    mean = known @ there.T / count  # of the part of a row, over the samples of a column
-    turned = namespace(known).swapaxes
-    return known @ turned(known, -1, -2) / count - mean * turned(mean, -1, -2)

@@ -26,7 +26,6 @@ from bayesmkl.marginal.unknown_points import (
     PREDICTABLE,
     CompletedKernels,
     find_centers,
-    pairwise_covariances,
     predictability,
 )
 from bayesmkl.posterior import diagnose, kernel_table, plot_kernel_weights, relevance, to_datatree, view_table
@@ -179,22 +178,6 @@ def test_predictability_by_refits_without_each_sample(rng):
     assert predictability(kernel, np.zeros((12, 12))) == 0.0
 
 
-def test_pairwise_covariances_by_pairs(rng):
-    parts, present = rng.normal(size=(2, 3, 4, 10)), rng.random((4, 10)) < 0.6
-    found = pairwise_covariances(parts, present)
-    for m in range(4):
-        for k in range(4):
-            both = present[m] & present[k]
-            expected = [
-                [np.cov(parts[d, o, m, both], parts[d, o, k, both], bias=True)[0, 1] for o in range(3)]
-                for d in range(2)
-            ]
-            np.testing.assert_allclose(found[:, :, m, k], expected, atol=1e-13)
-    everything = np.ones((4, 10), dtype=bool)
-    np.testing.assert_allclose(shares(parts, everything), shares(parts), rtol=1e-10)
-    np.testing.assert_allclose(shares(parts, present).sum(axis=1), 1.0)
-
-
 # --- special cases -------------------------------------------------------------------------------
 
 
@@ -324,6 +307,28 @@ def test_intervals_cover_functions_of_the_prior(fraction):
     assert np.mean(widths, axis=0)[0] > np.mean(widths, axis=0)[1]
 
 
+def test_shares_of_lost_views_are_those_before_they_were_lost():
+    """Independent views, one of which is lost in six samples of ten after the parts of the score are known."""
+    rng, errors, inside = np.random.default_rng(5), [], []
+    for repeat in range(6):
+        X = rng.normal(size=(100, 6))
+        parts = []
+        for columns, weight in zip(VIEWS.values(), (1.0, 0.5, 0.0), strict=True):
+            wave = np.cos(X[:, columns] @ rng.normal(size=(2, 100)) / 1.5 + 2 * np.pi * rng.random(100))
+            part = wave @ rng.normal(size=100)
+            parts.append(weight * part / part.std())
+        true = shares(np.array(parts)[None, None])[0]
+        y = np.sum(parts, axis=0) + 0.3 * rng.normal(size=100)
+        lost = np.stack([np.zeros(100, dtype=bool), *(rng.random((2, 100)) < 0.6)], axis=1)
+        model = GPMKLRegressor(bank(), missing_views="integrate", inference=FEW, random_state=repeat)
+        drawn = model.fit(without(X, lost), y).posterior_.shares
+        low, high = np.quantile(drawn, [0.03, 0.97], axis=0)
+        errors.append(drawn.mean(axis=0) - true)
+        inside.append((low <= true) & (true <= high))
+    assert np.abs(errors).mean() < 0.06
+    assert np.mean(inside) > 0.8
+
+
 # --- what estimators do --------------------------------------------------------------------------
 
 
@@ -377,16 +382,14 @@ def test_relevance_refits_with_absent_views(regression):
     assert np.isfinite(table.select_dtypes("number").to_numpy()).any()
 
 
-def test_programs_have_new_rows_and_shares_of_who_has_the_view(regression):
+def test_programs_have_new_rows_and_shares(regression):
     X, y, model = regression
     program = clone(model).numpyro_model(X, y, X[:3])
     drawn = Predictive(program.model, num_samples=4)(
         jax.random.key(0), **(program.data | program.new | {"y": None})
     )
     parts = np.asarray(drawn["parts"])
-    np.testing.assert_allclose(
-        drawn["kernel_shares"], shares(parts[:, None], model.present_), rtol=2e-3, atol=1e-3
-    )
+    np.testing.assert_allclose(drawn["kernel_shares"], shares(parts[:, None]), rtol=2e-3, atol=1e-3)
     assert drawn["score_new"].shape == (4, 3)
 
 
@@ -415,9 +418,7 @@ def test_other_outcomes_take_missing_views(kind):
         assert np.isfinite(model.predict(with_offset)).all()
         with_offset[3, 6] = np.nan
         for act in (model.predict, lambda X: clone(model).fit(X, counts)):
-            with pytest.raises(
-                ValueError, match=r"`design`; got 1 in .*, the first in row 3\."
-            ):
+            with pytest.raises(ValueError, match=r"`design`; got 1 in .*, the first in row 3\."):
                 act(with_offset)
 
 
