@@ -267,8 +267,8 @@ def _mode(
 ) -> tuple[Any, Any]:
     """Return about where the product is highest, and the second derivative of the log density there.
 
-    By Newton steps within a bracket, halved where they are slow. The slope of a log-concave density decreases, so that
-    the mode is between the mean of the score and the place to which that slope alone would move it.
+    By Newton steps within a bracket, halved where they are slow. The slope of a log-concave density decreases, so
+    that the mode is between the mean of the score and the place to which that slope alone would move it.
     """
     xp = namespace(mean)
     farthest = FARTHEST * xp.sqrt(variance)
