@@ -159,8 +159,8 @@ $(MIN_VENV)/.test: pyproject.toml tests/robustness/dependencies.py
 
 # What makes archives needs nothing of the package, and lives apart.
 $(VENV)/release/.installed: $(VENV)/.created pyproject.toml
-	$(PYTHON) -m venv $(VENV)/release
-	$(VENV)/release/bin/python -m pip install -qq $$($(BIN)/python -c 'import tomllib; \
+	$(PYTHON) -m venv --without-pip $(VENV)/release
+	$(BIN)/python -m pip --python $(VENV)/release/bin/python install -qq --no-compile $$($(BIN)/python -c 'import tomllib; \
 	    print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["release"])')
 	@touch $@
 

@@ -362,7 +362,9 @@ def test_seed_and_warning(classification):
 def test_chains_say_what_importance_draws_say(kind, request):
     X, y, model = request.getfixturevalue(kind)
     y = 10.0 * y + 3.0 if kind == "regression" else y
-    chains = clone(model).set_params(inference=Marginal("nuts", n_points=400, n_draws=1000)).fit(X, y)
+    chains = (
+        clone(model).set_params(inference=Marginal("nuts", n_points=240, n_draws=1000, n_chains=2)).fit(X, y)
+    )
     assert chains.outcome_ is Outcome.MIXED
     assert chains.rhat_ < 1.05
     assert np.isnan(chains.pareto_k_)
