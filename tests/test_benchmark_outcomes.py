@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 from _outcome_data import CUTS, SHORT, diabetes, simulated_grades
 from _outcome_models import MODELS, distances_of, log_predictive
+from outcome_sbc import places
 from outcomes import cell, cut_points, ranked_probability_score, report, scores
 
 from bayesmkl import GPMKLRegressor, KernelBank
@@ -105,3 +106,11 @@ def test_cells_are_reported():
     split = SHORT["simulated"].draw(0)
     judged = scores("grades", split, MODELS["grades"]["class frequencies"](split, None))
     assert judged["rps"] == rows[0]["rps"]
+
+
+def test_places_of_a_simulation_where_sites_come_next_to_zero():
+    """Logarithms of their precisions must not be extrapolated: they leave the range of numbers."""
+    row = places("log-logistic", 1, 50, 100)
+    assert row["unconverged"] == 0.0
+    assert np.isfinite(row["ess"])
+    assert all(0.0 < place < 1.0 for own in row["places"].values() for place in own)

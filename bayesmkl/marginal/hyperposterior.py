@@ -246,6 +246,8 @@ def evaluate(
         ]
     log_evidence = float(sum(output.log_evidence for output in found))
     if not np.isfinite(log_evidence):
+        if start is not None:  # sites of another point may lead astray
+            return evaluate(model, coordinates, None, **tol)
         raise np.linalg.LinAlgError("the evidence is not finite")
     log_density = log_evidence + model.log_prior(coordinates)[0]
     converged = all(bool(output.converged) for output in found)
