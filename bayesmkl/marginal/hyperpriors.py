@@ -330,27 +330,27 @@ class WithGroups(NamedTuple):
 
     Attributes
     ----------
-    kernels : WeightPrior
-    groups : HalfT
+    kernel_prior : WeightPrior
+    group_prior : HalfT
         Of every standard deviation.
     n_terms : int
         Number of standard deviations.
     """
 
-    kernels: WeightPrior
-    groups: HalfT
+    kernel_prior: WeightPrior
+    group_prior: HalfT
     n_terms: int
 
     def n_coordinates(self, n_kernels: int) -> int:
         """Return those of the kernels' prior, and one for every standard deviation."""
-        return self.kernels.n_coordinates(n_kernels) + self.n_terms
+        return self.kernel_prior.n_coordinates(n_kernels) + self.n_terms
 
     def weights(self, coordinates: np.ndarray) -> Mapped:
         """Return kernel weights and standard deviations, (n_kernels + n_terms,)."""
         last = len(coordinates) - self.n_terms
         of_kernels, of_groups = (
-            self.kernels.weights(coordinates[:last]),
-            self.groups.weights(coordinates[last:]),
+            self.kernel_prior.weights(coordinates[:last]),
+            self.group_prior.weights(coordinates[last:]),
         )
         n_kernels = len(of_kernels.values)
 

@@ -284,14 +284,16 @@ def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[]
     """Return the statements that draw kernel weights, those of groups, and parameters of every output."""
     weight_prior, n_kernels = model.weight_prior, model.covariance.stack.n_kernels
     of_groups = weight_prior if isinstance(weight_prior, WithGroups) else None
-    of_kernels = weight_prior if of_groups is None else of_groups.kernels
+    of_kernels = weight_prior if of_groups is None else of_groups.kernel_prior
     names, given = model.likelihood.names, model.parameter_prior
     priors = given.each if isinstance(given, ParameterPriors) else (given,) * len(names)
 
     def draw() -> tuple[Any, Any, list[Any]]:
         weights, group_std = _weights(of_kernels, n_kernels), jnp.zeros(0)
         if of_groups is not None:
-            half = dist.FoldedDistribution(dist.StudentT(of_groups.groups.df, 0.0, of_groups.groups.scale))
+            half = dist.FoldedDistribution(
+                dist.StudentT(of_groups.group_prior.df, 0.0, of_groups.group_prior.scale)
+            )
             group_std = numpyro.sample("group_std", half.expand([of_groups.n_terms]).to_event(1))
         laws = {name: _above(prior) for name, prior in zip(names, priors, strict=True)}
         return (

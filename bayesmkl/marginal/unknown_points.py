@@ -33,7 +33,7 @@ import numpy as np
 from scipy import linalg
 
 from bayesmkl._numerics.linalg import plus_diagonal
-from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 
 __all__ = ["CompletedKernels", "KernelCenters", "find_centers", "predictability"]
 
@@ -72,7 +72,7 @@ class KernelCenters(NamedTuple):
         """
         half = 0.5 * self.grand_mean[:, None]
         of_rows = stack.apply(self.share[..., None]) - half
-        kernels = stack.kernels - of_rows[..., None]
+        kernels = stored_array(stack) - of_rows[..., None]
         kernels -= (self.mean - half)[:, None]
         kernels *= (self.share > 0.0)[:, None]
         if stack.present is not None:
@@ -163,7 +163,7 @@ class CompletedKernels:
             for block, h in zip(blocks, told, strict=True)
         ]
         self._weights = self._regressed(by_view, own)
-        kernels = self._complete(stack.kernels, self.present)
+        kernels = self._complete(stored_array(stack), self.present)
         m, i = np.nonzero(~self.present)
         kernels[m, i, i] += self.spread[m] * self._weights[1][views[m], i]
         self.training = stack._replace(kernels=kernels)
@@ -181,12 +181,12 @@ class CompletedKernels:
         if stack.present is None and self.stack.present is None:
             return stack, diagonal
         weights, rest = self._regressed(*self._by_view(stack, diagonal))
-        kernels, variances = stack.kernels.copy(), diagonal.copy()
+        kernels, variances, of_training = stored_array(stack), diagonal.copy(), self.stack.each()
         present = _present(stack)
-        for m, v in enumerate(self.views):
+        for (m, v), kernel in zip(enumerate(self.views), of_training, strict=True):
             absent = ~present[m]
             beta = weights[v][absent]
-            kernels[m, absent] = beta @ self.stack.kernels[m]
+            kernels[m, absent] = beta @ kernel
             variances[m, absent] = (
                 np.einsum("ij,ij->i", kernels[m, absent], beta) + self.spread[m] * rest[v, absent]
             )

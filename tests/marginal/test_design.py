@@ -321,6 +321,22 @@ def test_slopes_of_groups_on_labels_grades_and_times():
     assert rows["mean"][0] < 0.0 < rows["mean"][2] or rows["std"].min() > 0.0
 
 
+def test_designs_go_with_missing_views(table, fitted):
+    """Complete data are the same model; a sample without any view has the effects of its covariates and its site."""
+    frame, y = table
+    model = GPMKLRegressor(BANK, design=fitted.design, missing_views="integrate", inference=FEW).fit(frame, y)
+    np.testing.assert_allclose(model.predict(frame), fitted.predict(frame), atol=0.02 * y.std())
+    unseen = frame.iloc[:3].assign(signal=np.nan, noise=np.nan)
+    effects = model.design_.rows(np.asarray(unseen, dtype=float)).basis @ model.effects_
+    expected = model.y_mean_ + model.y_scale_ * (model.intercept_ + effects)
+    np.testing.assert_allclose(model.predict(unseen), expected, rtol=1e-10)
+    part = frame.assign(signal=frame["signal"].where(np.arange(N) % 4 > 0))
+    rows = effect_table(model.fit(part, y)).set_index("effect")
+    assert rows.loc["age", "lower"] < 0.08 < rows.loc["age", "upper"]
+    with pytest.raises(ValueError, match="`X` must have no NaN in the columns of `design`; got 60 in 'age'"):
+        model.fit(frame.assign(age=np.nan), y)
+
+
 @pytest.mark.parametrize(
     ("design", "message"),
     [
