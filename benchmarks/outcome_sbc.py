@@ -238,9 +238,7 @@ def claims(numbers: dict[str, Any]) -> list[dict[str, Any]]:
     n_outside = sum(own["outside_joint"] for found in numbers.values() for own in found.values())
     fewest = min(own["simulations"] for found in numbers.values() for own in found.values())
     return [
-        claim(
-            "calibration of outcomes: quantities outside their simultaneous 95 % band", 0.0, float(outside)
-        ),
+        claim("calibration of outcomes: numbers outside the 95 % band of all", 0.0, float(n_outside)),
         claim(
             "calibration of outcomes: simulations of every likelihood", N_SIMULATIONS, fewest, at_least=True
         ),
