@@ -18,7 +18,9 @@ from bayesmkl.posterior.monte_carlo import monte_carlo
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import interval_by
 
-__all__ = ["coefficients", "effect_table", "group_stds"]
+__all__ = ["effect_table"]
+
+Row = tuple[dict[str, Any], np.ndarray]  # the first columns, and draws
 
 
 @fill_docs(MODEL)
@@ -94,7 +96,7 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
             f"`model` must have {'groups' if levels else 'covariates or groups'} in its `design`; got "
             f"{fitted.estimator.design!r}. Name columns of `X` in a Design(covariate_columns=..., group_columns=...)."
         )
-    rows = (_rows_of_levels if levels else _rows)(fitted, design, coefficients(fitted))
+    rows = (_rows_of_levels if levels else _rows)(fitted, design)
     table = pd.DataFrame([row for row, _ in rows])
     values = np.column_stack([values for _, values in rows])
     links = monte_carlo(fitted, np.arange(fitted.states[0].n_draws))
@@ -111,56 +113,50 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
     return table
 
 
-def coefficients(fitted: FittedBEMKL) -> np.ndarray:
+def _coefficients(fitted: FittedBEMKL, design: FittedDesign) -> np.ndarray:
     """Return draws of the coefficients in the units of the user, (n_draws, n_outputs, n_effects).
 
-    Those of covariates are per unit; those of slopes too, and of levels that of the group.
+    Those of covariates and slopes are per unit of the covariate.
     """
-    estimator: Any = fitted.estimator
     draws: HyperDraws = fitted.states[0]
-    return draws.effects * estimator._score_units()[:, None] / estimator.design_.units
+    return draws.effects * fitted.estimator._score_units()[:, None] / design.units
 
 
-def group_stds(fitted: FittedBEMKL) -> np.ndarray:
-    """Return draws of the standard deviations of groups and slopes in units of the likelihood, (n_draws, n_terms)."""
-    draws: HyperDraws = fitted.states[0]
-    return draws.group_std[draws.point]
+def _of_output(fitted: FittedBEMKL, k: int) -> dict[str, Any]:
+    """Return the column that says which output a row is of, where there are several."""
+    return {} if fitted.output_names is None else {fitted.output_kind: fitted.output_names[k]}
 
 
-def _rows(
-    fitted: FittedBEMKL, design: FittedDesign, own: np.ndarray
-) -> list[tuple[dict[str, Any], np.ndarray]]:
-    """Return the first columns and the draws of covariates and standard deviations."""
-    rows: list[tuple[dict[str, Any], np.ndarray]] = []
-    for j, name in enumerate(design.covariates):
-        for k, output in enumerate(fitted.output_names or [None]):
-            of_output = {} if output is None else {fitted.output_kind: output}
-            rows.append(({**of_output, "effect": name, "kind": "covariate"}, own[:, k, j]))
-    units = fitted.estimator._score_units()
-    several = len(units) > 1 and not np.allclose(units, units[0])
+def _rows(fitted: FittedBEMKL, design: FittedDesign) -> list[Row]:
+    """Return covariates, and the standard deviations of groups and slopes."""
+    own, draws, units = _coefficients(fitted, design), fitted.states[0], fitted.estimator._score_units()
+    rows: list[Row] = [
+        ({**_of_output(fitted, k), "effect": name, "kind": "covariate"}, own[:, k, j])
+        for j, name in enumerate(design.covariates)
+        for k in range(own.shape[1])
+    ]
+    in_units = len(units) > 1 and not np.allclose(units, units[0])  # then a term has a row for every output
     for t, (name, (_, c)) in enumerate(zip(design.term_names, design.terms, strict=True)):
-        kind = "group" if c is None else "slope"
-        scale = 1.0 if c is None else design.scale[c]
-        for k, output in enumerate(fitted.output_names or [None] if several else [None]):
-            of_output = {} if output is None else {fitted.output_kind: output}
-            values = group_stds(fitted)[:, t] * units[k] / scale
-            rows.append(({**of_output, "effect": name, "kind": kind}, values))
+        about = {"effect": name, "kind": "group" if c is None else "slope"}
+        values = draws.group_std[draws.point, t] / (1.0 if c is None else design.scale[c])
+        for k in range(len(units) if in_units else 1):
+            rows.append(({**(_of_output(fitted, k) if in_units else {}), **about}, values * units[k]))
     return rows
 
 
-def _rows_of_levels(
-    fitted: FittedBEMKL, design: FittedDesign, own: np.ndarray
-) -> list[tuple[dict[str, Any], np.ndarray]]:
-    """Return the first columns and the draws of levels, around their mean."""
-    X, rows, first = fitted.estimator.kernel_bank_.X_train_, [], len(design.covariates)
+def _rows_of_levels(fitted: FittedBEMKL, design: FittedDesign) -> list[Row]:
+    """Return the levels of every term, around their mean."""
+    own, X = _coefficients(fitted, design), fitted.estimator.kernel_bank_.X_train_
+    rows: list[Row] = []
+    first = len(design.covariates)
     for name, (g, c) in zip(design.term_names, design.terms, strict=True):
         last = first + len(design.levels[g])
         around = own[..., first:last] - own[..., first:last].mean(axis=-1, keepdims=True)
         counts = (X[:, design.group_columns[g]][:, None] == design.levels[g]).sum(axis=0)
-        for k, output in enumerate(fitted.output_names or [None]):
-            of_output = {} if output is None else {fitted.output_kind: output}
-            about = {**of_output, "effect": name, "kind": "group" if c is None else "slope"}
+        about = {"effect": name, "kind": "group" if c is None else "slope"}
+        for k in range(own.shape[1]):
             for level, (label, count) in enumerate(zip(design.labels[g], counts, strict=True)):
-                rows.append(({**about, "level": label, "n_samples": int(count)}, around[:, k, level]))
+                row = {**_of_output(fitted, k), **about, "level": label, "n_samples": int(count)}
+                rows.append((row, around[:, k, level]))
         first = last
     return rows
