@@ -316,12 +316,14 @@ def _slopes(
 
 def _standards(values: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return means and standard deviations of covariates; raise for one that others or a constant determine."""
+    unit = np.maximum(np.abs(values).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    values = values / unit  # the squares of some units are no numbers
     location, scale = values.mean(axis=0), values.std(axis=0)
     for j, name in enumerate(names):
         if not scale[j] > DEPENDENT * max(abs(location[j]), np.finfo(float).tiny):
             raise ValueError(
                 f"`covariate_columns` must vary between the training samples; got {name!r}, which is "
-                f"{location[j]:g} everywhere. Leave it out."
+                f"{unit[j] * location[j]:g} everywhere. Leave it out."
             )
         before = (values[:, :j] - location[:j]) / scale[:j]
         own = (values[:, j] - location[j]) / scale[j]
@@ -331,7 +333,7 @@ def _standards(values: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.nda
                 f"`covariate_columns` must not follow from each other; got {name!r}, which is a sum of multiples of "
                 f"{', '.join(map(repr, names[:j]))} and a constant. Leave it out."
             )
-    return location, scale
+    return unit * location, unit * scale
 
 
 def _check_levels(name: str, n_levels: int, n_samples: int) -> None:

@@ -12,6 +12,8 @@ from bayesmkl.kernels.views import positions_of
 
 __all__ = ["GroupLabels", "is_given", "learn_groups", "number_groups", "plain_label"]
 
+LARGEST_WHOLE = 2**53  # up to which floats have every whole number
+
 
 class GroupLabels(NamedTuple):
     """Text labels of a column of groups, in ascending order: they stand for 0, 1, ... in validated samples."""
@@ -21,7 +23,7 @@ class GroupLabels(NamedTuple):
 
 
 def learn_groups(wanted: Any, X: Any) -> tuple[GroupLabels, ...]:
-    """Return the labels in the group columns of a DataFrame that hold text, none of anything else.
+    """Return the labels in the group columns of a DataFrame that hold text, or numbers that floats confuse.
 
     Raises
     ------
@@ -32,11 +34,14 @@ def learn_groups(wanted: Any, X: Any) -> tuple[GroupLabels, ...]:
     if labels is None or not is_given(wanted):
         return ()
     columns = positions_of("group_columns", wanted, len(labels), labels)
-    named = [(column, np.asarray(X[column])) for column in (list(X.columns)[j] for j in columns)]
+    names = list(X.columns)
+    chosen = [
+        names[j] for j in columns if names.count(names[j]) == 1
+    ]  # others are refused where names are checked
     return tuple(
         GroupLabels(column, tuple(sorted(set(_labels(column, values)), key=str)))
-        for column, values in named
-        if values.dtype.kind not in "iufb"
+        for column, values in ((column, np.asarray(X[column])) for column in chosen)
+        if _needs_labels(values)
     )
 
 
@@ -56,9 +61,29 @@ def number_groups(X: Any, known: Sequence[GroupLabels]) -> Any:
         if column not in list(X.columns):
             continue  # what is missing is said where columns are checked
         place = {label: float(k) for k, label in enumerate(labels)}
-        codes = np.array([place.get(label, -1.0) for label in _labels(column, np.asarray(X[column]))])
+        values = np.asarray(X[column])
+        given = _labels(column, values)
+        # floats may be numbers that stand for labels
+        if values.dtype.kind != "f" and given and _kinds(given).isdisjoint(_kinds(labels)):
+            raise ValueError(
+                f"`X` must hold labels in {column!r} as in training, such as {labels[0]!r}; got {given[0]!r}. "
+                f"Convert them: `X[{column!r}].astype({type(labels[0]).__name__})`."
+            )
+        codes = np.array([place.get(label, -1.0) for label in given])
         X = _with_column(X, column, codes)
     return X
+
+
+def _needs_labels(values: np.ndarray) -> bool:
+    """Return whether values are no numbers, or whole ones that are not told apart in double precision."""
+    if values.dtype.kind not in "iu":
+        return values.dtype.kind not in "fb"
+    return bool(len(values)) and max(abs(int(values.min())), abs(int(values.max()))) > LARGEST_WHOLE
+
+
+def _kinds(labels: Sequence[Any]) -> set[bool]:
+    """Return whether some labels are text, and whether some are not."""
+    return {isinstance(label, str) for label in labels}
 
 
 def _labels(column: Any, values: np.ndarray) -> list[Any]:

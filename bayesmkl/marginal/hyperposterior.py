@@ -200,14 +200,14 @@ class Draws(NamedTuple):
         if self.outcome is Outcome.NOT_MIXED:
             return (
                 f"finished before the chains of its {drawn} agreed: the largest R-hat is {self.rhat:.3f} (at most "
-                f"{LARGEST_RHAT}), and {n_draws} draws are worth {self.ess:.0f} (at least {LEAST_DRAWS:.0f}). "
-                "Increase `n_points` of `inference`, or its `n_warmup`."
+                f"{LARGEST_RHAT}), and {n_draws} draws are worth {np.floor(self.ess):.0f} (at least "
+                f"{LEAST_DRAWS:.0f}). Increase `n_points` of `inference`, or its `n_warmup`."
             )
         if not self.outcome.converged:
             return (
                 f"finished with importance weights of a heavy tail: k-hat is {self.pareto_k:.2f} (at most "
-                f"{LARGEST_K}), and {n_draws} points are worth {self.ess:.0f} draws (at least {LEAST_DRAWS:.0f}). "
-                'Increase `n_points` of `inference`, or use its sampler="nuts".'
+                f"{LARGEST_K}), and {n_draws} points are worth {np.floor(self.ess):.0f} draws (at least "
+                f'{LEAST_DRAWS:.0f}). Increase `n_points` of `inference`, or use its sampler="nuts".'
             )
         if not self.converged:
             return (

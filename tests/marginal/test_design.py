@@ -276,6 +276,36 @@ def test_text_stands_for_groups(fitted, table, tmp_path):
     np.testing.assert_allclose(model.predict(polars.from_pandas(named)), model.predict(named))
 
 
+def test_labels_of_groups_are_told_apart(fitted, table):
+    frame, y = table
+    far = frame.assign(site=2**60 + frame["site"])  # in double precision all the same
+    model = GPMKLRegressor(BANK, design=fitted.design, inference=FEW).fit(far, y)
+    assert model.design_.labels == (tuple(2**60 + k for k in range(6)),)
+    np.testing.assert_allclose(model.predict(far), fitted.predict(frame), rtol=1e-9)
+    words = frame.assign(site=frame["site"].astype(str))
+    model.fit(words, y)
+    with pytest.raises(
+        ValueError, match="`X` must hold labels in 'site' as in training, such as '0'; got 3"
+    ) as found:
+        model.predict(frame[frame["site"] == 3])
+    assert "astype(str)" in str(found.value)
+    twice = frame.assign(other=frame["site"]).set_axis(["signal", "noise", "age", "site", "site"], axis=1)
+    with pytest.raises(ValueError, match="`X` must have columns of different names"):
+        model.fit(twice, y)
+
+
+@pytest.mark.parametrize("unit", [1e100, 1e-100, 1e8])
+def test_units_of_covariates_do_not_matter(fitted, table, unit):
+    frame, y = table
+    design = fitted.design
+    model = GPMKLRegressor(BANK, design=design, inference=FEW).fit(frame.assign(age=unit * frame["age"]), y)
+    np.testing.assert_allclose(
+        model.predict(frame.assign(age=unit * frame["age"])), fitted.predict(frame), rtol=1e-6
+    )
+    found, expected = (effect_table(each).set_index("effect").loc["age", "mean"] for each in (model, fitted))
+    np.testing.assert_allclose(found * unit, expected, rtol=1e-6)
+
+
 def test_relevance_and_draws_keep_the_design(fitted):
     found = relevance(fitted).set_index("without")
     assert found.loc["signal", "verdict"] == "needed"
