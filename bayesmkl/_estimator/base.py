@@ -180,9 +180,10 @@ class BaseMKL(BaseEstimator):
     def _stack_of_rows(self, X: Samples, counts: np.ndarray | None = None) -> KernelStack:
         """Learn a bank from training samples and return its kernels, judged once."""
         self.training_factors_ = None
-        bank, is_source, asked = self._new_bank(X), is_row_source(X), self._storage()
+        is_source, asked = is_row_source(X), self._storage()
         if is_source and not self._streams_rows:
             raise ValueError(f"`X` must be an array or a DataFrame for {type(self).__name__}; got {X!r}.")
+        bank = self._new_bank(X)
         shape = bank.training_shape(X)
         storage = resolve_storage(asked, shape, bank.landmarks is None, is_source)
         is_shared = storage.kind == "compressed" and current_cache() is not None

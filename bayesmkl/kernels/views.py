@@ -12,7 +12,15 @@ import numpy as np
 from bayesmkl._utils.given import check_numbers, refuse_unevaluated
 from bayesmkl.kernels.column_labels import are_default
 
-__all__ = ["View", "check_samples", "positions_of", "refuse_text_columns", "resolve_views", "views_without"]
+__all__ = [
+    "View",
+    "check_samples",
+    "column_names",
+    "positions_of",
+    "refuse_text_columns",
+    "resolve_views",
+    "views_without",
+]
 
 # How the column types of pandas, polars and Arrow begin where they hold plain numbers.
 NUMERIC_TYPES = ("int", "uint", "float", "double", "bool", "decimal")
@@ -57,9 +65,7 @@ def resolve_views(
     [View(name='size', columns=array([0, 2])), View(name='shape', columns=array([3, 4]))]
     """
     whole = [View("all", np.arange(n_features))]
-    nameless = labels is None or are_default(labels)
-    called = [f"x{j}" for j in range(n_features)] if nameless else [str(label) for label in labels or ()]
-    each = [View(name, np.array([j])) for j, name in enumerate(called)]
+    each = [View(name, np.array([j])) for j, name in enumerate(column_names(n_features, labels))]
     if isinstance(views, str) and views in ("all", "each", "all+each"):
         return {"all": whole, "each": each, "all+each": whole + each}[views]
     if isinstance(views, list) and views and all(isinstance(view, View) for view in views):
@@ -79,6 +85,20 @@ def resolve_views(
         View(str(name), positions_of(f"views[{name!r}]", wanted, n_features, labels))
         for name, wanted in views.items()
     ]
+
+
+def column_names(n_features: int, labels: Sequence[Any] | None) -> list[str]:
+    """Return what columns are called: x0, x1, ... without labels, or if these only count.
+
+    Examples
+    --------
+    >>> from bayesmkl.kernels.views import column_names
+    >>> column_names(2, None), column_names(2, ["age", 7])
+    (['x0', 'x1'], ['age', '7'])
+    """
+    if labels is None or are_default(labels):
+        return [f"x{j}" for j in range(n_features)]
+    return [str(label) for label in labels]
 
 
 def views_without(

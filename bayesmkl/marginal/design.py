@@ -11,8 +11,7 @@ import numpy as np
 from bayesmkl._utils.options import Options
 from bayesmkl._utils.validation import check_scale, shown
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
-from bayesmkl.kernels.column_labels import are_default, column_labels
-from bayesmkl.kernels.views import positions_of, views_without
+from bayesmkl.kernels.views import column_names, positions_of, views_without
 from bayesmkl.marginal.effects import EffectRows, Effects
 from bayesmkl.marginal.group_labels import GroupLabels, is_given, plain_label
 from bayesmkl.marginal.hyperpriors import HalfT
@@ -204,7 +203,11 @@ def check_design(design: Any, precomputed: bool, takes_offset: bool) -> None:
 
 
 def apart_from_design(
-    bank: KernelBank, X: Any, design: Design | None, n_features: int, texts: Sequence[GroupLabels] = ()
+    bank: KernelBank,
+    X: CheckedTable,
+    design: Design | None,
+    n_features: int,
+    texts: Sequence[GroupLabels] = (),
 ) -> tuple[KernelBank, FittedDesign | None]:
     """Let the views of an unfitted bank leave the columns of a design out, unless they name theirs.
 
@@ -232,8 +235,7 @@ def apart_from_design(
     """
     if design is None:
         return bank, None
-    labels: Sequence[Any] | None = X.labels if isinstance(X, CheckedTable) else column_labels(X)
-    values = X.values if isinstance(X, CheckedTable) else np.asarray(X, dtype=np.float64)
+    values, labels = X.values, X.labels
 
     def positions(name: str, wanted: Any) -> np.ndarray:
         found = positions_of(name, wanted, n_features, labels) if is_given(wanted) else np.empty(0, int)
@@ -253,9 +255,7 @@ def apart_from_design(
         raise ValueError(f"`design` must give every column one meaning; got {design!r}.")
     if not len(columns):
         return bank, None
-    named = [f"x{j}" for j in range(n_features)]
-    if labels is not None and not are_default(labels):
-        named = [str(label) for label in labels]
+    named = column_names(n_features, labels)
     _check_known(values[:, columns], tuple(named[j] for j in columns))
     location, scale = _standards(values[:, covariates], [named[j] for j in covariates])
     by_name = {named[j]: text for text in texts for j in groups if named[j] == str(text.column)}

@@ -47,7 +47,7 @@ class Effects(NamedTuple):
     term : array of int, of shape (n_effects,)
         Position of the term that a column is a level of; -1 of covariates.
     grams : array of shape (1 + n_terms, n_samples, n_samples)
-        :math:`\Phi_t \Phi_t^\top`, of covariates and of every term.
+        :math:`\sigma_\beta^2 \Phi_0 \Phi_0^\top` of covariates, and :math:`\Phi_t \Phi_t^\top` of every term.
     """
 
     basis: Any
@@ -58,8 +58,10 @@ class Effects(NamedTuple):
     @classmethod
     def of(cls, basis: np.ndarray, covariate_std: float, term: np.ndarray) -> Effects:
         """Return the effects of a basis."""
-        grams = [basis[:, own] @ basis[:, own].T for own in (term == t for t in range(-1, term.max() + 1))]
-        return cls(basis, covariate_std, term, np.array(grams))
+        blocks = [basis[:, term == t] for t in range(-1, term.max() + 1)]
+        grams = np.array([block @ block.T for block in blocks])
+        grams[0] *= covariate_std**2
+        return cls(basis, covariate_std, term, grams)
 
     @property
     def n_terms(self) -> int:
@@ -80,8 +82,7 @@ class Effects(NamedTuple):
 
     def matrix(self, group_std: Array) -> Any:
         """Return what effects add to the covariance of the training scores, (n_samples, n_samples)."""
-        found = self.covariate_std**2 * self.grams[0]
-        return found + namespace(group_std).tensordot(group_std**2, self.grams[1:], 1)
+        return self.grams[0] + namespace(group_std).tensordot(group_std**2, self.grams[1:], 1)
 
     def pull(self, group_std: Array, adjoint: Array) -> Any:
         """Return the gradient by standard deviations of what has the gradient `adjoint` by the covariance."""

@@ -101,7 +101,7 @@ class BaseGPMKL(CompletingMKL):
         check_is_fitted(self, "kernel_names_")
         return super()._validate_rows(number_groups(X, self.group_labels_))
 
-    def _new_bank(self, X: Samples | None = None) -> KernelBank:
+    def _new_bank(self, X: Any = None) -> KernelBank:
         bank = super()._new_bank(X)
         if X is None:
             return bank
