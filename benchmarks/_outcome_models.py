@@ -15,6 +15,7 @@ from sklearn.linear_model import HuberRegressor, LogisticRegression, PoissonRegr
 from sklearn.model_selection import GridSearchCV
 
 from bayesmkl import GPMKLRegressor, KernelBank
+from bayesmkl.bemkl import BEMKLOrdinalClassifier
 from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
 
 __all__ = ["MODELS", "Prediction", "distances_of", "log_predictive"]
@@ -74,6 +75,13 @@ def _graded(split: Split, inference: str | Marginal) -> Prediction:
     model = GPMKLOrdinalClassifier(KernelBank("auto", views=split.views), inference=inference)
     model.fit(split.X, split.y)
     return Prediction(model.predict_proba(split.X_test), distances=distances_of(model))
+
+
+def _graded_in_closed_form(split: Split, inference: Any) -> Prediction:
+    """Cut points have no uncertainty there."""
+    model = BEMKLOrdinalClassifier(KernelBank("auto", views=split.views)).fit(split.X, split.y)
+    distances = np.diff(model.cut_points_)
+    return Prediction(model.predict_proba(split.X_test), distances=np.array([distances] * 3))
 
 
 def _ordered(law: str) -> Callable[[Split, Any], Prediction]:
@@ -180,7 +188,7 @@ def _same_number(split: Split, inference: Any) -> Prediction:
 
 
 OURS = {
-    "grades": ("GPMKLOrdinalClassifier",),
+    "grades": ("GPMKLOrdinalClassifier", "BEMKLOrdinalClassifier"),
     "counts": ("GPMKLRegressor, negative binomial", "GPMKLRegressor, Poisson"),
     "outliers": ("GPMKLRegressor, Student t", "GPMKLRegressor, Gaussian"),
 }
@@ -194,6 +202,7 @@ MODELS: dict[str, dict[str, Callable[[Split, Any], Prediction]]] = {
     "grades": {
         "class frequencies": _frequencies,
         OURS["grades"][0]: _graded,
+        OURS["grades"][1]: _graded_in_closed_form,
         "ordered probit": _ordered("probit"),
         "ordered logit": _ordered("logit"),
         "multinomial logistic regression": _multinomial,

@@ -1,4 +1,4 @@
-"""Grades, counts and outliers: additive Gaussian processes beside models of statsmodels and scikit-learn.
+"""Grades, counts and outliers: our models beside those of statsmodels and scikit-learn.
 
 10 random splits with 200 training samples and at most 500 others of: party identification in anes96 (seven grades)
 and ratings of marriages in fair (four grades), both against ordered probit and logit models and multinomial logistic
@@ -185,7 +185,8 @@ def cut_points(rows: list[dict[str, Any]], numbers: dict[str, Any]) -> str:
         numbers["cut points"] = numbers.get("cut points", {}) | {
             model: {"ratio": round(ratio, 4), "error": round(error, 4), "inside": round(inside, 4)}
         }
-        body.append([model, f"{ratio:.2f}", f"{error:.3f}", f"{100 * inside:.0f} %", found[:, 0].size])
+        covered = f"{100 * inside:.0f} %" if (lower < upper).any() else "–"
+        body.append([model, f"{ratio:.2f}", f"{error:.3f}", covered, found[:, 0].size])
     headers = ["simulated grades", "estimated / true distance", "RMSE", "inside 94 % intervals", "distances"]
     return markdown_table(headers, body)
 
@@ -196,7 +197,7 @@ def claims(
     """What is asked of ours, where all models have run."""
     if any(len(chosen_rows(rows, name, m)) < 2 for name in SETS for m in MODELS[SETS[name].kind]):
         return []
-    (ours,) = OURS["grades"]
+    ours, _ = OURS["grades"]
     level = 0
     for name in ("anes96", "fair"):
         against = [gap(rows, name, ours, peer, "rps") for peer in PEERS["grades"]]

@@ -13,6 +13,9 @@ ESTIMATOR = entries(
         (n_samples, n_train, n_kernels), or (n_samples, n_train) for one kernel. None is ``KernelBank()``.
     kernel_names : sequence of str, default=None
         Names of the kernels; taken from the bank by default.
+    levels : sequence, default=None
+        The grades in ascending order. None takes those of `y` if they are numbers, or the order of a pandas
+        categorical; text has none.
     verbose : int, default=0
         With 1, a progress bar on a terminal for fits of over two seconds.
 

@@ -22,6 +22,16 @@ Given :math:`|f| > \nu` both sides remain, f being above :math:`\nu` with probab
 
 For :math:`\mu \ge 0` the mean is :math:`\mu (1 - c) + m_+ c` with :math:`c = w (1 - e^{-2 \nu \mu})`, a sum without
 cancellation like the other two; the rest is symmetry.
+
+Given :math:`l < f < u` the interval is what lies above `l` without what lies above `u`, which has the share
+:math:`q = \Phi(\mu - u) / \Phi(\mu - l)` of it. With the moments :math:`m_l, v_l, H_l` and :math:`m_u, v_u, H_u`
+of these two sides and :math:`d = m_u - m_l`,
+
+.. math:: E[f] = m_l - \frac{q d}{1 - q}, \quad Var[f] = \frac{v_l - q v_u}{1 - q} - \frac{q d^2}{(1 - q)^2}, \quad
+   H[f] = \frac{H_l - q (H_u - \log q)}{1 - q} + \log(1 - q) .
+
+Intervals below :math:`\mu` are mirrored, so that `q` is the smaller share. Of narrow ones, where `q` is near one,
+moments are integrals over the interval by Gauss's rule.
 """
 
 from __future__ import annotations
@@ -37,6 +47,7 @@ from bayesmkl._numerics.arrays import Array, is_numpy, namespace, special_functi
 __all__ = [
     "TruncatedMoments",
     "draw_positive",
+    "interval_moments",
     "label_moments",
     "log_normal_cdf",
     "split_moments",
@@ -48,6 +59,8 @@ LOG_2PI = math.log(2.0 * math.pi)
 # formula for the variance loses at most two digits.
 TAIL = -3.0
 TERMS = 64
+# Rule for intervals over which the log density rises or falls by about one.
+GAUSS_NODES, GAUSS_WEIGHTS = np.polynomial.legendre.leggauss(12)
 # Below this draws use the exponent alone, whose relative error is 1 / x^2.
 FAR = -1e5
 
@@ -86,13 +99,7 @@ def truncated_moments(loc: Array, y: Array | float, margin: Array | float) -> Tr
     >>> half.mean.round(4), half.variance.round(4)
     (array([0.7979]), array([0.3634]))
     """
-    xp = namespace(loc)
-    z = y * loc - margin
-    in_tail = z < TAIL
-    body, tail = _body(xp.where(in_tail, TAIL, z)), _tail(xp.where(in_tail, -z, -TAIL))
-    excess, variance, entropy, log_normalizer = (
-        xp.where(in_tail, t, b) for t, b in zip(tail, body, strict=True)
-    )
+    excess, variance, entropy, log_normalizer = _above(margin - y * loc)
     return TruncatedMoments(y * (margin + excess), variance, entropy, log_normalizer)
 
 
@@ -163,6 +170,96 @@ def label_moments(loc: Array, y: Array, margin: Array | float) -> TruncatedMomen
     one_side = truncated_moments(loc, xp.where(unlabeled, 1.0, y), margin)
     pairs = zip(split_moments(loc, margin), one_side, strict=True)
     return TruncatedMoments(*(xp.where(unlabeled, split, one) for split, one in pairs))
+
+
+def interval_moments(loc: Array, lower: Array, upper: Array) -> TruncatedMoments:
+    """Return the moments of :math:`N(loc, 1)` restricted to ``lower < f < upper``.
+
+    Parameters
+    ----------
+    loc : array of shape (n_samples,)
+        Mean before truncation.
+    lower, upper : array of shape (n_samples,)
+        Ends of the intervals, of which either or both may be infinite; ``lower < upper``.
+
+    Returns
+    -------
+    TruncatedMoments
+
+    Examples
+    --------
+    Far from the mean the density falls within an interval, and it is nearly constant within a short one:
+
+    >>> import numpy as np
+    >>> interval_moments(np.zeros(2), np.array([10.0, 0.0]), np.array([11.0, 0.1])).mean.round(3)
+    array([10.098,  0.05 ])
+    """
+    xp = namespace(loc)
+    start, end = lower - loc, upper - loc
+    is_free = xp.isinf(start) & xp.isinf(end)
+    start, end = xp.where(is_free, 0.0, start), xp.where(is_free, xp.inf, end)
+    is_above = start + end > 0.0
+    low, high = xp.where(is_above, start, -end), xp.where(is_above, end, -start)
+    is_narrow = (high - low) * xp.maximum(high, 1.0) < 1.0
+    wide = _wide(low, xp.where(is_narrow, low + 1.0, high))
+    narrow = _narrow(xp.where(is_narrow, low, 0.0), xp.where(is_narrow, high, 0.5))
+    excess, variance, entropy, log_normalizer = (
+        xp.where(is_narrow, n, w) for n, w in zip(narrow, wide, strict=True)
+    )
+    mean = xp.where(is_above, lower + excess, upper - excess)
+    free = (loc, 1.0, 0.5 * (LOG_2PI + 1.0), 0.0)
+    found = (mean, variance, entropy, log_normalizer)
+    return TruncatedMoments(*(xp.where(is_free, own, each) for own, each in zip(free, found, strict=True)))
+
+
+def _wide(low: Array, high: Array) -> tuple[Any, Any, Any, Any]:
+    """Return mean above `low`, variance, entropy and log probability, from those of the sides beyond both ends."""
+    xp = namespace(low)
+    is_open = xp.isinf(high)
+    high = xp.where(is_open, low + 1.0, high)
+    (near, near_variance, near_entropy, log_near), (far, far_variance, far_entropy, log_far) = map(
+        _above, (low, high)
+    )
+    log_q = xp.where(is_open, -xp.inf, log_far - log_near)
+    q, rest = xp.exp(log_q), -xp.expm1(log_q)
+    distance = (high - low) + far - near  # of the means of the two sides
+    crowd = far_entropy - xp.where(is_open, 0.0, log_q)
+    return (
+        near - q * distance / rest,
+        (near_variance - q * far_variance) / rest - q * (distance / rest) ** 2,
+        (near_entropy - q * crowd) / rest + xp.log(rest),
+        log_near + xp.log(rest),
+    )
+
+
+def _above(cut: Array) -> tuple[Any, Any, Any, Any]:
+    """Return mean above the cut, variance, entropy and log probability of a standard normal above it."""
+    xp, z = namespace(cut), -cut
+    in_tail = z < TAIL
+    body, tail = _body(xp.where(in_tail, TAIL, z)), _tail(xp.where(in_tail, -z, -TAIL))
+    excess, variance, entropy, log_normalizer = (
+        xp.where(in_tail, t, b) for t, b in zip(tail, body, strict=True)
+    )
+    return excess, variance, entropy, log_normalizer
+
+
+def _narrow(low: Array, high: Array) -> tuple[Any, Any, Any, Any]:
+    """Return the same as `_wide`, by Gauss's rule around the middle."""
+    xp, middle, half = namespace(low), 0.5 * (low + high), 0.5 * (high - low)
+    nodes, weights = (xp.asarray(own).reshape(-1, *(1,) * low.ndim) for own in (GAUSS_NODES, GAUSS_WEIGHTS))
+    steps = half * nodes
+    rises = -steps * (middle + 0.5 * steps)  # of the log density
+    terms = weights * xp.exp(rises)
+    area = terms.sum(axis=0)
+    shares = terms / area
+    mean = (shares * steps).sum(axis=0)
+    log_area = xp.log(half * area)
+    return (
+        half + mean,
+        (shares * (steps - mean) ** 2).sum(axis=0),
+        log_area - (shares * rises).sum(axis=0),
+        log_area - 0.5 * (middle * middle + LOG_2PI),
+    )
 
 
 def draw_positive(loc: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -7,6 +7,7 @@ from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
 from bayesmkl.bemkl.estimators.classifier import BEMKLClassifier
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
+from bayesmkl.bemkl.estimators.ordinal import BEMKLOrdinalClassifier
 from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
 from bayesmkl.bemkl.evidence import EvidenceSearch, select_by_elbo
 from bayesmkl.bemkl.folds import CrossFit, cross_fit
@@ -14,6 +15,7 @@ from bayesmkl.bemkl.models import binary as binary
 from bayesmkl.bemkl.models import multiclass as multiclass
 from bayesmkl.bemkl.models import multioutput as multioutput
 from bayesmkl.bemkl.models import multitask as multitask
+from bayesmkl.bemkl.models import ordinal as ordinal
 from bayesmkl.bemkl.models import regression as regression
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
@@ -25,6 +27,7 @@ __all__ = [
     "BEMKLClassifier",
     "BEMKLMultitaskClassifier",
     "BEMKLMultitaskRegressor",
+    "BEMKLOrdinalClassifier",
     "BEMKLRegressor",
     "CrossFit",
     "Dirichlet",

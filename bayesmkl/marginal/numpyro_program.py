@@ -62,7 +62,7 @@ from bayesmkl.marginal.hyperpriors import (
 from bayesmkl.marginal.numpyro_priors import NumPyroPrior
 from bayesmkl.marginal.numpyro_targets import known_fields, target_law
 
-__all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "observe"]
+__all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "law_of_parameter", "observe"]
 
 
 def explicit_program(
@@ -295,7 +295,7 @@ def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[]
                 dist.StudentT(of_groups.group_prior.df, 0.0, of_groups.group_prior.scale)
             )
             group_std = numpyro.sample("group_std", half.expand([of_groups.n_terms]).to_event(1))
-        laws = {name: _above(prior) for name, prior in zip(names, priors, strict=True)}
+        laws = {name: law_of_parameter(prior) for name, prior in zip(names, priors, strict=True)}
         return (
             weights,
             group_std,
@@ -305,7 +305,7 @@ def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[]
     return draw
 
 
-def _above(prior: LogNormal) -> dist.Distribution:
+def law_of_parameter(prior: LogNormal) -> dist.Distribution:
     """Return the law of a parameter: log-normal above the least one."""
     above = transforms.AffineTransform(prior.least, 1.0, domain=constraints.positive)
     logarithm = dist.Normal(np.log(prior.median), prior.log_std)

@@ -11,7 +11,13 @@ from sklearn.gaussian_process import kernels as gp
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.truncated_normal import TruncatedMoments
 from bayesmkl._utils.options import NUTS, SVI, VB, Gibbs, Storage
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, BEMKLRegressor
+from bayesmkl.bemkl import (
+    BEMKLClassifier,
+    BEMKLMultitaskClassifier,
+    BEMKLMultitaskRegressor,
+    BEMKLOrdinalClassifier,
+    BEMKLRegressor,
+)
 from bayesmkl.bemkl.models import moments
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
 from bayesmkl.bemkl.models.binary import BinaryState
@@ -20,6 +26,7 @@ from bayesmkl.bemkl.models.multiclass import MulticlassState
 from bayesmkl.bemkl.models.multinomial import MultinomialState
 from bayesmkl.bemkl.models.multioutput import MultioutputState
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, CutOffPair, NonnegativeReadout
+from bayesmkl.bemkl.models.ordinal import OrdinalState
 from bayesmkl.bemkl.models.regression import RegressionState
 from bayesmkl.bemkl.models.task_parts import LabelState, MultitaskState, TargetState
 from bayesmkl.bemkl.models.tasks import TaskReadouts
@@ -101,6 +108,7 @@ OWN_TYPES: tuple[type, ...] = (
     BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, MulticlassState, MultinomialState,
     MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
     BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
+    BEMKLOrdinalClassifier, OrdinalState,
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,

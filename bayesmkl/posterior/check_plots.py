@@ -212,7 +212,7 @@ def _pareto_k(
         return model.pareto_k, float(model.good_k)
     if isinstance(model, Diagnosis):
         return DataArray(model["loo"]["pareto_k"], dims=["obs_id"]), model["loo"]["good_k"]
-    fitted = fitted_bemkl(model)
+    fitted = fitted_bemkl(model, of_outcome=False)
     n_draws = check_integer("n_draws", n_draws, low=100)
     found = leave_each_out(fitted, n_draws, generator_of("random_state", random_state), kernels)
     return DataArray(found.pareto_k, dims=["obs_id"]), found.good_k

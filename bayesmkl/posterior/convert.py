@@ -305,7 +305,7 @@ def _constants(fitted: FittedBEMKL) -> dict[str, np.ndarray]:
             for name in ("margin", "intermediate_scale"):
                 constants[name] = np.asarray(getattr(settings, name))
     elif fitted.outcome == "grades":
-        names = ("cut_points_",)
+        names = ("cut_points_",) if fitted.is_marginal else ("cut_points_", "intermediate_scale_")
         constants["label"] = np.array([str(label) for label in fitted.target])
     elif fitted.outcome == "times":
         names = ("log_time_mean_", "log_time_scale_")

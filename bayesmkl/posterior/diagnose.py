@@ -196,7 +196,7 @@ def diagnose(
     >>> str(found).splitlines()[0]
     'Diagnosis of a BEMKLRegressor'
     """
-    fitted = fitted_bemkl(model)
+    fitted = fitted_bemkl(model, of_outcome=False)
     n_draws = check_integer("n_draws", n_draws, low=FEWEST_DRAWS)
     ci_prob = check_probability("ci_prob", ci_prob)
     _check_test(X_test, y_test)

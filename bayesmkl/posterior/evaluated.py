@@ -11,8 +11,11 @@ from numpy.typing import ArrayLike
 from bayesmkl.bemkl.models.absent_views import AbsentViews
 from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem
 from bayesmkl.bemkl.models.multinomial import MultinomialProblem
+from bayesmkl.bemkl.models.ordinal import OrdinalProblem
 from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem
 from bayesmkl.bemkl.reading.collapsed import (
+    distances_in,
+    grades_of,
     log_beyond,
     log_likelihood,
     log_prior,
@@ -36,8 +39,8 @@ class Evaluated:
 
     Parameters
     ----------
-    problem : BinaryProblem, RegressionProblem, MulticlassProblem, MultioutputProblem or MultinomialProblem
-        Training data of the model.
+    problem : Problem
+        Training data of the model; `bayesmkl.bemkl.models.all_models` lists the types.
     draws : PosteriorDraws
         Chains; with an axis of outputs where the targets of `problem` have one.
 
@@ -111,7 +114,7 @@ class Evaluated:
         return log_class_probabilities(scores, self.problem.margin / self.outputs[0].scales)
 
     def replicate(self, rng: np.random.Generator) -> np.ndarray:
-        """Draw one new target per draw and training sample: labels 0 and 1, or numbers.
+        """Draw one new target per draw and training sample: labels 0 and 1, grades from 0, or numbers.
 
         Returns
         -------
@@ -126,6 +129,9 @@ class Evaluated:
             return np.stack([output.replicate(rng) for output in self.outputs], axis=1)
         if self.is_regression:
             return self.means + self.scales * rng.standard_normal(self.means.shape)
+        if isinstance(self.problem, OrdinalProblem):
+            distances = distances_in(self.problem, self.scales)
+            return grades_of(self.problem).sample(self.standard_means, distances, rng)
         return (rng.random(self.means.shape) < self.label_probabilities).astype(np.int8)
 
     # ----------------------------------------------------------------------------------------- of a single output

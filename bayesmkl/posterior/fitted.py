@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.typing import Samples
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
 from bayesmkl.bemkl.models.all_models import State
 from bayesmkl.bemkl.models.multinomial import MultinomialState
 from bayesmkl.bemkl.models.nonnegative import NonnegativeReadout
+from bayesmkl.bemkl.models.ordinal import OrdinalState
 from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.predict import ScoreDraws
@@ -26,8 +27,11 @@ from bayesmkl.marginal.reading import HyperDraws
 
 __all__ = ["FittedBEMKL", "evenly", "fitted_bemkl", "has_outputs", "states_of"]
 
+SINGLE = (BEMKLClassifier, BEMKLRegressor, BEMKLOrdinalClassifier)
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 MARGINAL = (GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier, GPMKLSurvival)
+# BEMKL of other outcomes than labels and numbers, and the additive Gaussian processes of these.
+PROCESSES: dict[type, str] = {BEMKLOrdinalClassifier: "GPMKLOrdinalClassifier"}
 N_DRAWS = 1000  # from a variational posterior, where nothing else is asked for
 
 
@@ -102,9 +106,8 @@ class FittedBEMKL(NamedTuple):
     @property
     def outcome(self) -> str:
         """Kind of the targets: "labels" (classes too), "numbers", "counts", "grades" or "times"."""
-        if self.is_marginal:
-            return self.estimator._OUTCOME
-        return "labels" if hasattr(self.estimator, "classes_") else "numbers"
+        own = getattr(self.estimator, "_OUTCOME", None)
+        return own or ("labels" if hasattr(self.estimator, "classes_") else "numbers")
 
     @property
     def is_classifier(self) -> bool:
@@ -152,7 +155,7 @@ class FittedBEMKL(NamedTuple):
         The shape is (n_samples,), or (n_samples, n_outputs) with several labels (0 and 1) or targets.
         """
         estimator, codes = self.estimator, self.estimator.target_
-        if self.is_marginal and not self.is_classifier:
+        if not self.is_classifier and (self.is_marginal or self.outcome != "numbers"):
             return estimator._target_in_units()
         if not self.is_classifier:
             return estimator.y_mean_ + estimator.y_scale_ * codes.T
@@ -266,12 +269,14 @@ class FittedBEMKL(NamedTuple):
 
 
 def _completed(problem: Any, state: State | PosteriorDraws) -> Any:
-    """Put into a problem what its posterior tells of the model: signs of weights, and what follows of absent views.
+    """Put into a problem what its posterior tells of the model: signs of weights, cut points, and of absent views.
 
     Where samples lack views, the posterior belongs to kernels that are measured from a center.
     """
     if isinstance(state, PosteriorDraws):
         return problem
+    if isinstance(state, OrdinalState):
+        problem = problem._replace(distances=state.distances)
     if isinstance(state.readout, NonnegativeReadout):
         prior = NonnegativeGamma(*problem.priors.kernel)
         problem = problem._replace(priors=problem.priors._replace(kernel=prior))
@@ -293,18 +298,22 @@ def evenly(n_total: int, n_kept: int | None) -> np.ndarray:
     return np.arange(n_kept) * n_total // n_kept
 
 
-def fitted_bemkl(model: BaseEstimator, multitask: bool = False, no_process: str | None = None) -> FittedBEMKL:
+def fitted_bemkl(
+    model: BaseEstimator, multitask: bool = False, no_process: str | None = None, of_outcome: bool = True
+) -> FittedBEMKL:
     """Find the fitted BEMKL estimator in `model`, or the additive Gaussian process.
 
     Parameters
     ----------
     model : estimator
-        A fitted BEMKLClassifier or BEMKLRegressor, an additive Gaussian process, or a Pipeline or search that ends
-        in one.
+        A fitted BEMKLClassifier, BEMKLRegressor or BEMKLOrdinalClassifier, an additive Gaussian process, or a
+        Pipeline or search that ends in one.
     multitask : bool, default=False
         Whether multitask models will do as well, of which only names and fitted attributes are described.
     no_process : str, optional
         Why additive Gaussian processes will not do, whose posterior has other draws, and what to do instead.
+    of_outcome : bool, default=True
+        Whether BEMKL of grades will do.
 
     Returns
     -------
@@ -318,7 +327,7 @@ def fitted_bemkl(model: BaseEstimator, multitask: bool = False, no_process: str 
         Before `fit`.
     """
     estimator, transformers = model, []
-    while not isinstance(estimator, (BEMKLClassifier, BEMKLRegressor, *MULTITASK, *MARGINAL)):
+    while not isinstance(estimator, (*SINGLE, *MULTITASK, *MARGINAL)):
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         elif getattr(estimator, "steps", None):
@@ -337,6 +346,11 @@ def fitted_bemkl(model: BaseEstimator, multitask: bool = False, no_process: str 
         )
     if isinstance(estimator, MARGINAL) and no_process is not None:
         raise TypeError(f"`model` must be a BEMKL model; got {type(estimator).__name__}, {no_process}")
+    if type(estimator) in PROCESSES and not of_outcome:
+        raise TypeError(
+            f"`model` must not be a {type(estimator).__name__}, of which there are tables, plots of weights, draws "
+            f"and `to_datatree` alone. Fit a {PROCESSES[type(estimator)]} to the same kernels for the rest."
+        )
     check_is_fitted(estimator, "posterior_")
     bank, histories = estimator.kernel_bank_, getattr(estimator, "elbo_history_", ())
     return FittedBEMKL(

@@ -109,7 +109,7 @@ def compare_loo(
         )
     results, targets, bad, inferences = {}, {}, {}, {}
     for name, model in models.items():
-        fitted, rng = fitted_bemkl(model), generator_of("random_state", random_state)
+        fitted, rng = fitted_bemkl(model, of_outcome=False), generator_of("random_state", random_state)
         found = leave_each_out(fitted, n_draws, rng, kernels.get(name))
         results[name], targets[name] = _elpd_data(found), fitted.target
         bad[name], inferences[name] = found.n_bad, fitted.inference

@@ -135,7 +135,8 @@ def refine_posterior(
     >>> refined.converged_, bool((refined.kernel_shares_std_ > model.kernel_shares_std_).all())
     (True, True)
     """
-    fitted = fitted_bemkl(model, no_process="whose draws are the posterior already. Leave it as it is.")
+    has_draws = "whose draws are the posterior already. Leave it as it is."
+    fitted = fitted_bemkl(model, no_process=has_draws, of_outcome=False)
     estimator = fitted.estimator
     if not isinstance(estimator._inference(), VB):
         raise ValueError(

@@ -135,7 +135,7 @@ def relevance(
     >>> table["verdict"][0], table["p_value"][0]
     ('signal', np.float64(0.1))
     """
-    fitted = fitted_bemkl(model)
+    fitted = fitted_bemkl(model, of_outcome=False)
     check_flag("verbose", verbose)
     n_permutations = check_integer("permutations", permutations, low=0)
     rng = generator_of("random_state", random_state)

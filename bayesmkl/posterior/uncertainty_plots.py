@@ -126,7 +126,7 @@ def plot_uncertainty(
 
 def _estimator_of_two(model: BaseEstimator) -> Any:
     """Return the fitted estimator in `model`; raise unless `model` takes two features."""
-    fitted = fitted_bemkl(model)
+    fitted = fitted_bemkl(model, of_outcome=False)
     if fitted.kernel_views is None:
         raise ValueError(
             "`model` was fitted to precomputed kernels, which say nothing about a plane of features."

@@ -22,7 +22,7 @@ from bayesmkl import (
     KernelBank,
     discriminative,
 )
-from bayesmkl.bemkl import Gibbs
+from bayesmkl.bemkl import BEMKLOrdinalClassifier, Gibbs
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.marginal import DirichletShares, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 
@@ -113,6 +113,14 @@ def _process_of(kind: str) -> Callable[[], Any]:
             return ordinal.fit(X, labels(X, 3))
         counts = np.floor(np.exp(target(X) + 1.0))
         return GPMKLRegressor(bank(), likelihood="negative-binomial", inference=few).fit(X, counts)
+
+    return fit
+
+
+def _grades(**parameters: Any) -> Callable[[], Any]:
+    def fit() -> Any:
+        ordinal = BEMKLOrdinalClassifier(bank(), levels=["low", "middle", "high"], **SHORT | parameters)
+        return ordinal.fit(data(), labels(data(), 3))
 
     return fit
 
@@ -209,6 +217,8 @@ def families() -> dict[str, Callable[[], Any]]:
             "one-versus-all": _classifier(3, multiclass="one-versus-all"),
             "multinomial": _classifier(3, multiclass="multinomial"),
             "nonnegative binary": _classifier(nonnegative=True),
+            "grades": _grades(),
+            "nonnegative grades": _grades(nonnegative=True),
             "several labels": _several_labels,
             "few labels": _few_labels,
             "graph": _graph,

@@ -225,6 +225,7 @@ WRONG: dict[str, Wrong] = {
             np.full((12, 12), "a"),
         ]
     ),
+    "levels": Wrong(["low", 1, True, np.nan, [], [0], [0, 0], [[0, 1]], [0, 1, 2], [1, 2], object]),
     "loss": word("absolute"),
     "lowest_gate": SHARE,
     "margin": NOT_NEGATIVE,
@@ -284,6 +285,7 @@ WRONG: dict[str, Wrong] = {
 }
 # Where an estimator takes what others refuse.
 ZERO_TOL = number(-1.0)
+CLOSED_FORM = {name for name in ESTIMATORS if "Multitask" in name} | {"BEMKLOrdinalClassifier"}
 OWN: dict[tuple[str, str], Wrong] = {
     ("EasyMKLClassifier", "reg"): number(-0.1, 1.1),
     ("MWUMKLClassifier", "epsilon"): SHARE,
@@ -296,7 +298,7 @@ OWN: dict[tuple[str, str], Wrong] = {
         for name, cls in ESTIMATORS.items()
         if name.startswith(("BEMKL", "Primal", "Lap", "SAMKL"))
     },
-    **{(name, "inference"): word("nuts", NUTS(), Gibbs, THING) for name in ESTIMATORS if "Multitask" in name},
+    **{(name, "inference"): word("nuts", NUTS(), Gibbs, THING) for name in ESTIMATORS if name in CLOSED_FORM},
     **{(name, "storage"): word("float32", Storage("streamed")) for name in ESTIMATORS if "Multitask" in name},
     **{
         (name, parameter): optional(wrong)  # None: as the target or the kernels have it
@@ -320,7 +322,15 @@ FIELDS: list[tuple[str, str, type, str]] = [
     for field in fields(options)
 ]
 # Parameters that can be judged only when kernels or samples are there.
-WITH_DATA = {"initial_switches", "kernel_names", "max_switches", "n_clusters", "laplacian", "distances"}
+WITH_DATA = {
+    "initial_switches",
+    "kernel_names",
+    "max_switches",
+    "n_clusters",
+    "laplacian",
+    "distances",
+    "levels",
+}
 
 
 def wrong(name: str, parameter: str) -> Wrong:

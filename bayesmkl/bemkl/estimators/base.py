@@ -155,6 +155,15 @@ class BaseBEMKL(BaseMKL):
                 raise ValueError(f"`kernel_prior.{field}` must be {limits}; got {shown(entry)}.")
         return value
 
+    def _gamma_prior(self) -> Gamma:
+        """Return the prior on the precisions of kernel weights, of estimators that have closed-form updates alone."""
+        value = self.kernel_prior
+        if isinstance(value, (Dirichlet, SpikeSlab)) or (isinstance(value, str) and value not in self.PRIORS):
+            raise ValueError(
+                f'`kernel_prior` must be "nonsparse", "sparse" or a Gamma(concentration, rate); got {shown(value)}.'
+            )
+        return self._prior("kernel_prior")
+
     def _check_parameters(self) -> None:
         super()._check_parameters()
         self._loop_options()

@@ -14,7 +14,7 @@ from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.kernels.stacks.base import KernelStack, StoredStack
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 
-__all__ = ["USUAL", "choose_intermediate_scale"]
+__all__ = ["USUAL", "choose_intermediate_scale", "compare_scales"]
 
 SCALES = (0.1, 0.3, 1.0)
 USUAL = 1.0  # the paper's, where nothing is compared
@@ -52,10 +52,29 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
     labels : ClassTargets
         What `y` says.
     """
-    if not _can_compare(stack, labels):
+    if labels.is_multilabel or not (labels.targets != 0.0).all():
         return USUAL
     y, targets = y.ravel(), labels.targets
     truth = np.argmax(targets, axis=0) if len(targets) > 1 else (targets[0] > 0.0).astype(int)
+    return compare_scales(model, stack, y, truth)
+
+
+def compare_scales(model: Any, stack: KernelStack, y: np.ndarray, truth: np.ndarray) -> float:
+    """Do the same for classes or grades that every sample has.
+
+    Parameters
+    ----------
+    model : BEMKLClassifier or BEMKLOrdinalClassifier
+        Not changed.
+    stack : KernelStack
+        Training kernels.
+    y : ndarray of shape (n_samples,)
+        Labels, or what the model makes of them for its folds.
+    truth : ndarray of int of shape (n_samples,)
+        Numbers of the classes, columns of the probabilities.
+    """
+    if not _can_compare(stack):
+        return USUAL
     smallest = int(np.bincount(truth).min())
     if smallest < LEAST_SAMPLES:
         return USUAL
@@ -79,10 +98,8 @@ def choose_intermediate_scale(model: Any, stack: KernelStack, y: np.ndarray, lab
     return SCALES[int(np.argmin(losses))]
 
 
-def _can_compare(stack: KernelStack, labels: ClassTargets) -> bool:
+def _can_compare(stack: KernelStack) -> bool:
     whole = stack.storage != "streamed" and stack.present is None and stack.n_rows == stack.n_train
     if stack.n_rows > MOST_SAMPLES or stack.n_kernels * stack.n_rows**2 > MOST_ENTRIES:
         return False
-    if not whole or stack.mesh is not None:
-        return False
-    return not labels.is_multilabel and bool((labels.targets != 0.0).all())
+    return whole and stack.mesh is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bayesmkl._estimator.shared_docs import ESTIMATOR
 from bayesmkl._utils.docstrings import entries
 
-__all__ = ["BEMKL", "MULTITASK"]
+__all__ = ["BEMKL", "MULTITASK", "OUTCOMES"]
 
 BEMKL = ESTIMATOR | entries(
     r"""
@@ -79,6 +79,55 @@ BEMKL = ESTIMATOR | entries(
         If `tol` was not reached, chains diverge or disagree, or a sampler was interrupted.
     KernelQualityWarning
         If kernels are near-identity, duplicate, indefinite, asymmetric or badly scaled.
+    """
+)
+
+OUTCOMES = BEMKL | entries(
+    r"""
+    kernel_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Prior on the precision of each kernel weight. "nonsparse" is Gamma(concentration=1, rate=1), "sparse" is
+        Gamma(1e-10, 1e-10), which switches most kernels off.
+    sample_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Prior on the precision of each sample weight.
+    bias_prior : {"nonsparse", "sparse"} or Gamma, default="nonsparse"
+        Prior on the precision of the intercept.
+    nonnegative : bool, default=False
+        Restrict the kernel weights to :math:`e \ge 0`.
+    predictive : {"full", "paper"}, default="full"
+        "full" carries all of the posterior into predictions; "paper" leaves the variance of the intermediate outputs
+        out.
+    inference : "vb" or VB, default="vb"
+        The closed-form updates, the only inference that there is; ``VB(accelerate=False)`` for plain sweeps.
+    init : {"mean", "random"} or posterior, default="mean"
+        Start of the updates; a posterior is a `posterior_` of the same kernels and samples.
+    storage : {"auto", "dense", "compressed", "float32", "streamed"} or Storage, default="auto"
+        Storage of training kernels, and with a `Storage` also the backend and the devices of the updates. "auto"
+        holds them dense or compressed, whatever is faster, and streams those of a bank with landmarks that would need
+        more than half of the memory that is left.
+    random_state : int, default=None
+        Seed of the random starts and of the Monte Carlo estimate behind `kernel_shares_`. None is a fixed seed.
+
+    kernel_shares_, kernel_shares_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of each kernel's share of the score; means sum to one. Intervals of
+        variational posteriors are too narrow.
+    kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,)
+        Posterior mean and standard deviation of `e`: known up to a common sign with `dual_coef_`.
+    elbo_ : float
+        Evidence lower bound in nats.
+    elbo_history_ : ndarray of shape (n_iter_,)
+        ELBO after every sweep.
+    n_iter_ : int
+        Sweeps.
+    outcome_ : Outcome
+        Stopping reason of the loop.
+    converged_ : bool
+        Whether `tol` was reached.
+
+    ValueError:X
+        If `X` does not have the columns of the training samples, or kernels of another shape, or holds NaN or
+        infinity; or for a `predictive` that is not known.
+    ConvergenceWarning
+        If `tol` was not reached.
     """
 )
 

@@ -19,7 +19,10 @@ out, so that a sampler meets N + P + 1 variables in the place of N P + 3 N + 2 P
 
       f_i | a, b, e ~ N(m_i, s²),     s² = 1 + σ_g² e'e
       p(y_i | a, b, e) = P(y_i f_i > ν) = Φ((y_i m_i - ν) / s)        in classification
-      y_i | a, b, e, υ, ε ~ N(m_i, 1/ε + e'e / υ)                     in regression.
+      y_i | a, b, e, υ, ε ~ N(m_i, 1/ε + e'e / υ)                     in regression
+      p(y_i = k | a, b, e, c) = Φ((c_k - m_i) / s) - Φ((c_{k-1} - m_i) / s)         of grades,
+
+whose distances of cut points, which the closed-form updates learn without a prior, are log-normal here.
 
 Several outputs, classes or targets, have their own a, b, υ and ε, and e in common: a product of such likelihoods.
 
@@ -52,10 +55,12 @@ from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.multiclass import MulticlassProblem
 from bayesmkl.bemkl.models.multioutput import MultioutputProblem
+from bayesmkl.bemkl.models.ordinal import OrdinalProblem
 from bayesmkl.bemkl.models.regression import RegressionProblem
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.numpyro_program import observe
-from bayesmkl.marginal.numpyro_targets import signs
+from bayesmkl.marginal.likelihoods import OrdinalProbit
+from bayesmkl.marginal.numpyro_program import law_of_parameter, observe
+from bayesmkl.marginal.numpyro_targets import Grade, signs
 
 __all__ = [
     "BeyondMargin",
@@ -120,7 +125,7 @@ def collapsed_model(problem: Any) -> None:
 
     Parameters
     ----------
-    problem : BinaryProblem, RegressionProblem, MulticlassProblem or MultioutputProblem
+    problem : BinaryProblem, RegressionProblem, OrdinalProblem, MulticlassProblem or MultioutputProblem
         Its numbers may be traced: pass it through ``jax.jit`` as an argument. The prior ``problem.priors.kernel`` is
         a Gamma on the precisions of the kernel weights, or a Dirichlet or SpikeSlab on the weights.
 
@@ -130,9 +135,16 @@ def collapsed_model(problem: Any) -> None:
     regression. Under SpikeSlab kernel_weights is the product of the sites kernel_inclusion (P,), of zeros and ones,
     and slab_weights (P,). The log density of y at given parameters has shape (N,): log p(y_i | a, b, e).
 
+    Grades are counted from 0, and have a site distances (n_levels - 2,) unless the problem knows them.
+
     Of problems with several outputs, all sites but those of the kernel weights have a leading axis of outputs.
     """
-    _collapsed(problem, problem.stack, problem.y.shape[:-1], problem.y)
+    _collapsed(problem, problem.stack, problem.y.shape[:-1], _observed(problem))
+
+
+def _observed(problem: Any) -> Any:
+    """Return targets as their law has them: grades from 0."""
+    return problem.y - 1.0 if isinstance(problem, OrdinalProblem) else problem.y
 
 
 class _Drawn(NamedTuple):
@@ -151,6 +163,7 @@ class _Drawn(NamedTuple):
 
 def _collapsed(problem: Any, stack: Any, outputs: tuple[int, ...], y: Array | None) -> _Drawn:
     priors = problem.priors
+    is_ordinal = isinstance(problem, OrdinalProblem)
 
     def each(law: dist.Distribution) -> dist.Distribution:
         return law.expand(outputs).to_event(len(outputs))
@@ -171,10 +184,24 @@ def _collapsed(problem: Any, stack: Any, outputs: tuple[int, ...], y: Array | No
         law = partial(dist.Normal, scale=scale[..., None])
     else:
         scale = jnp.sqrt(1.0 + square / problem.intermediate_precision)
-        law = partial(MarginalLabel, scale=scale, margin=problem.margin)
+        law = (
+            _law_of_grades(problem, scale)
+            if is_ordinal
+            else partial(MarginalLabel, scale=scale, margin=problem.margin)
+        )
     drawn = _Drawn(dual, intercept, weights, projection, law)
     observe("y", law(drawn.score(projection)), y)
     return drawn
+
+
+def _law_of_grades(problem: OrdinalProblem, scale: Array) -> Callable[[Any], dist.Distribution]:
+    """Return the law of grades, from 0, with given mean scores, at the cut points of the problem or drawn ones."""
+    n_levels = len(problem.cut_slopes) + 1
+    likelihood, distances = OrdinalProbit(n_levels), problem.distances
+    if distances is None:
+        prior = law_of_parameter(likelihood.distance_prior).expand([n_levels - 2]).to_event(1)
+        distances = numpyro.sample("distances", prior)
+    return lambda score: Grade(score / scale, distances[:, None] / scale, likelihood)
 
 
 def numpyro_program(problems: Sequence[Any], new_kernels: Sequence[np.ndarray] = ()) -> NumPyroProgram:
@@ -199,7 +226,7 @@ def numpyro_program(problems: Sequence[Any], new_kernels: Sequence[np.ndarray] =
     """
     (problem, *others), known = (
         problems,
-        (BinaryProblem, RegressionProblem, MulticlassProblem, MultioutputProblem),
+        (BinaryProblem, RegressionProblem, OrdinalProblem, MulticlassProblem, MultioutputProblem),
     )
     if others:
         raise ValueError(
@@ -231,7 +258,7 @@ def numpyro_program(problems: Sequence[Any], new_kernels: Sequence[np.ndarray] =
             observe("y_new", drawn.law(score), None)
 
     new = {"new_kernels": np.concatenate(new_kernels, axis=1)} if len(new_kernels) else {}
-    return NumPyroProgram(collapsed, {"kernels": kernels, "y": problem.y}, new)
+    return NumPyroProgram(collapsed, {"kernels": kernels, "y": _observed(problem)}, new)
 
 
 def _shares(projection: Any, weights: Any) -> Any:

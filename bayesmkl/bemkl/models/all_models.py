@@ -8,16 +8,19 @@ from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem, BinaryStat
 from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem, MulticlassState
 from bayesmkl.bemkl.models.multinomial import MultinomialPriors, MultinomialProblem, MultinomialState
 from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem, MultioutputState
+from bayesmkl.bemkl.models.ordinal import OrdinalPriors, OrdinalProblem, OrdinalState
 from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem, RegressionState
 
 __all__ = ["OutputsProblem", "OutputsState", "Priors", "Problem", "SingleProblem", "SingleState", "State"]
 
 # of one output
-SingleProblem: TypeAlias = BinaryProblem | RegressionProblem
-SingleState: TypeAlias = BinaryState | RegressionState
+SingleProblem: TypeAlias = BinaryProblem | RegressionProblem | OrdinalProblem
+SingleState: TypeAlias = BinaryState | RegressionState | OrdinalState
 # of several outputs that share their kernel weights
 OutputsProblem: TypeAlias = MulticlassProblem | MultinomialProblem | MultioutputProblem
 OutputsState: TypeAlias = MulticlassState | MultinomialState | MultioutputState
 Problem: TypeAlias = SingleProblem | OutputsProblem
 State: TypeAlias = SingleState | OutputsState
-Priors: TypeAlias = BinaryPriors | RegressionPriors | MulticlassPriors | MultinomialPriors | MultioutputPriors
+Priors: TypeAlias = (
+    BinaryPriors | RegressionPriors | OrdinalPriors | MulticlassPriors | MultinomialPriors | MultioutputPriors
+)

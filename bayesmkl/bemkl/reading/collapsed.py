@@ -8,7 +8,8 @@ With the precisions λ, γ, ω, the intermediate outputs G and the latent scores
    s^2 = \frac{1}{\varepsilon} + \frac{e^\top e}{\upsilon},
 
 with Gamma(c, r) the prior of the precision, :math:`\log p(y_i \mid a, b, e) = \log\Phi((y_i m_i - \nu)/s)` in
-classification (where ε = 1 and 1/υ = σ_g²) and :math:`y_i \sim N(m_i, s^2)` in regression.
+classification (where ε = 1 and 1/υ = σ_g²) and :math:`y_i \sim N(m_i, s^2)` in regression. Of grades it is
+:math:`\log(\Phi((c_k - m_i)/s) - \Phi((c_{k-1} - m_i)/s))`, at the cut points of the problem.
 
 All functions take draws with one leading axis (``PosteriorDraws.flat()``) and return arrays that start with it.
 
@@ -30,12 +31,16 @@ from bayesmkl.bemkl.models.all_models import Problem, SingleProblem
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
+from bayesmkl.bemkl.models.ordinal import OrdinalProblem
 from bayesmkl.bemkl.models.regression import RegressionProblem
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.stacks.base import Kernels, weighted_products
+from bayesmkl.marginal.likelihoods import OrdinalProbit
 
 __all__ = [
     "NonnegativeGamma",
+    "distances_in",
+    "grades_of",
     "log_beyond",
     "log_gamma",
     "log_label",
@@ -100,8 +105,9 @@ def log_likelihood(
 
     Parameters
     ----------
-    problem : BinaryProblem or RegressionProblem
-        Unlabeled samples of the first, with y = 0, are known to have a label: ``P(|f| > margin)``.
+    problem : BinaryProblem, RegressionProblem or OrdinalProblem
+        Unlabeled samples of the first, with y = 0, are known to have a label: ``P(|f| > margin)``. Cut points of the
+        last must be known.
     draws : PosteriorDraws
     means : array of shape (n_draws, n_samples), optional
         `score_means` where they are at hand.
@@ -113,12 +119,24 @@ def log_likelihood(
         scales = score_scales(draws, getattr(problem, "intermediate_precision", None))[:, None]
     if isinstance(problem, RegressionProblem):
         return -0.5 * (((problem.y - means) / scales) ** 2 + LOG_2PI) - np.log(scales)
+    if isinstance(problem, OrdinalProblem):
+        return grades_of(problem).log_density(problem.y - 1.0, means / scales, distances_in(problem, scales))
     log_p = log_ndtr((problem.y * means - problem.margin) / scales)
     unlabeled = problem.y == 0.0  # such a sample is on one side or the other
     if unlabeled.any():
         sides = log_beyond(means / scales, problem.margin / scales)[:, unlabeled]
         log_p[:, unlabeled] = np.logaddexp.reduce(sides, axis=-1)
     return log_p
+
+
+def grades_of(problem: OrdinalProblem) -> OrdinalProbit:
+    """Return the likelihood of grades whose score has unit noise."""
+    return OrdinalProbit(len(problem.cut_slopes) + 1)
+
+
+def distances_in(problem: OrdinalProblem, scales: np.ndarray) -> np.ndarray:
+    """Return the distances of cut points in units of `scales`, with a first axis for the distances."""
+    return problem.distances.reshape(-1, *(1,) * scales.ndim) / scales
 
 
 def log_student(prior: Gamma, values: np.ndarray) -> np.ndarray:

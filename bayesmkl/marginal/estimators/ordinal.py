@@ -8,11 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from bayesmkl._estimator.targets import check_labels
+from bayesmkl._estimator.grades import given_levels, number_grades
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
@@ -36,9 +35,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-    levels : sequence, default=None
-        The grades in ascending order. None takes those of `y` if they are numbers, or the order of a pandas
-        categorical; text has none.
+    %(levels)s
     kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
         Prior of the weights, standard deviations in units of the noise, as for `GPMKLClassifier`.
     distance_prior : "log-normal" or LogNormal, default="log-normal"
@@ -184,20 +181,11 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         likelihood = self._likelihood()
-        levels = _levels(self.levels, y)
+        levels = given_levels(self.levels, y)
         stack, y = self._fit_stack(X, y)
-        if levels is None:
-            levels = np.unique(y)
-            if levels.dtype.kind not in "biuf":
-                raise ValueError(
-                    f"`levels` must say the order of grades that are text; got None, and {shown(y[0])} in `y`. Pass "
-                    'them in ascending order, such as `levels=["low", "middle", "high"]`.'
-                )
-        self.classes_ = _all_seen(levels, y)
+        self.classes_, codes = number_grades(levels, y)
         assert isinstance(likelihood, OrdinalProbit)
         self.likelihood_ = likelihood._replace(n_levels=len(self.classes_))
-        sorter = np.argsort(self.classes_)
-        codes = sorter[np.searchsorted(self.classes_, y, sorter=sorter)]
         return stack, codes.astype(float)[None]
 
     def _log_predictive(
@@ -262,42 +250,5 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-
-def _levels(levels: Any, y: Targets) -> np.ndarray | None:
-    """Return the grades in ascending order, of `levels` or of an ordered categorical; None if neither says it."""
-    if levels is None:
-        kind = getattr(y, "dtype", None)
-        if not getattr(kind, "ordered", False):
-            return None
-        seen: Any = y
-        levels = [level for level in kind.categories if level in set(seen)]  # type: ignore[union-attr]
-    found = check_labels(levels)
-    if found.ndim != 1 or len(np.unique(found)) != len(found) or len(found) < 2:
-        raise ValueError(
-            f"`levels` must be None or at least two different grades in ascending order; got {shown(levels)}."
-        )
-    return found
-
-
-def _all_seen(levels: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the grades if they are those of the samples."""
-    if len(levels) < 2:
-        raise ValueError(
-            f"`y` must hold at least two grades; got one class only: {levels.tolist()[0]!r}. Check how the training "
-            "samples were selected."
-        )
-    unknown = np.setdiff1d(y, levels)
-    if len(unknown):
-        raise ValueError(
-            f"`y` must hold grades of `levels`, {levels.tolist()}; got {unknown[:5].tolist()} too. Add them, or "
-            "leave these samples out."
-        )
-    absent = np.setdiff1d(levels, y)
-    if len(absent):
-        raise ValueError(
-            f"`y` must hold samples of every grade of `levels`; got none of {absent[:5].tolist()}, whose cut points "
-            "nothing would tell. Leave it out of `levels`, or join it with its neighbor."
-        )
-    return levels
+        found = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[found]
