@@ -52,7 +52,7 @@ def public_classes():
 
 # Kernels have parameters that can be searched, but learn their scale from samples that a bank has checked. Targets
 # of scikit-learn's checks are no times with events: what concerns `X` alone is checked in marginal/test_outcomes.py.
-OF_TIMES = ("GPMKLSurvival",)
+OF_TIMES = ("BEMKLSurvival", "GPMKLSurvival")
 EVERY = {
     name: cls
     for name, cls in public_classes().items()

@@ -46,7 +46,7 @@ def test_no_algorithm_imports_another_not_even_through_others(imports):
 
 def test_models_are_imported_from_their_package():
     """Users import the pure functions as ``from bayesmkl.bemkl import binary``, wherever the modules are."""
-    for name in ("binary", "regression", "multiclass", "multioutput", "multitask", "ordinal"):
+    for name in ("binary", "regression", "multiclass", "multioutput", "multitask", "ordinal", "censored"):
         assert getattr(importlib.import_module("bayesmkl.bemkl"), name).sweep.__module__.endswith(
             f"models.{name}"
         )

@@ -30,6 +30,20 @@ ESTIMATOR = entries(
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Feature names, where `X` had them.
 
+    times : array-like of shape (n_times,), default=None
+        Times, in the units of those of training; None takes `event_times_`.
+    ci_prob : float, default=None
+        Also return bounds of the equal-tailed interval of this probability content, pointwise.
+    survival : ndarray of shape (n_rows, n_times)
+        Posterior mean of the survival function of every row.
+    lower, upper : ndarray of the same shape
+        Its bounds, with `ci_prob`.
+    q : float, default=0.5
+        The probability; 0.5 gives median times.
+    event_times_ : ndarray of shape (n_events,)
+        Observed times, ascending and different.
+    y:times : structured array of shape (n_rows,)
+        As for `fit`, without intervals.
     X : array-like or DataFrame of shape (n_rows, n_features), or kernels
         With ``kernels="precomputed"``, of shape (n_rows, n_train, n_kernels).
     X:training : array-like or DataFrame of shape (n_samples, n_features), or kernels

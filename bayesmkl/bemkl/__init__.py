@@ -9,9 +9,11 @@ from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassif
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
 from bayesmkl.bemkl.estimators.ordinal import BEMKLOrdinalClassifier
 from bayesmkl.bemkl.estimators.regressor import BEMKLRegressor
+from bayesmkl.bemkl.estimators.survival import BEMKLSurvival
 from bayesmkl.bemkl.evidence import EvidenceSearch, select_by_elbo
 from bayesmkl.bemkl.folds import CrossFit, cross_fit
 from bayesmkl.bemkl.models import binary as binary
+from bayesmkl.bemkl.models import censored as censored
 from bayesmkl.bemkl.models import multiclass as multiclass
 from bayesmkl.bemkl.models import multioutput as multioutput
 from bayesmkl.bemkl.models import multitask as multitask
@@ -29,6 +31,7 @@ __all__ = [
     "BEMKLMultitaskRegressor",
     "BEMKLOrdinalClassifier",
     "BEMKLRegressor",
+    "BEMKLSurvival",
     "CrossFit",
     "Dirichlet",
     "EvidenceSearch",

@@ -17,10 +17,12 @@ from bayesmkl.bemkl import (
     BEMKLMultitaskRegressor,
     BEMKLOrdinalClassifier,
     BEMKLRegressor,
+    BEMKLSurvival,
 )
 from bayesmkl.bemkl.models import moments
 from bayesmkl.bemkl.models.absent_views import AbsentViews, CompletedOutputs, ViewMoments
 from bayesmkl.bemkl.models.binary import BinaryState
+from bayesmkl.bemkl.models.censored import CensoredState
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.multiclass import MulticlassState
 from bayesmkl.bemkl.models.multinomial import MultinomialState
@@ -108,7 +110,7 @@ OWN_TYPES: tuple[type, ...] = (
     BEMKLClassifier, BEMKLRegressor, BinaryState, RegressionState, MulticlassState, MultinomialState,
     MultioutputState, AbsentViews, CompletedOutputs, ViewMoments, NonnegativeReadout, CutOffNormals, CutOffPair,
     BEMKLMultitaskClassifier, BEMKLMultitaskRegressor, MultitaskState, LabelState, TargetState, TaskReadouts,
-    BEMKLOrdinalClassifier, OrdinalState,
+    BEMKLOrdinalClassifier, OrdinalState, BEMKLSurvival, CensoredState,
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,

@@ -261,6 +261,8 @@ def _drawn_groups(
 def _replicated(fitted: FittedBEMKL, model: Evaluated, rng: np.random.Generator) -> np.ndarray:
     """Return new targets in the units of the user, (n_draws, n_samples) or with outputs between these axes."""
     drawn = model.replicate(rng)
+    if fitted.outcome == "times":
+        return fitted.estimator._in_units(drawn)
     if model.is_regression:
         location, scale = _units(fitted)
         drawn = location[..., None] + scale[..., None] * drawn
@@ -269,6 +271,8 @@ def _replicated(fitted: FittedBEMKL, model: Evaluated, rng: np.random.Generator)
 
 def _log_likelihood(fitted: FittedBEMKL, model: Evaluated) -> np.ndarray:
     """Return log likelihoods of targets in the units of the user, with outputs between draws and samples."""
+    if fitted.outcome == "times":
+        return model.log_likelihood - fitted.estimator._log_units()
     if model.is_multinomial or fitted.output_names is None or fitted.class_names is not None:
         return model.log_likelihood - np.log(getattr(fitted.estimator, "y_scale_", 1.0))
     log_p = np.stack([output.log_likelihood for output in model.outputs], axis=1)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.typing import Samples
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor, BEMKLSurvival
 from bayesmkl.bemkl.estimators.multitask_classifier import BEMKLMultitaskClassifier
 from bayesmkl.bemkl.estimators.multitask_regressor import BEMKLMultitaskRegressor
 from bayesmkl.bemkl.models.all_models import State
@@ -27,11 +27,14 @@ from bayesmkl.marginal.reading import HyperDraws
 
 __all__ = ["FittedBEMKL", "evenly", "fitted_bemkl", "has_outputs", "states_of"]
 
-SINGLE = (BEMKLClassifier, BEMKLRegressor, BEMKLOrdinalClassifier)
+SINGLE = (BEMKLClassifier, BEMKLRegressor, BEMKLOrdinalClassifier, BEMKLSurvival)
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 MARGINAL = (GPMKLClassifier, GPMKLRegressor, GPMKLOrdinalClassifier, GPMKLSurvival)
 # BEMKL of other outcomes than labels and numbers, and the additive Gaussian processes of these.
-PROCESSES: dict[type, str] = {BEMKLOrdinalClassifier: "GPMKLOrdinalClassifier"}
+PROCESSES: dict[type, str] = {
+    BEMKLOrdinalClassifier: "GPMKLOrdinalClassifier",
+    BEMKLSurvival: "GPMKLSurvival",
+}
 N_DRAWS = 1000  # from a variational posterior, where nothing else is asked for
 
 
@@ -313,7 +316,7 @@ def fitted_bemkl(
     no_process : str, optional
         Why additive Gaussian processes will not do, whose posterior has other draws, and what to do instead.
     of_outcome : bool, default=True
-        Whether BEMKL of grades will do.
+        Whether BEMKL of grades and times will do.
 
     Returns
     -------
@@ -394,4 +397,6 @@ def _output_labels(estimator: BaseEstimator) -> np.ndarray | None:
 
 def has_outputs(estimator: Any) -> bool:
     """Return whether the target of a fitted estimator has an axis of outputs."""
-    return estimator._has_outputs if isinstance(estimator, MARGINAL) else estimator.target_.ndim == 2
+    if isinstance(estimator, MARGINAL):
+        return estimator._has_outputs
+    return estimator.target_.ndim == 2 and type(estimator) not in PROCESSES

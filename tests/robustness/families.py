@@ -22,7 +22,7 @@ from bayesmkl import (
     KernelBank,
     discriminative,
 )
-from bayesmkl.bemkl import BEMKLOrdinalClassifier, Gibbs
+from bayesmkl.bemkl import BEMKLOrdinalClassifier, BEMKLSurvival, Gibbs
 from bayesmkl.kernels import Gaussian, Linear, Polynomial
 from bayesmkl.marginal import DirichletShares, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
 
@@ -125,6 +125,13 @@ def _grades(**parameters: Any) -> Callable[[], Any]:
     return fit
 
 
+def _times() -> Any:
+    X = data()
+    times = np.round(np.exp(target(X) + 0.3 * np.cos(7.0 * np.arange(len(X)))), 6)
+    y = np.rec.fromarrays([np.arange(len(X)) % 3 > 0, times], names="event,time")
+    return BEMKLSurvival(bank(), **SHORT).fit(X, y)
+
+
 def _several_outputs() -> Any:
     y = target(data())
     return BEMKLRegressor(bank(), **SHORT).fit(data(), np.c_[y, y**2, np.sin(y)])
@@ -219,6 +226,7 @@ def families() -> dict[str, Callable[[], Any]]:
             "nonnegative binary": _classifier(nonnegative=True),
             "grades": _grades(),
             "nonnegative grades": _grades(nonnegative=True),
+            "times": _times,
             "several labels": _several_labels,
             "few labels": _few_labels,
             "graph": _graph,

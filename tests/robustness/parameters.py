@@ -285,7 +285,10 @@ WRONG: dict[str, Wrong] = {
 }
 # Where an estimator takes what others refuse.
 ZERO_TOL = number(-1.0)
-CLOSED_FORM = {name for name in ESTIMATORS if "Multitask" in name} | {"BEMKLOrdinalClassifier"}
+CLOSED_FORM = {name for name in ESTIMATORS if "Multitask" in name} | {
+    "BEMKLOrdinalClassifier",
+    "BEMKLSurvival",
+}
 OWN: dict[tuple[str, str], Wrong] = {
     ("EasyMKLClassifier", "reg"): number(-0.1, 1.1),
     ("MWUMKLClassifier", "epsilon"): SHARE,
@@ -360,7 +363,9 @@ def bank() -> KernelBank:
 
 
 def target(name: str) -> Any:
-    """Labels, or numbers for a regressor."""
+    """Labels, or numbers for a regressor, or times."""
+    if name.endswith("Survival"):
+        return np.rec.fromarrays([LABELS > 0, np.exp(X[:, 0])], names="event,time")
     return X[:, 0] + 0.1 * LABELS if name.endswith("Regressor") else LABELS
 
 

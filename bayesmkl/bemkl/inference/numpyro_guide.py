@@ -32,7 +32,7 @@ from bayesmkl.bemkl.models.regression import RegressionProblem, RegressionState
 
 if TYPE_CHECKING:  # no formula of the bound enters here
     from bayesmkl._numerics.arrays import Array
-    from bayesmkl.bemkl.models.all_models import SingleProblem, SingleState
+    from bayesmkl.bemkl.models.all_models import SingleProblem
     from bayesmkl.bemkl.models.moments import Gamma, Gaussian
 
 __all__ = ["ElboEstimate", "closed_form_guide", "elbo_particles", "estimate_elbo"]
@@ -169,7 +169,7 @@ def estimate_elbo(
 
 
 @partial(jax.jit, compiler_options=COMPILER)
-def _elbo_block(problem: SingleProblem, state: SingleState, keys: Array) -> Any:
+def _elbo_block(problem: SingleProblem, state: BinaryState | RegressionState, keys: Array) -> Any:
     """Return the bounds of single particles, one per key."""
     guide = closed_form_guide(state)
 

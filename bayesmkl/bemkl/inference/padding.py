@@ -9,7 +9,7 @@ one. Three kinds of factors belong to padding:
   leave them out. With them every other update is that of the samples: q(b, e), q(υ) and q(ε) see no other sums.
 * q(f_i), in classification. It reads q(b, e) and is read by q(g_i) alone, so it is set to zero after the sweep. In
   the bound, where scores have unit precision, it stands in -½ Var f_i + H[q(f_i)], which is subtracted, and in a
-  square that `PaddedOutputs` gives no weight.
+  square that `PaddedOutputs` gives no weight. Of censored targets padding is observed: there is nothing to subtract.
 * q(λ_j) and q(a_j). A weight of padding meets only its prior. Its factors
 
       q(λ_j) = Gamma(c + 1/2, r + r / 2c),     q(a_j) = N(0, r / c)
@@ -35,6 +35,7 @@ import numpy as np
 
 from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl.bemkl.models.all_models import Problem
+from bayesmkl.bemkl.models.censored import CensoredProblem
 from bayesmkl.bemkl.models.moments import (
     LOG_2PI,
     Gamma,
@@ -347,11 +348,14 @@ def _pad(problem: Problem, held: HeldArray, padding: Padding, known: dict[Any, A
 
     gram, y = problem.gram, problem.y
     counted = once(problem.stack, lambda: _spread(np.ones(problem.stack.n_rows), rows, n_rows))
-    larger = problem._replace(
+    larger: Any = problem._replace(
         stack=once(held.array, lambda: held.padded(n_rows, n_basis)),
         gram=once(gram, lambda: _spread(_spread(gram, basis, n_basis).T, basis, n_basis).T),
         y=once(y, lambda: _spread(y, rows, n_rows)),
     )
+    if isinstance(problem, CensoredProblem):  # both ends are zero where there is no sample
+        upper = problem.upper
+        larger = larger._replace(upper=once(upper, lambda: _spread(upper, rows, n_rows)))
     return PaddedProblem(larger, counted)
 
 

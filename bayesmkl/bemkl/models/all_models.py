@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from bayesmkl.bemkl.models.binary import BinaryPriors, BinaryProblem, BinaryState
+from bayesmkl.bemkl.models.censored import CensoredPriors, CensoredProblem, CensoredState
 from bayesmkl.bemkl.models.multiclass import MulticlassPriors, MulticlassProblem, MulticlassState
 from bayesmkl.bemkl.models.multinomial import MultinomialPriors, MultinomialProblem, MultinomialState
 from bayesmkl.bemkl.models.multioutput import MultioutputPriors, MultioutputProblem, MultioutputState
@@ -14,13 +15,19 @@ from bayesmkl.bemkl.models.regression import RegressionPriors, RegressionProblem
 __all__ = ["OutputsProblem", "OutputsState", "Priors", "Problem", "SingleProblem", "SingleState", "State"]
 
 # of one output
-SingleProblem: TypeAlias = BinaryProblem | RegressionProblem | OrdinalProblem
-SingleState: TypeAlias = BinaryState | RegressionState | OrdinalState
+SingleProblem: TypeAlias = BinaryProblem | RegressionProblem | OrdinalProblem | CensoredProblem
+SingleState: TypeAlias = BinaryState | RegressionState | OrdinalState | CensoredState
 # of several outputs that share their kernel weights
 OutputsProblem: TypeAlias = MulticlassProblem | MultinomialProblem | MultioutputProblem
 OutputsState: TypeAlias = MulticlassState | MultinomialState | MultioutputState
 Problem: TypeAlias = SingleProblem | OutputsProblem
 State: TypeAlias = SingleState | OutputsState
 Priors: TypeAlias = (
-    BinaryPriors | RegressionPriors | OrdinalPriors | MulticlassPriors | MultinomialPriors | MultioutputPriors
+    BinaryPriors
+    | RegressionPriors
+    | OrdinalPriors
+    | CensoredPriors
+    | MulticlassPriors
+    | MultinomialPriors
+    | MultioutputPriors
 )

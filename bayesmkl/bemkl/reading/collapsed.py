@@ -9,7 +9,8 @@ With the precisions λ, γ, ω, the intermediate outputs G and the latent scores
 
 with Gamma(c, r) the prior of the precision, :math:`\log p(y_i \mid a, b, e) = \log\Phi((y_i m_i - \nu)/s)` in
 classification (where ε = 1 and 1/υ = σ_g²) and :math:`y_i \sim N(m_i, s^2)` in regression. Of grades it is
-:math:`\log(\Phi((c_k - m_i)/s) - \Phi((c_{k-1} - m_i)/s))`, at the cut points of the problem.
+:math:`\log(\Phi((c_k - m_i)/s) - \Phi((c_{k-1} - m_i)/s))`, at the cut points of the problem; of censored targets the
+same of the ends of an interval.
 
 All functions take draws with one leading axis (``PosteriorDraws.flat()``) and return arrays that start with it.
 
@@ -28,6 +29,7 @@ from scipy.special import gammaln, log_ndtr, poch, xlogy
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl.bemkl.models.all_models import Problem, SingleProblem
+from bayesmkl.bemkl.models.censored import CensoredProblem
 from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import LOG_2PI, Gamma, Gaussian
 from bayesmkl.bemkl.models.nonnegative import CutOffNormals, NonnegativeReadout
@@ -35,7 +37,7 @@ from bayesmkl.bemkl.models.ordinal import OrdinalProblem
 from bayesmkl.bemkl.models.regression import RegressionProblem
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.stacks.base import Kernels, weighted_products
-from bayesmkl.marginal.likelihoods import OrdinalProbit
+from bayesmkl.marginal.likelihoods import FailureTime, OrdinalProbit
 
 __all__ = [
     "NonnegativeGamma",
@@ -105,7 +107,7 @@ def log_likelihood(
 
     Parameters
     ----------
-    problem : BinaryProblem, RegressionProblem or OrdinalProblem
+    problem : BinaryProblem, RegressionProblem, OrdinalProblem or CensoredProblem
         Unlabeled samples of the first, with y = 0, are known to have a label: ``P(|f| > margin)``. Cut points of the
         last must be known.
     draws : PosteriorDraws
@@ -119,6 +121,10 @@ def log_likelihood(
         scales = score_scales(draws, getattr(problem, "intermediate_precision", None))[:, None]
     if isinstance(problem, RegressionProblem):
         return -0.5 * (((problem.y - means) / scales) ** 2 + LOG_2PI) - np.log(scales)
+    if isinstance(problem, CensoredProblem):
+        targets = np.array([problem.y, problem.upper, np.full_like(problem.y, -np.inf)])
+        scales = np.broadcast_to(scales, means.shape)
+        return FailureTime().log_density(targets, means, scales[None])
     if isinstance(problem, OrdinalProblem):
         return grades_of(problem).log_density(problem.y - 1.0, means / scales, distances_in(problem, scales))
     log_p = log_ndtr((problem.y * means - problem.margin) / scales)

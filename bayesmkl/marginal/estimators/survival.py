@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import optimize
 from sklearn.utils import Tags
 
-from bayesmkl._numerics.concordance import ordered_pairs
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
-from bayesmkl._utils.survival_target import SurvivalTimes, event_and_time, survival_times
+from bayesmkl._utils.survival_target import SurvivalTimes, survival_times
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_number, check_probability, shown
+from bayesmkl._utils.validation import check_probability, shown
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
@@ -23,8 +21,7 @@ from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
 from bayesmkl.marginal.likelihoods import FailureTime, Likelihood, PiecewiseHazard
-from bayesmkl.marginal.likelihoods.intervals import LAWS
-from bayesmkl.marginal.likelihoods.survival import OF_TIMES
+from bayesmkl.marginal.log_times import check_quantile, check_times, concordance, log_ends, without_features
 from bayesmkl.marginal.reading import ScoreMoments
 
 __all__ = ["GPMKLSurvival"]
@@ -32,7 +29,6 @@ __all__ = ["GPMKLSurvival"]
 TIMES = ("log-normal", "log-logistic", "weibull")
 N_PERIODS = 5  # of a baseline hazard, of as many events each
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)  # of a normal score
-LEAST_SCALE = 1e-3  # of log times without features
 BISECTIONS = 50
 N_BAND_DRAWS = 1000  # of a survival function
 WIDEST = 40.0  # distance in which a quantile is looked for, in standardized log times
@@ -101,8 +97,7 @@ class GPMKLSurvival(BaseGPMKL):
     %(posterior_)s
     target_ : ndarray of shape (3, n_samples)
         Standardized logarithms of the ends of the intervals of the training times, and of their entries.
-    event_times_ : ndarray of shape (n_events,)
-        Observed times, ascending and different.
+    %(event_times_)s
     %(training_kernels_)s
     %(present_)s
     %(kernel_centers_)s
@@ -233,8 +228,7 @@ class GPMKLSurvival(BaseGPMKL):
         self._check_parameters()  # first: a mistake in them costs no time
         likelihood, times = self._likelihood(), survival_times(y)
         stack, _ = self._fit_stack(X, times.lower, y_numeric=True)
-        with np.errstate(divide="ignore"):
-            logs = np.log(np.array([times.lower, times.upper, times.entry]))
+        logs = log_ends(times)
         is_observed = times.lower == times.upper
         self.event_times_ = np.unique(times.lower[is_observed])
         if isinstance(likelihood, PiecewiseHazard):
@@ -242,7 +236,7 @@ class GPMKLSurvival(BaseGPMKL):
             if isinstance(self.likelihood, str):
                 likelihood = likelihood._replace(breaks=_breaks(times, np.exp(self.log_time_mean_)))
         else:
-            self.log_time_mean_, self.log_time_scale_ = _without_features(likelihood, logs)
+            self.log_time_mean_, self.log_time_scale_ = without_features(likelihood, logs)
         self.likelihood_ = likelihood
         return stack, ((logs - self.log_time_mean_) / self.log_time_scale_)[None]
 
@@ -302,17 +296,13 @@ class GPMKLSurvival(BaseGPMKL):
         Parameters
         ----------
         %(X)s
-        times : array-like of shape (n_times,), default=None
-            Times, in the units of those of training; None takes `event_times_`.
-        ci_prob : float, default=None
-            Also return bounds of the equal-tailed interval of this probability content, pointwise.
+        %(times)s
+        %(ci_prob)s
 
         Returns
         -------
-        survival : ndarray of shape (n_rows, n_times)
-            Posterior mean of the survival function of every row.
-        lower, upper : ndarray of the same shape
-            Its bounds, with `ci_prob`.
+        %(survival)s
+        %(lower, upper)s
 
         Raises
         ------
@@ -323,7 +313,7 @@ class GPMKLSurvival(BaseGPMKL):
         """
         tail = None if ci_prob is None else 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
         moments = self._moments(X)
-        at = _check_times(self.event_times_ if times is None else times)
+        at = check_times(self.event_times_ if times is None else times)
         with np.errstate(divide="ignore"):
             log_times = (np.log(at) - self.log_time_mean_) / self.log_time_scale_
         survival = self._survival(moments, np.broadcast_to(log_times, (moments.mean.shape[-1], len(at))))
@@ -349,8 +339,7 @@ class GPMKLSurvival(BaseGPMKL):
         Parameters
         ----------
         %(X)s
-        q : float, default=0.5
-            The probability; 0.5 gives median times.
+        %(q)s
 
         Returns
         -------
@@ -364,8 +353,7 @@ class GPMKLSurvival(BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        if not 0.0 < check_number("q", q) < 1.0:
-            raise ValueError(f"`q` must be between 0 and 1; got {q!r}. 0.5 stands for the median time.")
+        check_quantile(q)
         moments = self._moments(X)
         n_rows = moments.mean.shape[-1]
         lower, upper = np.full((n_rows, 1), -WIDEST), np.full((n_rows, 1), WIDEST)
@@ -381,8 +369,7 @@ class GPMKLSurvival(BaseGPMKL):
         Parameters
         ----------
         %(X)s
-        y : structured array of shape (n_rows,)
-            As for `fit`, without intervals.
+        %(y:times)s
 
         Returns
         -------
@@ -395,17 +382,7 @@ class GPMKLSurvival(BaseGPMKL):
             Before `fit`.
         %(ValueError:X)s
         """
-        risk, (event, time) = self.predict(X), event_and_time(y)
-        if len(risk) != len(time):
-            raise ValueError(
-                f"`y` must hold a time for each of the {len(risk)} rows of `X`; got {len(time)}."
-            )
-        in_order, pairs = ordered_pairs(event, time, risk, np.ones(len(time)))
-        if pairs == 0.0:
-            raise ValueError(
-                "`y` must hold an event and a sample that lived longer; got no such pair. Score more together."
-            )
-        return in_order / pairs
+        return concordance(self.predict(X), y)
 
     def _log_survival(self, log_times: np.ndarray, score: np.ndarray, parameters: np.ndarray) -> np.ndarray:
         likelihood: Any = self.likelihood_
@@ -423,15 +400,6 @@ class GPMKLSurvival(BaseGPMKL):
         return np.minimum(total, 1.0)  # probabilities of points sum to one up to rounding
 
 
-def _check_times(times: Any) -> np.ndarray:
-    found = np.asarray(times, dtype=float)
-    if found.ndim != 1 or not len(found) or not (np.isfinite(found) & (found >= 0.0)).all():
-        raise ValueError(
-            f"`times` must be a sequence of numbers that are finite and not negative; got {shown(times)}."
-        )
-    return found
-
-
 def _log_time_to_event(times: SurvivalTimes) -> float:
     """Return the log of the time at risk of all samples for every event."""
     known = np.isfinite(times.upper)
@@ -446,26 +414,3 @@ def _breaks(times: SurvivalTimes, unit: float) -> tuple[float, ...]:
     n_periods = max(1, min(N_PERIODS, len(events) // 10))
     first = np.arange(1, n_periods) * len(events) // n_periods  # of the events of every further period
     return tuple(float(each) for each in np.unique(0.5 * (events[first - 1] + events[first])))
-
-
-def _without_features(likelihood: Any, logs: np.ndarray) -> tuple[float, float]:
-    """Return location and scale of log times of a model that has the same score for all samples."""
-    finite = logs[np.isfinite(logs)]
-    location, spread = float(finite.mean()), max(float(finite.std()), LEAST_SCALE)
-    law = LAWS[OF_TIMES[likelihood.times]]
-    n_observed = (logs[0] == logs[1]).sum()
-    nothing, one = np.zeros(logs.shape[1]), np.ones(1)
-
-    def negative(at: np.ndarray) -> float:
-        scale = spread * np.exp(np.clip(at[1], np.log(LEAST_SCALE), -np.log(LEAST_SCALE)))
-        standard = (logs - location - spread * at[0]) / scale
-        with np.errstate(all="ignore"):
-            height = likelihood.log_density(standard, nothing, one).sum() - n_observed * np.log(scale)
-        return -height if np.isfinite(height) else np.inf
-
-    found = optimize.minimize(
-        negative, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-8}
-    )
-    shift, log_scale = found.x
-    scale = spread * np.exp(np.clip(log_scale, np.log(LEAST_SCALE), -np.log(LEAST_SCALE)))
-    return location + spread * float(shift), float(scale * np.sqrt(law.variance))
