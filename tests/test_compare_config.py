@@ -15,6 +15,7 @@ from bayesmkl.bemkl import NUTS, BEMKLClassifier, Gamma, Storage
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.discriminative import GroupGating, LMKLClassifier, SimpleMKLClassifier
 from bayesmkl.kernels import Gaussian, KernelBank
+from bayesmkl.marginal import GPMKLSurvival
 
 ROOT = Path(__file__).resolve().parents[1]
 WINE = '[datasets.wine]\nname = "wine"\n'
@@ -133,6 +134,54 @@ def test_whole_numbers_may_be_classes_or_a_quantity(config):
     for models in (SVM, RIDGE):
         study, _ = config(patients + models)
         assert study.datasets["cells"]().y[3] == 1
+
+
+TIMES = """
+[datasets.lungs]
+file = "lungs.csv"
+target = "days"
+event = "died"
+drop = ["id"]
+"""
+SURVIVAL = '[models.GP]\nestimator = "GPMKLSurvival"\nlikelihood = "weibull"\n'
+
+
+@pytest.fixture
+def lungs(tmp_path):
+    """Write a table of times beside the configuration."""
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(rng.normal(size=(12, 2)), columns=["age", "size"])
+    table["id"] = [f"row {i}" for i in range(12)]
+    table["days"], table["died"] = np.arange(1, 13), np.arange(12) % 2
+    table["lived"] = table["died"].map({0: "yes", 1: "no"})
+    table.to_csv(tmp_path / "lungs.csv", index=False)
+
+
+def test_times_to_an_event_are_two_columns(config, lungs):
+    study, _ = config(TIMES.replace('"id"', '"id", "lived"') + SURVIVAL + '[study]\nscoring = "concordance"')
+    data = study.datasets["lungs"]()
+    assert list(data.X.columns) == ["age", "size"]
+    assert data.y.dtype == [("event", bool), ("time", float)]
+    np.testing.assert_array_equal(data.y["event"], np.arange(12) % 2 == 1)
+    np.testing.assert_array_equal(data.y["time"], np.arange(1.0, 13.0))
+    assert isinstance(study.models["GP"].estimator[-1], GPMKLSurvival)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (TIMES + SVM, "`datasets.lungs` is about times to an event, and the model 'SVM' is a classifier"),
+        (TIMES.replace('event = "died"', "") + SURVIVAL, "`datasets.lungs` lacks `event`"),
+        (TIMES.replace("died", "dead") + SURVIVAL, "`datasets.lungs.event` names the column 'dead'"),
+        (TIMES.replace("died", "lived") + SURVIVAL, "0 and 1, or of true and false.*got 'yes'"),
+        (TIMES.replace("days", "lived") + SURVIVAL, "`target` must name a column of numbers"),
+        (WINE + SURVIVAL, "`datasets.wine` lacks `event`"),
+    ],
+)
+def test_mistakes_about_times_are_named(config, lungs, text, message):
+    others = '"id", "lived"' if "lived" not in text else '"id"'
+    with pytest.raises(ValueError, match=message):
+        config(text.replace('"id"', others))
 
 
 def test_other_splits_and_options_of_data_sets(config):

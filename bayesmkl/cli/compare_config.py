@@ -23,8 +23,17 @@ from bayesmkl.datasets import fetch
 from bayesmkl.datasets._names import look_up
 from bayesmkl.datasets._tables import column_hint, named, read_table, unnamed_columns
 from bayesmkl.discriminative.estimators.gate_features import apart_from_gates
-from bayesmkl.evaluation.scoring import METRICS
-from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, fetched, from_file, label_columns
+from bayesmkl.evaluation.scoring import METRICS, task_of
+from bayesmkl.evaluation.study import (
+    Data,
+    DataRef,
+    ModelSpec,
+    Study,
+    fetched,
+    from_file,
+    label_columns,
+    times_of,
+)
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import resolve_views
@@ -40,7 +49,9 @@ STUDY_KEYS = (
     "unavailable",
     "n_jobs",
 )
-FILE_KEYS = ("file", "target", "drop", "group")
+ABOUT = {"classification": "classes", "regression": "a quantity", "survival": "times to an event"}
+KINDS = {"classification": "classifier", "regression": "regressor"}
+FILE_KEYS = ("file", "target", "event", "drop", "group")
 SPLITTERS = {
     "kfold": model_selection.KFold,
     "stratified": model_selection.StratifiedKFold,
@@ -140,18 +151,26 @@ def _data_of_file(section: Section, quantity: bool) -> DataRef:
     target = section.need("target", str, 'target = "diagnosis"')
     drop = section.texts("drop", ())
     group = section.take("group", str)
+    event = section.take("event", str)
+    quantity = quantity or event is not None
     options: dict[str, Any] = {"target": target, "group": group} | ({"quantity": True} if quantity else {})
+    beside = [column for column in (event, group) if column]
     with section.blamed("file"):
         table = read_table(path, label_columns(**options))
-    for key, columns in (("target", [target]), ("drop", drop), ("group", [group] if group else [])):
+    for key, columns in (
+        ("target", [target]),
+        ("event", [event] if event else []),
+        ("drop", drop),
+        ("group", [group] if group else []),
+    ):
         for column in columns:
             if column not in table.columns:
                 hint = column_hint(column, table)
                 raise section.wrong(
                     key, f"names the column {column!r}, which {path.name} does not have; {hint}"
                 )
-    _check_columns(section, table, [target, *drop, *([group] if group else [])])
-    for key, column in (("target", target), ("group", group)):
+    _check_columns(section, table, [target, *drop, *beside])
+    for key, column in (("target", target), ("event", event), ("group", group)):
         if column and table[column].isna().any():
             raise section.wrong(
                 key,
@@ -162,7 +181,11 @@ def _data_of_file(section: Section, quantity: bool) -> DataRef:
         say(
             f"{path.name}: {named(words)} in {target!r} is a class here. If it is no label, remove these rows."
         )
-    return DataRef(from_file, path=str(path), drop=list(drop), **options)
+    if event is None:
+        return DataRef(from_file, path=str(path), drop=list(drop), **options)
+    with section.blamed("event"):
+        times_of(table, target, event)
+    return DataRef(from_file, path=str(path), drop=list(drop), event=event, **options)
 
 
 def _check_columns(section: Section, table: pd.DataFrame, others: list[str]) -> None:
@@ -228,19 +251,31 @@ def _resolve_gates(bank: KernelBank, gate_columns: Sequence[str | int] | None, X
 def _check_task(
     section: Section, ref: DataRef, load: Callable[[], Data], models: dict[str, ModelSpec]
 ) -> None:
-    """Raise for classifiers of what is a quantity, and regressors of what are classes."""
-    if ref.load is fetched:
-        kind = "classes" if look_up(ref.options["name"]).n_classes else "a quantity"
+    """Raise for models of another task than the target's: classes, a quantity or times to an event."""
+    if "event" in section:
+        kinds = {"survival"}
+    elif ref.load is fetched:
+        kinds = {"classification" if look_up(ref.options["name"]).n_classes else "regression"}
     else:
         target = load().y
-        kind = {"continuous": "a quantity"}.get(type_of_target(target), "either")
-        kind = kind if pd.api.types.is_numeric_dtype(target) else "classes"
+        kinds = {"classification"}
+        if pd.api.types.is_numeric_dtype(target):
+            continuous = type_of_target(target) == "continuous"
+            kinds = {"regression"} if continuous else {"classification", "regression"}
     for model, spec in models.items():
-        if kind != "either" and is_classifier(spec.estimator) != (kind == "classes"):
-            one = "regressor" if kind == "classes" else "classifier"
+        task = task_of({model: spec.estimator}, load().y if "event" in section else None)
+        if task in kinds:
+            continue
+        if task == "survival":
             raise section.wrong(
-                None, f"is about {kind}, and the model {model!r} is a {one}. Leave out one of them."
+                None,
+                f"lacks `event`, the column that says whether the event was seen, and the model {model!r} is about "
+                "times to an event. Give it, or leave out one of them.",
             )
+        about = " or ".join(sorted(ABOUT[kind] for kind in kinds))
+        raise section.wrong(
+            None, f"is about {about}, and the model {model!r} is a {KINDS[task]}. Leave out one of them."
+        )
 
 
 def _splitter(study: Section, key: str, seed: int) -> Any:

@@ -185,7 +185,7 @@ def _public(module: str) -> str:
 
 @cache
 def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
-    """Return the classifiers and regressors of this package that predict one target."""
+    """Return the classifiers, regressors and models of survival of this package that predict one target."""
     found: dict[str, Any] = {
         name: getattr(module, name) for module in (bemkl, marginal, discriminative) for name in module.__all__
     }
@@ -193,7 +193,7 @@ def _estimators() -> dict[str, Callable[..., BaseEstimator]]:
         name: cls
         for name, cls in found.items()
         if inspect.isclass(cls)
-        and issubclass(cls, (ClassifierMixin, RegressorMixin))
+        and (issubclass(cls, (ClassifierMixin, RegressorMixin)) or hasattr(cls, "predict_survival_function"))
         and "Multitask" not in name
     }
 

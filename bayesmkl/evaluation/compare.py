@@ -61,22 +61,26 @@ def compare_models(
     Parameters
     ----------
     models : dict or list of (name, model)
-        A model is an estimator of this package or of scikit-learn, or a pair ``(estimator, param_grid)``, tuned by a
-        cross-validation inside every training part. Models that fail are recorded with their error.
+        A model is an estimator of this package, of scikit-learn or of scikit-survival, or a pair
+        ``(estimator, param_grid)``, tuned by a cross-validation inside every training part. Models that fail are
+        recorded with their error.
     X : array-like or DataFrame of shape (n_samples, n_features), default=None
         Samples; or (n_samples, n_samples, n_kernels) for models of precomputed kernels.
     y : array-like of shape (n_samples,), default=None
-        Labels or targets.
+        Labels or targets. For models of survival a structured array of events and times, as `GPMKLSurvival` and
+        scikit-survival take it.
     datasets : dict or list, default=None
         Several data sets in place of `X` and `y`: names of :func:`~bayesmkl.datasets.list_datasets`, or a dict of
         name to one of these, ``(X, y)``, or ``(X, y, groups)``.
     cv : int, splitter or list of (train, test), default=5
-        Number of shuffled folds, stratified for classes; a splitter of scikit-learn; or rows.
+        Number of shuffled folds, stratified for classes, and by the event of survival times; a splitter of
+        scikit-learn; or rows.
     scoring : str, list of str or dict, default=None
         Metrics: "accuracy", "balanced_accuracy", "f1", "mcc", "auc", "eer", "log_loss", "brier", "ece"; "r2",
-        "rmse", "mae", "nll", "coverage_95", "coverage_gap" (its distance from .95, which ranks models); "elbo" and
-        "elpd_loo" for BEMKL; any name that scikit-learn knows; or name to ``scorer(estimator, X, y)``. None takes
-        what the models can give, the first being "accuracy" or "r2".
+        "rmse", "mae", "nll", "coverage_95", "coverage_gap" (its distance from .95, which ranks models);
+        "concordance", "concordance_uno", "integrated_brier_score", "calibration_at_median" of survival times; "elbo"
+        and "elpd_loo" of a posterior; any name that scikit-learn knows; or name to ``scorer(estimator, X, y)``. None
+        takes what the models can give, the first being "accuracy", "r2" or "concordance".
     inner_cv : int or splitter, default=5
         For models with a grid.
     inner_scoring : str, default=None
@@ -103,7 +107,8 @@ def compare_models(
     ------
     ValueError
         For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
-        metric that a model cannot give, or a folder that holds another comparison.
+        metric that a model cannot give or of another task, survival times of which a part has no event, or a folder
+        that holds another comparison.
     TypeError
         If `folder` is no path.
 
@@ -262,7 +267,9 @@ def _held(X: Any, y: Targets, groups: ArrayLike | None = None, cv: Splits | None
     if not isinstance(X, pd.DataFrame):
         X = X.to_pandas() if hasattr(type(X), "to_pandas") else as_array("X", X)
     y = as_array("y", y)
-    if any(value is None or value != value for value in y.ravel().tolist()):
+    if y.dtype.names is not None:
+        y = _plain_fields(y)
+    elif any(value is None or value != value for value in y.ravel().tolist()):
         raise ValueError(
             "`y` must hold a label or target of every sample; got None or NaN. Leave these samples out."
         )
@@ -274,6 +281,15 @@ def _held(X: Any, y: Targets, groups: ArrayLike | None = None, cv: Splits | None
     check_consistent_length(X, y)
     splits = _splits(cv, len(y)) if _is_pairs(cv) else None
     return DataRef(in_memory, data=Data(X, y, groups, splits))
+
+
+def _plain_fields(y: np.ndarray) -> np.ndarray:
+    """Return a structured array that files give back as it is: no record array, nothing between fields."""
+    names = y.dtype.names or ()
+    plain = np.empty(y.shape, dtype=[(name, y.dtype[name]) for name in names])
+    for name in names:
+        plain[name] = y[name]
+    return plain
 
 
 def _splits(cv: Iterable[tuple[ArrayLike, ArrayLike]], n_samples: int) -> list[tuple[np.ndarray, np.ndarray]]:

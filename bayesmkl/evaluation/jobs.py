@@ -21,7 +21,8 @@ from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.warnings import recording_warnings
 from bayesmkl.evaluation.journal import Journal
 from bayesmkl.evaluation.scoring import Metric, Predictions, facts, score
-from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, as_splitter
+from bayesmkl.evaluation.splits import as_splitter
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec
 from bayesmkl.kernels.cache import KernelCache, Tally, current_cache, sharing_kernels
 
 __all__ = ["Job", "Peak", "cells_of", "is_dead", "peak_memory", "row_of_dead", "run_job"]
@@ -195,7 +196,7 @@ def _measured(job: Job, spec: ModelSpec, data: Data, seed: int) -> dict[str, Any
         model.fit(part.X, part.y, **fit_params)
         fit_seconds = time.perf_counter() - start
         of_fit = _tally().since(before)
-        predictions = Predictions(model, part.X_test, part.X, seed)
+        predictions = Predictions(model, part.X_test, part.X, seed, part.y)
         predictions.labels()
         predict_seconds = predictions.seconds
         of_both = _tally().since(before)

@@ -27,6 +27,12 @@ from bayesmkl.evaluation.metrics import (
     negative_log_density,
 )
 from bayesmkl.evaluation.predictions import Predictions, final_estimator
+from bayesmkl.evaluation.survival_scores import (
+    calibration_at_median,
+    concordance,
+    concordance_uno,
+    mean_brier,
+)
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.loo_comparison import leave_each_out
 
@@ -42,7 +48,7 @@ class Metric(NamedTuple):
     needs: str  # what a model must give, one of `NEEDS`
     greater_is_better: bool
     compute: Callable[[Predictions, np.ndarray], float]
-    task: str  # "classification", "regression" or "any"
+    task: str  # "classification", "regression", "survival" or "any"
     title: str  # for axes and tables, with units
     default: bool = True  # whether it is computed where no metric is asked for
 
@@ -62,6 +68,10 @@ NEEDS = {
     "std": (
         "standard deviations (`predict(X, return_std=True)`)",
         "Use BEMKLRegressor or another Bayesian model",
+    ),
+    "survival": (
+        "survival functions (`predict_survival_function`)",
+        "Use GPMKLSurvival or another model that has them",
     ),
     "posterior": ("the posterior of BEMKL or of an additive Gaussian process", "Use one of their estimators"),
     "bound": ('the evidence bound of BEMKL with inference "vb" or "svi"', "Use one of these"),
@@ -200,6 +210,18 @@ METRICS: dict[str, Metric] = {
             "coverage_gap", "std", False, _coverage_gap, "regression", "coverage of 95 % intervals, off by"
         ),
         Metric("coverage_95", "std", True, _coverage_95, "regression", "coverage of 95 % intervals", False),
+        Metric("concordance", "labels", True, concordance, "survival", "Harrell's concordance"),
+        Metric("concordance_uno", "labels", True, concordance_uno, "survival", "Uno's concordance"),
+        Metric("integrated_brier_score", "survival", False, mean_brier, "survival", "integrated Brier score"),
+        Metric(
+            "calibration_at_median",
+            "survival",
+            False,
+            calibration_at_median,
+            "survival",
+            "calibration error at the median time",
+            False,
+        ),
         Metric("elbo", "bound", True, _elbo, "any", "ELBO (nats per training sample)"),
         Metric("elpd_loo", "posterior", True, _elpd_loo, "any", "PSIS-LOO (nats per training sample)", False),
     )

@@ -12,7 +12,8 @@ import numpy as np
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples
 from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
-from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor
+from bayesmkl.evaluation.survival_scores import survival_at
+from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.posterior.fitted import fitted_bemkl
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Predictions", "final_estimator", "gives"]
 
+OURS = (BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, GPMKLSurvival)
 RESPONSES = ("predict", "decision_function", "predict_proba")
 FROM_SCORES = {"predict": "_labels", "decision_function": "_odds", "predict_proba": "_probabilities"}
 
@@ -38,6 +40,8 @@ class Predictions:
         Training data of `model`; only leaving out training samples of a model of precomputed kernels needs it.
     random_state : int, default=0
         Seed of draws from the posterior.
+    y_train : ndarray of shape (n_train,), default=None
+        Training targets of `model`; metrics of survival weigh by their censoring.
 
     Attributes
     ----------
@@ -46,18 +50,24 @@ class Predictions:
     """
 
     def __init__(
-        self, model: BaseEstimator, X: Samples, X_train: Samples | None = None, random_state: int = 0
+        self,
+        model: BaseEstimator,
+        X: Samples,
+        X_train: Samples | None = None,
+        random_state: int = 0,
+        y_train: np.ndarray | None = None,
     ) -> None:
         self.model = model
         self.X = X
         self.X_train = X_train
         self.random_state = random_state
+        self.y_train: Any = y_train
         self.seconds = 0.0
         self._answers: dict[str, Any] = {}
         self._scored: tuple[Any, ...] = ()
 
     def labels(self) -> np.ndarray:
-        """Return predicted classes or, in regression, values, (n_rows,)."""
+        """Return predicted classes, in regression values, of times to an event risks, (n_rows,)."""
         labels = self.ask("predict")
         return labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
 
@@ -78,6 +88,13 @@ class Predictions:
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and standard deviation of the target, each (n_rows,)."""
         return self.ask("moments")
+
+    def survival(self, times: np.ndarray) -> np.ndarray:
+        """Return the probability that the event is later than each time, (n_rows, n_times)."""
+        start = time.perf_counter()
+        found = survival_at(self.model, self.X, times)
+        self.seconds += time.perf_counter() - start
+        return found
 
     @property
     def classes(self) -> np.ndarray:
@@ -167,8 +184,8 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
     Returns
     -------
     frozenset of str
-        Of "model", "labels", "scores", "probabilities", "std" (means with standard deviations), "posterior" (draws
-        of BEMKL or of an additive Gaussian process) and "bound" (the ELBO of BEMKL).
+        Of "model", "labels", "scores", "probabilities", "std" (means with standard deviations), "survival" (survival
+        functions), "posterior" (draws of BEMKL or of an additive Gaussian process) and "bound" (the ELBO of BEMKL).
     """
     final = final_estimator(model)
     found = {"model", "labels"}
@@ -178,7 +195,9 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
         found.add("scores")
     if "return_std" in inspect.signature(final.predict).parameters:
         found.add("std")
-    if isinstance(final, (BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor)):
+    if hasattr(final, "predict_survival_function"):
+        found.add("survival")
+    if isinstance(final, OURS):
         found.add("posterior")
         if final._inference().name in ("vb", "svi"):
             found.add("bound")

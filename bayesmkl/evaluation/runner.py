@@ -15,12 +15,14 @@ import numpy as np
 
 from bayesmkl._utils.content import NoContentError, hash_or_none
 from bayesmkl._utils.folders import scratch_folder
+from bayesmkl._utils.survival_target import event_and_time
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.identity import Identity, Splits, check_same, environment, identify, with_packages
 from bayesmkl.evaluation.jobs import Job
 from bayesmkl.evaluation.journal import KEY, Journal, held_run, table_of
 from bayesmkl.evaluation.scoring import Metric, resolve_scoring, task_of
-from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, content_of, in_memory, splits_of, spool
+from bayesmkl.evaluation.splits import splits_of
+from bayesmkl.evaluation.study import Data, DataRef, ModelSpec, Study, content_of, in_memory, spool
 from bayesmkl.evaluation.workers import finished_rows, works_alone
 from bayesmkl.kernels import KernelBank
 
@@ -109,13 +111,17 @@ def _plan(study: Study, keep: bool) -> Plan:
     """Look at the data once: their content, all splits, and which metrics there can be."""
     _check_names(study)
     estimators = {name: spec.estimator for name, spec in study.models.items()}
-    classifier = task_of(estimators) == "classification"
+    classifier = False
     metrics: dict[str, Metric] = {}
     facts: dict[str, dict[str, Any]] = {}
     references, splits, contents = {}, {}, {}
     for name, ref in study.datasets.items():
         data = ref()
         metrics |= resolve_scoring(study.scoring, estimators, data.y, study.unavailable)
+        task = task_of(estimators, data.y)
+        classifier = task == "classification"
+        if task == "survival":
+            _check_times(study)
         splits[name] = splits_of(study.cv, data, study.random_state, classifier)
         with _excusing(not keep):
             contents[name] = content_of(data, name)
@@ -156,13 +162,24 @@ def _check_names(study: Study) -> None:
             raise ValueError(f"`{kind}` must have names of text; got {wrong[0]!r}.")
 
 
+def _check_times(study: Study) -> None:
+    """Raise for metrics of grids that do not know of censored times."""
+    if isinstance(study.inner_scoring, str) and any(spec.param_grid for spec in study.models.values()):
+        raise ValueError(
+            f"`inner_scoring` must be None or a function scorer(estimator, X, y) for models of survival; got "
+            f"{study.inner_scoring!r}. None is the estimator's own score, its concordance."
+        )
+
+
 def _facts_of(data: Data) -> dict[str, Any]:
     X = data.X if hasattr(data.X, "shape") else np.asarray(data.X)
+    times = data.y.dtype.names is not None
     return {
         "n_samples": len(data.y),
         "n_features": int(np.prod(X.shape[1:])) if X.ndim < 3 else None,
         "n_kernels": X.shape[2] if X.ndim == 3 else None,
-        "n_labels": len(np.unique(data.y)),
+        "n_labels": None if times else len(np.unique(data.y)),
+        "n_events": int(event_and_time(data.y).event.sum()) if times else None,
     }
 
 

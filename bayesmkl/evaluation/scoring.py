@@ -14,6 +14,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.multiclass import type_of_target
 
+from bayesmkl._utils.survival_target import event_and_time
 from bayesmkl._utils.typing import Scoring, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl._utils.warnings import holding_back, warn_user
@@ -63,6 +64,10 @@ def resolve_scoring(
     error rate of more than two classes are averages of each class against the others. A class that was not among the
     training samples has probability zero, and a log loss of 36 nats where it turns up.
 
+    Survival is weighted by the censoring of the training part. The Brier score is integrated between the first and
+    the last tenth of the events of the training part, as far as the test part is followed, and Uno's concordance
+    counts events until then.
+
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
@@ -77,7 +82,7 @@ def resolve_scoring(
     ValueError: `scoring`: unknown metric 'acuracy'. Did you mean 'accuracy'?
     """
     check_choice("unavailable", unavailable, ("raise", "nan"))
-    task = task_of(models)
+    task = task_of(models, y)
     n_classes = _check_target(task, y)
     given = {name: gives(model, n_classes) for name, model in models.items()}
     if scoring is None:
@@ -90,44 +95,82 @@ def resolve_scoring(
     metrics = _named(scoring)
     for metric in metrics.values():
         if metric.task not in (task, "any"):
-            raise ValueError(f"`scoring`: {metric.name!r} is for {metric.task}; the models are for {task}.")
+            fitting = [one.name for one in METRICS.values() if one.task == task]
+            raise ValueError(
+                f"`scoring`: {metric.name!r} is for {metric.task}; the models are for {task}. Use "
+                f"{' or '.join(map(repr, fitting[:3]))}."
+            )
         if unavailable == "raise":
             _check_given(metric, given, models)
         _check_suits(metric, task, y)
     return metrics
 
 
-def task_of(models: Mapping[str, Any]) -> str:
-    """Return the task of all models, "classification" or "regression"; raise if they differ, or are neither."""
-    tasks = {}
+def task_of(models: Mapping[str, Any], y: Targets | None = None) -> str:
+    """Return the task of all models, "classification", "regression" or "survival".
+
+    Parameters
+    ----------
+    models : mapping of str to estimator
+    y : array-like, default=None
+        Targets; a structured array tells that models which only predict, and are neither classifiers nor regressors,
+        predict risks.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If the tasks of models differ, or a model has none of them.
+    """
+    tasks, times = {}, y is not None and _are_times(y)
     for name, model in models.items():
-        if not (is_classifier(model) or is_regressor(model)):
+        final = final_estimator(model)
+        if is_classifier(model) or is_regressor(model):
+            tasks[name] = "classification" if is_classifier(model) else "regression"
+        elif hasattr(final, "predict_survival_function") or (times and hasattr(final, "predict")):
+            tasks[name] = "survival"
+        else:
             raise ValueError(
-                f"`models`: {name!r} ({type(final_estimator(model)).__name__}) is neither a classifier nor a "
-                "regressor. Leave it out."
+                f"`models`: {name!r} ({type(final).__name__}) is neither a classifier nor a "
+                "regressor nor a model of survival. Leave it out."
             )
-        tasks[name] = "classification" if is_classifier(model) else "regression"
     if len(set(tasks.values())) != 1:
         raise ValueError(
-            f"`models` must be for one task; got {tasks}. Compare classifiers or regressors, not both at once."
+            f"`models` must be for one task; got {tasks}. Compare classifiers, regressors or models of survival, not "
+            "several at once."
         )
     return next(iter(tasks.values()))
+
+
+def _are_times(y: Any) -> bool:
+    return np.asarray(y).dtype.names is not None
 
 
 def _check_target(task: str, y: Targets | None) -> int:
     """Raise for targets of another kind; return the number of classes, 2 where it is not known."""
     if y is None:
         return 2
+    if task == "survival":
+        event_and_time(y)
+        return 2
+    wanted = (
+        f"`y` must hold {'one label' if task == 'classification' else 'one number'} per sample for models of "
+    )
+    if _are_times(y):
+        raise ValueError(
+            f"{wanted}{task}; got a structured array, as of times to an event. Use models of survival, such as "
+            "GPMKLSurvival, or give one of its fields."
+        )
     with holding_back(UserWarning):  # scikit-learn 1.7 warns of numbers that could be classes
         kind = type_of_target(y, input_name="y")
     good = (
         kind in ("binary", "multiclass") if task == "classification" else np.asarray(y).dtype.kind in "biuf"
     )
     if not good or np.ndim(y) != 1:
-        raise ValueError(
-            f"`y` must hold {'one label' if task == 'classification' else 'one number'} per sample for models of "
-            f"{task}; got {kind} data of shape {np.shape(y)}."
-        )
+        raise ValueError(f"{wanted}{task}; got {kind} data of shape {np.shape(y)}.")
     return len(np.unique(y)) if task == "classification" else 2
 
 
@@ -189,6 +232,11 @@ def _check_suits(metric: Metric, task: str, y: Targets | None) -> None:
     """Try a scorer of scikit-learn on guesses, so that one for other targets fails before anything is fitted."""
     if y is None or getattr(metric.compute, "func", None) is not _by_scorer:
         return
+    if task == "survival":
+        raise ValueError(
+            f"`scoring`: {metric.name!r} does not know of censored times. Use 'concordance', 'concordance_uno' or "
+            "'integrated_brier_score', or a function scorer(estimator, X, y)."
+        )
     y = np.asarray(y)
     guesses = DummyClassifier(strategy="stratified", random_state=0)
     dummy = guesses if task == "classification" else DummyRegressor()

@@ -7,22 +7,14 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import (
-    BaseCrossValidator,
-    GridSearchCV,
-    GroupKFold,
-    KFold,
-    StratifiedGroupKFold,
-    StratifiedKFold,
-)
-from sklearn.utils.multiclass import type_of_target
+from sklearn.model_selection import GridSearchCV
 
 from bayesmkl._utils.content import ContentHasher
 from bayesmkl._utils.typing import Splits
@@ -34,16 +26,15 @@ __all__ = [
     "DataRef",
     "ModelSpec",
     "Study",
-    "as_splitter",
     "content_of",
     "fetched",
     "from_file",
     "in_memory",
     "label_columns",
-    "splits_of",
     "spool",
     "spooled",
     "text_of",
+    "times_of",
 ]
 
 
@@ -51,7 +42,7 @@ class Data(NamedTuple):
     """Samples and labels of a data set."""
 
     X: Any  # (n_samples, n_features), a DataFrame, or (n_samples, n_samples, n_kernels)
-    y: np.ndarray
+    y: np.ndarray  # (n_samples,), structured where it holds times to an event
     groups: np.ndarray | None = None  # (n_samples,)
     splits: list[tuple[np.ndarray, np.ndarray]] | None = None  # rows to train on and to test on
 
@@ -144,16 +135,28 @@ def fetched(name: str, **options: Any) -> Data:
 
 
 def from_file(
-    path: str, target: str, drop: Iterable[str] = (), group: str | None = None, quantity: bool = False
+    path: str,
+    target: str,
+    drop: Iterable[str] = (),
+    group: str | None = None,
+    quantity: bool = False,
+    event: str | None = None,
 ) -> Data:
     """Read a table; `group` names a column whose samples stay together in every split.
 
-    With `quantity`, the target is one, however its numbers are written.
+    With `quantity`, the target is one, however its numbers are written. With `event`, a column of 0 and 1 or of true
+    and false, it is the time to the event or to censoring.
     """
     from bayesmkl.datasets._tables import read_table
 
-    table = read_table(Path(path), label_columns(target, group, quantity))
-    for role, columns in (("target", [target]), ("drop", list(drop)), ("group", [group] if group else [])):
+    table = read_table(Path(path), label_columns(target, group, quantity or event is not None))
+    groups_of, events_of = [group] if group else [], [event] if event else []
+    for role, columns in (
+        ("target", [target]),
+        ("drop", list(drop)),
+        ("group", groups_of),
+        ("event", events_of),
+    ):
         absent = [column for column in columns if column not in table.columns]
         if absent:
             raise ValueError(
@@ -161,8 +164,28 @@ def from_file(
                 f"{', '.join(map(repr, table.columns[:8]))}{', ...' if len(table.columns) > 8 else ''}."
             )
     groups = None if group is None else table[group].to_numpy()
-    X = table.drop(columns=[target, *drop, *([group] if group else [])])
-    return Data(X, table[target].to_numpy(), groups)
+    X = table.drop(columns=[target, *drop, *groups_of, *events_of])
+    y = table[target].to_numpy() if event is None else times_of(table, target, event)
+    return Data(X, y, groups)
+
+
+def times_of(table: pd.DataFrame, target: str, event: str) -> np.ndarray:
+    """Return events and times as a structured array."""
+    seen, time = table[event], table[target]
+    if seen.isna().any() or not set(seen.tolist()) <= {0, 1}:
+        other = next(value for value in seen.tolist() if value not in (0, 1))
+        raise ValueError(
+            f"`event` must name a column of 0 and 1, or of true and false: whether the event was seen; got {other!r} "
+            f"in {event!r}. Code it so."
+        )
+    if not pd.api.types.is_numeric_dtype(time):
+        raise ValueError(
+            f"`target` must name a column of numbers, the times, where `event` is given; got {target!r}, which holds "
+            f"{time.dtype}."
+        )
+    found = np.empty(len(table), dtype=[("event", bool), ("time", float)])
+    found["event"], found["time"] = seen.astype(bool), time
+    return found
 
 
 def label_columns(target: str, group: str | None, quantity: bool = False) -> list[str]:
@@ -305,44 +328,3 @@ def text_of(value: Any) -> str:
         inside = ", ".join(text_of(item) for item in value)
         return f"[{inside}]" if isinstance(value, list) else f"({inside})"
     return re.sub(r"\s+", " ", re.sub(r" at 0x[0-9a-f]+", "", repr(value)))
-
-
-def as_splitter(cv: Any, data: Data, random_state: int, classifier: bool) -> Any:
-    """Turn `cv` into an object with ``split``, the same in every process.
-
-    A number stands for shuffled folds, stratified for classes, which keep groups together where there are any. A
-    splitter that shuffles without a seed gets `random_state`.
-    """
-    if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
-        if cv < 2:
-            raise ValueError(f"`cv` must be at least 2 folds; got {cv}.")
-        classes = classifier and type_of_target(data.y) in ("binary", "multiclass")
-        if data.groups is not None:
-            kind = StratifiedGroupKFold if classes else GroupKFold
-        else:
-            kind = StratifiedKFold if classes else KFold
-        return kind(int(cv), shuffle=True, random_state=random_state)
-    if isinstance(cv, BaseCrossValidator) or (hasattr(cv, "split") and hasattr(cv, "get_n_splits")):
-        cv = deepcopy(cv)
-        if getattr(cv, "random_state", 0) is None and getattr(cv, "shuffle", True):
-            cv.random_state = random_state
-        return cv
-    raise ValueError(
-        f"`cv` must be a number of folds, a splitter of scikit-learn, pairs (train, test), or None; got {cv!r}."
-    )
-
-
-def splits_of(
-    cv: Splits | None, data: Data, random_state: int, classifier: bool
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the positions of training and test rows of all splits."""
-    if cv is None:
-        if data.splits is None:
-            raise ValueError(
-                "`cv` is None, and the data come without splits. Give a number of folds or a splitter."
-            )
-        pairs: Any = data.splits
-    else:
-        pairs = as_splitter(cv, data, random_state, classifier).split(data.X, data.y, data.groups)
-    positions = np.arange(len(data.y))  # rows may be flags, or count from the end
-    return [(positions[np.asarray(train)], positions[np.asarray(test)]) for train, test in pairs]

@@ -491,7 +491,10 @@ def test_the_peak_is_read_from_the_status_of_the_process(tmp_path, monkeypatch):
         ({"models": {"": SVC()}}, "must have names of text"),
         ({"models": {"a": SVC}}, "must be an estimator or a pair"),
         ({"models": {"a": "SVC"}}, "must be an estimator or a pair"),
-        ({"models": {"a": SVC(), "b": Ridge()}}, "classifiers or regressors, not both"),
+        (
+            {"models": {"a": SVC(), "b": Ridge()}},
+            "classifiers, regressors or models of survival, not several",
+        ),
         ({"models": {"a": StandardScaler()}}, "neither a classifier nor a regressor"),
         ({"scoring": "accuracies"}, "accuracy"),
         ({"scoring": "log_loss"}, "log_loss"),
