@@ -86,7 +86,9 @@ def compare_models(
     inner_scoring : str, default=None
         Metric by which grids choose; None is the estimator's own score.
     groups : array-like of shape (n_samples,), default=None
-        Samples of a group are never on both sides of a split; with `X` and `y`.
+        Samples of a group are never on both sides of a split; with `X` and `y`. None takes the group columns that
+        models name in their :class:`~bayesmkl.marginal.Design`, if they do: a number of folds keeps these together
+        too, which ``about`` says. A splitter as `cv` decides otherwise.
     n_jobs : int, default=None
         Processes, as everywhere in joblib; with ``joblib.parallel_config("dask")`` those of a cluster.
     random_state : int, default=0
@@ -107,8 +109,8 @@ def compare_models(
     ------
     ValueError
         For arguments of another kind than those above, two models of one name, an unknown metric or data set, a
-        metric that a model cannot give or of another task, survival times of which a part has no event, or a folder
-        that holds another comparison.
+        metric that a model cannot give or of another task, survival times of which a part has no event, more folds
+        than groups, models whose designs name different groups, or a folder that holds another comparison.
     TypeError
         If `folder` is no path.
 

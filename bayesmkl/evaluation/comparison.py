@@ -396,7 +396,10 @@ class Comparison:
         means = self.summary().pivot(index="model", columns="dataset", values="mean")
         means = means.reindex(index=self.models, columns=self.datasets)
         table = means.round(4).rename_axis(index=None, columns=None).to_string(na_rep="failed")
-        return f"{self!r}\nmean {self._metric(None)}:\n{table}"
+        known = self.about.get("datasets", {})
+        grouped = {name: known[name]["groups"] for name in self.datasets if known.get(name, {}).get("groups")}
+        said = [f"\ngroups of {name}: {about}" for name, about in grouped.items()]
+        return f"{self!r}\nmean {self._metric(None)}:\n{table}{''.join(said)}"
 
     def _repr_html_(self) -> str:
         means = self.summary().pivot(index="model", columns="dataset", values="mean")

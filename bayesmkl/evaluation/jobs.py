@@ -19,6 +19,7 @@ from sklearn.utils.metaestimators import _safe_split
 from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.typing import Splits
 from bayesmkl._utils.warnings import recording_warnings
+from bayesmkl.evaluation.design_groups import labels_of
 from bayesmkl.evaluation.journal import Journal
 from bayesmkl.evaluation.scoring import Metric, Predictions, facts, score
 from bayesmkl.evaluation.splits import as_splitter
@@ -61,6 +62,8 @@ class Job:
         Where finished cells are written, if this process sees it.
     marks : str or None
         Where marks of begun cells are left, if this process sees it.
+    group_columns : tuple of int
+        Positions of columns of designs whose groups stay together inside the training part too.
     """
 
     __slots__ = (
@@ -68,6 +71,7 @@ class Job:
         "data",
         "dataset",
         "folder",
+        "group_columns",
         "inner_cv",
         "inner_scoring",
         "marks",
@@ -93,6 +97,7 @@ class Job:
         classifier: bool,
         folder: str | None,
         marks: str | None = None,
+        group_columns: tuple[int, ...] = (),
     ) -> None:
         self.dataset, self.data, self.split, self.models, self.metrics = dataset, data, split, models, metrics
         self.rows, self.inner_cv, self.inner_scoring, self.random_state = (
@@ -102,6 +107,7 @@ class Job:
             random_state,
         )
         self.classifier, self.folder, self.marks = classifier, folder, marks
+        self.group_columns = group_columns
 
     def cells(self) -> list[tuple[str, str, int]]:
         """Return (dataset, model, split) of all cells."""
@@ -125,6 +131,8 @@ def cells_of(job: Job) -> Iterator[dict[str, Any]]:
     """Yield the row of each model; those that the folder's journal holds already are read from it."""
     journal, marks = _journal(job.folder), _journal(job.marks)
     data = job.data()
+    if job.group_columns:
+        data = data._replace(groups=labels_of(data.X, job.group_columns))
     with one_thread(), sharing_kernels(KernelCache()):
         for model in job.models:
             row = journal.read_cell(job.dataset, model, job.split) if journal else None

@@ -16,7 +16,9 @@ import numpy as np
 from bayesmkl._utils.content import NoContentError, hash_or_none
 from bayesmkl._utils.folders import scratch_folder
 from bayesmkl._utils.survival_target import event_and_time
+from bayesmkl._utils.warnings import holding_back
 from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.design_groups import groups_of_designs, stay_together
 from bayesmkl.evaluation.identity import Identity, Splits, check_same, environment, identify, with_packages
 from bayesmkl.evaluation.jobs import Job
 from bayesmkl.evaluation.journal import KEY, Journal, held_run, table_of
@@ -41,6 +43,9 @@ class Plan(NamedTuple):
     datasets: dict[str, dict[str, Any]]  # what is known of each
     references: dict[str, DataRef]  # whose content is known
     splits: Splits
+    group_columns: dict[
+        str, tuple[int, ...]
+    ]  # of designs, by data set, where splits keep their groups together
     identity: Identity | None  # None where something has no content
 
 
@@ -114,7 +119,7 @@ def _plan(study: Study, keep: bool) -> Plan:
     classifier = False
     metrics: dict[str, Metric] = {}
     facts: dict[str, dict[str, Any]] = {}
-    references, splits, contents = {}, {}, {}
+    references, splits, columns, contents = {}, {}, {}, {}
     for name, ref in study.datasets.items():
         data = ref()
         metrics |= resolve_scoring(study.scoring, estimators, data.y, study.unavailable)
@@ -122,11 +127,11 @@ def _plan(study: Study, keep: bool) -> Plan:
         classifier = task == "classification"
         if task == "survival":
             _check_times(study)
-        splits[name] = splits_of(study.cv, data, study.random_state, classifier)
+        splits[name], columns[name], grouped = _split(study, data, classifier)
         with _excusing(not keep):
             contents[name] = content_of(data, name)
         references[name] = ref.known(data, contents[name]) if name in contents else ref
-        facts[name] = _facts_of(data) | references[name].describe()
+        facts[name] = _facts_of(data) | grouped | references[name].describe()
     identity = None
     if len(contents) == len(references):
         with _excusing(not keep):
@@ -137,7 +142,7 @@ def _plan(study: Study, keep: bool) -> Plan:
         for split in range(len(splits[name]))
         for model in study.models
     ]
-    return Plan(study, metrics, classifier, order, facts, references, splits, identity)
+    return Plan(study, metrics, classifier, order, facts, references, splits, columns, identity)
 
 
 @contextmanager
@@ -160,6 +165,34 @@ def _check_names(study: Study) -> None:
         wrong = [name for name in names if not isinstance(name, str) or not name.strip()]
         if wrong:
             raise ValueError(f"`{kind}` must have names of text; got {wrong[0]!r}.")
+
+
+def _split(
+    study: Study, data: Data, classifier: bool
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], tuple[int, ...], dict[str, str]]:
+    """Return the splits, the group columns of designs that they keep together, and what is to be said of groups.
+
+    A number of folds keeps the groups of designs together, if no others are given. Splitters are handed them, and use
+    them or not.
+    """
+    found, whose = None, "groups"
+    if data.groups is None:
+        try:
+            found = groups_of_designs(study.models, data.X)
+        except ValueError:
+            if isinstance(study.cv, (int, np.integer)):
+                raise
+        if found is not None:
+            data, whose = data._replace(groups=found.labels), " and ".join(map(repr, found.names))
+    ignoring = () if found is None else (UserWarning,)  # splitters that take no groups say so
+    with holding_back(*ignoring):
+        splits = splits_of(study.cv, data, study.random_state, classifier)
+    if data.groups is None:
+        return splits, (), {}
+    together = stay_together(data.groups, splits)
+    said = "together in every split" if together else "on both sides of splits"
+    columns = found.columns if found is not None and together else ()
+    return splits, columns, {"groups": f"{len(np.unique(data.groups))} by {whose}, {said}"}
 
 
 def _check_times(study: Study) -> None:
@@ -275,4 +308,5 @@ def _job(
         random_state=study.random_state,
         classifier=plan.classifier,
         folder=None if folder is None else str(folder.absolute()),
+        group_columns=plan.group_columns[dataset],
     )

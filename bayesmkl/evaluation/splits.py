@@ -84,7 +84,8 @@ def splits_of(
     Raises
     ------
     ValueError
-        If `cv` is nothing to split by, or survival times are split so that a part has no event.
+        If `cv` is nothing to split by, or has more folds than there are groups, or survival times are split so that a
+        part has no event.
     """
     if cv is None:
         if data.splits is None:
@@ -93,6 +94,7 @@ def splits_of(
             )
         pairs: Any = data.splits
     else:
+        _check_groups(cv, data)
         pairs = as_splitter(cv, data, random_state, classifier).split(data.X, data.y, data.groups)
     positions = np.arange(len(data.y))  # rows may be flags, or count from the end
     found = [(positions[np.asarray(train)], positions[np.asarray(test)]) for train, test in pairs]
@@ -103,6 +105,17 @@ def splits_of(
 
 def _are_times(y: np.ndarray) -> bool:
     return getattr(np.asarray(y).dtype, "names", None) is not None
+
+
+def _check_groups(cv: Any, data: Data) -> None:
+    """Raise for more folds than groups."""
+    if isinstance(cv, (int, np.integer)) and data.groups is not None:
+        n_groups = len(np.unique(data.groups))
+        if n_groups < cv:
+            raise ValueError(
+                f"`cv` must have no more folds than there are groups to keep together, {n_groups}; got {cv}. Use "
+                "fewer folds, or a splitter that takes no groups, such as KFold(5, shuffle=True)."
+            )
 
 
 def _check_events(event: np.ndarray, splits: list[tuple[np.ndarray, np.ndarray]]) -> None:
