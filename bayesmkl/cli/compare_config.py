@@ -255,7 +255,8 @@ def _check_task(
     if "event" in section:
         kinds = {"survival"}
     elif ref.load is fetched:
-        kinds = {"classification" if look_up(ref.options["name"]).n_classes else "regression"}
+        entry = look_up(ref.options["name"])
+        kinds = {"classification" if entry.n_classes else "survival" if entry.n_events else "regression"}
     else:
         target = load().y
         kinds = {"classification"}
@@ -263,7 +264,7 @@ def _check_task(
             continuous = type_of_target(target) == "continuous"
             kinds = {"regression"} if continuous else {"classification", "regression"}
     for model, spec in models.items():
-        task = task_of({model: spec.estimator}, load().y if "event" in section else None)
+        task = task_of({model: spec.estimator}, load().y if "survival" in kinds else None)
         if task in kinds:
             continue
         if task == "survival":

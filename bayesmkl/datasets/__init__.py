@@ -1,14 +1,14 @@
 """Data sets by name, and synthetic data with known answers.
 
-Sets that scikit-learn ships need no network; :func:`fetch` reads the others from the folder named by the
-environment variable ``BAYESMKL_DATA``, or from OpenML. :func:`list_datasets` shows every name with its true
-size.
+Sets that scikit-learn or this package ships need no network; :func:`fetch` reads the others from the folder named by
+the environment variable ``BAYESMKL_DATA``, or from OpenML. :func:`list_datasets` shows every name with its true size.
 """
 
 from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
 from bayesmkl.datasets._fetch import fetch
 from bayesmkl.datasets._names import list_datasets
 from bayesmkl.datasets._rows import RowSource, open_rows
+from bayesmkl.datasets._survival import load_gbsg2, load_lung
 from bayesmkl.datasets._synthetic import make_ringnorm, make_twonorm, make_waveform
 from bayesmkl.datasets._views import make_corrupted, make_multiview
 
@@ -18,7 +18,9 @@ __all__ = [
     "list_datasets",
     "load_diabetes",
     "load_digits_views",
+    "load_gbsg2",
     "load_iris",
+    "load_lung",
     "load_wdbc",
     "load_wine",
     "make_corrupted",

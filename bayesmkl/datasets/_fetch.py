@@ -19,6 +19,7 @@ from bayesmkl.datasets._folder import read_folder
 from bayesmkl.datasets._names import look_up
 from bayesmkl.datasets._openml import read_openml
 from bayesmkl.datasets._raw import Raw, check_raw, in_fixed_order, make_bunch
+from bayesmkl.datasets._survival import load_gbsg2, load_lung
 from bayesmkl.datasets._table import Entry
 from bayesmkl.datasets._text import numbers_in, read_text
 
@@ -30,6 +31,8 @@ _LOADERS = {
     "wine": load_wine,
     "digits": load_digits_views,
     "diabetes": load_diabetes,
+    "gbsg2": load_gbsg2,
+    "lung": load_lung,
 }
 _GENERATORS = ("twonorm", "ringnorm", "waveform")
 READABLE = ("wpbc", "german_numeric", "australian")
@@ -69,7 +72,8 @@ def fetch(
     -------
     Bunch
         ``data`` (n_samples, n_features), dense float64 (text for ``flare`` unless ``one_hot``); ``target``
-        (binary sets: -1 and +1; ``target_names[i]`` names the i-th of ``np.unique(target)``);
+        (binary sets: -1 and +1; ``target_names[i]`` names the i-th of ``np.unique(target)``; survival: a structured
+        array of ``event`` and ``time``);
         ``feature_names``, ``target_names``, ``DESCR``, ``name``; where it applies ``views`` (name -> columns:
         ``digits``, ``mfeat``), ``n_train`` (``a9a``, ``usps`` with ``subset="all"``) and
         ``target_multiclass`` (the classes behind a binary target).
@@ -88,8 +92,8 @@ def fetch(
 
     Notes
     -----
-    Sets that scikit-learn ships come from there. For the others, in this order: the file ``path``; the folder
-    that the environment variable ``BAYESMKL_DATA`` names, if set; OpenML, into a cache.
+    Sets that scikit-learn or this package ships come from there. For the others, in this order: the file ``path``;
+    the folder that the environment variable ``BAYESMKL_DATA`` names, if set; OpenML, into a cache.
 
     Copies of a set list the same rows in different orders. The rows of every set not shipped by scikit-learn
     come in one fixed, shuffled order that depends on their values only, so that a split by row number means

@@ -70,7 +70,7 @@ def list_datasets() -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        One row per set, indexed by name: ``samples``, ``features``, ``classes`` (0 for regression),
+        One row per set, indexed by name: ``samples``, ``features``, ``classes`` (0 for regression and times),
         ``source``, and ``paper_sizes`` (what papers print where it differs from the true size).
 
     Notes

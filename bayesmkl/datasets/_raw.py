@@ -108,6 +108,11 @@ def describe(entry: Entry) -> str:
         lines.append(
             "Target: " + "; ".join(f"{label} = {name} ({count})" for label, name, count in entry.classes)
         )
+    elif entry.n_events:
+        censored = entry.n_samples - entry.n_events
+        lines.append(
+            f"Target: event and time to it or to censoring ({entry.n_events} events, {censored} censored)."
+        )
     else:
         lines.append("Target: a real number (regression).")
     if entry.n_train:

@@ -19,23 +19,26 @@ class Entry(NamedTuple):
     title: str
     n_samples: int
     n_features: int
-    classes: tuple[tuple[int | str, str, int], ...]  # (label, name, samples), in label order; () = regression
+    classes: tuple[
+        tuple[int | str, str, int], ...
+    ]  # (label, name, samples), in label order; () = regression or times
     openml: tuple[int, ...] = ()  # OpenML ids
     uci_page: str = ""  # name of the set at the UCI repository, for those read from a file
     paper_sizes: str = ""  # what papers print where it differs, and their names for the set
     notes: str = ""
     train_counts: tuple[int, ...] = ()  # class counts of the published training part, where there is one
+    n_events: int = 0  # of times to an event, some of them censored; 0 = other targets
 
     @property
     def bundled(self) -> bool:
-        """Whether scikit-learn ships the set, so that no download is needed."""
-        return self.name in BUNDLED
+        """Whether scikit-learn or this package ships the set, so that no download is needed."""
+        return self.name in BUNDLED + SHIPPED
 
     @property
     def source(self) -> str:
         """Source of the set when no local folder holds it."""
         if self.bundled:
-            return "scikit-learn"
+            return "lifelines, in this package" if self.name in SHIPPED else "scikit-learn"
         if self.openml:
             return "OpenML " + ",".join(map(str, self.openml))
         return "UCI file" if self.uci_page else "local folder"
@@ -47,10 +50,11 @@ class Entry(NamedTuple):
 
     @property
     def n_classes(self) -> int:
-        """Number of classes; 0 for a regression set."""
+        """Number of classes; 0 for regression and times."""
         return len(self.classes)
 
 
+SHIPPED = ("gbsg2", "lung")
 BUNDLED = ("wdbc", "iris", "wine", "digits", "diabetes")
 
 
@@ -88,6 +92,24 @@ _ENTRIES = (
         10,
         (),
         notes="Features in their original units. What LD-MKL calls Diabetes is `pima`.",
+    ),
+    Entry(
+        "gbsg2",
+        "German Breast Cancer Study Group 2 (survival)",
+        686,
+        8,
+        (),
+        notes="Days without recurrence of women with node-positive breast cancer.",
+        n_events=299,
+    ),
+    Entry(
+        "lung",
+        "Lung cancer, North Central Cancer Treatment Group (survival)",
+        228,
+        8,
+        (),
+        notes="Days to death; NaN stands for what was not recorded.",
+        n_events=165,
     ),
     Entry(
         "breast_wisconsin",

@@ -18,7 +18,15 @@ MAKERS = {
     name: getattr(datasets, name)
     for name in ("make_corrupted", "make_multiview", "make_ringnorm", "make_twonorm", "make_waveform")
 }
-LOADERS = ["load_diabetes", "load_digits_views", "load_iris", "load_wdbc", "load_wine"]
+LOADERS = [
+    "load_diabetes",
+    "load_digits_views",
+    "load_gbsg2",
+    "load_iris",
+    "load_lung",
+    "load_wdbc",
+    "load_wine",
+]
 COUNTS = ["20", None, True, np.nan, np.inf, 0, -1, 20.0, 1j, [20], 10**400]
 SEEDS = ["0", -1, 1.5, True, np.nan, {}, [1.5], object]
 FLAGS = ["yes", None, 1, 0, np.nan, [True]]
