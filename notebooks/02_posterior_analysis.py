@@ -56,6 +56,7 @@ FAST = "BAYESMKL_FAST" in os.environ
 SEED = 0
 rng = np.random.default_rng(SEED)
 N_CHAINS, N_WARMUP, N_DRAWS, ACCEPT = (2, 300, 700, 0.8) if FAST else (4, 1000, 1000, 0.9)
+N_REFINED = 200 if FAST else 250  # draws of each chain
 N_SIMULATIONS = 6 if FAST else 100
 LOOKS = {
     "closed form": ("#0072B2", "s", "--"),
@@ -91,7 +92,7 @@ sampler = NUTS(n_chains=N_CHAINS, n_warmup=N_WARMUP, n_draws=N_DRAWS, target_acc
 started = [time.perf_counter()]
 vb = BEMKLClassifier(bank, **settings).fit(X_train, y_train)
 started.append(time.perf_counter())
-refined = refine_posterior(vb, random_state=SEED)
+refined = refine_posterior(vb, N_REFINED, random_state=SEED)
 started.append(time.perf_counter())
 nuts = BEMKLClassifier(bank, **settings, inference=sampler, random_state=SEED).fit(X_train, y_train)
 started.append(time.perf_counter())
@@ -252,7 +253,7 @@ kernel_priors = {
 fast, drawn = {"Gamma(2, 1)": vb}, {"Gamma(2, 1)": refined}
 for name, prior in list(kernel_priors.items())[1:]:
     fast[name] = BEMKLClassifier(bank, **(settings | {"kernel_prior": prior})).fit(X_train, y_train)
-    drawn[name] = refine_posterior(fast[name], random_state=SEED)
+    drawn[name] = refine_posterior(fast[name], N_REFINED, random_state=SEED)
 
 # %%
 shown = {"closed form": fast, "refined": drawn}
