@@ -31,9 +31,10 @@ EVERY: dict[str, Any] = {
     for name in package.__all__
     if name.endswith(("Classifier", "Regressor", "OneClass"))
 }
-CLASSIFIERS = [name for name, cls in EVERY.items() if is_classifier(cls())]
+ORDINAL = [name for name in EVERY if "Ordinal" in name]  # whose grades have an order: text alone is none
+CLASSIFIERS = [name for name, cls in EVERY.items() if is_classifier(cls()) and name not in ORDINAL]
 REGRESSORS = [name for name, cls in EVERY.items() if is_regressor(cls())]
-SUPERVISED = [*CLASSIFIERS, *REGRESSORS]
+SUPERVISED = [*CLASSIFIERS, *ORDINAL, *REGRESSORS]
 DISCRIMINATIVE = [name for name in EVERY if not name.startswith("BEMKL")]
 BAYESIAN = [name for name in EVERY if name.startswith("BEMKL")]
 MULTITASK = [name for name in EVERY if "Multitask" in name]
@@ -104,7 +105,9 @@ def extra(name: str, rows: np.ndarray = X) -> dict[str, Any]:
 
 def scores(model: Any, rows: Any, **more: Any) -> np.ndarray:
     """Return the predictions that are real numbers."""
-    method = "predict" if is_regressor(model) else "decision_function"
+    method = "decision_function" if hasattr(model, "decision_function") else "predict"
+    if hasattr(model, "levels"):
+        method = "predict_latent"
     return np.asarray(getattr(model, method)(rows, **more))
 
 

@@ -73,7 +73,9 @@ def compare_scales(model: Any, stack: KernelStack, y: np.ndarray, truth: np.ndar
     truth : ndarray of int of shape (n_samples,)
         Numbers of the classes, columns of the probabilities.
     """
-    if not _can_compare(stack):
+    whole = stack.storage != "streamed" and stack.present is None and stack.n_rows == stack.n_train
+    few = stack.n_rows <= MOST_SAMPLES and stack.n_kernels * stack.n_rows**2 <= MOST_ENTRIES
+    if not few or not whole or stack.mesh is not None:
         return USUAL
     smallest = int(np.bincount(truth).min())
     if smallest < LEAST_SAMPLES:
@@ -96,10 +98,3 @@ def compare_scales(model: Any, stack: KernelStack, y: np.ndarray, truth: np.ndar
             if report is not None:
                 report(n + 1, "log loss of the scales")
     return SCALES[int(np.argmin(losses))]
-
-
-def _can_compare(stack: KernelStack) -> bool:
-    whole = stack.storage != "streamed" and stack.present is None and stack.n_rows == stack.n_train
-    if stack.n_rows > MOST_SAMPLES or stack.n_kernels * stack.n_rows**2 > MOST_ENTRIES:
-        return False
-    return whole and stack.mesh is None
