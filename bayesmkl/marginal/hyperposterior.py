@@ -245,12 +245,12 @@ def evaluate(
             for k, (y, own) in enumerate(zip(model.targets, parameters, strict=True))
         ]
     log_evidence = float(sum(output.log_evidence for output in found))
+    converged = all(bool(output.converged) for output in found)
+    if start is not None and not (converged and np.isfinite(log_evidence)):  # other sites may lead astray
+        return evaluate(model, coordinates, None, **tol)
     if not np.isfinite(log_evidence):
-        if start is not None:  # sites of another point may lead astray
-            return evaluate(model, coordinates, None, **tol)
         raise np.linalg.LinAlgError("the evidence is not finite")
     log_density = log_evidence + model.log_prior(coordinates)[0]
-    converged = all(bool(output.converged) for output in found)
     return Point(log_density, log_evidence, tuple(output.sites for output in found), converged), found
 
 

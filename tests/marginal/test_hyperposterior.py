@@ -287,6 +287,21 @@ def test_sites_that_stop_early_are_counted(rng, monkeypatch):
     assert drawn(model, 120).unconverged > 0.5
 
 
+def test_sites_that_lead_astray_are_left(rng):
+    """Steps from the sites of another point may end far off; from nothing they do not."""
+
+    def lost(likelihood, y, covariance, parameters, start=None, **tol):
+        found = ep_evidence(likelihood, y, covariance, parameters, None, **tol)
+        return found if start is None else found._replace(log_evidence=-1e131, converged=False)
+
+    model = classification(rng)
+    u = rng.normal(size=model.n_coordinates)
+    point, _ = evaluate(model, u, None)
+    again, _ = evaluate(model._replace(evidence=lost), u, point.sites)
+    assert again.log_density == point.log_density
+    assert again.converged
+
+
 def test_same_seed_same_draws(rng):
     model = classification(rng, n_samples=15)
     first, second, other = drawn(model, 120), drawn(model, 120), drawn(model, 120, seed=1)
