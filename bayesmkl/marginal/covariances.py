@@ -21,6 +21,7 @@ from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.kernels.stacks.base import KernelRows, StoredStack
 from bayesmkl.marginal.effects import Effects
+from bayesmkl.marginal.tasks import Tasks
 
 __all__ = ["Additive", "Covariance", "Weighted", "kernel_units"]
 
@@ -32,8 +33,8 @@ CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 class Covariance(Protocol):
     """Contract of covariances; a matrix's `N` is n_samples.
 
-    `weights` are of shape (n_kernels,), or (n_kernels + n_terms,) with the standard deviations of the terms of
-    `effects` after them.
+    `weights` are of shape (n_kernels,); after them come the standard deviations of the terms of `effects`, and the
+    values of `tasks`, where there are some.
     """
 
     @property
@@ -51,6 +52,11 @@ class Covariance(Protocol):
         """Effects of covariates and groups, if there are any."""
         ...
 
+    @property
+    def tasks(self) -> Tasks | None:
+        """Tasks of the training samples, if there are several."""
+        ...
+
     def matrix(self, weights: Array) -> Any:
         """Return the prior covariance of the training scores, (n_samples, n_samples)."""
         ...
@@ -60,7 +66,14 @@ class Covariance(Protocol):
         ...
 
     def draw_parts(self, rng: np.random.Generator, n_draws: int) -> np.ndarray:
-        """Draw what kernels of unit weight add to the training scores, (n_kernels, n_samples, n_draws)."""
+        """Draw what kernels of unit weight add to the training scores, (n_kernels, n_samples, n_draws).
+
+        Of several tasks they are functions from which `weigh_parts` makes those of the tasks, with an axis in front.
+        """
+        ...
+
+    def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+        """Return parts of some weights, (n_draws, n_kernels, n_samples), from draws of `draw_parts` as first axis."""
         ...
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
@@ -71,13 +84,17 @@ class Covariance(Protocol):
         ...
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        """Return weights of training samples, (n_kernels, n_samples), with which `k_m` is kernel m's mean part."""
+        """Return weights of training samples, (n_kernels, n_samples), with which `k_m` is kernel m's mean part.
+
+        They have an axis of tasks in front where there are several.
+        """
         ...
 
     def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores, without the intercept.
 
-        `part` has the weights of the kernels that belong to it, and zeros.
+        `part` has the weights of the kernels that belong to it, and zeros. What tasks of rows have to do with those
+        of training samples is a factor of its own.
         """
         ...
 
@@ -100,26 +117,42 @@ class Additive(NamedTuple):
         :math:`\gamma^{-1/2}`.
     effects : Effects, optional
         Of covariates and groups.
+    tasks : Tasks, optional
+        Then kernels are :math:`K_m \circ B`.
     """
 
     stack: StoredStack
     units: Any
     intercept_std: float
     effects: Effects | None = None
+    tasks: Tasks | None = None
+
+    def _split(self, weights: Array) -> tuple[Any, Any, Any]:
+        """Return weights of kernels, standard deviations of groups, and values of tasks."""
+        first = self.stack.n_kernels
+        last = first if self.effects is None else first + self.effects.n_terms
+        return weights[:first], weights[first:last], weights[last:]
 
     def matrix(self, weights: Array) -> Any:
         """Return the prior covariance of the training scores."""
-        own = weights[: self.stack.n_kernels]
-        found = self.stack.combine(own**2 / self.units) + self.intercept_std**2
-        return found if self.effects is None else found + self.effects.matrix(weights[len(own) :])
+        own, of_groups, of_tasks = self._split(weights)
+        found = self.stack.combine(own**2 / self.units)
+        if self.tasks is not None:
+            found = found * self.tasks.matrix(of_tasks)
+        found = found + self.intercept_std**2
+        return found if self.effects is None else found + self.effects.matrix(of_groups)
 
     def pull(self, weights: Array, adjoint: Array) -> Any:
         """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
-        own = weights[: self.stack.n_kernels]
-        found = 2.0 * own / self.units * self.stack.frobenius(adjoint)
-        if self.effects is None:
-            return found
-        return namespace(found).concatenate([found, self.effects.pull(weights[len(own) :], adjoint)])
+        own, of_groups, of_tasks = self._split(weights)
+        by_kernels = adjoint if self.tasks is None else adjoint * self.tasks.matrix(of_tasks)
+        found = [2.0 * own / self.units * self.stack.frobenius(by_kernels)]
+        if self.effects is not None:
+            found.append(self.effects.pull(of_groups, adjoint))
+        if self.tasks is not None:
+            combined = self.stack.combine(own**2 / self.units)
+            found.append(self.tasks.pull(of_tasks, adjoint * combined))
+        return found[0] if len(found) == 1 else namespace(found[0]).concatenate(found)
 
     def cross(self, rows: KernelRows, part: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the covariance of part of the scores at new rows with the training scores."""
@@ -130,11 +163,19 @@ class Additive(NamedTuple):
         return (part**2 / self.units) @ diagonal
 
     def draw_parts(self, rng: np.random.Generator, n_draws: int) -> Any:
-        """Draw functions of unit weight from their prior, (n_kernels, n_samples, n_draws)."""
-        drawn = np.empty((self.stack.n_kernels, self.stack.n_train, n_draws))
-        for out, factor in zip(drawn, self._each_factor(), strict=True):
-            out[...] = factor @ rng.standard_normal((len(factor), n_draws))
+        """Draw functions of unit weight from their prior, ([n_tasks, ]n_kernels, n_samples, n_draws)."""
+        of_tasks = () if self.tasks is None else (self.tasks.n_tasks,)
+        drawn = np.empty((*of_tasks, self.stack.n_kernels, self.stack.n_train, n_draws))
+        for m, factor in enumerate(self._each_factor()):
+            drawn[..., m, :, :] = factor @ rng.standard_normal((*of_tasks, len(factor), n_draws))
         return drawn
+
+    def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+        """Return parts of some weights, (n_draws, n_kernels, n_samples)."""
+        own, _, of_tasks = self._split(weights)
+        if self.tasks is None:
+            return own[:, None] * drawn
+        return own[:, None] * np.einsum("dtmi,it->dmi", drawn, self.tasks.factor(of_tasks))
 
     def factors(self) -> np.ndarray:
         """Return Cholesky factors of the covariances of functions of unit weight, (n_kernels, n_samples, n_samples).
@@ -152,13 +193,21 @@ class Additive(NamedTuple):
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
-        return (weights[: self.stack.n_kernels] ** 2 / self.units)[:, None, None] * self.stack.apply(
-            residuals
-        )
+        own, _, of_tasks = self._split(weights)
+        if self.tasks is None:
+            found = self.stack.apply(residuals)
+        else:
+            between = self.tasks.matrix(of_tasks)
+            found = np.stack([(kernel * between) @ residuals for kernel in self.stack.each()])
+        return (own**2 / self.units)[:, None, None] * found
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
-        """Return the weights of training samples in every kernel's mean part, (n_kernels, n_samples)."""
-        return np.outer(weights[: self.stack.n_kernels] ** 2 / self.units, dual)
+        """Return the weights of training samples in every kernel's mean part, ([n_tasks, ]n_kernels, n_samples)."""
+        own, _, of_tasks = self._split(weights)
+        if self.tasks is None:
+            return np.outer(own**2 / self.units, dual)
+        of_each = self.tasks.cross(np.arange(self.tasks.n_tasks), of_tasks) * dual
+        return (own**2 / self.units)[:, None] * of_each[:, None]
 
 
 class Weighted(NamedTuple):
@@ -183,6 +232,11 @@ class Weighted(NamedTuple):
     @property
     def effects(self) -> None:
         """There are none beside the kernels."""
+        return None
+
+    @property
+    def tasks(self) -> None:
+        """All samples are of the same task."""
         return None
 
     def matrix(self, weights: Array) -> Any:
@@ -211,6 +265,10 @@ class Weighted(NamedTuple):
         """Draw the intermediate outputs of all kernels from their prior, (n_kernels, n_samples, n_draws)."""
         outputs = self.stack.apply(rng.standard_normal((self.stack.n_train, n_draws)))
         return outputs + self.intermediate_std * rng.standard_normal(outputs.shape)
+
+    def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+        """Return parts of some weights, (n_draws, n_kernels, n_samples)."""
+        return weights[:, None] * drawn
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""

@@ -1,4 +1,4 @@
-"""Columns of the samples that are no features of kernels: offsets, covariates, groups."""
+"""Columns of the samples that are no features of kernels: offsets, covariates, groups, tasks, precisions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._utils.options import Options
-from bayesmkl._utils.validation import check_scale, shown
+from bayesmkl._utils.validation import check_choice, check_scale, shown
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.views import column_names, positions_of, views_without
-from bayesmkl.marginal.effects import EffectRows, Effects
+from bayesmkl.marginal.effects import DesignRows, Effects
 from bayesmkl.marginal.group_labels import GroupLabels, is_given, plain_label
 from bayesmkl.marginal.hyperpriors import HalfT
 
@@ -47,6 +47,17 @@ class Design(Options):
     slope_columns : dict of group column to covariate columns, default=None
         Covariates whose effects differ from level to level of a group (random slopes), as in ``{"subject": "time"}``.
         They are independent of the random intercepts, which are those at the mean of the covariate.
+    task_column : str or int, default=None
+        Column that says which task a sample is of: the outcome that its target is a value of, where several outcomes
+        of the same samples are known in part; or a site where views may matter in another way. Kernels are multiplied
+        with a covariance of tasks that is inferred, and tasks have effects of their own as groups do. Targets are
+        standardized within tasks, and have noise of the task.
+    task_correlation : "equal" or "free", default="equal"
+        Whether the functions of all pairs of tasks have the same correlation, or each pair its own, of either sign:
+        for outcomes that are few, and known for many samples.
+    precision_column : str or int, default=None
+        Column of positive numbers, the precision of a target's noise relative to that of others: of a mean of `n`
+        measurements it is `n`. Of `GPMKLRegressor` with normal or Student t noise only.
     covariate_std : float, default=3.0
         Prior standard deviation of the effect of one standard deviation of a covariate, in units of the score: wide.
     group_prior : HalfT, default=HalfT(df=4.0, scale=1.0)
@@ -68,6 +79,9 @@ class Design(Options):
     covariate_columns: Columns = ()
     group_columns: Columns = ()
     slope_columns: Mapping[str | int, Columns] | None = None
+    task_column: str | int | None = None
+    task_correlation: str = "equal"
+    precision_column: str | int | None = None
     covariate_std: float = 3.0
     group_prior: HalfT = GROUP_PRIOR
 
@@ -77,9 +91,9 @@ class FittedDesign(NamedTuple):
 
     Attributes
     ----------
-    offset_column : int or None
+    offset_column, precision_column : int or None
     covariates, groups : tuple of str
-        Names.
+        Names; the column of tasks is the last group.
     covariate_columns, group_columns : ndarray of int
         Positions.
     location, scale : ndarray of shape (n_covariates,)
@@ -92,6 +106,9 @@ class FittedDesign(NamedTuple):
         Positions of group and covariate of every random slope.
     covariate_std : float
     group_prior : HalfT
+    has_tasks : bool
+    equal_tasks : bool
+        Whether all pairs of tasks have the same correlation.
     """
 
     offset_column: int | None
@@ -106,6 +123,14 @@ class FittedDesign(NamedTuple):
     slopes: tuple[tuple[int, int], ...]
     covariate_std: float
     group_prior: HalfT
+    has_tasks: bool = False
+    equal_tasks: bool = False
+    precision_column: int | None = None
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks, none if all samples are of the same."""
+        return tuple(map(str, self.labels[-1])) if self.has_tasks else ()
 
     @property
     def has_effects(self) -> bool:
@@ -137,13 +162,13 @@ class FittedDesign(NamedTuple):
         sizes = [len(self.levels[g]) for g, _ in self.terms]
         return np.concatenate([self.scale, np.repeat(of_terms, sizes)])
 
-    def rows(self, X: np.ndarray) -> EffectRows:
-        """Return the effects in the scores of validated samples.
+    def rows(self, X: np.ndarray) -> DesignRows:
+        """Return the effects in the scores of validated samples, and their tasks.
 
         Raises
         ------
         ValueError
-            For a covariate or group that is NaN.
+            For a covariate or group that is NaN, and for a task that no training sample is of.
         """
         columns = np.concatenate([self.covariate_columns, self.group_columns]).astype(int)
         _check_known(X[:, columns], (*self.covariates, *self.groups))
@@ -155,7 +180,37 @@ class FittedDesign(NamedTuple):
             is_level = values[:, None] == levels
             blocks.append(is_level * factor[:, None])
             unseen[:, t] = np.where(is_level.any(axis=1), 0.0, factor**2)
-        return EffectRows(np.concatenate(blocks, axis=1), unseen)
+        return DesignRows(np.concatenate(blocks, axis=1), unseen, self.task(X))
+
+    def task(self, X: np.ndarray) -> np.ndarray | None:
+        """Return positions of the tasks of validated samples; raise for others than those of training."""
+        if not self.has_tasks:
+            return None
+        values, levels = X[:, self.group_columns[-1]], self.levels[-1]
+        unknown = ~np.isin(values, levels)
+        if unknown.any():
+            known = ", ".join(map(repr, self.labels[-1][:6])) + (", ..." if len(levels) > 6 else "")
+            raise ValueError(
+                f"`X` must have tasks of training in {self.groups[-1]!r}: {known}; got {int(unknown.sum())} rows of "
+                f"other tasks, first row {int(np.flatnonzero(unknown)[0])}. Nothing is known of a task without "
+                "training samples: leave the rows out, or name the column in `group_columns`."
+            )
+        return np.searchsorted(levels, values)
+
+    def precisions(self, X: np.ndarray) -> np.ndarray:
+        """Return the relative precisions of the noise of validated samples; raise for one that is not positive."""
+        if self.precision_column is None:
+            return np.ones(len(X))
+        found = X[:, self.precision_column]
+        _check_known(found[:, None], ("the column of precisions",))
+        wrong = ~((found > 0.0) & np.isfinite(found))
+        if wrong.any():
+            raise ValueError(
+                f"`precision_column` must hold positive numbers; got {found[wrong][0]:g} in row "
+                f"{int(np.flatnonzero(wrong)[0])} ({int(wrong.sum())} in all). A sample of no precision says "
+                "nothing: leave it out."
+            )
+        return found
 
     def offsets(self, X: np.ndarray) -> np.ndarray:
         """Return the offsets of validated samples; raise for NaN as `rows` does."""
@@ -188,6 +243,12 @@ def check_design(design: Any, precomputed: bool, takes_offset: bool) -> None:
             f"`offset_column` must be None but with GPMKLRegressor; got {shown(design.offset_column)}. Name the "
             "column in `covariate_columns` to have its effect inferred."
         )
+    if design.precision_column is not None and not takes_offset:
+        raise ValueError(
+            f"`precision_column` must be None but with GPMKLRegressor; got {shown(design.precision_column)}. Labels, "
+            "grades and times have no noise of their own."
+        )
+    check_choice("design.task_correlation", design.task_correlation, ("equal", "free"))
     check_scale("design.covariate_std", design.covariate_std)
     if not isinstance(design.group_prior, HalfT):
         raise ValueError(
@@ -243,14 +304,18 @@ def apart_from_design(
             raise ValueError(f"`{name}` must name different columns; got {shown(wanted)}.")
         return found
 
-    of_offset = np.empty(0, int)
-    if design.offset_column is not None:
-        of_offset = positions("offset_column", design.offset_column)
-        if len(of_offset) != 1:
-            raise ValueError(f"`offset_column` must name one column; got {shown(design.offset_column)}.")
+    def one_position(name: str, wanted: Any) -> np.ndarray:
+        found = np.empty(0, int) if wanted is None else positions(name, wanted)
+        if wanted is not None and len(found) != 1:
+            raise ValueError(f"`{name}` must name one column; got {shown(wanted)}.")
+        return found
+
+    of_offset = one_position("offset_column", design.offset_column)
+    of_precision = one_position("precision_column", design.precision_column)
+    of_task = one_position("task_column", design.task_column)
     covariates = positions("covariate_columns", design.covariate_columns)
-    groups = positions("group_columns", design.group_columns)
-    columns = np.concatenate([of_offset, covariates, groups])
+    groups = np.concatenate([positions("group_columns", design.group_columns), of_task])
+    columns = np.concatenate([of_offset, of_precision, covariates, groups])
     if len(set(columns.tolist())) < len(columns):
         raise ValueError(f"`design` must give every column one meaning; got {design!r}.")
     if not len(columns):
@@ -261,7 +326,7 @@ def apart_from_design(
     by_name = {named[j]: text for text in texts for j in groups if named[j] == str(text.column)}
     levels = [np.unique(values[:, j]) for j in groups]
     for j, own in zip(groups, levels, strict=True):
-        _check_levels(named[j], len(own), len(values))
+        _check_levels("task_column" if j in of_task else "group_columns", named[j], len(own), len(values))
     fitted = FittedDesign(
         int(of_offset[0]) if len(of_offset) else None,
         tuple(named[j] for j in covariates),
@@ -278,7 +343,11 @@ def apart_from_design(
         _slopes(design, covariates, groups, n_features, labels),
         float(design.covariate_std),
         HalfT(*map(float, design.group_prior)),
+        bool(len(of_task)),
+        design.task_correlation == "equal",
+        int(of_precision[0]) if len(of_precision) else None,
     )
+    fitted.precisions(values)
     views = views_without(bank.views, columns, n_features, labels)
     if not views:
         which = "offset_column" if len(columns) == len(of_offset) else "design"
@@ -336,15 +405,16 @@ def _standards(values: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.nda
     return unit * location, unit * scale
 
 
-def _check_levels(name: str, n_levels: int, n_samples: int) -> None:
+def _check_levels(argument: str, name: str, n_levels: int, n_samples: int) -> None:
+    what = "tasks" if argument == "task_column" else "groups"
     if n_levels == 1:
         raise ValueError(
-            f"`group_columns` must hold at least two groups; got {name!r}, which is the same for all training "
+            f"`{argument}` must hold at least two {what}; got {name!r}, which is the same for all training "
             "samples. Leave it out."
         )
     if n_levels == n_samples:
         raise ValueError(
-            f"`group_columns` must hold groups of more than one training sample; got {name!r}, all of whose "
+            f"`{argument}` must hold {what} of more than one training sample; got {name!r}, all of whose "
             f"{n_levels} values are different. Name it in `covariate_columns` if it is a quantity, or leave it out."
         )
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from bayesmkl._numerics.arrays import Array, namespace
 
-__all__ = ["EffectRows", "Effects"]
+__all__ = ["DesignRows", "Effects"]
 
 
-class EffectRows(NamedTuple):
-    """Effects in the scores of new rows.
+class DesignRows(NamedTuple):
+    """What a design says of new rows.
 
     Attributes
     ----------
@@ -29,10 +29,13 @@ class EffectRows(NamedTuple):
         Multipliers of the coefficients.
     unseen : ndarray of shape (n_rows, n_terms)
         Squared multipliers of the coefficients of levels that no training sample is of.
+    task : ndarray of int, of shape (n_rows,), or None
+        Position of the task of every row.
     """
 
     basis: np.ndarray
     unseen: np.ndarray
+    task: np.ndarray | None = None
 
 
 class Effects(NamedTuple):
@@ -88,10 +91,10 @@ class Effects(NamedTuple):
         """Return the gradient by standard deviations of what has the gradient `adjoint` by the covariance."""
         return 2.0 * group_std * (self.grams[1:] * adjoint).sum(axis=(1, 2))
 
-    def cross(self, rows: EffectRows, group_std: np.ndarray) -> np.ndarray:
+    def cross(self, rows: DesignRows, group_std: np.ndarray) -> np.ndarray:
         """Return the covariance of effects in the scores of new rows with the training scores."""
         return (rows.basis * self.stds(group_std) ** 2) @ self.basis.T
 
-    def variance(self, rows: EffectRows, group_std: np.ndarray) -> np.ndarray:
+    def variance(self, rows: DesignRows, group_std: np.ndarray) -> np.ndarray:
         """Return the prior variance of effects in the scores of new rows."""
         return rows.basis**2 @ self.stds(group_std) ** 2 + rows.unseen @ group_std**2

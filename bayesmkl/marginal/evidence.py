@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from bayesmkl._numerics.acceleration import EMPTY, History, extrapolate, remember
 from bayesmkl._numerics.arrays import Array, namespace
 from bayesmkl.marginal.conditioning import LEAST_PRECISION, Cavity, Conditioned, Sites, cavity, condition
-from bayesmkl.marginal.likelihoods import Likelihood, StudentT
+from bayesmkl.marginal.likelihoods import Heteroscedastic, Likelihood, StudentT
 from bayesmkl.marginal.likelihoods.base import repeat
 
 __all__ = ["Evidence", "ep_evidence", "exact_evidence", "laplace_evidence", "mixture_evidence"]
@@ -81,11 +81,12 @@ def exact_evidence(
 
     It takes what the other two take; sites that are known need neither a start nor a tolerance.
     """
-    at_zero = likelihood.derivatives(y, 0.0 * y, parameters)
+    at_zero = likelihood.derivatives(y, namespace(covariance).zeros(len(covariance)), parameters)
     sites = Sites(-at_zero.second, at_zero.first)
     posterior = condition(covariance, sites)
-    height = likelihood.log_density(y, y, parameters).sum()
-    log_evidence = height - 0.5 * y @ posterior.dual - posterior.half_log_det
+    number = y if y.ndim == 1 else y[0]
+    height = likelihood.log_density(y, number, parameters).sum()
+    log_evidence = height - 0.5 * number @ posterior.dual - posterior.half_log_det
     slopes = likelihood.derivatives(y, posterior.mean, parameters)
     expected = slopes.parameters + 0.5 * posterior.variance * slopes.second_parameters  # of a quadratic
     return Evidence(log_evidence, expected.sum(axis=1), sites, posterior, 1, True)
@@ -215,7 +216,7 @@ def laplace_evidence(
 
 
 def mixture_evidence(
-    likelihood: StudentT,
+    likelihood: StudentT | Heteroscedastic,
     y: Array,
     covariance: Array,
     parameters: Array,
@@ -232,27 +233,34 @@ def mixture_evidence(
 
     def update(sites: Sites, n_steps: Any) -> _MixtureState:
         posterior = condition(covariance, sites)
-        square = (y - posterior.mean) ** 2 + posterior.variance
+        square = (number - posterior.mean) ** 2 + posterior.variance
         distance = xp.sqrt(square)
-        precision = likelihood.derivatives(distance, nothing, parameters).first / distance
+        precision = noise.derivatives(distance, nothing, own).first / distance
         change = (xp.abs(precision - sites.precision) * posterior.variance).max()
-        return _MixtureState(sites, posterior, Sites(precision, precision * y), square, change, n_steps)
+        return _MixtureState(sites, posterior, Sites(precision, precision * number), square, change, n_steps)
 
     def advance(state: _MixtureState) -> _MixtureState:
         return update(state.target, state.n_steps + 1)
 
     xp = namespace(covariance)
-    nothing = 0.0 * y
+    noise: Any = likelihood
+    number, own = y, parameters
+    if isinstance(likelihood, Heteroscedastic):
+        noise, number, own = likelihood.likelihood, y[0], likelihood.of_samples(y, parameters)
+    nothing = xp.zeros(len(covariance))
     if start is None:
-        at_zero = -likelihood.derivatives(nothing, nothing, parameters).second
-        start = Sites(at_zero, at_zero * y)
+        at_zero = -noise.derivatives(nothing, nothing, own).second
+        start = Sites(at_zero, at_zero * number)
     state = repeat(advance, update(start, 1), _moves(tol))
     posterior, sites = state.posterior, state.sites
     divergence = posterior.half_log_det + 0.5 * (
         posterior.mean @ posterior.dual - sites.precision @ posterior.variance
     )
-    bound = likelihood.log_density_of_square(state.square, parameters).sum() - divergence
-    by_parameters = likelihood.parameter_slopes_of_square(state.square, parameters).sum(axis=1)
+    bound = noise.log_density_of_square(state.square, own).sum() - divergence
+    by_samples = noise.parameter_slopes_of_square(state.square, own)
+    if isinstance(likelihood, Heteroscedastic):
+        by_samples = likelihood.pull(y, by_samples)
+    by_parameters = by_samples.sum(axis=1)
     return Evidence(bound, by_parameters, sites, posterior, state.n_steps, state.change <= tol)
 
 

@@ -22,8 +22,10 @@ class GroupLabels(NamedTuple):
     labels: tuple[Any, ...]
 
 
-def learn_groups(wanted: Any, X: Any) -> tuple[GroupLabels, ...]:
-    """Return the labels in the group columns of a DataFrame that hold text, or numbers that floats confuse.
+def learn_groups(wanted: Any, X: Any, argument: str = "group_columns") -> tuple[GroupLabels, ...]:
+    """Return the labels in columns of a DataFrame that hold text, or numbers that floats confuse.
+
+    `argument` is what names the columns.
 
     Raises
     ------
@@ -33,7 +35,7 @@ def learn_groups(wanted: Any, X: Any) -> tuple[GroupLabels, ...]:
     labels = column_labels(X) if hasattr(X, "dtypes") else None
     if labels is None or not is_given(wanted):
         return ()
-    columns = positions_of("group_columns", wanted, len(labels), labels)
+    columns = positions_of(argument, wanted, len(labels), labels)
     names = list(X.columns)
     chosen = [
         names[j] for j in columns if names.count(names[j]) == 1

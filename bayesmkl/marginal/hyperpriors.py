@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import special
 
 from bayesmkl._utils.docstrings import entries, fill_docs
+from bayesmkl._utils.validation import check_scale, shown
 
 __all__ = [
     "DirichletShares",
@@ -26,7 +27,8 @@ __all__ = [
     "ParameterPriors",
     "StudentT",
     "WeightPrior",
-    "WithGroups",
+    "WithDesign",
+    "checked_log_normal",
 ]
 
 FARTHEST = 8.0  # coordinate beyond which a prior is cut off
@@ -325,8 +327,8 @@ class LogNormal(NamedTuple):
         return Mapped(self.least + above, lambda gradient: self.log_std * above * gradient)
 
 
-class WithGroups(NamedTuple):
-    """Priors of kernel weights, and of the standard deviations of groups after them.
+class WithDesign(NamedTuple):
+    """Priors of kernel weights; after them of standard deviations of groups, and of what relates tasks.
 
     Attributes
     ----------
@@ -335,31 +337,37 @@ class WithGroups(NamedTuple):
         Of every standard deviation.
     n_terms : int
         Number of standard deviations.
+    task_prior : TaskPrior, optional
+        See `bayesmkl.marginal.tasks`.
     """
 
     kernel_prior: WeightPrior
     group_prior: HalfT
     n_terms: int
+    task_prior: Any = None
 
     def n_coordinates(self, n_kernels: int) -> int:
-        """Return those of the kernels' prior, and one for every standard deviation."""
-        return self.kernel_prior.n_coordinates(n_kernels) + self.n_terms
+        """Return those of the kernels' prior, one for every standard deviation, and those of tasks."""
+        return self.kernel_prior.n_coordinates(n_kernels) + self.n_terms + self._n_of_tasks
+
+    @property
+    def _n_of_tasks(self) -> int:
+        return 0 if self.task_prior is None else self.task_prior.n_coordinates
 
     def weights(self, coordinates: np.ndarray) -> Mapped:
-        """Return kernel weights and standard deviations, (n_kernels + n_terms,)."""
-        last = len(coordinates) - self.n_terms
-        of_kernels, of_groups = (
-            self.kernel_prior.weights(coordinates[:last]),
-            self.group_prior.weights(coordinates[last:]),
-        )
-        n_kernels = len(of_kernels.values)
+        """Return kernel weights, standard deviations and values of tasks, one after the other."""
+        last = len(coordinates) - self._n_of_tasks
+        of_kernels, of_groups, of_tasks = np.split(coordinates, [last - self.n_terms, last])
+        mapped = [self.kernel_prior.weights(of_kernels), self.group_prior.weights(of_groups)]
+        if self.task_prior is not None:
+            mapped.append(self.task_prior.values(of_tasks))
+        ends = np.cumsum([len(own.values) for own in mapped])[:-1]
 
         def pull(gradient: np.ndarray) -> np.ndarray:
-            return np.concatenate(
-                [of_kernels.pull(gradient[:n_kernels]), of_groups.pull(gradient[n_kernels:])]
-            )
+            parts = zip(mapped, np.split(gradient, ends), strict=True)
+            return np.concatenate([own.pull(part) for own, part in parts])
 
-        return Mapped(np.concatenate([of_kernels.values, of_groups.values]), pull)
+        return Mapped(np.concatenate([own.values for own in mapped]), pull)
 
 
 class ParameterPriors(NamedTuple):
@@ -382,6 +390,17 @@ class ParameterPriors(NamedTuple):
             return np.stack([own.pull(gradient[..., k]) for k, own in enumerate(mapped)], axis=-1)
 
         return Mapped(np.stack([own.values for own in mapped], axis=-1), pull)
+
+
+def checked_log_normal(name: str, value: Any, usual: LogNormal) -> LogNormal:
+    """Return the prior of a parameter, checked; "log-normal" is the usual one."""
+    if isinstance(value, str) and value == "log-normal":
+        return usual
+    if not isinstance(value, LogNormal):
+        raise ValueError(
+            f'`{name}` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}.'
+        )
+    return LogNormal(*(check_scale(f"{name}.{k}", v) for k, v in value._asdict().items()))
 
 
 def _half_t(coordinates: np.ndarray, df: float, scale: float) -> tuple[np.ndarray, np.ndarray]:

@@ -11,8 +11,12 @@ parameters          log-normal, each by its name in `Likelihood.names`, such as 
 `covariate_effects` normal, (n_covariates,): of standardized covariates, where there are some
 `group_std`         half-t, (n_terms,): standard deviations of groups and random slopes
 `group_effects`     normal with these, (n_levels,), one term after the other
+`task_std`          log-normal, (n_tasks,): standard deviations of tasks relative to each other, where there are some
+`task_root`         Cholesky factor of their correlations, (n_tasks, n_tasks); `common_correlation`, uniform, where
+                    all pairs have the same
+`task_correlation`  deterministic, (n_tasks, n_tasks)
 `whitened`          standard normal, (n_kernels, n_samples); `Additive`: :math:`g_m = L_m z_m`, :math:`L_m L_m^\top =
-                    K_m / c_m`; `Weighted`: the :math:`\xi_m / \sigma_g`
+                    K_m / c_m`, with an axis of tasks in front; `Weighted`: the :math:`\xi_m / \sigma_g`
 `dual`              standard normal, (n_train,): `a` of `Weighted`
 `parts`             deterministic, (n_kernels, n_samples): what every kernel adds to the score
 `score`             deterministic, (n_samples,): their sum, and the intercept, without offsets
@@ -22,9 +26,10 @@ parameters          log-normal, each by its name in `Likelihood.names`, such as 
 ==================  ==============================================================================================
 
 What is known of targets before they are observed is data too, each (n_samples,): `offset` of scores, `trials` that
-successes are counted of, `entry` of times under observation. New rows add `whitened_new`, `score_new` and `y_new`,
-every row on its own, with the data `new_offset`, `new_trials` (one) and `new_entry` (none); with `effects` also
-`unseen_effects`, standard normal (n_rows, n_terms), of levels that no training sample is of.
+successes are counted of, `entry` of times under observation, `task` and `precision` of noise. New rows add
+`whitened_new`, `score_new` and `y_new`, every row on its own, with the data `new_offset`, `new_trials` (one),
+`new_entry` (none), `new_task` and `new_precision` (one); with `effects` also `unseen_effects`, standard normal
+(n_rows, n_terms), of levels that no training sample is of.
 
 `evidence_program` has the hyperparameters alone, and the evidence as its factor. Both take the place of
 `bayesmkl.marginal.hyperposterior` where importance sampling does not do, and check it.
@@ -34,7 +39,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,7 +52,7 @@ from scipy import linalg
 from bayesmkl._estimator.program import NumPyroProgram
 from bayesmkl._numerics.arrays import Array
 from bayesmkl.marginal.covariances import Additive, Weighted
-from bayesmkl.marginal.effects import EffectRows
+from bayesmkl.marginal.effects import DesignRows
 from bayesmkl.marginal.hyperposterior import Hypermodel
 from bayesmkl.marginal.hyperpriors import (
     DirichletShares,
@@ -57,10 +62,11 @@ from bayesmkl.marginal.hyperpriors import (
     ParameterPriors,
     StudentT,
     WeightPrior,
-    WithGroups,
+    WithDesign,
 )
 from bayesmkl.marginal.numpyro_priors import NumPyroPrior
 from bayesmkl.marginal.numpyro_targets import known_fields, target_law
+from bayesmkl.marginal.tasks import JITTER, SCALE_LOG_STD, TaskPrior, correlations, n_pairs
 
 __all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "law_of_parameter", "observe"]
 
@@ -69,7 +75,7 @@ def explicit_program(
     model: Hypermodel,
     new_kernels: np.ndarray | None = None,
     diagonal: np.ndarray | None = None,
-    effect_rows: EffectRows | None = None,
+    design_rows: DesignRows | None = None,
 ) -> NumPyroProgram:
     """Return the NumPyro program of a model; a single output has no axis.
 
@@ -81,8 +87,8 @@ def explicit_program(
         Kernels of new rows against the training samples.
     diagonal : ndarray of shape (n_kernels, n_rows), optional
         Similarities of new rows to themselves, for `Additive`.
-    effect_rows : EffectRows, optional
-        Effects at new rows, where the covariance has some.
+    design_rows : DesignRows, optional
+        Effects and tasks of new rows, where the covariance has some.
 
     Raises
     ------
@@ -96,8 +102,12 @@ def explicit_program(
     data = {"y": seen.y} | seen.given
     if covariance.effects is not None:
         data["basis"] = covariance.effects.basis
-        if new_kernels is not None and effect_rows is not None:
-            of_new |= {"new_basis": effect_rows.basis, "new_unseen": effect_rows.unseen}
+        if new_kernels is not None and design_rows is not None:
+            of_new |= {"new_basis": design_rows.basis, "new_unseen": design_rows.unseen}
+    if covariance.tasks is not None:
+        data["task"] = covariance.tasks.task
+        if new_kernels is not None and design_rows is not None and design_rows.task is not None:
+            of_new["new_task"] = design_rows.task
     hyperparameters, finish = _hyperparameters(model, outputs), _finish(model, outputs)
     if isinstance(covariance, Additive):
         factors = covariance.factors()
@@ -110,15 +120,22 @@ def explicit_program(
             new_std: Array | None = None,
             **given: Array,
         ) -> None:
-            weights, group_std, parameters = hyperparameters()
-            whitened = _normal("whitened", (*outputs, *jnp.shape(factors)[:2]))
-            parts = weights[:, None] * jnp.einsum("mij,...mj->...mi", factors, whitened)
+            drawn = hyperparameters()
+            of_tasks = () if drawn.task_root is None else jnp.shape(drawn.task_root)[:1]
+
+            def of_samples(functions: Any, task: Any) -> Any:
+                if drawn.task_root is not None:
+                    functions = jnp.einsum("...tmi,it->...mi", functions, drawn.task_root[task])
+                return drawn.weights[:, None] * functions
+
+            whitened = _normal("whitened", (*outputs, *of_tasks, *jnp.shape(factors)[:2]))
+            parts = of_samples(jnp.einsum("mij,...mj->...mi", factors, whitened), given.get("task"))
             new_parts = None
             if new_factors is not None:
-                own = new_std * _normal("whitened_new", (*outputs, *jnp.shape(new_factors)[:2]))
+                own = new_std * _normal("whitened_new", (*outputs, *of_tasks, *jnp.shape(new_factors)[:2]))
                 known = jnp.einsum("mij,...mj->...mi", new_factors, whitened)
-                new_parts = weights[:, None] * (known + own)
-            finish(group_std, parameters, parts, new_parts, y, given)
+                new_parts = of_samples(known + own, given.get("new_task"))
+            finish(drawn.group_std, drawn.parameters, parts, new_parts, y, given)
 
         return NumPyroProgram(additive, {"factors": factors} | data, new | of_new)
     if isinstance(covariance, Weighted):
@@ -128,16 +145,16 @@ def explicit_program(
         def weighted(
             kernels: Array, y: Array | None = None, new_kernels: Array | None = None, **given: Array
         ) -> None:
-            weights, group_std, parameters = hyperparameters()
+            drawn = hyperparameters()
             dual = _normal("dual", (*outputs, jnp.shape(kernels)[2]))
 
             def parts_of(kernels: Array, name: str) -> Any:
                 own = spread * _normal(name, (*outputs, *jnp.shape(kernels)[:2]))
-                return weights[:, None] * (jnp.einsum("mij,...j->...mi", kernels, dual) + own)
+                return drawn.weights[:, None] * (jnp.einsum("mij,...j->...mi", kernels, dual) + own)
 
             parts = parts_of(kernels, "whitened")
             new_parts = None if new_kernels is None else parts_of(new_kernels, "whitened_new")
-            finish(group_std, parameters, parts, new_parts, y, given)
+            finish(drawn.group_std, drawn.parameters, parts, new_parts, y, given)
 
         new = {} if new_kernels is None else {"new_kernels": new_kernels}
         return NumPyroProgram(weighted, {"kernels": kernels} | data, new | of_new)
@@ -248,9 +265,10 @@ def evidence_program(model: Hypermodel) -> Callable[[], None]:
     hyperparameters = _hyperparameters(model, outputs)
 
     def program() -> None:
-        weights, group_std, parameters = hyperparameters()
-        columns = jnp.stack(parameters, axis=-1) if parameters else jnp.zeros((*outputs, 0))
-        numpyro.factor("evidence", log_evidence(jnp.concatenate([weights, group_std]), columns))
+        drawn = hyperparameters()
+        columns = jnp.stack(drawn.parameters, axis=-1) if drawn.parameters else jnp.zeros((*outputs, 0))
+        weights = jnp.concatenate([drawn.weights, drawn.group_std, drawn.task_values])
+        numpyro.factor("evidence", log_evidence(weights, columns))
 
     return program
 
@@ -280,29 +298,56 @@ def differentiable_evidence(model: Hypermodel) -> Callable[[Any, Any], Any]:
     return log_evidence
 
 
-def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[], tuple[Any, Any, list[Any]]]:
-    """Return the statements that draw kernel weights, those of groups, and parameters of every output."""
+class _Hyperparameters(NamedTuple):
+    """Kernel weights, standard deviations of groups, values of tasks and their factor, parameters of every output."""
+
+    weights: Any
+    group_std: Any
+    task_values: Any
+    task_root: Any
+    parameters: list[Any]
+
+
+def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[], _Hyperparameters]:
+    """Return the statements that draw hyperparameters."""
     weight_prior, n_kernels = model.weight_prior, model.covariance.stack.n_kernels
-    of_groups = weight_prior if isinstance(weight_prior, WithGroups) else None
+    of_groups = weight_prior if isinstance(weight_prior, WithDesign) else None
     of_kernels = weight_prior if of_groups is None else of_groups.kernel_prior
     names, given = model.likelihood.names, model.parameter_prior
     priors = given.each if isinstance(given, ParameterPriors) else (given,) * len(names)
 
-    def draw() -> tuple[Any, Any, list[Any]]:
+    def draw() -> _Hyperparameters:
         weights, group_std = _weights(of_kernels, n_kernels), jnp.zeros(0)
+        task_values, task_root = jnp.zeros(0), None
         if of_groups is not None:
             half = dist.FoldedDistribution(
                 dist.StudentT(of_groups.group_prior.df, 0.0, of_groups.group_prior.scale)
             )
             group_std = numpyro.sample("group_std", half.expand([of_groups.n_terms]).to_event(1))
+            if of_groups.task_prior is not None:
+                task_values, task_root = _draw_tasks(of_groups.task_prior)
         laws = {name: law_of_parameter(prior) for name, prior in zip(names, priors, strict=True)}
-        return (
-            weights,
-            group_std,
-            [numpyro.sample(name, law.expand(outputs).to_event(len(outputs))) for name, law in laws.items()],
-        )
+        parameters = [
+            numpyro.sample(name, law.expand(outputs).to_event(len(outputs))) for name, law in laws.items()
+        ]
+        return _Hyperparameters(weights, group_std, task_values, task_root, parameters)
 
     return draw
+
+
+def _draw_tasks(prior: TaskPrior) -> tuple[Any, Any]:
+    """Draw what relates tasks; return its values, and the Cholesky factor of the covariance of tasks."""
+    n_tasks = prior.n_tasks
+    std = numpyro.sample("task_std", dist.LogNormal(0.0, SCALE_LOG_STD).expand([n_tasks]).to_event(1))
+    if prior.equal:
+        rho = numpyro.sample("common_correlation", dist.Uniform(-1.0 / (n_tasks - 1), 1.0))
+        correlation = correlations(jnp.full(n_pairs(n_tasks), rho), n_tasks)
+        root = jnp.linalg.cholesky(correlation + JITTER * jnp.eye(n_tasks))
+    else:
+        root = numpyro.sample("task_root", dist.LKJCholesky(n_tasks, 1.0))
+        correlation = root @ root.T
+    numpyro.deterministic("task_correlation", correlation)
+    return jnp.concatenate([std, correlation[np.tril_indices(n_tasks, -1)]]), std[:, None] * root
 
 
 def law_of_parameter(prior: LogNormal) -> dist.Distribution:

@@ -24,6 +24,7 @@ from bayesmkl.marginal.likelihoods import (
     BetaBinomial,
     FailureTime,
     Gaussian,
+    Heteroscedastic,
     Likelihood,
     Logit,
     NegativeBinomial,
@@ -38,7 +39,8 @@ from bayesmkl.marginal.likelihoods import (
 __all__ = ["Grade", "Known", "Label", "TimeInterval", "known_fields", "signs", "target_law"]
 
 TIMES = FailureTime | PiecewiseHazard
-NEW = {"trials": 1.0, "entry": -np.inf}  # of new rows; their offset is that of the first sample
+# of new rows; their offset and task are those of the first sample where nothing else is said
+NEW = {"trials": 1.0, "entry": -np.inf, "precision": 1.0}
 
 
 class Known(NamedTuple):
@@ -50,7 +52,7 @@ class Known(NamedTuple):
         What is observed: of times the logarithms of the ends of an interval, equal where the time itself is known.
     given : dict of str to ndarray of shape (..., n_samples)
         `offset`, numbers that are added to scores; `trials` that successes are counted of; `entry`, logarithms of the
-        times from which samples were under observation.
+        times from which samples were under observation; `task`, whole numbers, and `precision` of noise.
     """
 
     y: np.ndarray
@@ -60,7 +62,7 @@ class Known(NamedTuple):
         """Return what is taken as known of new rows, each of shape (..., n_rows), by names with "new_" in front."""
         found = {}
         for name, own in self.given.items():
-            first = own[..., :1] if name == "offset" else np.asarray(NEW[name])
+            first = np.asarray(NEW[name]) if name in NEW else own[..., :1]
             found[f"new_{name}"] = np.broadcast_to(first, (*own.shape[:-1], n_rows)).copy()
         return found
 
@@ -71,6 +73,10 @@ def known_fields(likelihood: Likelihood, targets: np.ndarray) -> Known:
     if isinstance(likelihood, Offset):
         given["offset"], likelihood = targets[..., -1, :], likelihood.likelihood
         targets = targets[..., 0, :] if targets.shape[-2] == 2 else targets[..., :-1, :]
+    if isinstance(likelihood, Heteroscedastic):
+        first = targets[(0,) * (targets.ndim - 2)]  # the same for all outputs
+        given["task"], given["precision"] = first[1].astype(int), first[2]
+        targets = targets[..., 0, :]
     if isinstance(likelihood, BetaBinomial):
         given["trials"], targets = targets[..., 1, :], targets[..., 0, :]
     if isinstance(likelihood, TIMES):
@@ -100,6 +106,10 @@ def target_law(
     if isinstance(likelihood, Offset):
         return target_law(likelihood.likelihood, score + given["offset"], parameters, given)
     own = [value[..., None] for value in parameters]
+    if isinstance(likelihood, Heteroscedastic):
+        scales = jnp.concatenate(own[: likelihood.n_scales], axis=-1)[..., jnp.asarray(given["task"])]
+        own = [scales / jnp.sqrt(given["precision"]), *own[likelihood.n_scales :]]
+        likelihood = likelihood.likelihood
     match likelihood:
         case Gaussian():
             return dist.Normal(score, own[0])

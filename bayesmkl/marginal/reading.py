@@ -14,7 +14,7 @@ from scipy.special import logsumexp
 from bayesmkl.kernels.stacks.base import KernelRows
 from bayesmkl.marginal.conditioning import Cavity, Conditioned, Sites, cavity, condition
 from bayesmkl.marginal.covariances import Covariance
-from bayesmkl.marginal.effects import EffectRows
+from bayesmkl.marginal.effects import DesignRows
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely, evaluate
 from bayesmkl.marginal.likelihoods import Likelihood
 
@@ -57,6 +57,10 @@ class HyperDraws(NamedTuple):
         Standard deviations of the coefficients of groups.
     effects : ndarray of shape (n_draws, n_outputs, n_effects)
         That draw's coefficients of covariates, which are standardized, and of the levels of groups.
+    task_values : ndarray of shape (n_points, n_values)
+        Standard deviations and correlations of tasks; see `bayesmkl.marginal.tasks.Tasks`.
+    task_shares : ndarray of shape (n_draws, n_tasks, n_kernels)
+        The same as `shares` over the samples of every task.
     """
 
     kernel_weights: np.ndarray
@@ -70,11 +74,14 @@ class HyperDraws(NamedTuple):
     score: np.ndarray
     group_std: np.ndarray
     effects: np.ndarray
+    task_values: np.ndarray = np.empty((0, 0))
+    task_shares: np.ndarray = np.empty((0, 0, 0))
 
     @property
     def weights(self) -> np.ndarray:
-        """Kernel weights, with standard deviations of groups after them, (n_points, n_kernels + n_terms)."""
-        return np.concatenate([self.kernel_weights, self.group_std], axis=1)
+        """Kernel weights, with standard deviations of groups and values of tasks after them, (n_points, n)."""
+        of_tasks = self.task_values.reshape(len(self.kernel_weights), -1)
+        return np.concatenate([self.kernel_weights, self.group_std, of_tasks], axis=1)
 
     @property
     def n_draws(self) -> int:
@@ -112,9 +119,9 @@ class Reading(NamedTuple):
     ----------
     draws : HyperDraws
     left_out : LeftOut
-    dual : ndarray of shape (n_outputs, n_kernels, n_samples)
+    dual : ndarray of shape (n_outputs, [n_tasks, ]n_kernels, n_samples)
         Posterior means of weights :math:`a_m` of training samples: the mean score of a new sample is
-        :math:`\\sum_m k_m^\top a_m + b`.
+        :math:`\\sum_m k_m^\top a_m + b`. Every task has its own.
     intercept : ndarray of shape (n_outputs,)
         Posterior mean of `b`.
     effects : ndarray of shape (n_outputs, n_effects)
@@ -148,19 +155,21 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
     ----------
     model : Hypermodel
     weighted : Draws
-    prior_parts : ndarray of shape (n_draws, n_outputs, n_kernels, n_samples)
+    prior_parts : ndarray of shape (n_draws, n_outputs, [n_tasks, ]n_kernels, n_samples)
         Draws of parts of unit weight, from the covariance's `draw_parts`: one for each draw of the result.
     rng : numpy.random.Generator
     """
-    n_draws, n_outputs, n_kernels, n_samples = prior_parts.shape
+    n_draws, n_outputs, *of_parts = prior_parts.shape
+    n_kernels, n_samples = of_parts[-2:]
     chosen = equally_likely(weighted.weights, n_draws, rng)
     # in random order, so that neighbors say nothing of each other
     points, point = np.unique(rng.permutation(chosen), return_inverse=True)
     values = [model.values(weighted.coordinates[i]) for i in points]
     shape = len(points), n_outputs, n_samples
     site_precision, site_linear, cavity_mean, cavity_variance = np.empty((4, *shape))
-    effects = model.covariance.effects
-    n_effects = 0 if effects is None else len(effects.term)
+    effects, tasks = model.covariance.effects, model.covariance.tasks
+    n_effects, n_terms = (0, 0) if effects is None else (len(effects.term), effects.n_terms)
+    n_tasks, of_tasks = 0 if tasks is None else tasks.n_tasks, n_kernels + n_terms
     draws = HyperDraws(
         np.array([weights[:n_kernels] for weights, _ in values]),
         np.array([parameters for _, parameters in values]),
@@ -171,11 +180,13 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
         point,
         np.empty((n_draws, n_kernels)),
         np.empty((n_draws, n_outputs, n_samples)),
-        np.array([weights[n_kernels:] for weights, _ in values]),
+        np.array([weights[n_kernels:of_tasks] for weights, _ in values]),
         np.empty((n_draws, n_outputs, n_effects)),
+        np.array([weights[of_tasks:] for weights, _ in values]),
+        np.empty((n_draws, n_tasks, n_kernels)),
     )
     left_out = np.empty(shape)
-    dual, intercept = np.zeros((n_outputs, n_kernels, n_samples)), np.zeros(n_outputs)
+    dual, intercept = np.zeros((n_outputs, *of_parts)), np.zeros(n_outputs)
     mean_effects = np.zeros((n_outputs, n_effects))
     for at, (i, (weights, parameters)) in enumerate(zip(points, values, strict=True)):
         here = np.flatnonzero(point == at)
@@ -191,12 +202,15 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
             dual[k] += probability * model.covariance.part_duals(weights, posterior.dual)
             intercept[k] += probability * model.covariance.intercept_std**2 * posterior.dual.sum()
             if effects is not None:
-                variance = effects.stds(weights[n_kernels:]) ** 2
+                variance = effects.stds(weights[n_kernels:of_tasks]) ** 2
                 mean_effects[k] += probability * variance * (posterior.dual @ effects.basis)
             parts[:, k], draws.score[here, k], draws.effects[here, k] = draw_parts(
                 model.covariance, weights, posterior, sites, prior_parts[here, k], rng
             )
         draws.shares[here] = shares(parts)
+        for t in range(n_tasks):
+            own_samples = np.flatnonzero(tasks.task == t)  # type: ignore[union-attr]
+            draws.task_shares[here, t] = shares(parts[..., own_samples])
     without = average_left_out(draws.probability, left_out)
     return Reading(draws, without, dual, intercept, mean_effects)
 
@@ -218,10 +232,11 @@ def draw_parts(
     Parameters
     ----------
     covariance : Covariance
-    weights : ndarray of shape (n_kernels + n_terms,)
+    weights : ndarray of shape (n_kernels,), or more
+        See `Covariance`.
     posterior : Conditioned
     sites : Sites
-    prior : ndarray of shape (n_draws, n_kernels, n_samples)
+    prior : ndarray of shape (n_draws, [n_tasks, ]n_kernels, n_samples)
         Draws of parts of unit weight.
     rng : numpy.random.Generator
 
@@ -232,13 +247,14 @@ def draw_parts(
     effects : ndarray of shape (n_draws, n_effects)
         Coefficients.
     """
-    n_draws, n_kernels, n_samples = prior.shape
-    parts = weights[:n_kernels, None] * prior
+    parts = covariance.weigh_parts(weights, prior)
+    n_draws, n_kernels, n_samples = parts.shape
     intercept = covariance.intercept_std * rng.standard_normal((n_draws, 1))
     noise = rng.standard_normal((n_draws, n_samples))
     basis, std = np.empty((n_samples, 0)), np.empty(0)
     if covariance.effects is not None:
-        basis, std = covariance.effects.basis, covariance.effects.stds(weights[n_kernels:])
+        of_groups = weights[n_kernels : n_kernels + covariance.effects.n_terms]
+        basis, std = covariance.effects.basis, covariance.effects.stds(of_groups)
     effects = std * rng.standard_normal((n_draws, len(std)))
     residuals = posterior.residuals(sites, parts.sum(axis=1) + intercept + effects @ basis.T, noise)
     parts += np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)
@@ -304,7 +320,7 @@ def score_moments(
     rows: KernelRows,
     diagonal: np.ndarray,
     kernels: np.ndarray | None = None,
-    effect_rows: EffectRows | None = None,
+    design_rows: DesignRows | None = None,
 ) -> ScoreMoments:
     """Return moments of scores at new rows, or of the part that some kernels have in them.
 
@@ -318,19 +334,23 @@ def score_moments(
         Similarities of new rows to themselves.
     kernels : ndarray of bool, of shape (n_kernels,), optional
         Kernels of the part, without the intercept; None: all kernels, the intercept, and effects.
-    effect_rows : EffectRows, optional
-        Effects at the new rows, where the covariance has some.
+    design_rows : DesignRows, optional
+        Effects and tasks of the new rows, where the covariance has some.
     """
     shape = (*draws.parameters.shape[:2], rows.n_rows)
     mean, variance = np.empty(shape), np.empty(shape)
     intercept = covariance.intercept_std**2 if kernels is None else 0.0
     for at, (weights, own) in enumerate(zip(draws.weights, draws.kernel_weights, strict=True)):
         part = own if kernels is None else own * kernels
-        cross = covariance.cross(rows, part, own) + intercept
-        prior = covariance.variance(rows, diagonal, part) + intercept
-        if covariance.effects is not None and effect_rows is not None and kernels is None:
-            cross += covariance.effects.cross(effect_rows, draws.group_std[at])
-            prior += covariance.effects.variance(effect_rows, draws.group_std[at])
+        cross = covariance.cross(rows, part, own)
+        prior = covariance.variance(rows, diagonal, part)
+        if covariance.tasks is not None and design_rows is not None and design_rows.task is not None:
+            cross = cross * covariance.tasks.cross(design_rows.task, draws.task_values[at])
+            prior = prior * covariance.tasks.variance(design_rows.task, draws.task_values[at])
+        cross, prior = cross + intercept, prior + intercept
+        if covariance.effects is not None and design_rows is not None and kernels is None:
+            cross += covariance.effects.cross(design_rows, draws.group_std[at])
+            prior += covariance.effects.variance(design_rows, draws.group_std[at])
         matrix = covariance.matrix(weights)
         for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
             posterior = condition(matrix, Sites(*sites))

@@ -120,6 +120,8 @@ def _predict_once(model: BaseEstimator) -> None:
         import pandas as pd
 
         row = pd.DataFrame(row, columns=names)
+        for column, labels in getattr(model, "group_labels_", ()):  # which are text there
+            row[column] = [labels[int(code)] for code in row[column]]
     options = {"tasks": model.tasks_[:1]} if hasattr(model, "tasks_") else {}
     if bank is None and hasattr(model, "n_gate_features_"):
         options["gate_features"] = np.zeros((1, model.n_gate_features_))

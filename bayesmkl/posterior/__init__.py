@@ -17,6 +17,7 @@ from bayesmkl.posterior.relevance import relevance
 from bayesmkl.posterior.reliability import Reliability, reliability
 from bayesmkl.posterior.sample import sample_posterior
 from bayesmkl.posterior.summary import kernel_table, view_table
+from bayesmkl.posterior.tasks import task_table
 from bayesmkl.posterior.uncertainty_plots import plot_uncertainty
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "reliability",
     "sample_posterior",
     "save_posterior",
+    "task_table",
     "to_datatree",
     "view_table",
 ]

@@ -79,16 +79,16 @@ def held_out_predictions(fitted: FittedBEMKL, model: BaseEstimator, X: Any, y: T
 
 def _held_out_of_process(fitted: FittedBEMKL, source: str, X: Any, y: np.ndarray) -> Predictions:
     """Predict targets by the mixture of normal densities over the points of the posterior."""
-    moments = fitted.estimator._moments(fitted.transform(X))
-    location, scale = fitted.estimator.y_mean_, fitted.estimator.y_scale_
+    rows = fitted.transform(X)
+    moments = fitted.estimator._moments(rows)
     _check_lengths(moments.mean[0].T if fitted.output_names else moments.mean[0, 0], y)
-    target = np.atleast_2d(((y - location) / scale).T)
+    target, scale = fitted.estimator._seen(fitted.estimator._validate_rows(rows), y)
     likelihood = fitted.estimator.likelihood_
     points = moments.mean, moments.variance, moments.parameters
     log_density = of_points(lambda *one: likelihood.tilted(*one).log_normalizer, target, *points)
-    log_score = (
-        logsumexp(log_density.sum(axis=1), b=moments.probability[:, None], axis=0) - np.log(scale).sum()
-    )
+    log_score = logsumexp(log_density.sum(axis=1), b=moments.probability[:, None], axis=0) - np.log(
+        scale
+    ).sum(axis=0)
     below = of_points(likelihood.cdf, target, *points)
     pit = np.clip(np.tensordot(moments.probability, below, 1), 0.0, 1.0)
     return Predictions(source, y, log_score, None, pit[0] if y.ndim == 1 else pit.T, True)

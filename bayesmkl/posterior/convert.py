@@ -46,6 +46,9 @@ DIMS: dict[str, dict[str, list[str]]] = {
         "covariate_effects": [OUTPUT, "covariate"],
         "group_std": ["term"],
         "group_effects": [OUTPUT, "level"],
+        "task_std": ["task"],
+        "task_correlation": ["task", "other_task"],
+        "task_shares": ["task", "kernel"],
     },
     "prior": {"kernel_weights": ["kernel"], "noise_std": [OUTPUT]},
     "prior_predictive": {"y": [OUTPUT, "obs_id"]},
@@ -123,10 +126,11 @@ def to_datatree(
         ``kernel_weights``, ``kernel_shares``, the training ``score`` and the parameters of the likelihood by name,
         such as ``noise_std`` of the standardized target; with a `design` also ``covariate_effects`` of standardized
         covariates, ``group_std`` of every ``term`` (groups and random slopes) and ``group_effects`` of its levels, in
-        the units that the likelihood sees; ``log_likelihood`` is log p(y | score), ``prior`` has draws
-        of weights and parameters, and ``prior_predictive`` targets of scores that were drawn from the prior
-        (`pointwise`). ``y`` of grades are their numbers from 0, with ``cut_points`` in ``constant_data``; of times
-        it is the lower end of the interval that a time is known to lie in, with ``upper`` and ``entry`` there.
+        the units that the likelihood sees, and of tasks ``task_std``, ``task_correlation`` and ``task_shares``;
+        ``log_likelihood`` is log p(y | score), ``prior`` has draws of weights and parameters, and
+        ``prior_predictive`` targets of scores that were drawn from the prior (`pointwise`). ``y`` of grades are their
+        numbers from 0, with ``cut_points`` in ``constant_data``; of times it is the lower end of the interval that a
+        time is known to lie in, with ``upper`` and ``entry`` there.
 
     Raises
     ------
@@ -207,6 +211,9 @@ def _dataset(
     from arviz_base import from_dict
 
     own = DIMS.get(group, {})
+    design = fitted.estimator.design_ if fitted.is_marginal else None
+    if group == "constant_data" and design is not None and design.has_tasks:
+        own = own | {"y_mean": ["task"], "y_scale": ["task"]}
     by_output = fitted.estimator.likelihood_.names if fitted.is_marginal else ()
     dims = {
         name: _dims(fitted, group, own.get(name, [OUTPUT] if name in by_output else [])) for name in variables
@@ -343,6 +350,8 @@ def _coords(fitted: FittedBEMKL, sample_names: Sequence[Any] | None) -> dict[str
             "term": list(design.term_names),
             "level": list(design.level_names),
         }
+        if design.has_tasks:
+            coords |= {"task": list(design.tasks), "other_task": list(design.tasks)}
     return coords if fitted.output_names is None else coords | {fitted.output_kind: fitted.output_names}
 
 

@@ -56,9 +56,9 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
         With `levels` there is one row per level (and output), with ``level`` and ``n_samples``, its number of
         training samples; effects are differences from the mean level.
 
-        Effects are in units of the score: of the target in regression; of log rates of counts, of the log odds of
-        successes, of log times under accelerated failure times and log hazards under piecewise constant ones; of
-        labels and grades in standard deviations of a probit.
+        Effects are in units of the score: of the target in regression, or with tasks of its standard deviation within
+        them; of log rates of counts, of the log odds of successes, of log times under accelerated failure times and
+        log hazards under piecewise constant ones; of labels and grades in standard deviations of a probit.
 
     Raises
     ------

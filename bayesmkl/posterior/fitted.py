@@ -119,8 +119,8 @@ class FittedBEMKL(NamedTuple):
 
     def units(self, k: int) -> tuple[float, float]:
         """Return location and scale that turn what the model sees of output `k` into the units of the user."""
-        if self.outcome != "numbers":
-            return 0.0, 1.0
+        if self.outcome != "numbers" or (np.ndim(self.estimator.y_scale_) and self.output_names is None):
+            return 0.0, 1.0  # tasks have units of their own
         location, scale = (np.atleast_1d(v) for v in (self.estimator.y_mean_, self.estimator.y_scale_))
         return float(location[k]), float(scale[k])
 

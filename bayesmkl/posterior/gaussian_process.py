@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesmkl.marginal.reading import HyperDraws
+from bayesmkl.marginal.tasks import correlations
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly
 
 __all__ = ["drawn_of_process", "parameters_of_process"]
@@ -41,7 +42,7 @@ def drawn_of_process(
     }
     n_prior = min(N_PRIOR, len(chosen))
     weights, own = estimator._draw_prior(n_prior, n_outputs, rng)
-    groups["prior"] = {"kernel_weights": weights, **_parameters(fitted, own)}
+    groups["prior"] = {"kernel_weights": weights[:, : estimator.n_kernels_in_], **_parameters(fitted, own)}
     if pointwise:
         scores = estimator._draw_prior_scores(weights, n_outputs, rng)
         groups["prior_predictive"] = {"y": _outputs(fitted, estimator._replicate(scores, own, rng))}
@@ -72,7 +73,7 @@ def parameters_of_process(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, 
 
 
 def _effects(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
-    """Return draws of the coefficients of covariates and groups, by name, where there are some."""
+    """Return draws of the coefficients of covariates and groups, and of what relates tasks, by name."""
     design = fitted.estimator.design_
     if design is None:
         return {}
@@ -83,6 +84,11 @@ def _effects(fitted: FittedBEMKL, chosen: np.ndarray) -> dict[str, np.ndarray]:
     if design.groups:
         found["group_std"] = draws.group_std[draws.point[chosen]]
         found["group_effects"] = _outputs(fitted, draws.effects[chosen][..., n_covariates:])
+    if design.has_tasks:
+        n_tasks, values = len(design.tasks), draws.task_values[draws.point[chosen]]
+        found["task_std"] = values[:, :n_tasks]
+        found["task_correlation"] = correlations(values[:, n_tasks:], n_tasks)
+        found["task_shares"] = draws.task_shares[chosen]
     return found
 
 

@@ -90,10 +90,11 @@ def monte_carlo(fitted: FittedBEMKL, chosen: np.ndarray) -> MonteCarlo:
     options, constant = estimator._inference(), np.ones((len(kept), 1))
     if options.sampler == "nuts":
         return MonteCarlo(point, constant, max(1.0, options.n_points / estimator.ess_))
-    weights = draws.weights[kept]
+    weights = np.column_stack([draws.kernel_weights, draws.group_std])[kept]
     weights = weights + NEAR_ZERO * weights.mean(axis=0) + np.finfo(float).tiny
     parameters = draws.parameters[kept].reshape(len(kept), -1)
-    known = np.column_stack([constant, np.log(weights), np.log(parameters)])
+    of_tasks = draws.task_values.reshape(len(draws.kernel_weights), -1)[kept]
+    known = np.column_stack([constant, np.log(weights), np.log(parameters), of_tasks])
     enough = len(kept) >= POINTS_PER_COLUMN * known.shape[1]
     return MonteCarlo(point, known if enough else constant, 1.0)
 

@@ -94,7 +94,11 @@ def _size(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return numbers and lines of the size of the score."""
     variance, noise = sizes
-    scale = np.atleast_1d(getattr(fitted.estimator, "y_scale_", 1.0))
+    scale = (
+        fitted.estimator._score_units()
+        if fitted.is_marginal and fitted.outcome == "numbers"
+        else np.atleast_1d(getattr(fitted.estimator, "y_scale_", 1.0))
+    )
     tails = [0.5 - 0.5 * ci_prob, 0.5 + 0.5 * ci_prob]
     what = {"score_std": scale * np.sqrt(variance), "explained": variance / (variance + noise)}
     values: dict[str, Any] = {}
@@ -112,7 +116,7 @@ def _size(
     lines += line_of_text(
         "sd of the score over the training samples"
         + (", without effects of covariates and groups" if _has_effects(fitted) else "")
-        + (", in units of the target" if fitted.outcome == "numbers" else "")
+        + (_units_of_score(fitted) if fitted.outcome == "numbers" else "")
         + "; variance explained: of the score, and of score and noise together."
     )
     return values, lines
@@ -121,6 +125,13 @@ def _size(
 def _has_effects(fitted: FittedBEMKL) -> bool:
     design = fitted.estimator.design_ if fitted.is_marginal else None
     return design is not None and design.has_effects
+
+
+def _units_of_score(fitted: FittedBEMKL) -> str:
+    design = fitted.estimator.design_ if fitted.is_marginal else None
+    if design is not None and design.has_tasks:
+        return ", in standard deviations of the targets of a task"
+    return ", in units of the target"
 
 
 def _why_not(fitted: FittedBEMKL) -> str | None:

@@ -23,10 +23,10 @@ from bayesmkl.marginal import (
     Marginal,
 )
 from bayesmkl.marginal.covariances import Additive
-from bayesmkl.marginal.effects import EffectRows, Effects
+from bayesmkl.marginal.effects import DesignRows, Effects
 from bayesmkl.marginal.evidence import exact_evidence
 from bayesmkl.marginal.hyperposterior import Hypermodel
-from bayesmkl.marginal.hyperpriors import DirichletShares, ParameterPriors, WithGroups
+from bayesmkl.marginal.hyperpriors import DirichletShares, ParameterPriors, WithDesign
 from bayesmkl.marginal.likelihoods import Gaussian
 from bayesmkl.marginal.numpyro_program import explicit_program
 from bayesmkl.marginal.reading import draw_parts
@@ -94,7 +94,7 @@ def test_the_gradient_is_that_of_finite_differences(rng):
     steps = 1e-6 * np.eye(5)
     slopes = [np.vdot(adjoint, covariance.matrix(at + s) - covariance.matrix(at - s)) / 2e-6 for s in steps]
     np.testing.assert_allclose(covariance.pull(at, adjoint), slopes, rtol=1e-7)
-    prior = WithGroups(DirichletShares(), HalfT(4.0, 1.0), 2)
+    prior = WithDesign(DirichletShares(), HalfT(4.0, 1.0), 2)
     u, gradient = rng.normal(size=6), rng.normal(size=5)
     moves = [(prior.weights(u + s).values - prior.weights(u - s).values) / 2e-6 for s in 1e-6 * np.eye(6)]
     np.testing.assert_allclose(prior.weights(u).pull(gradient), np.array(moves) @ gradient, rtol=1e-6)
@@ -174,8 +174,8 @@ def test_the_explicit_program_has_the_covariance(rng):
     effects, _ = effects_of(rng, n)
     units, weights = np.array([0.9, 1.2, 0.7]), np.array([0.4, 0.3, 0.5, 1.3, 0.4])
     covariance = Additive(DenseStack(kernel[:, :n, :n].copy()), units, 1.5, effects)
-    new = EffectRows(rng.normal(size=(3, 12)), np.array([[0.0, 0.0], [1.0, 0.5], [0.0, 0.0]]))
-    prior = WithGroups(HalfT(), HalfT(), 2)
+    new = DesignRows(rng.normal(size=(3, 12)), np.array([[0.0, 0.0], [1.0, 0.5], [0.0, 0.0]]))
+    prior = WithDesign(HalfT(), HalfT(), 2)
     model = Hypermodel(
         covariance, Gaussian(), np.zeros((1, n)), prior, ParameterPriors(Gaussian().priors), exact_evidence
     )

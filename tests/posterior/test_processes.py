@@ -85,7 +85,7 @@ REFUSING = {
     "plot_trace": (p.plot_trace, "draws are in random order: there are no chains"),
     "refine_posterior": (p.refine_posterior, "whose draws are the posterior already. Leave it as it is"),
 }
-OF_DESIGNS = {"effect_table"}  # see marginal/test_design.py
+OF_DESIGNS = {"effect_table", "task_table"}  # see marginal/test_design.py and marginal/test_tasks.py
 WITHOUT_MODEL = {"Diagnosis", "Reliability", "plot_predictions", "plot_reliability", "reliability"}
 NO_VIEWS = {"view_table", "plot_uncertainty"}
 

@@ -38,20 +38,20 @@ from bayesmkl.marginal.hyperpriors import (
     DirichletShares,
     HalfT,
     Horseshoe,
-    LogNormal,
     ParameterPriors,
     WeightPrior,
-    WithGroups,
+    WithDesign,
 )
-from bayesmkl.marginal.likelihoods import Gaussian, Likelihood, StudentT
+from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Likelihood, StudentT
 from bayesmkl.marginal.reading import HyperDraws, Reading, ScoreMoments, read, score_moments
+from bayesmkl.marginal.tasks import TaskPrior, Tasks
 
-__all__ = ["BaseGPMKL", "by_row", "checked_log_normal", "overall"]
+__all__ = ["BaseGPMKL", "by_row", "overall"]
 
 LEAST_POINTS = 100  # where there is nothing to infer
 REFIT_DRAWS = 500  # where no more is asked than predictions
 EVIDENCES = {"ep": ep_evidence, "laplace": laplace_evidence}
-EVIDENCE_OF: dict[type, Any] = {Gaussian: exact_evidence, StudentT: mixture_evidence}
+EVIDENCE_OF: dict[type, Any] = {Gaussian: exact_evidence, StudentT: mixture_evidence}  # whatever is asked for
 REMEDY = "Use fewer kernels or samples, or a smaller `n_draws` of `inference`."
 
 
@@ -90,7 +90,10 @@ class BaseGPMKL(CompletingMKL):
         check_design(self.design, self._is_precomputed(), self._takes_offset)
 
     def _fit_rows(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[Any, np.ndarray]:
-        self.group_labels_ = () if self.design is None else learn_groups(self.design.group_columns, X)
+        self.group_labels_ = ()
+        if self.design is not None:
+            named = (("group_columns", self.design.group_columns), ("task_column", self.design.task_column))
+            self.group_labels_ = sum((learn_groups(columns, X, name) for name, columns in named), ())
         return super()._fit_rows(number_groups(X, self.group_labels_), y, check)
 
     def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
@@ -134,21 +137,30 @@ class BaseGPMKL(CompletingMKL):
         raise NotImplementedError
 
     def _covariance(self, stack: DenseStack) -> Additive:
-        effects = None
+        effects = tasks = None
         if self.design_ is not None and self.design_.has_effects:
-            effects = self.design_.effects(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
-        return Additive(stack, kernel_units(stack), float(self.intercept_std), effects)
+            X = self.kernel_bank_.X_train_  # type: ignore[union-attr]
+            effects, task = self.design_.effects(X), self.design_.task(X)
+            tasks = None if task is None else Tasks(task, len(self.design_.tasks))
+        return Additive(stack, kernel_units(stack), float(self.intercept_std), effects, tasks)
 
     def _hypermodel(self, stack: DenseStack, targets: np.ndarray, options: Marginal) -> Hypermodel:
         """Return all that is not inferred; `targets` are (n_outputs, n_samples)."""
         likelihood = self.likelihood_
-        evidence = EVIDENCE_OF.get(type(likelihood), EVIDENCES[options.approximation])
-        covariance, prior = self._covariance(stack), self._weight_prior()
-        if self.design_ is not None and self.design_.groups:
-            prior = WithGroups(prior, self.design_.group_prior, len(self.design_.terms))
+        noise = likelihood.likelihood if isinstance(likelihood, Heteroscedastic) else likelihood
+        evidence = EVIDENCE_OF.get(type(noise), EVIDENCES[options.approximation])
+        covariance, prior = self._covariance(stack), self._hyperprior()
         return Hypermodel(
             covariance, likelihood, targets, prior, ParameterPriors(likelihood.priors), evidence
         )
+
+    def _hyperprior(self) -> WeightPrior:
+        """Return the prior of kernel weights, and of what the design has beside them."""
+        prior, design = self._weight_prior(), self.design_
+        if design is None or not design.groups:
+            return prior
+        tasks = TaskPrior(len(design.tasks), design.equal_tasks) if design.has_tasks else None
+        return WithDesign(prior, design.group_prior, len(design.terms), tasks)
 
     def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
         """Validate parameters, then data; return training kernels and targets, (n_outputs, n_samples)."""
@@ -180,15 +192,16 @@ class BaseGPMKL(CompletingMKL):
     ) -> tuple[Mode, Draws, Reading]:
         """Find the posterior of the hyperparameters and read from it; `targets` are (n_outputs, n_samples)."""
         rng, model = self._rng(), self._hypermodel(stack, targets, options)
+        n_tasks = 1 if model.covariance.tasks is None else model.covariance.tasks.n_tasks
         n_functions = options.n_draws * len(targets)
-        n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions
-        what = f"{n_functions} draws of {stack.n_kernels} functions at {stack.n_train} samples"
+        n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions * n_tasks
+        what = f"{n_functions * n_tasks} draws of {stack.n_kernels} functions at {stack.n_train} samples"
         require_memory(n_bytes, what, REMEDY)
         announce(self.verbose > 0, f"{what}: {format_bytes(int(n_bytes))}")
         with blas_threads_for(stack.n_train):
             with self._naming_kernels():
                 prior = model.covariance.draw_parts(rng, n_functions)
-            prior_parts = np.moveaxis(prior, -1, 0).reshape(options.n_draws, -1, *prior.shape[:2])
+            prior_parts = np.moveaxis(prior, -1, 0).reshape(options.n_draws, -1, *prior.shape[:-1])
             mode = find_mode(model)
             if options.sampler == "nuts":
                 from bayesmkl.marginal.chains import draw_chains
@@ -278,7 +291,7 @@ class BaseGPMKL(CompletingMKL):
     @property
     def _has_outputs(self) -> bool:
         """Whether the target has an axis of outputs."""
-        return self.dual_coef_.ndim == 3
+        return np.ndim(self.intercept_) == 1
 
     def _targets_of_outputs(self) -> np.ndarray:
         """Return what the likelihood sees, with an axis of outputs."""
@@ -327,7 +340,7 @@ class BaseGPMKL(CompletingMKL):
                     None if self.design_ is None else self.design_.rows(X[first : first + kernels.n_rows])
                 )
                 found.append(
-                    score_moments(covariance, self.posterior_, kernels, diagonal, effect_rows=of_rows)
+                    score_moments(covariance, self.posterior_, kernels, diagonal, design_rows=of_rows)
                 )
                 first += kernels.n_rows
         mean, variance = (
@@ -338,13 +351,17 @@ class BaseGPMKL(CompletingMKL):
     def _mean_scores(self, X: Samples) -> np.ndarray:
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""
         X = self._validate_rows(X)
-        duals = self.dual_coef_ if self._has_outputs else self.dual_coef_[None]
+        task = None if self.design_ is None else self.design_.task(X)
+        duals = self.dual_coef_ if self._has_outputs or task is not None else self.dual_coef_[None]
         if self.kernel_centers_ is None:
             blocks = self._blocks(X, np.arange(self.n_kernels_in_))
         else:
             blocks = (rows for rows, _ in self._completed_rows(X))
         scores = [np.stack([rows.apply(dual[..., None]).sum(axis=0) for dual in duals]) for rows in blocks]
-        score = np.concatenate(scores, axis=1) + np.atleast_1d(self.intercept_)[:, None] + self._offsets(X)
+        of_kernels = np.concatenate(scores, axis=1)
+        if task is not None:
+            of_kernels = of_kernels[task, np.arange(len(X))][None]
+        score = of_kernels + np.atleast_1d(self.intercept_)[:, None] + self._offsets(X)
         if self.design_ is not None:
             score += np.atleast_2d(self.effects_) @ self.design_.rows(X).basis.T
         return score
@@ -434,8 +451,11 @@ class BaseGPMKL(CompletingMKL):
     def _draw_prior(
         self, n_draws: int, n_outputs: int, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw kernel weights, and parameters of the likelihood, (n_draws, n_outputs, n_parameters)."""
-        prior, of_parameters = self._weight_prior(), ParameterPriors(self.likelihood_.priors)
+        """Draw kernel weights with what the design has after them, and parameters of the likelihood.
+
+        These are (n_draws, n_outputs, n_parameters).
+        """
+        prior, of_parameters = self._hyperprior(), ParameterPriors(self.likelihood_.priors)
         n_parameters = len(of_parameters.each)
         own = rng.standard_normal((n_draws, prior.n_coordinates(self.n_kernels_in_)))
         rest = rng.standard_normal((n_draws, n_outputs, n_parameters))
@@ -444,27 +464,18 @@ class BaseGPMKL(CompletingMKL):
     def _draw_prior_scores(self, weights: np.ndarray, n_outputs: int, rng: np.random.Generator) -> np.ndarray:
         """Draw training scores of given kernel weights, (n_draws, n_outputs, n_samples)."""
         covariance = self._covariance(self._training_dense())
-        parts = covariance.draw_parts(rng, len(weights) * n_outputs)
-        parts = parts.reshape(*parts.shape[:2], len(weights), n_outputs)
+        parts = np.moveaxis(covariance.draw_parts(rng, len(weights) * n_outputs), -1, 0)
+        parts = parts.reshape(len(weights), n_outputs, *parts.shape[1:])
         intercept = float(self.intercept_std) * rng.standard_normal((len(weights), n_outputs, 1))
-        score = np.einsum("dm,midk->dki", weights, parts) + intercept
-        if covariance.effects is None or self.design_ is None:
+        score = intercept + np.array(
+            [covariance.weigh_parts(w, own).sum(axis=1) for w, own in zip(weights, parts, strict=True)]
+        )
+        if covariance.effects is None:
             return score
-        own = rng.standard_normal((len(weights), covariance.effects.n_terms))
-        std = covariance.effects.stds(self.design_.group_prior.weights(own).values)
+        first, n_terms = covariance.stack.n_kernels, covariance.effects.n_terms
+        std = covariance.effects.stds(weights[:, first : first + n_terms])
         drawn = std[:, None] * rng.standard_normal((len(weights), n_outputs, std.shape[-1]))
         return score + drawn @ covariance.effects.basis.T
-
-
-def checked_log_normal(name: str, value: Any, usual: LogNormal) -> LogNormal:
-    """Return the prior of a parameter, checked; "log-normal" is the usual one."""
-    if isinstance(value, str) and value == "log-normal":
-        return usual
-    if not isinstance(value, LogNormal):
-        raise ValueError(
-            f'`{name}` must be "log-normal" or a LogNormal(median, log_std); got {shown(value)}.'
-        )
-    return LogNormal(*(check_scale(f"{name}.{k}", v) for k, v in value._asdict().items()))
 
 
 def _is_of_numpyro(value: object) -> bool:

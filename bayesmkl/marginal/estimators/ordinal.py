@@ -15,10 +15,17 @@ from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
-from bayesmkl.marginal.estimators.base import BaseGPMKL, checked_log_normal
+from bayesmkl.marginal.estimators.base import BaseGPMKL
 from bayesmkl.marginal.estimators.classifier import GPMKLClassifier
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
-from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
+from bayesmkl.marginal.hyperpriors import (
+    DirichletShares,
+    HalfT,
+    Horseshoe,
+    LogNormal,
+    WeightPrior,
+    checked_log_normal,
+)
 from bayesmkl.marginal.likelihoods import Likelihood, OrdinalProbit
 
 __all__ = ["GPMKLOrdinalClassifier"]

@@ -20,12 +20,20 @@ from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
-from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row, checked_log_normal, overall
+from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row, overall
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
-from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, WeightPrior
+from bayesmkl.marginal.hyperpriors import (
+    DirichletShares,
+    HalfT,
+    Horseshoe,
+    LogNormal,
+    WeightPrior,
+    checked_log_normal,
+)
 from bayesmkl.marginal.likelihoods import (
     BetaBinomial,
     Gaussian,
+    Heteroscedastic,
     Likelihood,
     NegativeBinomial,
     Offset,
@@ -90,9 +98,9 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     ----------
     %(kernel_shares_, kernel_shares_std_)s
     %(kernel_weights_, kernel_weights_std_)s
-    noise_std_ : float, or ndarray of shape (n_outputs,)
-        Posterior mean standard deviation of the noise, or scale of Student t noise, in the units of the target. Of
-        counts there is none.
+    noise_std_ : float, or ndarray of shape (n_outputs,) or (n_tasks,)
+        Posterior mean standard deviation of the noise, or scale of Student t noise, in the units of the target, at
+        precision 1. Of counts there is none.
     likelihood_ : Likelihood
         Of a target given its score; counts have an offset, the log of their mean rate.
     parameters_ : dict of str to float, or ndarray of shape (n_outputs,)
@@ -103,9 +111,9 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Posterior mean weights of the training samples in each kernel's part.
     offset_ : ndarray of shape (n_samples,)
         Offsets of the training samples, zero without `design`.
-    y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,)
-        Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`); the mean
-        rate of counts or of successes, and 1.
+    y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,) or (n_tasks,)
+        Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`), within
+        tasks if `design` names them; the mean rate of counts or of successes, and 1.
     %(design_)s
     %(effects_)s
     %(group_labels_)s
@@ -122,7 +130,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     %(converged_)s
     %(posterior_)s
     target_ : ndarray of shape (n_samples,) or (n_outputs, n_samples)
-        The standardized training target. Of counts (n_fields, n_samples): counts, trials if there are any, offsets.
+        The standardized training target. Of counts (n_fields, n_samples): counts, trials if there are any, offsets;
+        where `design` names tasks or precisions: numbers, positions of tasks, precisions.
     %(training_kernels_)s
     %(present_)s
     %(kernel_centers_)s
@@ -155,6 +164,9 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     >>> bool(abs(mean[0] - 3.0) < 0.2), bool(0.05 < std[0] < 0.2)
     (True, True)
     """
+
+    y_mean_: Any
+    y_scale_: Any
 
     _FLAGS = ("normalize_y",)
     _takes_offset = True
@@ -240,7 +252,11 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         """
         self._find_posterior(*self._prepare(X, y))
         self.parameters_ = self._mean_parameters()
-        if "noise_std" in self.parameters_:
+        likelihood = self.likelihood_
+        if isinstance(likelihood, Heteroscedastic) and likelihood.tasks:
+            names = likelihood.names[: likelihood.n_scales]
+            self.noise_std_ = self.y_scale_ * np.array([self.parameters_[name] for name in names])
+        elif "noise_std" in self.parameters_:
             noise = self.y_scale_ * self.parameters_["noise_std"]
             self.noise_std_ = noise if np.ndim(self.y_scale_) else float(noise)
         return self
@@ -253,10 +269,13 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if self.design_ is not None and self.design_.offset_column is not None:
             self.offset_ = self.design_.offsets(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
         if isinstance(likelihood, Gaussian | StudentT):
-            self.likelihood_ = likelihood
-            rest = (y.T - self.offset_).T
-            self.y_mean_, self.y_scale_ = location_and_scale(rest, self.normalize_y)
-            return stack, np.atleast_2d(((rest - self.y_mean_) / self.y_scale_).T)
+            return stack, self._numbers(likelihood, (y.T - self.offset_).T)
+        if self.design_ is not None and self.design_.precision_column is not None:
+            raise ValueError(
+                "`precision_column` must be None but with normal and Student t noise; got "
+                f"{shown(self.design.precision_column)} with counts. Numbers of trials are a column of `y` with "  # type: ignore[union-attr]
+                '"beta-binomial".'
+            )
         self.likelihood_ = Offset(likelihood)
         fields = _counted(y, isinstance(likelihood, BetaBinomial))
         offset = np.zeros(len(fields))
@@ -268,9 +287,58 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         offsets = offset[:, None, None] + self.offset_ + np.zeros((len(fields), 1, 1))
         return stack, np.concatenate([fields, offsets], axis=1)
 
+    def _numbers(self, likelihood: Gaussian | StudentT, y: np.ndarray) -> np.ndarray:
+        """Return standardized targets, with tasks and precisions after them where there are some."""
+        tasks: tuple[str, ...] = ()
+        self.likelihood_, task = likelihood, None
+        if self.design_ is not None and (self.design_.has_tasks or self.design_.precision_column is not None):
+            tasks = self.design_.tasks
+            self.likelihood_ = Heteroscedastic(likelihood, tasks)
+            task = self._task(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
+        if task is None:
+            self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
+        else:
+            if y.ndim > 1:
+                raise ValueError(
+                    f"`y` must be of shape (n_samples,) with a `task_column`; got {y.shape}. Make each output a "
+                    "task: stack its rows, with a column that names the output."
+                )
+            units = [location_and_scale(y[task == t], self.normalize_y) for t in range(len(tasks))]
+            self.y_mean_, self.y_scale_ = np.array(units).T
+        location, scale = self._units(task)
+        numbers = (y.T - location) / scale
+        if not isinstance(self.likelihood_, Heteroscedastic):
+            return numbers
+        return self._with_fields(numbers, self.kernel_bank_.X_train_)  # type: ignore[union-attr]
+
+    def _task(self, X: np.ndarray) -> np.ndarray | None:
+        """Return positions of the tasks of validated rows whose targets are numbers, None if they have none."""
+        return self.design_.task(X) if isinstance(self.likelihood_, Heteroscedastic) else None  # type: ignore[union-attr]
+
+    def _units(self, task: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Return location and scale of targets, which broadcast with (n_outputs, n_rows)."""
+        location, scale = (np.atleast_1d(value)[:, None] for value in (self.y_mean_, self.y_scale_))
+        return (location, scale) if task is None else (location[task].T, scale[task].T)
+
+    def _with_fields(self, numbers: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return standardized numbers, (n_outputs, n_rows), with tasks and precisions of validated rows."""
+        task, precision = self._task(X), self.design_.precisions(X)  # type: ignore[union-attr]
+        known = np.stack([np.zeros(len(X)) if task is None else task, precision])
+        return np.concatenate(
+            [numbers[:, None], np.broadcast_to(known, (len(numbers), *known.shape))], axis=1
+        )
+
+    def _seen(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return what the likelihood sees of numbers of validated rows, and the scale of these."""
+        location, scale = self._units(self._task(X))
+        numbers = (y.T - location) / scale
+        if not isinstance(self.likelihood_, Heteroscedastic):
+            return numbers, scale
+        return self._with_fields(numbers, X), scale
+
     def _offsets(self, X: np.ndarray) -> Any:
         found = super()._offsets(X)
-        return found if self._OUTCOME == "counts" else found / np.atleast_1d(self.y_scale_)[:, None]
+        return found if self._OUTCOME == "counts" else found / self._units(self._task(X))[1]
 
     def _replicate(self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         drawn = super()._replicate(score, parameters, rng)
@@ -279,20 +347,29 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     def _log_predictive(
         self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
     ) -> np.ndarray:
-        return log_of_all - np.sum(np.log(self.y_scale_))
+        return log_of_all - self._log_units().sum(axis=0)
 
     def _in_nats(self, log_evidence: float) -> float:
-        return log_evidence - self.target_.shape[-1] * float(np.sum(np.log(self.y_scale_)))
+        return log_evidence - self.target_.shape[-1] * float(self._log_units().mean(axis=1).sum())
 
     def _log_units(self) -> Any:
-        return np.log(np.atleast_1d(self.y_scale_))[:, None]
+        return np.log(self._units(self._training_task)[1])
+
+    @property
+    def _training_task(self) -> np.ndarray | None:
+        """Positions of the tasks of the training samples."""
+        several = isinstance(self.likelihood_, Heteroscedastic) and bool(self.likelihood_.tasks)
+        return self.target_[-2].astype(int) if several else None
 
     def _in_units(self, values: np.ndarray) -> np.ndarray:
         if self._OUTCOME == "counts":
             return values
-        return np.atleast_1d(self.y_mean_)[:, None] + np.atleast_1d(self.y_scale_)[:, None] * values
+        location, scale = self._units(self._training_task)
+        return location + scale * values
 
     def _score_units(self) -> np.ndarray:
+        if np.ndim(self.y_scale_) and not self._has_outputs:  # tasks have units of their own
+            return np.ones(1)
         return np.atleast_1d(np.asarray(self.y_scale_, dtype=float))
 
     @property
@@ -302,7 +379,10 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     def _target_in_units(self) -> np.ndarray:
         if self._OUTCOME == "counts":
             return by_row(self._targets_of_outputs()[:, 0])
-        return by_row(self._in_units(self._targets_of_outputs()) + self.offset_)
+        numbers = self._targets_of_outputs()
+        if isinstance(self.likelihood_, Heteroscedastic):
+            numbers = numbers[:, 0]
+        return by_row(self._in_units(numbers) + self.offset_)
 
     def _warn_of_far_means(self, mean: np.ndarray) -> None:
         """Say so where means of counts are those of a few large scores that nothing speaks against."""
@@ -344,16 +424,23 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             If means of counts are far beyond those of training, which those of hardly known log rates can be.
         """
         check_is_fitted(self, "posterior_")
-        counts = self._OUTCOME == "counts"
+        counts, likelihood = self._OUTCOME == "counts", self.likelihood_
+        location, scale = np.zeros((1, 1)), np.ones((1, 1))
+        if not counts:
+            rows = self._validate_rows(X) if isinstance(likelihood, Heteroscedastic) else np.empty(0)
+            location, scale = self._units(self._task(rows))
         if not (return_std or counts):
-            return by_row(self._in_units(self._mean_scores(X)))
+            return by_row(location + scale * self._mean_scores(X))
         moments = self._moments(X)
         base: Any = 0.0
+        fields = None
+        if isinstance(likelihood, Heteroscedastic):
+            fields = self._with_fields(np.full(moments.mean.shape[1:], np.nan), rows)
         if counts:
-            fields = self._targets_of_outputs().shape[1]
-            base = np.atleast_1d((np.log if fields == 2 else logit)(self.y_mean_))[:, None]
+            n_fields = self._targets_of_outputs().shape[1]
+            base = np.atleast_1d((np.log if n_fields == 2 else logit)(self.y_mean_))[:, None]
         found = [
-            self.likelihood_.predict(mean, variance, own.T[..., None])
+            likelihood.predict(mean, variance, own.T[..., None], fields)
             for mean, variance, own in zip(
                 moments.mean + base, moments.variance, moments.parameters, strict=True
             )
@@ -364,7 +451,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             self._warn_of_far_means(mean)
         if not return_std:
             return by_row(mean)
-        return by_row(self._in_units(mean)), self.y_scale_ * by_row(np.sqrt(variance))
+        return by_row(location + scale * mean), by_row(scale * np.sqrt(variance))
 
 
 def _counted(y: np.ndarray, of_trials: bool) -> np.ndarray:

@@ -1,7 +1,7 @@
 r"""Likelihoods of a latent score: densities, their derivatives, and their integrals over normal scores.
 
 `base` has the contract; `binary`, `regression`, `counts`, `ordinal` and `survival` are by the kind of the target,
-`offset` adds known numbers to scores.
+`offset` adds known numbers to scores, `heteroscedastic` has noise that differs between samples.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, tilt
 from bayesmkl.marginal.likelihoods.binary import Logit, Probit
 from bayesmkl.marginal.likelihoods.counts import BetaBinomial, NegativeBinomial, Poisson
+from bayesmkl.marginal.likelihoods.heteroscedastic import Heteroscedastic
 from bayesmkl.marginal.likelihoods.offset import Offset
 from bayesmkl.marginal.likelihoods.ordinal import OrdinalProbit
 from bayesmkl.marginal.likelihoods.regression import Gaussian, StudentT
@@ -19,6 +20,7 @@ __all__ = [
     "Derivatives",
     "FailureTime",
     "Gaussian",
+    "Heteroscedastic",
     "Likelihood",
     "Logit",
     "NegativeBinomial",

@@ -142,7 +142,7 @@ class Likelihood(Protocol):
         """
         ...
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the target, of labels -1 and +1 where there are two classes.
 
         Parameters
@@ -151,6 +151,8 @@ class Likelihood(Protocol):
             Mean and variance of every score.
         parameters : array of shape (n_parameters,), or with axes that go with those of `mean`
             Parameters of the likelihood.
+        y : array of shape (n_fields, n_rows), default=None
+            Targets of which the first field is not known; where there is one field, nothing is.
 
         Returns
         -------

@@ -73,7 +73,7 @@ class Probit(NamedTuple):
         log_cdf, ratio, second = log_cdf_derivatives(z)
         return Tilted(log_cdf, y * ratio * scale, second * scale**2, xp.zeros((0, *mean.shape)))
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the label."""
         xp = namespace(mean)
         scale = 1.0 / xp.sqrt(1.0 + variance)
@@ -132,7 +132,7 @@ class Logit(NamedTuple):
         """Integrate the density over normal scores, by quadrature."""
         return tilt(self, y, mean, variance, parameters)
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the label."""
         xp = namespace(mean)
         probability = xp.exp(tilt(self, xp.ones_like(mean), mean, variance, parameters).log_normalizer)

@@ -55,7 +55,7 @@ class Poisson(NamedTuple):
         """Integrate the probability over normal scores, by quadrature."""
         return tilt(self, y, mean, variance, parameters)
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the count."""
         rate, of_rate = _moments_of_rate(mean, variance)
         return Predicted(rate, rate + of_rate)
@@ -137,7 +137,7 @@ class NegativeBinomial(NamedTuple):
         """Integrate the probability over normal scores, by quadrature."""
         return tilt(self, y, mean, variance, parameters, lambda score: self._heights(y, score, parameters))
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the count."""
         rate, of_rate = _moments_of_rate(mean, variance)
         return Predicted(rate, rate + of_rate + (of_rate + rate**2) / parameters[0])
@@ -250,7 +250,7 @@ class BetaBinomial(NamedTuple):
         """Integrate the probability over normal scores, by quadrature."""
         return tilt(self, y, mean, variance, parameters)
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the success of a single trial, 0 or 1."""
         xp = namespace(mean)
         steps = xp.linspace(-REACH, REACH, N_QUANTILES).reshape(-1, *(1,) * mean.ndim)

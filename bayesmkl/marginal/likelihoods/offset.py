@@ -56,9 +56,9 @@ class Offset(NamedTuple):
         """Integrate the density over normal scores."""
         return self.likelihood.tilted(_own(y), mean + y[..., -1, :], variance, parameters)
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the target, of scores that have their offsets."""
-        return self.likelihood.predict(mean, variance, parameters)
+        return self.likelihood.predict(mean, variance, parameters, None if y is None else _own(y))
 
     def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
         """Return the variance of the noise in units of the score."""

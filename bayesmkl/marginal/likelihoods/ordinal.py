@@ -162,7 +162,7 @@ class OrdinalProbit(NamedTuple):
             ]
         )
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the grade, as a number."""
         p = self.probabilities(mean, variance, parameters)
         grade = namespace(mean).arange(self.n_levels).reshape(-1, *(1,) * mean.ndim)

@@ -74,7 +74,7 @@ class Gaussian(NamedTuple):
         by_std = (rest**2 / total - 1.0) / total * parameters[0]
         return Tilted(log_normal(rest, total), rest / total, -1.0 / total, by_std[None])
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the target."""
         return Predicted(mean, variance + parameters[0] ** 2)
 
@@ -234,13 +234,13 @@ class StudentT(NamedTuple):
         xp, special, (scale, df) = namespace(parameters), special_functions(parameters), parameters
         heavy = 2.0 * LEAST_LOG_WEIGHT / df
         lowest, highest = -heavy - xp.sqrt(2.0 * heavy), xp.log1p(heavy + xp.sqrt(2.0 * heavy))
-        log_precision = (lowest + (highest - lowest) * xp.linspace(0.0, 1.0, N_NODES))[:, None]
+        log_precision = lowest + (highest - lowest) * xp.linspace(0.0, 1.0, N_NODES)[:, None]
         shape = 0.5 * df
         bent = log_precision - xp.exp(log_precision)
         log_weight = shape * (xp.log(shape) + bent) - special.gammaln(shape)
         return log_weight + xp.log((highest - lowest) / (N_NODES - 1)), scale**2 * xp.exp(-log_precision)
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the target."""
         scale, df = parameters
         return Predicted(mean, variance + scale**2 * df / (df - 2.0))

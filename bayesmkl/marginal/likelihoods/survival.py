@@ -175,7 +175,7 @@ class FailureTime(NamedTuple):
         """Integrate the density over normal scores, by quadrature."""
         return tilt(self, y, mean, variance, parameters, lambda score: self._heights(y, score, parameters))
 
-    def predict(self, mean: Array, variance: Array, parameters: Array) -> Predicted:
+    def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the logarithm of the time."""
         law, scale = LAWS[OF_TIMES[self.times]], parameters[0]
         return Predicted(mean + scale * law.mean, variance + scale**2 * law.variance)
@@ -322,7 +322,7 @@ class PiecewiseHazard(NamedTuple):
         """Integrate the density over normal scores, by quadrature."""
         return tilt(self, y, mean, variance, parameters, lambda score: self._heights(y, score, parameters))
 
-    def predict(self, mean: Any, variance: Any, parameters: Any) -> Predicted:
+    def predict(self, mean: Any, variance: Any, parameters: Any, y: Any = None) -> Predicted:
         """Return moments of the logarithm of the time, by quantiles."""
         xp = namespace(mean)
         points = (np.arange(N_QUANTILES) + 0.5) / N_QUANTILES
