@@ -9,7 +9,7 @@ import numpy as np
 from bayesmkl._utils.given import as_array
 from bayesmkl._utils.validation import shown
 
-__all__ = ["EventTimes", "SurvivalTimes", "event_and_time", "survival_times"]
+__all__ = ["EventTimes", "SurvivalTimes", "are_times", "event_and_time", "survival_times"]
 
 ENTRY, LOWER, UPPER = "entry", "lower", "upper"
 FORMS = (
@@ -46,6 +46,18 @@ class _Fields(NamedTuple):
     lower: np.ndarray  # the time itself where there is an event field
     upper: np.ndarray
     entry: np.ndarray
+
+
+def are_times(y: object) -> bool:
+    """Return whether targets have fields, as times to an event do, whatever these hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> are_times(np.rec.fromarrays([[True], [2.0]], names="died,years")), are_times([1, 2])
+    (True, False)
+    """
+    return np.asarray(y).dtype.names is not None
 
 
 def survival_times(y: object, name: str = "y") -> SurvivalTimes:

@@ -15,7 +15,7 @@ import numpy as np
 
 from bayesmkl._utils.content import NoContentError, hash_or_none
 from bayesmkl._utils.folders import scratch_folder
-from bayesmkl._utils.survival_target import event_and_time
+from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.warnings import holding_back
 from bayesmkl.evaluation.comparison import Comparison
 from bayesmkl.evaluation.design_groups import groups_of_designs, stay_together
@@ -206,7 +206,7 @@ def _check_times(study: Study) -> None:
 
 def _facts_of(data: Data) -> dict[str, Any]:
     X = data.X if hasattr(data.X, "shape") else np.asarray(data.X)
-    times = data.y.dtype.names is not None
+    times = are_times(data.y)
     return {
         "n_samples": len(data.y),
         "n_features": int(np.prod(X.shape[1:])) if X.ndim < 3 else None,

@@ -14,7 +14,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.utils.multiclass import type_of_target
 
-from bayesmkl._utils.survival_target import event_and_time
+from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.typing import Scoring, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl._utils.warnings import holding_back, warn_user
@@ -125,7 +125,7 @@ def task_of(models: Mapping[str, Any], y: Targets | None = None) -> str:
     ValueError
         If the tasks of models differ, or a model has none of them.
     """
-    tasks, times = {}, y is not None and _are_times(y)
+    tasks, times = {}, y is not None and are_times(y)
     for name, model in models.items():
         final = final_estimator(model)
         if is_classifier(model) or is_regressor(model):
@@ -145,10 +145,6 @@ def task_of(models: Mapping[str, Any], y: Targets | None = None) -> str:
     return next(iter(tasks.values()))
 
 
-def _are_times(y: Any) -> bool:
-    return np.asarray(y).dtype.names is not None
-
-
 def _check_target(task: str, y: Targets | None) -> int:
     """Raise for targets of another kind; return the number of classes, 2 where it is not known."""
     if y is None:
@@ -159,7 +155,7 @@ def _check_target(task: str, y: Targets | None) -> int:
     wanted = (
         f"`y` must hold {'one label' if task == 'classification' else 'one number'} per sample for models of "
     )
-    if _are_times(y):
+    if are_times(y):
         raise ValueError(
             f"{wanted}{task}; got a structured array, as of times to an event. Use models of survival, such as "
             "GPMKLSurvival, or give one of its fields."

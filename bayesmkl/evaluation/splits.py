@@ -19,7 +19,7 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.multiclass import type_of_target
 
-from bayesmkl._utils.survival_target import event_and_time
+from bayesmkl._utils.survival_target import are_times, event_and_time
 from bayesmkl._utils.typing import Splits
 from bayesmkl.evaluation.study import Data
 
@@ -55,7 +55,7 @@ def as_splitter(cv: Any, data: Data, random_state: int, classifier: bool) -> Any
     A number stands for shuffled folds, stratified for classes and by the event of survival times, which keep groups
     together where there are any. A splitter that shuffles without a seed gets `random_state`.
     """
-    times = _are_times(data.y)
+    times = are_times(data.y)
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         if cv < 2:
             raise ValueError(f"`cv` must be at least 2 folds; got {cv}.")
@@ -98,13 +98,9 @@ def splits_of(
         pairs = as_splitter(cv, data, random_state, classifier).split(data.X, data.y, data.groups)
     positions = np.arange(len(data.y))  # rows may be flags, or count from the end
     found = [(positions[np.asarray(train)], positions[np.asarray(test)]) for train, test in pairs]
-    if _are_times(data.y):
+    if are_times(data.y):
         _check_events(event_and_time(data.y).event, found)
     return found
-
-
-def _are_times(y: np.ndarray) -> bool:
-    return getattr(np.asarray(y).dtype, "names", None) is not None
 
 
 def _check_groups(cv: Any, data: Data) -> None:

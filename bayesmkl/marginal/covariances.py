@@ -57,6 +57,10 @@ class Covariance(Protocol):
         """Tasks of the training samples, if there are several."""
         ...
 
+    def split(self, weights: Array) -> tuple[Any, Any, Any]:
+        """Return weights of kernels, standard deviations of groups, and values of tasks."""
+        ...
+
     def matrix(self, weights: Array) -> Any:
         """Return the prior covariance of the training scores, (n_samples, n_samples)."""
         ...
@@ -127,7 +131,7 @@ class Additive(NamedTuple):
     effects: Effects | None = None
     tasks: Tasks | None = None
 
-    def _split(self, weights: Array) -> tuple[Any, Any, Any]:
+    def split(self, weights: Array) -> tuple[Any, Any, Any]:
         """Return weights of kernels, standard deviations of groups, and values of tasks."""
         first = self.stack.n_kernels
         last = first if self.effects is None else first + self.effects.n_terms
@@ -135,7 +139,7 @@ class Additive(NamedTuple):
 
     def matrix(self, weights: Array) -> Any:
         """Return the prior covariance of the training scores."""
-        own, of_groups, of_tasks = self._split(weights)
+        own, of_groups, of_tasks = self.split(weights)
         found = self.stack.combine(own**2 / self.units)
         if self.tasks is not None:
             found = found * self.tasks.matrix(of_tasks)
@@ -144,7 +148,7 @@ class Additive(NamedTuple):
 
     def pull(self, weights: Array, adjoint: Array) -> Any:
         """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
-        own, of_groups, of_tasks = self._split(weights)
+        own, of_groups, of_tasks = self.split(weights)
         by_kernels = adjoint if self.tasks is None else adjoint * self.tasks.matrix(of_tasks)
         found = [2.0 * own / self.units * self.stack.frobenius(by_kernels)]
         if self.effects is not None:
@@ -172,7 +176,7 @@ class Additive(NamedTuple):
 
     def weigh_parts(self, weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
         """Return parts of some weights, (n_draws, n_kernels, n_samples)."""
-        own, _, of_tasks = self._split(weights)
+        own, _, of_tasks = self.split(weights)
         if self.tasks is None:
             return own[:, None] * drawn
         return own[:, None] * np.einsum("dtmi,it->dmi", drawn, self.tasks.factor(of_tasks))
@@ -193,7 +197,7 @@ class Additive(NamedTuple):
 
     def shift_parts(self, weights: np.ndarray, residuals: np.ndarray) -> np.ndarray:
         """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
-        own, _, of_tasks = self._split(weights)
+        own, _, of_tasks = self.split(weights)
         if self.tasks is None:
             found = self.stack.apply(residuals)
         else:
@@ -203,7 +207,7 @@ class Additive(NamedTuple):
 
     def part_duals(self, weights: np.ndarray, dual: np.ndarray) -> np.ndarray:
         """Return the weights of training samples in every kernel's mean part, ([n_tasks, ]n_kernels, n_samples)."""
-        own, _, of_tasks = self._split(weights)
+        own, _, of_tasks = self.split(weights)
         if self.tasks is None:
             return np.outer(own**2 / self.units, dual)
         of_each = self.tasks.cross(np.arange(self.tasks.n_tasks), of_tasks) * dual
@@ -238,6 +242,10 @@ class Weighted(NamedTuple):
     def tasks(self) -> None:
         """All samples are of the same task."""
         return None
+
+    def split(self, weights: Array) -> tuple[Any, Any, Any]:
+        """Return weights of kernels; there is nothing else."""
+        return weights, weights[:0], weights[:0]
 
     def matrix(self, weights: Array) -> Any:
         """Return the prior covariance of the training scores."""

@@ -14,7 +14,14 @@ from bayesmkl._utils.validation import check_number, shown
 from bayesmkl.marginal.likelihoods.intervals import LAWS
 from bayesmkl.marginal.likelihoods.survival import OF_TIMES
 
-__all__ = ["check_quantile", "check_times", "concordance", "log_ends", "without_features"]
+__all__ = [
+    "check_quantile",
+    "concordance",
+    "log_ends",
+    "log_slopes",
+    "standard_log_times",
+    "without_features",
+]
 
 LEAST_SCALE = 1e-3  # of log times without features
 
@@ -57,14 +64,31 @@ def check_quantile(q: float) -> float:
     return float(q)
 
 
-def check_times(times: Any) -> np.ndarray:
-    """Return times of predictions as an array; raise ValueError for what is none."""
+def log_slopes(targets: np.ndarray, location: float, scale: float) -> np.ndarray:
+    """Return log derivatives of times by standardized log times where they were observed, zero elsewhere.
+
+    Parameters
+    ----------
+    targets : ndarray of shape (3, n_samples)
+        Standardized ends and entries.
+    location, scale : float
+        By which log times were standardized.
+    """
+    lower, upper, _ = targets
+    is_observed = lower == upper
+    log_time = location + scale * np.where(is_observed, lower, 0.0)
+    return np.where(is_observed, log_time + np.log(scale), 0.0)
+
+
+def standard_log_times(times: Any, location: float, scale: float) -> np.ndarray:
+    """Return standardized logarithms of times of predictions; raise ValueError for what is none."""
     found = np.asarray(times, dtype=float)
     if found.ndim != 1 or not len(found) or not (np.isfinite(found) & (found >= 0.0)).all():
         raise ValueError(
             f"`times` must be a sequence of numbers that are finite and not negative; got {shown(times)}."
         )
-    return found
+    with np.errstate(divide="ignore"):
+        return (np.log(found) - location) / scale
 
 
 def without_features(likelihood: Any, logs: np.ndarray) -> tuple[float, float]:

@@ -107,8 +107,8 @@ def target_law(
         return target_law(likelihood.likelihood, score + given["offset"], parameters, given)
     own = [value[..., None] for value in parameters]
     if isinstance(likelihood, Heteroscedastic):
-        scales = jnp.concatenate(own[: likelihood.n_scales], axis=-1)[..., jnp.asarray(given["task"])]
-        own = [scales / jnp.sqrt(given["precision"]), *own[likelihood.n_scales :]]
+        known = jnp.stack([jnp.asarray(given["task"], dtype=float), jnp.asarray(given["precision"])])
+        own = list(likelihood.of_samples(known, jnp.stack(own)))
         likelihood = likelihood.likelihood
     match likelihood:
         case Gaussian():

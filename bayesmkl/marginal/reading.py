@@ -168,10 +168,12 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
     shape = len(points), n_outputs, n_samples
     site_precision, site_linear, cavity_mean, cavity_variance = np.empty((4, *shape))
     effects, tasks = model.covariance.effects, model.covariance.tasks
-    n_effects, n_terms = (0, 0) if effects is None else (len(effects.term), effects.n_terms)
-    n_tasks, of_tasks = 0 if tasks is None else tasks.n_tasks, n_kernels + n_terms
+    n_effects, n_tasks = 0 if effects is None else len(effects.term), 0 if tasks is None else tasks.n_tasks
+    kernel_weights, group_std, task_values = (
+        np.array(own) for own in zip(*(model.covariance.split(weights) for weights, _ in values), strict=True)
+    )
     draws = HyperDraws(
-        np.array([weights[:n_kernels] for weights, _ in values]),
+        kernel_weights,
         np.array([parameters for _, parameters in values]),
         site_precision,
         site_linear,
@@ -180,9 +182,9 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
         point,
         np.empty((n_draws, n_kernels)),
         np.empty((n_draws, n_outputs, n_samples)),
-        np.array([weights[n_kernels:of_tasks] for weights, _ in values]),
+        group_std,
         np.empty((n_draws, n_outputs, n_effects)),
-        np.array([weights[of_tasks:] for weights, _ in values]),
+        task_values,
         np.empty((n_draws, n_tasks, n_kernels)),
     )
     left_out = np.empty(shape)
@@ -202,7 +204,7 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
             dual[k] += probability * model.covariance.part_duals(weights, posterior.dual)
             intercept[k] += probability * model.covariance.intercept_std**2 * posterior.dual.sum()
             if effects is not None:
-                variance = effects.stds(weights[n_kernels:of_tasks]) ** 2
+                variance = effects.stds(group_std[at]) ** 2
                 mean_effects[k] += probability * variance * (posterior.dual @ effects.basis)
             parts[:, k], draws.score[here, k], draws.effects[here, k] = draw_parts(
                 model.covariance, weights, posterior, sites, prior_parts[here, k], rng
@@ -248,13 +250,12 @@ def draw_parts(
         Coefficients.
     """
     parts = covariance.weigh_parts(weights, prior)
-    n_draws, n_kernels, n_samples = parts.shape
+    n_draws, _, n_samples = parts.shape
     intercept = covariance.intercept_std * rng.standard_normal((n_draws, 1))
     noise = rng.standard_normal((n_draws, n_samples))
     basis, std = np.empty((n_samples, 0)), np.empty(0)
     if covariance.effects is not None:
-        of_groups = weights[n_kernels : n_kernels + covariance.effects.n_terms]
-        basis, std = covariance.effects.basis, covariance.effects.stds(of_groups)
+        basis, std = covariance.effects.basis, covariance.effects.stds(covariance.split(weights)[1])
     effects = std * rng.standard_normal((n_draws, len(std)))
     residuals = posterior.residuals(sites, parts.sum(axis=1) + intercept + effects @ basis.T, noise)
     parts += np.moveaxis(covariance.shift_parts(weights, residuals.T), -1, 0)

@@ -14,9 +14,8 @@ from bayesmkl._utils.validation import check_flag, check_probability
 from bayesmkl.marginal.design import FittedDesign
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.monte_carlo import monte_carlo
 from bayesmkl.posterior.shared_docs import MODEL
-from bayesmkl.posterior.summary import interval_by
+from bayesmkl.posterior.summary import table_of_draws
 
 __all__ = ["effect_table"]
 
@@ -83,7 +82,7 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
     >>> effect_table(model)[["effect", "kind", "mean"]].round(1).to_numpy().tolist()
     [['x2', 'covariate', 0.1]]
     """
-    tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
+    ci_prob = check_probability("ci_prob", ci_prob)
     fitted = fitted_bemkl(model)
     if not fitted.is_marginal:
         raise TypeError(
@@ -97,20 +96,9 @@ def effect_table(model: BaseEstimator, ci_prob: float = 0.94, *, levels: bool = 
             f"{fitted.estimator.design!r}. Name columns of `X` in a Design(covariate_columns=..., group_columns=...)."
         )
     rows = (_rows_of_levels if levels else _rows)(fitted, design)
-    table = pd.DataFrame([row for row, _ in rows])
-    values = np.column_stack([values for _, values in rows])
-    links = monte_carlo(fitted, np.arange(fitted.states[0].n_draws))
-    table["mean"], table["std"] = values.mean(axis=0), values.std(axis=0, ddof=1)
-    table["lower"], table["upper"] = np.quantile(values, [tail, 1.0 - tail], axis=0)
-    if not levels:
-        positive = (values > 0.0).mean(axis=0)
-        table["prob_positive"] = np.where(table["kind"] == "covariate", positive, np.nan)
-    table["mean_mcse"] = links.of_means(values)
-    table["lower_mcse"] = links.of_quantiles(values, tail)
-    table["upper_mcse"] = links.of_quantiles(values, 1.0 - tail)
-    table["interval_by"] = interval_by(fitted)
-    table.attrs.update(inference=fitted.inference, ci_prob=float(ci_prob))
-    return table
+    about, values = [row for row, _ in rows], np.column_stack([values for _, values in rows])
+    signed = None if levels else np.array([row["kind"] == "covariate" for row in about])
+    return table_of_draws(fitted, about, values, ci_prob, signed)
 
 
 def _coefficients(fitted: FittedBEMKL, design: FittedDesign) -> np.ndarray:

@@ -94,11 +94,7 @@ def _size(
 ) -> tuple[dict[str, Any], list[str]]:
     """Return numbers and lines of the size of the score."""
     variance, noise = sizes
-    scale = (
-        fitted.estimator._score_units()
-        if fitted.is_marginal and fitted.outcome == "numbers"
-        else np.atleast_1d(getattr(fitted.estimator, "y_scale_", 1.0))
-    )
+    scale = np.array([fitted.units(k)[1] for k in range(variance.shape[1])])
     tails = [0.5 - 0.5 * ci_prob, 0.5 + 0.5 * ci_prob]
     what = {"score_std": scale * np.sqrt(variance), "explained": variance / (variance + noise)}
     values: dict[str, Any] = {}

@@ -222,6 +222,40 @@ def view_table(
     return table
 
 
+def table_of_draws(
+    fitted: FittedBEMKL,
+    rows: list[dict[str, Any]],
+    values: np.ndarray,
+    ci_prob: float,
+    signed: np.ndarray | None = None,
+) -> pd.DataFrame:
+    """Describe draws of an additive Gaussian process by moments, intervals and Monte Carlo errors.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    rows : list of dict
+        The first columns, row by row.
+    values : ndarray of shape (n_draws, n_rows)
+    ci_prob : float
+        Checked.
+    signed : ndarray of bool, of shape (n_rows,), optional
+        Which rows are positive with a probability that is of interest; None: there is no such column.
+    """
+    tail, table = 0.5 * (1.0 - ci_prob), pd.DataFrame(rows)
+    links = monte_carlo(fitted, np.arange(fitted.states[0].n_draws))
+    table["mean"], table["std"] = values.mean(axis=0), values.std(axis=0, ddof=1)
+    table["lower"], table["upper"] = np.quantile(values, [tail, 1.0 - tail], axis=0)
+    if signed is not None:
+        table["prob_positive"] = np.where(signed, (values > 0.0).mean(axis=0), np.nan)
+    table["mean_mcse"] = links.of_means(values)
+    table["lower_mcse"] = links.of_quantiles(values, tail)
+    table["upper_mcse"] = links.of_quantiles(values, 1.0 - tail)
+    table["interval_by"] = interval_by(fitted)
+    table.attrs.update(inference=fitted.inference, ci_prob=float(ci_prob))
+    return table
+
+
 def _shares_of_draws(
     fitted: FittedBEMKL, n_draws: int | None, rng: np.random.Generator
 ) -> Iterator[np.ndarray]:

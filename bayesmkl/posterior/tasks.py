@@ -14,9 +14,8 @@ from bayesmkl._utils.validation import check_flag, check_probability
 from bayesmkl.marginal.design import FittedDesign
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
-from bayesmkl.posterior.monte_carlo import monte_carlo
 from bayesmkl.posterior.shared_docs import MODEL
-from bayesmkl.posterior.summary import interval_by
+from bayesmkl.posterior.summary import table_of_draws
 
 __all__ = ["task_table"]
 
@@ -79,7 +78,7 @@ def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = Fa
     >>> views["view"].tolist(), (views["mean"] > 0.5).tolist()
     (['x0', 'x1', 'x0', 'x1'], [True, False, True, False])
     """
-    tail = 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
+    ci_prob = check_probability("ci_prob", ci_prob)
     fitted = fitted_bemkl(model)
     if not fitted.is_marginal:
         raise TypeError(
@@ -94,18 +93,7 @@ def task_table(model: BaseEstimator, ci_prob: float = 0.94, *, shares: bool = Fa
         )
     by_share = check_flag("shares", shares)
     rows, values = (_shares if by_share else _correlations)(fitted, design)
-    table = pd.DataFrame(rows)
-    links = monte_carlo(fitted, np.arange(fitted.states[0].n_draws))
-    table["mean"], table["std"] = values.mean(axis=0), values.std(axis=0, ddof=1)
-    table["lower"], table["upper"] = np.quantile(values, [tail, 1.0 - tail], axis=0)
-    if not by_share:
-        table["prob_positive"] = (values > 0.0).mean(axis=0)
-    table["mean_mcse"] = links.of_means(values)
-    table["lower_mcse"] = links.of_quantiles(values, tail)
-    table["upper_mcse"] = links.of_quantiles(values, 1.0 - tail)
-    table["interval_by"] = interval_by(fitted)
-    table.attrs.update(inference=fitted.inference, ci_prob=float(ci_prob))
-    return table
+    return table_of_draws(fitted, rows, values, ci_prob, None if by_share else np.ones(len(rows), dtype=bool))
 
 
 def _correlations(fitted: FittedBEMKL, design: FittedDesign) -> tuple[list[dict[str, Any]], np.ndarray]:

@@ -25,7 +25,14 @@ from bayesmkl.bemkl.reading.predict import ScoreMoments, predict_score
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelStack
 from bayesmkl.marginal.likelihoods import FailureTime
-from bayesmkl.marginal.log_times import check_quantile, check_times, concordance, log_ends, without_features
+from bayesmkl.marginal.log_times import (
+    check_quantile,
+    concordance,
+    log_ends,
+    log_slopes,
+    standard_log_times,
+    without_features,
+)
 
 __all__ = ["BEMKLSurvival"]
 
@@ -271,10 +278,7 @@ class BEMKLSurvival(BaseBEMKL):
         return np.exp(self.log_time_mean_ + self.log_time_scale_ * values)
 
     def _log_units(self) -> np.ndarray:
-        """Return log derivatives of times by standardized log times where they were observed, zero elsewhere."""
-        lower, upper, _ = self.target_
-        log_time = self.log_time_mean_ + self.log_time_scale_ * np.where(lower == upper, lower, 0.0)
-        return np.where(lower == upper, log_time + np.log(self.log_time_scale_), 0.0)
+        return log_slopes(self.target_, self.log_time_mean_, self.log_time_scale_)
 
     def _target_in_units(self) -> np.ndarray:
         return self._in_units(np.where(np.isfinite(self.target_[0]), self.target_[0], self.target_[1]))
@@ -361,9 +365,8 @@ class BEMKLSurvival(BaseBEMKL):
         """
         tail = None if ci_prob is None else 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
         score = self._score(X)
-        at = check_times(self.event_times_ if times is None else times)
-        with np.errstate(divide="ignore"):
-            log_times = (np.log(at) - self.log_time_mean_) / self.log_time_scale_
+        at = self.event_times_ if times is None else times
+        log_times = standard_log_times(at, self.log_time_mean_, self.log_time_scale_)
         std = np.sqrt(score.variance + self._noise_variance())
         survival = ndtr((score.mean[:, None] - log_times) / std[:, None])
         if tail is None:

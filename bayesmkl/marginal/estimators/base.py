@@ -472,8 +472,7 @@ class BaseGPMKL(CompletingMKL):
         )
         if covariance.effects is None:
             return score
-        first, n_terms = covariance.stack.n_kernels, covariance.effects.n_terms
-        std = covariance.effects.stds(weights[:, first : first + n_terms])
+        std = covariance.effects.stds(np.array([covariance.split(w)[1] for w in weights]))
         drawn = std[:, None] * rng.standard_normal((len(weights), n_outputs, std.shape[-1]))
         return score + drawn @ covariance.effects.basis.T
 

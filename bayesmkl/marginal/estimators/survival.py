@@ -21,7 +21,14 @@ from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
 from bayesmkl.marginal.likelihoods import FailureTime, Likelihood, PiecewiseHazard
-from bayesmkl.marginal.log_times import check_quantile, check_times, concordance, log_ends, without_features
+from bayesmkl.marginal.log_times import (
+    check_quantile,
+    concordance,
+    log_ends,
+    log_slopes,
+    standard_log_times,
+    without_features,
+)
 from bayesmkl.marginal.reading import ScoreMoments
 
 __all__ = ["GPMKLSurvival"]
@@ -249,12 +256,9 @@ class GPMKLSurvival(BaseGPMKL):
         return log_evidence - float(np.sum(self._log_units()))
 
     def _log_units(self) -> np.ndarray:
-        target = np.asarray(self.target_)
-        log_time = self.log_time_mean_ + self.log_time_scale_ * target[0]
-        is_observed = target[0] == target[1]
-        found = np.where(is_observed, log_time + np.log(self.log_time_scale_), 0.0)
         if not isinstance(self.likelihood_, PiecewiseHazard):
-            return found
+            return log_slopes(self.target_, self.log_time_mean_, self.log_time_scale_)
+        is_observed = self.target_[0] == self.target_[1]
         return np.where(is_observed, self.log_time_mean_, 0.0)  # its density is that of the time itself
 
     def _in_units(self, values: np.ndarray) -> np.ndarray:
@@ -313,10 +317,10 @@ class GPMKLSurvival(BaseGPMKL):
         """
         tail = None if ci_prob is None else 0.5 * (1.0 - check_probability("ci_prob", ci_prob))
         moments = self._moments(X)
-        at = check_times(self.event_times_ if times is None else times)
-        with np.errstate(divide="ignore"):
-            log_times = (np.log(at) - self.log_time_mean_) / self.log_time_scale_
-        survival = self._survival(moments, np.broadcast_to(log_times, (moments.mean.shape[-1], len(at))))
+        at = self.event_times_ if times is None else times
+        log_times = standard_log_times(at, self.log_time_mean_, self.log_time_scale_)
+        n_rows = moments.mean.shape[-1]
+        survival = self._survival(moments, np.broadcast_to(log_times, (n_rows, len(log_times))))
         if tail is None:
             return survival
         rng = self._rng()

@@ -124,7 +124,7 @@ class Heteroscedastic(NamedTuple):
         Parameters
         ----------
         y : array of shape (3, n_samples), or with more axes in front
-            Targets.
+            Targets, of which only the last two fields are read.
         parameters : array of shape (n_parameters,), or with axes of which the last, of length one, is that of samples
             Parameters.
 
