@@ -195,14 +195,21 @@ def _kind(label: object) -> str:
     return "text" if isinstance(label, str) else "other"
 
 
-def location_and_scale(y: np.ndarray, normalize: bool) -> tuple[float | np.ndarray, float | np.ndarray]:
+def location_and_scale(
+    y: np.ndarray, normalize: bool, sample_weight: np.ndarray | None = None
+) -> tuple[float | np.ndarray, float | np.ndarray]:
     """Return mean and standard deviation of every target: 0 and 1 if not standardized, deviation 1 if constant.
+
+    Samples count as often as `sample_weight`, (n_samples,), says.
 
     Examples
     --------
     >>> location_and_scale(np.array([1.0, 3.0]), True)
     (2.0, 1.0)
     """
-    scale = y.std(axis=0) if normalize else np.ones(y.shape[1:])
-    mean, scale = y.mean(axis=0) if normalize else np.zeros(y.shape[1:]), np.where(scale > 0.0, scale, 1.0)
+    mean, scale = np.zeros(y.shape[1:]), np.ones(y.shape[1:])
+    if normalize:
+        mean = np.average(y, axis=0, weights=sample_weight)
+        scale = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=sample_weight))
+        scale = np.where(scale > 0.0, scale, 1.0)
     return (float(mean), float(scale)) if y.ndim == 1 else (mean, scale)

@@ -289,19 +289,21 @@ class Weighted(NamedTuple):
         return np.outer(weights, self.stack.combine(weights).T @ dual)
 
 
-def kernel_units(stack: StoredStack) -> np.ndarray:
+def kernel_units(stack: StoredStack, sample_weight: np.ndarray | None = None) -> np.ndarray:
     """Return the mean variance of every kernel around its mean over the training samples, (n_kernels,).
 
-    It is infinite of constant kernels, which add nothing that the intercept does not. Samples that lack what a kernel
-    compares do not count.
+    It is infinite of constant kernels, which add nothing that the intercept does not. Samples count as often as
+    `sample_weight`, (n_samples,), says; those that lack what a kernel compares do not.
     """
     if stack.present is not None:
         share = np.asarray(stack.present) / np.asarray(stack.present).sum(axis=1, keepdims=True)
         diagonal = (share * np.asarray(stack.diagonal())).sum(axis=1)
         variance = diagonal - np.asarray(stack.quadratic(share[..., None]))
         return np.where(variance > CONSTANT * np.abs(diagonal), variance, np.inf)
-    diagonal = np.asarray(stack.diagonal()).mean(axis=1)
-    mean = np.asarray(stack.apply(np.full(stack.n_train, 1.0 / stack.n_train))).mean(axis=1)
+    counts = np.ones(stack.n_train) if sample_weight is None else sample_weight
+    share = counts / counts.sum()
+    diagonal = np.average(np.asarray(stack.diagonal()), axis=1, weights=counts)
+    mean = np.average(np.asarray(stack.apply(share)), axis=1, weights=counts)
     return np.where(diagonal - mean > CONSTANT * np.abs(diagonal), diagonal - mean, np.inf)
 
 

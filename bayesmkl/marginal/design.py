@@ -269,6 +269,7 @@ def apart_from_design(
     design: Design | None,
     n_features: int,
     texts: Sequence[GroupLabels] = (),
+    sample_weight: np.ndarray | None = None,
 ) -> tuple[KernelBank, FittedDesign | None]:
     """Let the views of an unfitted bank leave the columns of a design out, unless they name theirs.
 
@@ -283,6 +284,8 @@ def apart_from_design(
         Number of columns of `X`.
     texts : sequence of GroupLabels
         Labels of groups that were text.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How often samples count.
 
     Returns
     -------
@@ -322,7 +325,7 @@ def apart_from_design(
         return bank, None
     named = column_names(n_features, labels)
     _check_known(values[:, columns], tuple(named[j] for j in columns))
-    location, scale = _standards(values[:, covariates], [named[j] for j in covariates])
+    location, scale = _standards(values[:, covariates], [named[j] for j in covariates], sample_weight)
     by_name = {named[j]: text for text in texts for j in groups if named[j] == str(text.column)}
     levels = [np.unique(values[:, j]) for j in groups]
     for j, own in zip(groups, levels, strict=True):
@@ -383,11 +386,16 @@ def _slopes(
     return tuple(found)
 
 
-def _standards(values: np.ndarray, names: list[str]) -> tuple[np.ndarray, np.ndarray]:
+def _standards(
+    values: np.ndarray, names: list[str], sample_weight: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return means and standard deviations of covariates; raise for one that others or a constant determine."""
     unit = np.maximum(np.abs(values).max(axis=0, initial=0.0), np.finfo(float).tiny)
     values = values / unit  # the squares of some units are no numbers
-    location, scale = values.mean(axis=0), values.std(axis=0)
+    counts = np.ones(len(values)) if sample_weight is None else sample_weight
+    share = counts / counts.sum()
+    location = share @ values
+    scale = np.sqrt(share @ (values - location) ** 2)
     for j, name in enumerate(names):
         if not scale[j] > DEPENDENT * max(abs(location[j]), np.finfo(float).tiny):
             raise ValueError(

@@ -11,9 +11,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from bayesmkl._numerics.acceleration import EMPTY, History, extrapolate, remember
-from bayesmkl._numerics.arrays import Array, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
+from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.marginal.conditioning import LEAST_PRECISION, Cavity, Conditioned, Sites, cavity, condition
-from bayesmkl.marginal.likelihoods import Heteroscedastic, Likelihood, StudentT
+from bayesmkl.marginal.likelihoods import (
+    Heteroscedastic,
+    Likelihood,
+    Repeated,
+    StudentT,
+    copies_of,
+    of_one_copy,
+)
 from bayesmkl.marginal.likelihoods.base import repeat
 
 __all__ = ["Evidence", "ep_evidence", "exact_evidence", "laplace_evidence", "mixture_evidence"]
@@ -102,11 +110,13 @@ def ep_evidence(
 ) -> Evidence:
     """Return the evidence of expectation propagation (RW, eq. 3.65, and 5.27 for its gradient).
 
-    It is stationary in the sites, so that what they lack to the fixed point counts squared.
+    It is stationary in the sites, so that what they lack to the fixed point counts squared. But for densities that
+    widen their score: their sites, which have no width, and the gradient are a little off (log-logistic times with
+    late entries).
     """
 
     def update(sites: Sites, history: History, last: Any, n_steps: Any) -> _EPState:
-        posterior = condition(covariance, sites)
+        posterior = condition(covariance, _all(sites, copies))
         mean, precision = without = cavity(posterior, sites)
         tilted = likelihood.tilted(y, mean, 1.0 / precision, parameters)
         scale = 1.0 + tilted.second / precision
@@ -123,7 +133,8 @@ def ep_evidence(
         output = _flat(state.target)
         history = remember(state.history, output, output - _flat(state.sites), MEMORY)
         sd = xp.sqrt(state.posterior.variance)
-        mixed = extrapolate(history, xp.concatenate([state.target.precision * sd**2, sd]))
+        scales = xp.concatenate([state.target.precision * sd**2 * many, sd * many])
+        mixed = extrapolate(history, scales)
         size = xp.where(state.stalled, DAMPED, 1.0)
         step = Sites(*(old + size * (new - old) for old, new in zip(state.sites, state.target, strict=True)))
         leaps = (
@@ -135,8 +146,12 @@ def ep_evidence(
         return update(sites, history, state.change, state.n_steps + 1)
 
     xp, n_samples = namespace(covariance), len(covariance)
+    copies = copies_of(likelihood, y)  # whose sites are the same; states hold that of one
+    many = xp.sqrt(xp.asarray(copies))
     n_steps = 1
-    if start is None:
+    if start is not None:
+        start = Sites(start.precision / copies, start.linear / copies)
+    else:
         nothing = xp.zeros(n_samples)
         start = update(Sites(nothing, nothing), EMPTY, xp.inf, n_steps).target
         n_steps += 1
@@ -151,10 +166,11 @@ def ep_evidence(
         - 0.5 * sites.linear**2 / total
         + precision / total * mean * (0.5 * sites.precision * mean - sites.linear)
     )
-    log_evidence = of_sites.sum() - posterior.half_log_det + 0.5 * sites.linear @ posterior.mean
+    every = _all(sites, copies)
+    log_evidence = (copies * of_sites).sum() - posterior.half_log_det + 0.5 * every.linear @ posterior.mean
     converged = state.change <= tol
-    by_parameters = state.tilted.parameters.sum(axis=1)
-    return Evidence(log_evidence, by_parameters, sites, posterior, state.n_steps, converged)
+    by_parameters = (copies * state.tilted.parameters).sum(axis=1)
+    return Evidence(log_evidence, by_parameters, every, posterior, state.n_steps, converged)
 
 
 def laplace_evidence(
@@ -171,8 +187,9 @@ def laplace_evidence(
         slopes = likelihood.derivatives(y, score, parameters)
         widens = slopes.second > -LEAST_PRECISION  # there the site has no width, whatever the hyperparameters
         none = {name: xp.where(widens, 0.0, getattr(slopes, name)) for name in ("third", "second_parameters")}
-        slopes = slopes._replace(second=xp.minimum(slopes.second, -LEAST_PRECISION), **none)
-        sites = Sites(-slopes.second, slopes.first - slopes.second * score)
+        precision = xp.maximum(-slopes.second, LEAST_PRECISION)
+        slopes = slopes._replace(**none)
+        sites = Sites(precision, slopes.first + precision * score)
         posterior = condition(covariance, sites)
         change = xp.abs(posterior.mean - score).max()
         return _LaplaceState(score, dual, sites, posterior, slopes, change, n_steps)
@@ -198,7 +215,7 @@ def laplace_evidence(
     posterior, slopes = state.posterior, state.slopes
     log_evidence = height(posterior.mean, posterior.dual) - posterior.half_log_det
     by_mode = 0.5 * posterior.variance * slopes.third
-    pull = posterior.remain(by_mode)
+    pull = _follow(posterior, covariance, by_mode, -slopes.second)
     by_parameters = (
         slopes.parameters.sum(axis=1)
         + 0.5 * slopes.second_parameters @ posterior.variance
@@ -216,7 +233,7 @@ def laplace_evidence(
 
 
 def mixture_evidence(
-    likelihood: StudentT | Heteroscedastic,
+    likelihood: StudentT | Heteroscedastic | Repeated,
     y: Array,
     covariance: Array,
     parameters: Array,
@@ -232,7 +249,7 @@ def mixture_evidence(
     """
 
     def update(sites: Sites, n_steps: Any) -> _MixtureState:
-        posterior = condition(covariance, sites)
+        posterior = condition(covariance, _all(sites, counts))
         square = (number - posterior.mean) ** 2 + posterior.variance
         distance = xp.sqrt(square)
         precision = noise.derivatives(distance, nothing, own).first / distance
@@ -243,23 +260,26 @@ def mixture_evidence(
         return update(state.target, state.n_steps + 1)
 
     xp = namespace(covariance)
-    noise: Any = likelihood
-    number, own = y, parameters
-    if isinstance(likelihood, Heteroscedastic):
-        noise, number, own = likelihood.likelihood, y[0], likelihood.of_samples(y, parameters)
+    each, fields, counts = of_one_copy(likelihood, y)  # states hold the site of a sample that counts once
+    noise: Any = each
+    number, own = fields, parameters
+    if isinstance(each, Heteroscedastic):
+        noise, number, own = each.likelihood, fields[0], each.of_samples(fields, parameters)
     nothing = xp.zeros(len(covariance))
-    if start is None:
+    if start is not None:
+        start = Sites(start.precision / counts, start.linear / counts)
+    else:
         at_zero = -noise.derivatives(nothing, nothing, own).second
         start = Sites(at_zero, at_zero * number)
     state = repeat(advance, update(start, 1), _moves(tol))
-    posterior, sites = state.posterior, state.sites
+    posterior, sites = state.posterior, _all(state.sites, counts)
     divergence = posterior.half_log_det + 0.5 * (
         posterior.mean @ posterior.dual - sites.precision @ posterior.variance
     )
-    bound = noise.log_density_of_square(state.square, own).sum() - divergence
-    by_samples = noise.parameter_slopes_of_square(state.square, own)
-    if isinstance(likelihood, Heteroscedastic):
-        by_samples = likelihood.pull(y, by_samples)
+    bound = (counts * noise.log_density_of_square(state.square, own)).sum() - divergence
+    by_samples = counts * noise.parameter_slopes_of_square(state.square, own)
+    if isinstance(each, Heteroscedastic):
+        by_samples = each.pull(fields, by_samples)
     by_parameters = by_samples.sum(axis=1)
     return Evidence(bound, by_parameters, sites, posterior, state.n_steps, state.change <= tol)
 
@@ -293,6 +313,29 @@ class _LaplaceState(NamedTuple):
     slopes: Any
     change: Any
     n_steps: Any
+
+
+def _follow(posterior: Conditioned, covariance: Array, vector: Array, curvature: Array) -> Any:
+    r"""Return :math:`(I + W C)^{-1} v`, by which a mode follows, with the curvature `W` of the densities themselves.
+
+    Those that widen the score at the mode have a negative one, and a site without width.
+    """
+    xp = namespace(covariance)
+
+    def solve() -> Any:
+        return xp.linalg.solve(plus_diagonal(curvature[:, None] * covariance, 1.0), vector)
+
+    widens = (curvature < 0.0).any()
+    if is_numpy(covariance):
+        return solve() if widens else posterior.remain(vector)
+    import jax
+
+    return jax.lax.cond(widens, solve, lambda: posterior.remain(vector))
+
+
+def _all(sites: Sites, copies: Any) -> Sites:
+    """Return the product of the sites of all copies."""
+    return Sites(copies * sites.precision, copies * sites.linear)
 
 
 def _flat(sites: Sites) -> Any:

@@ -91,7 +91,9 @@ def standard_log_times(times: Any, location: float, scale: float) -> np.ndarray:
         return (np.log(found) - location) / scale
 
 
-def without_features(likelihood: Any, logs: np.ndarray) -> tuple[float, float]:
+def without_features(
+    likelihood: Any, logs: np.ndarray, sample_weight: np.ndarray | None = None
+) -> tuple[float, float]:
     """Return location and scale of log times of a model that has the same score for all samples.
 
     Parameters
@@ -99,23 +101,27 @@ def without_features(likelihood: Any, logs: np.ndarray) -> tuple[float, float]:
     likelihood : FailureTime
     logs : ndarray of shape (3, n_samples)
         `log_ends`.
+    sample_weight : ndarray of shape (n_samples,), optional
+        How often samples count.
 
     Returns
     -------
     location, scale : float
         Scale is the standard deviation of the law.
     """
-    finite = logs[np.isfinite(logs)]
-    location, spread = float(finite.mean()), max(float(finite.std()), LEAST_SCALE)
+    counts = np.ones(logs.shape[1]) if sample_weight is None else sample_weight
+    finite, of_finite = logs[np.isfinite(logs)], np.broadcast_to(counts, logs.shape)[np.isfinite(logs)]
+    location = float(np.average(finite, weights=of_finite))
+    spread = max(float(np.sqrt(np.average((finite - location) ** 2, weights=of_finite))), LEAST_SCALE)
     law = LAWS[OF_TIMES[likelihood.times]]
-    n_observed = (logs[0] == logs[1]).sum()
+    n_observed = counts @ (logs[0] == logs[1])
     nothing, one = np.zeros(logs.shape[1]), np.ones(1)
 
     def negative(at: np.ndarray) -> float:
         scale = spread * np.exp(np.clip(at[1], np.log(LEAST_SCALE), -np.log(LEAST_SCALE)))
         standard = (logs - location - spread * at[0]) / scale
         with np.errstate(all="ignore"):
-            height = likelihood.log_density(standard, nothing, one).sum() - n_observed * np.log(scale)
+            height = counts @ likelihood.log_density(standard, nothing, one) - n_observed * np.log(scale)
         return -height if np.isfinite(height) else np.inf
 
     found = optimize.minimize(

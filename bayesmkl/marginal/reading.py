@@ -6,7 +6,7 @@ equally likely draws.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -16,7 +16,7 @@ from bayesmkl.marginal.conditioning import Cavity, Conditioned, Sites, cavity, c
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.effects import DesignRows
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, equally_likely, evaluate
-from bayesmkl.marginal.likelihoods import Likelihood
+from bayesmkl.marginal.likelihoods import Likelihood, Repeated, copies_of, of_one_copy
 
 __all__ = [
     "HyperDraws",
@@ -187,7 +187,8 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
         task_values,
         np.empty((n_draws, n_tasks, n_kernels)),
     )
-    left_out = np.empty(shape)
+    left_out, taken_out = np.empty((2, *shape))
+    _, _, counts = of_one_copy(model.likelihood, model.targets[0])
     dual, intercept = np.zeros((n_outputs, *of_parts)), np.zeros(n_outputs)
     mean_effects = np.zeros((n_outputs, n_effects))
     for at, (i, (weights, parameters)) in enumerate(zip(points, values, strict=True)):
@@ -197,9 +198,10 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
         for k, (output, own) in enumerate(zip(found, parameters, strict=True)):
             posterior, sites = output.posterior, output.sites
             draws.site_precision[at, k], draws.site_linear[at, k] = sites.precision, sites.linear
-            left = cavity(posterior, sites)
+            copies = copies_of(model.likelihood, model.targets[k])
+            left = cavity(posterior, Sites(sites.precision / copies, sites.linear / copies))
             draws.cavity_mean[at, k], draws.cavity_variance[at, k] = left.mean, 1.0 / left.precision
-            left_out[at, k] = leave_out(model.likelihood, model.targets[k], left, own)
+            left_out[at, k], taken_out[at, k] = leave_out(model.likelihood, model.targets[k], left, own)
             probability = len(here) / n_draws
             dual[k] += probability * model.covariance.part_duals(weights, posterior.dual)
             intercept[k] += probability * model.covariance.intercept_std**2 * posterior.dual.sum()
@@ -209,11 +211,12 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
             parts[:, k], draws.score[here, k], draws.effects[here, k] = draw_parts(
                 model.covariance, weights, posterior, sites, prior_parts[here, k], rng
             )
-        draws.shares[here] = shares(parts)
+        draws.shares[here] = shares(parts, counts)
         for t in range(n_tasks):
             own_samples = np.flatnonzero(tasks.task == t)  # type: ignore[union-attr]
-            draws.task_shares[here, t] = shares(parts[..., own_samples])
-    without = average_left_out(draws.probability, left_out)
+            own_counts = counts if np.ndim(counts) == 0 else counts[own_samples]
+            draws.task_shares[here, t] = shares(parts[..., own_samples], own_counts)
+    without = average_left_out(draws.probability, left_out, taken_out)
     return Reading(draws, without, dual, intercept, mean_effects)
 
 
@@ -264,9 +267,18 @@ def draw_parts(
     return parts, parts.sum(axis=1) + intercept + effects @ basis.T, effects
 
 
-def leave_out(likelihood: Likelihood, y: np.ndarray, left: Cavity, parameters: np.ndarray) -> np.ndarray:
-    r"""Return :math:`\log p(y_i \mid y_{-i})` given hyperparameters, (n_samples,): the normalizers of cavities."""
-    return likelihood.tilted(y, left.mean, 1.0 / left.precision, parameters).log_normalizer
+def leave_out(
+    likelihood: Likelihood, y: np.ndarray, left: Cavity, parameters: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Return :math:`\log p(y_i \mid y_{-i})` given hyperparameters, (n_samples,): the normalizers of cavities.
+
+    And those of what was left out of the evidence, which is another power of the density where weights are below one.
+    """
+    inner, fields, _ = of_one_copy(likelihood, y)
+    found = inner.tilted(fields, left.mean, 1.0 / left.precision, parameters).log_normalizer
+    if not (isinstance(likelihood, Repeated) and likelihood.is_fractional):
+        return found, found
+    return found, likelihood.tilted(y, left.mean, 1.0 / left.precision, parameters).log_normalizer
 
 
 def log_positive(targets: np.ndarray, log_of_own: np.ndarray) -> np.ndarray:
@@ -275,7 +287,9 @@ def log_positive(targets: np.ndarray, log_of_own: np.ndarray) -> np.ndarray:
     return np.where(targets > 0.0, log_of_own, log_of_other)
 
 
-def average_left_out(probability: np.ndarray, log_densities: np.ndarray) -> LeftOut:
+def average_left_out(
+    probability: np.ndarray, log_densities: np.ndarray, taken_out: np.ndarray | None = None
+) -> LeftOut:
     """Average leave-one-out densities over hyperparameters.
 
     Points are weighted for the fit to the other samples: by the inverse of the density of the one that is left out.
@@ -285,14 +299,17 @@ def average_left_out(probability: np.ndarray, log_densities: np.ndarray) -> Left
     probability : ndarray of shape (n_points,)
     log_densities : ndarray of shape (n_points, n_outputs, n_samples)
         Of left-out targets, given the hyperparameters of a point.
+    taken_out : ndarray of shape (n_points, n_outputs, n_samples), optional
+        What the evidence is larger by with the target, if that is not its log density.
     """
-    log_weights = np.log(probability)[:, None] - log_densities.sum(axis=1)
-    joint = -logsumexp(log_weights, axis=0)
-    log_weights = log_weights + joint
+    taken_out = log_densities if taken_out is None else taken_out
+    log_weights = np.log(probability)[:, None] - taken_out.sum(axis=1)
+    log_weights = log_weights - logsumexp(log_weights, axis=0)
+    joint = logsumexp(log_weights + log_densities.sum(axis=1), axis=0)
     return LeftOut(logsumexp(log_weights[:, None] + log_densities, axis=0), joint, log_weights)
 
 
-def shares(parts: np.ndarray) -> np.ndarray:
+def shares(parts: np.ndarray, sample_weight: Any = 1.0) -> np.ndarray:
     r"""Return the shares of kernels in the score, :math:`\operatorname{Cov}(f_m, f) / \operatorname{Var}(f)`.
 
     Covariances are over training samples, and summed over outputs. Shares of a draw sum to one; a small part
@@ -302,13 +319,16 @@ def shares(parts: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     parts : ndarray of shape (n_draws, n_outputs, n_kernels, n_samples)
+    sample_weight : ndarray of shape (n_samples,) or 1.0
+        How often samples count.
 
     Returns
     -------
     ndarray of shape (n_draws, n_kernels)
     """
-    around = parts - parts.mean(axis=-1, keepdims=True)
-    total = around.sum(axis=2)
+    counts = np.broadcast_to(sample_weight, parts.shape[-1:])
+    around = parts - (parts @ (counts / counts.sum()))[..., None]
+    total = counts * around.sum(axis=2)
     covariance = np.einsum("dkmi,dki->dm", around, total)
     variance = covariance.sum(axis=1, keepdims=True)
     alike = np.full_like(covariance, 1.0 / covariance.shape[1])

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
+from bayesmkl.marginal.likelihoods import Likelihood, copies_of, repeated
 from bayesmkl.marginal.reading import HyperDraws, average_left_out, log_positive
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
@@ -35,11 +36,19 @@ def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
     estimator: Any = fitted.estimator
     draws: HyperDraws = fitted.states[0]
     targets = estimator._targets_of_outputs()
-    left_out = log_predictive_of_points(fitted, draws.cavity_mean, draws.cavity_variance)
-    left = average_left_out(draws.probability, left_out)
+    moments = draws.cavity_mean, draws.cavity_variance
+    left_out = taken_out = log_predictive_of_points(fitted, *moments)
+    copies = 1.0
+    if estimator.sample_weight_ is not None:
+        likelihood, weighed = repeated(estimator.likelihood_, targets, estimator.sample_weight_)
+        taken_out, copies = (
+            _log_normalizers(likelihood, weighed, *moments, draws.parameters),
+            copies_of(likelihood, weighed[0]),
+        )
+    left = average_left_out(draws.probability, left_out, taken_out)
     precision = 1.0 / draws.cavity_variance
-    variance = 1.0 / (precision + draws.site_precision)
-    mean = variance * (precision * draws.cavity_mean + draws.site_linear)
+    variance = 1.0 / (precision + draws.site_precision / copies)
+    mean = variance * (precision * draws.cavity_mean + draws.site_linear / copies)
     left_in = log_predictive_of_points(fitted, mean, variance)
     each = logsumexp(left_in, b=draws.probability[:, None, None], axis=0)
     joint = logsumexp(left_in.sum(axis=1), b=draws.probability[:, None], axis=0)
@@ -52,10 +61,10 @@ def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
         each = draws.cavity_mean[:, 0], draws.cavity_variance[:, 0], draws.parameters[:, 0]
         log_probabilities = np.log(estimator._probabilities(*each, np.exp(left.log_weights)))
     return LeaveOneOut(
-        estimator._log_predictive(targets, left.each, left.joint),
-        estimator._log_predictive(targets, each, joint),
+        estimator._counted(estimator._log_predictive(targets, left.each, left.joint)),
+        estimator._counted(estimator._log_predictive(targets, each, joint)),
         float("nan"),
-        _pareto_k(-left_out.sum(axis=1)[draws.point].T),
+        _pareto_k(-taken_out.sum(axis=1)[draws.point].T),
         good_k(draws.n_draws),
         log_probabilities,
         pit,
@@ -80,11 +89,12 @@ def log_predictive_of_points(fitted: FittedBEMKL, mean: np.ndarray, variance: np
     """
     estimator: Any = fitted.estimator
     moments = mean, variance, fitted.states[0].parameters
-    return of_points(
-        lambda *one: estimator.likelihood_.tilted(*one).log_normalizer,
-        estimator._targets_of_outputs(),
-        *moments,
-    )
+    return _log_normalizers(estimator.likelihood_, estimator._targets_of_outputs(), *moments)
+
+
+def _log_normalizers(likelihood: Likelihood, targets: np.ndarray, *moments: np.ndarray) -> np.ndarray:
+    """Return log densities of targets whose scores are normal, `of_points`."""
+    return of_points(lambda *one: likelihood.tilted(*one).log_normalizer, targets, *moments)
 
 
 def of_points(

@@ -148,7 +148,7 @@ class ProcessRefits:
     def own(self) -> Accuracy:
         """Of the model as it is."""
         model = self.estimator
-        return Accuracy(model.elpd_i_, model.log_evidence_, model.pareto_k_, model.converged_)
+        return Accuracy(model._counted(model.elpd_i_), model.log_evidence_, model.pareto_k_, model.converged_)
 
     def fit(self, kept: np.ndarray, order: np.ndarray | None = None) -> Accuracy:
         """Fit with some kernels."""

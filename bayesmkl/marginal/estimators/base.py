@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +19,7 @@ from bayesmkl._utils.memory import format_bytes, require_memory
 from bayesmkl._utils.options import Marginal, inference_of
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_scale, shown
+from bayesmkl._utils.validation import check_scale
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
@@ -30,19 +31,13 @@ from bayesmkl.marginal.design import (
     check_design,
 )
 from bayesmkl.marginal.estimators.completion import BLOCK_ENTRIES, CompletingMKL
+from bayesmkl.marginal.estimators.priors import checked_weight_prior
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
 from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_groups
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, Mode, draw_importance, find_mode
-from bayesmkl.marginal.hyperpriors import (
-    DirichletShares,
-    HalfT,
-    Horseshoe,
-    ParameterPriors,
-    WeightPrior,
-    WithDesign,
-)
-from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Likelihood, StudentT
+from bayesmkl.marginal.hyperpriors import ParameterPriors, WeightPrior, WithDesign
+from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Likelihood, StudentT, repeated
 from bayesmkl.marginal.reading import HyperDraws, Reading, ScoreMoments, read, score_moments
 from bayesmkl.marginal.tasks import TaskPrior, Tasks
 
@@ -71,6 +66,7 @@ class BaseGPMKL(CompletingMKL):
 
     posterior_: HyperDraws
     likelihood_: Likelihood
+    sample_weight_: np.ndarray | None = None  # of the samples that count
     design_: FittedDesign | None = None
     group_labels_: tuple[GroupLabels, ...] = ()  # of groups that are text
     effects_: np.ndarray
@@ -96,9 +92,11 @@ class BaseGPMKL(CompletingMKL):
             self.group_labels_ = sum((learn_groups(columns, X, name) for name, columns in named), ())
         return super()._fit_rows(number_groups(X, self.group_labels_), y, check)
 
-    def _fit_stack(self, X: Samples, y: Targets, **check_y: Any) -> tuple[Any, np.ndarray]:
-        self.design_, self.group_labels_ = None, ()
-        return super()._fit_stack(X, y, **check_y)
+    def _fit_stack(
+        self, X: Samples, y: Targets, *, counts: np.ndarray | None = None, **check_y: Any
+    ) -> tuple[Any, np.ndarray]:
+        self.design_, self.group_labels_, self.sample_weight_ = None, (), counts
+        return super()._fit_stack(X, y, counts=counts, **check_y)
 
     def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "kernel_names_")
@@ -108,7 +106,9 @@ class BaseGPMKL(CompletingMKL):
         bank = super()._new_bank(X)
         if X is None:
             return bank
-        bank, self.design_ = apart_from_design(bank, X, self.design, self.n_features_in_, self.group_labels_)
+        bank, self.design_ = apart_from_design(
+            bank, X, self.design, self.n_features_in_, self.group_labels_, self.sample_weight_
+        )
         return bank
 
     def _inference(self) -> Marginal:
@@ -117,20 +117,7 @@ class BaseGPMKL(CompletingMKL):
         return found
 
     def _weight_prior(self) -> WeightPrior:
-        value = self.kernel_prior
-        if isinstance(value, str) and value in self.KERNEL_PRIORS:
-            return self.KERNEL_PRIORS[value]
-        if _is_of_numpyro(value):
-            from bayesmkl.marginal.numpyro_priors import numpyro_prior
-
-            return numpyro_prior(value)
-        if not isinstance(value, HalfT | DirichletShares | Horseshoe):
-            raise ValueError(
-                f"`kernel_prior` must be one of {', '.join(map(repr, self.KERNEL_PRIORS))}, a HalfT, a "
-                "DirichletShares, a Horseshoe, or a distribution of NumPyro on the positive numbers; got "
-                f"{shown(value)}."
-            )
-        return type(value)(*(check_scale(f"kernel_prior.{k}", v) for k, v in value._asdict().items()))
+        return checked_weight_prior(self.kernel_prior, self.KERNEL_PRIORS)
 
     def _likelihood(self) -> Likelihood:
         """Return the likelihood, checked, as far as it is known without data."""
@@ -142,13 +129,16 @@ class BaseGPMKL(CompletingMKL):
             X = self.kernel_bank_.X_train_  # type: ignore[union-attr]
             effects, task = self.design_.effects(X), self.design_.task(X)
             tasks = None if task is None else Tasks(task, len(self.design_.tasks))
-        return Additive(stack, kernel_units(stack), float(self.intercept_std), effects, tasks)
+        units = kernel_units(stack, self.sample_weight_)
+        return Additive(stack, units, float(self.intercept_std), effects, tasks)
 
     def _hypermodel(self, stack: DenseStack, targets: np.ndarray, options: Marginal) -> Hypermodel:
         """Return all that is not inferred; `targets` are (n_outputs, n_samples)."""
         likelihood = self.likelihood_
         noise = likelihood.likelihood if isinstance(likelihood, Heteroscedastic) else likelihood
         evidence = EVIDENCE_OF.get(type(noise), EVIDENCES[options.approximation])
+        if self.sample_weight_ is not None:
+            likelihood, targets = repeated(likelihood, targets, self.sample_weight_)
         covariance, prior = self._covariance(stack), self._hyperprior()
         return Hypermodel(
             covariance, likelihood, targets, prior, ParameterPriors(likelihood.priors), evidence
@@ -162,7 +152,9 @@ class BaseGPMKL(CompletingMKL):
         tasks = TaskPrior(len(design.tasks), design.equal_tasks) if design.has_tasks else None
         return WithDesign(prior, design.group_prior, len(design.terms), tasks)
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[DenseStack, np.ndarray]:
         """Validate parameters, then data; return training kernels and targets, (n_outputs, n_samples)."""
         raise NotImplementedError
 
@@ -191,7 +183,8 @@ class BaseGPMKL(CompletingMKL):
         self, stack: DenseStack, targets: np.ndarray, options: Marginal
     ) -> tuple[Mode, Draws, Reading]:
         """Find the posterior of the hyperparameters and read from it; `targets` are (n_outputs, n_samples)."""
-        rng, model = self._rng(), self._hypermodel(stack, targets, options)
+        rng, parts_rng = self._rng().spawn(2)  # hyperparameters do not depend on how many samples there are
+        model = self._hypermodel(stack, targets, options)
         n_tasks = 1 if model.covariance.tasks is None else model.covariance.tasks.n_tasks
         n_functions = options.n_draws * len(targets)
         n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions * n_tasks
@@ -200,7 +193,7 @@ class BaseGPMKL(CompletingMKL):
         announce(self.verbose > 0, f"{what}: {format_bytes(int(n_bytes))}")
         with blas_threads_for(stack.n_train):
             with self._naming_kernels():
-                prior = model.covariance.draw_parts(rng, n_functions)
+                prior = model.covariance.draw_parts(parts_rng, n_functions)
             prior_parts = np.moveaxis(prior, -1, 0).reshape(options.n_draws, -1, *prior.shape[:-1])
             mode = find_mode(model)
             if options.sampler == "nuts":
@@ -256,17 +249,17 @@ class BaseGPMKL(CompletingMKL):
     ) -> tuple[np.ndarray, float, float, bool]:
         """Return what `elpd_i_`, `log_evidence_`, `pareto_k_` and `converged_` would be with other training kernels.
 
-        And with the targets of the samples in another order, if one is given.
+        And with the targets of the samples in another order, if one is given. Weights of samples multiply the first.
         """
         options = self._inference()
-        if not np.isfinite(kernel_units(stack)).any():  # nothing to infer but the noise
+        if not np.isfinite(kernel_units(stack, self.sample_weight_)).any():  # nothing to infer but the noise
             options = replace(options, n_points=LEAST_POINTS)
         targets = self._targets_of_outputs()
         targets = targets if order is None else targets[..., order]
         _, weighted, reading = self._infer(
             stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS))
         )
-        elpd_i = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
+        elpd_i = self._counted(self._log_predictive(targets, reading.left_out.each, reading.left_out.joint))
         return elpd_i, self._in_nats(weighted.log_evidence), weighted.pareto_k, weighted.converged
 
     def _log_predictive(
@@ -275,9 +268,14 @@ class BaseGPMKL(CompletingMKL):
         """Return log densities of samples from those of each output, (n_outputs, n_samples), and of all together."""
         raise NotImplementedError
 
+    def _counted(self, of_samples: np.ndarray) -> np.ndarray:
+        """Return what samples, the last axis, add to a sum over all copies of them."""
+        return of_samples if self.sample_weight_ is None else of_samples * self.sample_weight_
+
     def _in_nats(self, log_evidence: float) -> float:
         """Return the log evidence of the target in its own units."""
-        return log_evidence
+        shape = len(self._targets_of_outputs()), self.target_.shape[-1]
+        return log_evidence - float(self._counted(np.broadcast_to(self._log_units(), shape)).sum())
 
     # ------------------------------------------------------------------------------------------ predictions
 
@@ -475,14 +473,6 @@ class BaseGPMKL(CompletingMKL):
         std = covariance.effects.stds(np.array([covariance.split(w)[1] for w in weights]))
         drawn = std[:, None] * rng.standard_normal((len(weights), n_outputs, std.shape[-1]))
         return score + drawn @ covariance.effects.basis.T
-
-
-def _is_of_numpyro(value: object) -> bool:
-    """Return whether this is a distribution of NumPyro, without importing that."""
-    return any(
-        kind.__name__ == "Distribution" and kind.__module__.startswith("numpyro.")
-        for kind in type(value).__mro__
-    )
 
 
 def by_row(outputs: np.ndarray) -> np.ndarray:

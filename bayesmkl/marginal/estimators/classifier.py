@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
@@ -19,6 +20,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row
+from bayesmkl.marginal.estimators.counting import counted
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
 from bayesmkl.marginal.likelihoods import Likelihood, Logit, Probit
@@ -75,6 +77,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         their products with its kernels, and the intercept.
     %(design_)s
     %(effects_)s
+    %(sample_weight_)s
     %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
@@ -174,7 +177,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     def _likelihood(self) -> Likelihood:
         return LIKELIHOODS[check_choice("likelihood", self.likelihood, tuple(LIKELIHOODS))]
 
-    def fit(self, X: Samples, y: Targets) -> GPMKLClassifier:
+    def fit(self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None) -> GPMKLClassifier:
         """Draw from the posterior.
 
         Parameters
@@ -183,6 +186,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         y : array-like of shape (n_samples,) or (n_samples, n_labels)
             Labels of at least two classes, each of at least two samples; or a matrix of 0 and 1 that says which
             labels each sample has.
+        %(sample_weight)s
 
         Returns
         -------
@@ -200,12 +204,15 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
-        self._find_posterior(*self._prepare(X, y))
+        self._find_posterior(*self._prepare(X, y, sample_weight))
         return self
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
-        stack, y = self._fit_stack(X, y, multi_output=True)
+        X, y, counts = counted(self, X, y, sample_weight)
+        stack, y = self._fit_stack(X, y, counts=counts, multi_output=True)
         labels = class_targets(y)
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         self.likelihood_ = self._likelihood()

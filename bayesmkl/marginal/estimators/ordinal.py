@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 
 from bayesmkl._estimator.grades import given_levels, number_grades
@@ -17,6 +18,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL
 from bayesmkl.marginal.estimators.classifier import GPMKLClassifier
+from bayesmkl.marginal.estimators.counting import counted
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import (
     DirichletShares,
@@ -69,6 +71,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         Posterior mean weights of the training samples in each kernel's part.
     %(design_)s
     %(effects_)s
+    %(sample_weight_)s
     %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
@@ -152,7 +155,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         usual = OrdinalProbit().distance_prior
         return OrdinalProbit(distance_prior=checked_log_normal("distance_prior", self.distance_prior, usual))
 
-    def fit(self, X: Samples, y: Targets) -> GPMKLOrdinalClassifier:
+    def fit(self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None) -> GPMKLOrdinalClassifier:
         """Draw from the posterior.
 
         Parameters
@@ -160,6 +163,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         %(X:training)s
         y : array-like of shape (n_samples,)
             Grades; there must be samples of each.
+        %(sample_weight)s
 
         Returns
         -------
@@ -177,7 +181,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
-        self._find_posterior(*self._prepare(X, y))
+        self._find_posterior(*self._prepare(X, y, sample_weight))
         self.parameters_ = self._mean_parameters()
         draws, likelihood = self.posterior_, self.likelihood_
         assert isinstance(likelihood, OrdinalProbit)
@@ -185,11 +189,14 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         self.cut_points_ = np.broadcast_to(cuts, (len(cuts), len(draws.probability))) @ draws.probability
         return self
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         likelihood = self._likelihood()
+        X, y, counts = counted(self, X, y, sample_weight)
         levels = given_levels(self.levels, y)
-        stack, y = self._fit_stack(X, y)
+        stack, y = self._fit_stack(X, y, counts=counts)
         self.classes_, codes = number_grades(levels, y)
         assert isinstance(likelihood, OrdinalProbit)
         self.likelihood_ = likelihood._replace(n_levels=len(self.classes_))

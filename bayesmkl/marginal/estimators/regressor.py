@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import expit, logit, logsumexp
+from numpy.typing import ArrayLike
+from scipy.special import expit, logit
 from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -19,8 +20,10 @@ from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal.count_targets import base_scores, count_fields
 from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row, overall
+from bayesmkl.marginal.estimators.counting import counted
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import (
     DirichletShares,
@@ -53,7 +56,6 @@ LIKELIHOODS: dict[str, Any] = {
 }
 COUNTS = Poisson | NegativeBinomial
 FAR = 100.0  # times the largest training count, beyond which a mean is no prediction
-LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its mean rate is taken
 
 
 @fill_docs(GPMKL)
@@ -116,6 +118,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         tasks if `design` names them; the mean rate of counts or of successes, and 1.
     %(design_)s
     %(effects_)s
+    %(sample_weight_)s
     %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
@@ -224,7 +227,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         named = LIKELIHOODS[found]
         return named._replace(noise_prior=prior) if isinstance(named, Gaussian | StudentT) else named
 
-    def fit(self, X: Samples, y: Targets) -> GPMKLRegressor:
+    def fit(self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None) -> GPMKLRegressor:
         """Draw from the posterior.
 
         Parameters
@@ -233,6 +236,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets. Several share the kernel weights, and have noise of their own. Counts are whole numbers that are
             not negative; with "beta-binomial" the columns are the numbers of successes and of trials.
+        %(sample_weight)s
 
         Returns
         -------
@@ -250,7 +254,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
-        self._find_posterior(*self._prepare(X, y))
+        self._find_posterior(*self._prepare(X, y, sample_weight))
         self.parameters_ = self._mean_parameters()
         likelihood = self.likelihood_
         if isinstance(likelihood, Heteroscedastic) and likelihood.tasks:
@@ -261,10 +265,13 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             self.noise_std_ = noise if np.ndim(self.y_scale_) else float(noise)
         return self
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
         likelihood = self._likelihood()
-        stack, y = self._fit_stack(X, y, y_numeric=True, multi_output=True)
+        X, y, counts = counted(self, X, y, sample_weight)
+        stack, y = self._fit_stack(X, y, counts=counts, y_numeric=True, multi_output=True)
         self.offset_ = np.zeros(len(y))
         if self.design_ is not None and self.design_.offset_column is not None:
             self.offset_ = self.design_.offsets(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
@@ -277,10 +284,10 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
                 '"beta-binomial".'
             )
         self.likelihood_ = Offset(likelihood)
-        fields = _counted(y, isinstance(likelihood, BetaBinomial))
+        fields = count_fields(y, isinstance(likelihood, BetaBinomial))
         offset = np.zeros(len(fields))
         if self.normalize_y:
-            offset = _base_scores(fields, self.offset_)
+            offset = base_scores(fields, self.offset_, counts)
         of_rate = expit(offset) if fields.shape[1] == 2 else np.exp(offset)
         several = len(fields) > 1
         self.y_mean_, self.y_scale_ = (of_rate, np.ones(len(fields))) if several else (float(of_rate[0]), 1.0)
@@ -290,20 +297,25 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
     def _numbers(self, likelihood: Gaussian | StudentT, y: np.ndarray) -> np.ndarray:
         """Return standardized targets, with tasks and precisions after them where there are some."""
         tasks: tuple[str, ...] = ()
+        counts = self.sample_weight_
         self.likelihood_, task = likelihood, None
         if self.design_ is not None and (self.design_.has_tasks or self.design_.precision_column is not None):
             tasks = self.design_.tasks
             self.likelihood_ = Heteroscedastic(likelihood, tasks)
             task = self._task(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
         if task is None:
-            self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y)
+            self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y, counts)
         else:
             if y.ndim > 1:
                 raise ValueError(
                     f"`y` must be of shape (n_samples,) with a `task_column`; got {y.shape}. Make each output a "
                     "task: stack its rows, with a column that names the output."
                 )
-            units = [location_and_scale(y[task == t], self.normalize_y) for t in range(len(tasks))]
+            each = [task == t for t in range(len(tasks))]
+            units = [
+                location_and_scale(y[own], self.normalize_y, None if counts is None else counts[own])
+                for own in each
+            ]
             self.y_mean_, self.y_scale_ = np.array(units).T
         location, scale = self._units(task)
         numbers = (y.T - location) / scale
@@ -348,9 +360,6 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
     ) -> np.ndarray:
         return log_of_all - self._log_units().sum(axis=0)
-
-    def _in_nats(self, log_evidence: float) -> float:
-        return log_evidence - self.target_.shape[-1] * float(self._log_units().mean(axis=1).sum())
 
     def _log_units(self) -> Any:
         return np.log(self._units(self._training_task)[1])
@@ -452,38 +461,3 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if not return_std:
             return by_row(mean)
         return by_row(location + scale * mean), by_row(scale * np.sqrt(variance))
-
-
-def _counted(y: np.ndarray, of_trials: bool) -> np.ndarray:
-    """Return counts as (n_outputs, n_fields, n_samples), checked."""
-    wrong = (y < 0.0) | (y != np.floor(y))
-    if wrong.any():
-        raise ValueError(
-            f"`y` must hold counts, whole numbers that are not negative, with this `likelihood`; got "
-            f'{y[wrong].flat[0]:g}. Round them if they are counts, or use likelihood="gaussian".'
-        )
-    if not of_trials:
-        return np.atleast_2d(y.T)[:, None]
-    if y.ndim != 2 or y.shape[1] != 2:
-        raise ValueError(
-            f'`y` must be of shape (n_samples, 2) with likelihood="beta-binomial": successes and trials; got '
-            f"{y.shape}."
-        )
-    over = (y[:, 0] > y[:, 1]) | (y[:, 1] < 1.0)
-    if over.any():
-        first = int(np.flatnonzero(over)[0])
-        raise ValueError(
-            f"`y` must hold at least one trial for each sample and no more successes than trials; got "
-            f"{y[first, 0]:g} of {y[first, 1]:g} for sample {first} ({int(over.sum())} in all). Correct them, or "
-            "leave them out."
-        )
-    return y.T[None]
-
-
-def _base_scores(fields: np.ndarray, offset: np.ndarray) -> np.ndarray:
-    """Return the score of every output that all samples together speak for, beside their offsets."""
-    counts = np.maximum(fields[:, 0].sum(axis=-1), LEAST_RATE)
-    if fields.shape[1] == 1:
-        return np.log(counts) - logsumexp(offset)
-    trials = fields[:, 1].sum(axis=-1)
-    return np.log(counts / np.maximum(trials - counts, LEAST_RATE)) - offset.mean()

@@ -40,6 +40,12 @@ GPMKL = ESTIMATOR | entries(
     effects_ : ndarray of shape (n_effects,) or (n_outputs, n_effects)
         Posterior mean coefficients of covariates, which are standardized, and of the levels of groups, in the units
         that the likelihood sees; see :func:`bayesmkl.posterior.effect_table`.
+    sample_weight_ : ndarray of shape (n_samples,) or None
+        Weights of the training samples, where they are not all one; those of weight zero are left out.
+    sample_weight : array-like of shape (n_samples,), default=None
+        How often samples count: two is the same sample twice, zero is none. The density of a target is raised to the
+        power of its weight, and kernels of a bank, standardization and shares count it so often; weights of a sum of
+        twice the number of samples say that twice as much is known. None: once each.
     group_labels_ : tuple of GroupLabels
         Labels of groups that are text.
     log_evidence_ : float

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from bayesmkl._utils.docstrings import fill_docs
@@ -17,6 +18,7 @@ from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row
+from bayesmkl.marginal.estimators.counting import counted
 from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
@@ -85,6 +87,7 @@ class GPMKLSurvival(BaseGPMKL):
         Posterior mean weights of the training samples in each kernel's part.
     %(design_)s
     %(effects_)s
+    %(sample_weight_)s
     %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
@@ -199,7 +202,7 @@ class GPMKLSurvival(BaseGPMKL):
             f"these or a PiecewiseHazard; got {shown(value)}."
         )
 
-    def fit(self, X: Samples, y: Targets) -> GPMKLSurvival:
+    def fit(self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None) -> GPMKLSurvival:
         """Draw from the posterior.
 
         Parameters
@@ -210,6 +213,7 @@ class GPMKLSurvival(BaseGPMKL):
             of any names. Or the fields "lower" and "upper" of intervals, which are equal of an observed time;
             `upper` is infinite of a censored one. A field "entry" has the times at which samples came under
             observation.
+        %(sample_weight)s
 
         Returns
         -------
@@ -227,23 +231,26 @@ class GPMKLSurvival(BaseGPMKL):
         %(ConvergenceWarning)s
         %(KernelQualityWarning)s
         """
-        self._find_posterior(*self._prepare(X, y))
+        self._find_posterior(*self._prepare(X, y, sample_weight))
         self.parameters_ = self._mean_parameters()
         return self
 
-    def _prepare(self, X: Samples, y: Targets) -> tuple[DenseStack, np.ndarray]:
+    def _prepare(
+        self, X: Samples, y: Targets, sample_weight: ArrayLike | None = None
+    ) -> tuple[DenseStack, np.ndarray]:
         self._check_parameters()  # first: a mistake in them costs no time
+        X, y, counts = counted(self, X, y, sample_weight)
         likelihood, times = self._likelihood(), survival_times(y)
-        stack, _ = self._fit_stack(X, times.lower, y_numeric=True)
+        stack, _ = self._fit_stack(X, times.lower, counts=counts, y_numeric=True)
         logs = log_ends(times)
         is_observed = times.lower == times.upper
         self.event_times_ = np.unique(times.lower[is_observed])
         if isinstance(likelihood, PiecewiseHazard):
-            self.log_time_mean_, self.log_time_scale_ = _log_time_to_event(times), 1.0
+            self.log_time_mean_, self.log_time_scale_ = _log_time_to_event(times, counts), 1.0
             if isinstance(self.likelihood, str):
-                likelihood = likelihood._replace(breaks=_breaks(times, np.exp(self.log_time_mean_)))
+                likelihood = likelihood._replace(breaks=_breaks(times, np.exp(self.log_time_mean_), counts))
         else:
-            self.log_time_mean_, self.log_time_scale_ = without_features(likelihood, logs)
+            self.log_time_mean_, self.log_time_scale_ = without_features(likelihood, logs, counts)
         self.likelihood_ = likelihood
         return stack, ((logs - self.log_time_mean_) / self.log_time_scale_)[None]
 
@@ -251,9 +258,6 @@ class GPMKLSurvival(BaseGPMKL):
         self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
     ) -> np.ndarray:
         return log_of_all - self._log_units()
-
-    def _in_nats(self, log_evidence: float) -> float:
-        return log_evidence - float(np.sum(self._log_units()))
 
     def _log_units(self) -> np.ndarray:
         if not isinstance(self.likelihood_, PiecewiseHazard):
@@ -404,17 +408,24 @@ class GPMKLSurvival(BaseGPMKL):
         return np.minimum(total, 1.0)  # probabilities of points sum to one up to rounding
 
 
-def _log_time_to_event(times: SurvivalTimes) -> float:
+def _log_time_to_event(times: SurvivalTimes, sample_weight: np.ndarray | None) -> float:
     """Return the log of the time at risk of all samples for every event."""
     known = np.isfinite(times.upper)
+    counts = np.ones(len(known)) if sample_weight is None else sample_weight
     until = np.where(known, 0.5 * (times.lower + np.where(known, times.upper, 0.0)), times.lower)
-    return float(np.log(max((until - times.entry).sum(), np.finfo(float).tiny) / max(known.sum(), 1)))
+    at_risk, n_events = counts @ (until - times.entry), counts @ known
+    return float(np.log(max(at_risk, np.finfo(float).tiny) / (n_events if n_events > 0.0 else 1.0)))
 
 
-def _breaks(times: SurvivalTimes, unit: float) -> tuple[float, ...]:
+def _breaks(times: SurvivalTimes, unit: float, sample_weight: np.ndarray | None) -> tuple[float, ...]:
     """Return times, in a unit, between which there are as many events each; they are in the middle of two events."""
     known = np.isfinite(times.upper)
-    events = np.sort(0.5 * (times.lower + times.upper)[known]) / unit
-    n_periods = max(1, min(N_PERIODS, len(events) // 10))
-    first = np.arange(1, n_periods) * len(events) // n_periods  # of the events of every further period
-    return tuple(float(each) for each in np.unique(0.5 * (events[first - 1] + events[first])))
+    counts = np.ones(known.sum()) if sample_weight is None else sample_weight[known]
+    middle = 0.5 * (times.lower + times.upper)[known] / unit
+    order = np.argsort(middle, kind="stable")
+    events, until = middle[order], np.cumsum(counts[order])
+    n_events = until[-1] if len(until) else 0.0
+    n_periods = max(1, min(N_PERIODS, int(n_events // 10)))
+    first = np.arange(1, n_periods) * n_events // n_periods  # of the events of every further period
+    last, after = (events[np.searchsorted(until, first, side)] for side in ("left", "right"))
+    return tuple(float(each) for each in np.unique(0.5 * (last + after)))

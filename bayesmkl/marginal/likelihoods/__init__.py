@@ -1,7 +1,8 @@
 r"""Likelihoods of a latent score: densities, their derivatives, and their integrals over normal scores.
 
 `base` has the contract; `binary`, `regression`, `counts`, `ordinal` and `survival` are by the kind of the target,
-`offset` adds known numbers to scores, `heteroscedastic` has noise that differs between samples.
+`offset` adds known numbers to scores, `heteroscedastic` has noise that differs between samples, `repeated` lets them
+count more or less than once.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from bayesmkl.marginal.likelihoods.heteroscedastic import Heteroscedastic
 from bayesmkl.marginal.likelihoods.offset import Offset
 from bayesmkl.marginal.likelihoods.ordinal import OrdinalProbit
 from bayesmkl.marginal.likelihoods.regression import Gaussian, StudentT
+from bayesmkl.marginal.likelihoods.repeated import Repeated, copies_of, of_one_copy, repeated
 from bayesmkl.marginal.likelihoods.survival import FailureTime, PiecewiseHazard, SurvivalLikelihood
 
 __all__ = [
@@ -30,8 +32,12 @@ __all__ = [
     "Poisson",
     "Predicted",
     "Probit",
+    "Repeated",
     "StudentT",
     "SurvivalLikelihood",
     "Tilted",
+    "copies_of",
+    "of_one_copy",
+    "repeated",
     "tilt",
 ]

@@ -23,6 +23,7 @@ __all__ = [
     "Tilted",
     "log_normal",
     "no_parameters",
+    "other_fields",
     "repeat",
     "tilt",
 ]
@@ -328,3 +329,14 @@ def log_normal(rest: Array, variance: Any) -> Any:
 def no_parameters(score: Array) -> Any:
     """Return the derivatives by the parameters of a likelihood that has none, (0, n_samples)."""
     return namespace(score).zeros((0, *score.shape))
+
+
+def other_fields(y: Array) -> Any:
+    """Return the fields of targets, (..., n_fields, n_samples), before the last; a single one without its axis.
+
+    Examples
+    --------
+    >>> other_fields(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([1., 2.])
+    """
+    return y[..., 0, :] if y.shape[-2] == 2 else y[..., :-1, :]

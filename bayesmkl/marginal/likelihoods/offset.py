@@ -9,7 +9,7 @@ import numpy as np
 from bayesmkl._numerics.arrays import Array
 from bayesmkl._utils.docstrings import fulfil_docs
 from bayesmkl.marginal.hyperpriors import LogNormal
-from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted
+from bayesmkl.marginal.likelihoods.base import Derivatives, Likelihood, Predicted, Tilted, other_fields
 
 __all__ = ["Offset"]
 
@@ -46,23 +46,23 @@ class Offset(NamedTuple):
 
     def log_density(self, y: Array, score: Array, parameters: Array) -> Any:
         """Return the log density of every target."""
-        return self.likelihood.log_density(_own(y), score + y[..., -1, :], parameters)
+        return self.likelihood.log_density(other_fields(y), score + y[..., -1, :], parameters)
 
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log density."""
-        return self.likelihood.derivatives(_own(y), score + y[..., -1, :], parameters, order)
+        return self.likelihood.derivatives(other_fields(y), score + y[..., -1, :], parameters, order)
 
     def tilted(self, y: Array, mean: Array, variance: Array, parameters: Array) -> Tilted:
         """Integrate the density over normal scores."""
-        return self.likelihood.tilted(_own(y), mean + y[..., -1, :], variance, parameters)
+        return self.likelihood.tilted(other_fields(y), mean + y[..., -1, :], variance, parameters)
 
     def predict(self, mean: Array, variance: Array, parameters: Array, y: Array | None = None) -> Predicted:
         """Return moments of the target, of scores that have their offsets."""
-        return self.likelihood.predict(mean, variance, parameters, None if y is None else _own(y))
+        return self.likelihood.predict(mean, variance, parameters, None if y is None else other_fields(y))
 
     def noise_variance(self, y: np.ndarray, parameters: np.ndarray) -> Any:
         """Return the variance of the noise in units of the score."""
-        return self.likelihood.noise_variance(_own(y), parameters)
+        return self.likelihood.noise_variance(other_fields(y), parameters)
 
     def sample(
         self, score: np.ndarray, parameters: np.ndarray, rng: np.random.Generator, y: np.ndarray | None = None
@@ -70,10 +70,5 @@ class Offset(NamedTuple):
         """Draw the first field of a target for every score, with the offset of `y`, or none."""
         if y is None:
             return self.likelihood.sample(score, parameters, rng)
-        own: Any = _own(y)
+        own: Any = other_fields(y)
         return self.likelihood.sample(score + y[..., -1, :], parameters, rng, own)
-
-
-def _own(y: Any) -> Any:
-    """Return the fields of the likelihood itself."""
-    return y[..., 0, :] if y.shape[-2] == 2 else y[..., :-1, :]

@@ -1,0 +1,281 @@
+"""Samples that count more or less than once: copies, integrals of powers, and errors."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from outcome_problems import LIKELIHOODS, targets
+from problems import kernels, processes
+from scipy import integrate
+from sklearn import config_context
+from sklearn.model_selection import cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import estimator_checks
+
+from bayesmkl import KernelBank
+from bayesmkl._utils.devices import double_precision
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.marginal import (
+    Design,
+    GPMKLClassifier,
+    GPMKLOrdinalClassifier,
+    GPMKLRegressor,
+    GPMKLSurvival,
+    Marginal,
+)
+from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
+from bayesmkl.marginal.likelihoods import Gaussian, Probit, repeated
+from bayesmkl.marginal.reading import shares
+from bayesmkl.posterior import compare_loo, effect_table, relevance
+
+EP, MIXTURE = functools.partial(ep_evidence, tol=1e-11), functools.partial(mixture_evidence, tol=1e-13)
+LAPLACE = functools.partial(laplace_evidence, tol=1e-12)
+KINDS = LIKELIHOODS | {"gaussian": (Gaussian(), (0.4,)), "probit": (Probit(), ())}
+LOG_CONCAVE = [name for name in KINDS if name not in ("student-t", "gaussian")]
+CASES = [("gaussian", exact_evidence), ("student-t", MIXTURE)]
+CASES += [(name, LAPLACE) for name in LOG_CONCAVE]
+CASES += [
+    (name, EP) for name in ("probit", "ordinal", "offset", "negative-binomial", "beta-binomial", "weibull")
+]
+FAST = Marginal(n_points=100, n_draws=100)
+
+
+def label(value):
+    return getattr(getattr(value, "func", value), "__name__", value)
+
+
+def observed(name, n_samples, rng):
+    if name == "gaussian":
+        return rng.normal(size=n_samples)
+    if name == "probit":
+        return np.sign(rng.normal(size=n_samples))
+    return targets(name, n_samples, rng)
+
+
+def problem(name, rng, n_samples=12):
+    stack, (likelihood, phi) = kernels(rng, n_samples)[1], KINDS[name]
+    matrix = processes(stack)["additive"].matrix(np.array([0.7, -0.4, 0.2]))
+    return likelihood, observed(name, n_samples, rng), matrix, np.array(phi)
+
+
+@pytest.mark.parametrize(("name", "evidence"), CASES, ids=label)
+def test_two_is_the_same_sample_twice(name, evidence, rng):
+    likelihood, y, matrix, phi = problem(name, rng)
+    counts = rng.integers(1, 4, 12)
+    copies = np.repeat(np.arange(12), counts)
+    heavy, fields = repeated(likelihood, y[None], counts.astype(float))
+    found = evidence(heavy, fields[0], matrix, phi)
+    each = evidence(likelihood, y[..., copies], matrix[np.ix_(copies, copies)], phi)
+    assert found.converged
+    assert found.log_evidence == pytest.approx(each.log_evidence, rel=1e-9)
+    np.testing.assert_allclose(found.by_parameters, each.by_parameters, rtol=1e-7, atol=1e-9)
+    first = np.searchsorted(copies, np.arange(12))
+    np.testing.assert_allclose(found.posterior.mean, each.posterior.mean[first], rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(found.posterior.variance, each.posterior.variance[first], rtol=1e-7)
+    total = np.add.reduceat(np.add.reduceat(each.by_covariance(), first, axis=0), first, axis=1)
+    np.testing.assert_allclose(found.by_covariance(), total, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize(("name", "evidence"), CASES, ids=label)
+def test_gradient_with_fractions_equals_differences(name, evidence, rng):
+    likelihood, y, _, phi = problem(name, rng)
+    covariance = processes(kernels(rng, 12)[1])["additive"]
+    heavy, fields = repeated(likelihood, y[None], rng.uniform(0.2, 2.5, 12))
+    at = np.concatenate([[0.7, -0.4, 0.2], phi])
+
+    def value(at, start=None):
+        return evidence(heavy, fields[0], covariance.matrix(at[:3]), at[3:], start)
+
+    found, h = value(at), 1e-4
+    gradient = np.concatenate([covariance.pull(at[:3], found.by_covariance()), found.by_parameters])
+
+    def along(step):
+        return value(at + step, found.sites).log_evidence
+
+    differences = [
+        (8 * (along(h * e) - along(-h * e)) - (along(2 * h * e) - along(-2 * h * e))) / (12 * h)
+        for e in np.eye(len(at))
+    ]
+    np.testing.assert_allclose(gradient, differences, rtol=0, atol=2e-6 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("name", LOG_CONCAVE)
+@pytest.mark.parametrize("weight", [0.3, 1.0])
+def test_ep_is_exact_of_one_sample(name, weight, rng):
+    """The integral of the power by adaptive quadrature, to 1e-8 and what the trapezoidal rule lacks."""
+    likelihood, phi = KINDS[name]
+    y, variance = observed(name, 12, rng)[..., :1], 0.6
+    heavy, fields = repeated(likelihood, y[None], np.array([weight]))
+    found = EP(heavy, fields[0], np.array([[variance]]), np.array(phi))
+
+    def density(score):
+        own = likelihood.log_density(y, np.array([score]), np.array(phi))[0]
+        return np.exp(weight * own - 0.5 * score**2 / variance) / np.sqrt(2.0 * np.pi * variance)
+
+    exact, _ = integrate.quad(density, -8.0, 8.0, epsabs=1e-13, epsrel=1e-11, limit=400)
+    assert found.log_evidence == pytest.approx(np.log(exact), abs=2e-8)
+
+
+def test_fractions_of_a_sample_add_up_where_the_approximation_is_local(rng):
+    """One of weight 1.7 is one of weight 0.5 and one of 1.2 to Laplace, to the bound, and under normal noise."""
+    for name, evidence in (("probit", LAPLACE), ("gaussian", exact_evidence), ("student-t", MIXTURE)):
+        likelihood, y, matrix, phi = problem(name, rng)
+        whole, split = np.ones(12), np.ones(13)
+        whole[-1], split[-2:] = 1.7, (0.5, 1.2)
+        rows = [*range(12), 11]
+        found = evidence(
+            *(lambda one: (one[0], one[1][0]))(repeated(likelihood, y[None], whole)), matrix, phi
+        )
+        heavy, fields = repeated(likelihood, y[None, ..., rows], split)
+        apart = evidence(heavy, fields[0], matrix[np.ix_(rows, rows)], phi)
+        assert found.log_evidence == pytest.approx(apart.log_evidence, rel=1e-8)
+
+
+def test_numpy_equals_jax(rng):
+    likelihood, y, matrix, phi = problem("probit", rng)
+    heavy, fields = repeated(likelihood, y[None], rng.uniform(1.0, 2.5, 12))
+    found = EP(heavy, fields[0], matrix, phi)
+    with double_precision():
+        compiled = jax.jit(
+            lambda m: EP(heavy, jax.numpy.asarray(fields[0]), m, jax.numpy.asarray(phi)).log_evidence
+        )
+        assert float(compiled(matrix)) == pytest.approx(found.log_evidence, rel=1e-9)
+
+
+def test_shares_count_samples(rng):
+    parts, counts = rng.normal(size=(5, 2, 3, 12)), rng.integers(1, 4, 12)
+    np.testing.assert_allclose(
+        shares(parts, counts.astype(float)), shares(np.repeat(parts, counts, axis=-1)), rtol=1e-12
+    )
+
+
+# ------------------------------------------------------------------------------------------------- estimators
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(30, 3)), np.arange(30) % 3])
+    score = X[:, 0] + np.sin(2.0 * X[:, 1])
+    counts = rng.choice([0, 1, 1, 1, 1, 2], 30)  # more copies of numbers would say that they have no noise
+    return X, score, score + 0.5 * rng.normal(size=30), counts
+
+
+def bank():
+    return KernelBank(["linear", "rbf"], views={"a": [0], "b": [1, 2]})
+
+
+def survival(noisy):
+    event = np.arange(len(noisy)) % 4 > 0
+    return np.array(list(zip(event, np.exp(noisy), strict=True)), dtype=[("event", bool), ("time", float)])
+
+
+def counts_of(score):
+    return np.random.default_rng(1).poisson(np.exp(score)).astype(float)
+
+
+MODELS = {
+    "numbers": (GPMKLRegressor, {"design": Design(covariate_columns=[2], group_columns=[3])}, lambda s, n: n),
+    "tasks": (GPMKLRegressor, {"design": Design(task_column=3)}, lambda s, n: n),
+    "counts": (GPMKLRegressor, {"likelihood": "poisson"}, lambda s, n: counts_of(s)),
+    "labels": (GPMKLClassifier, {}, lambda s, n: n > 0.0),
+    "grades": (GPMKLOrdinalClassifier, {}, lambda s, n: np.digitize(n, [-0.7, 0.7])),
+    "times": (GPMKLSurvival, {}, lambda s, n: survival(n)),
+    "hazards": (GPMKLSurvival, {"likelihood": "piecewise-hazard"}, lambda s, n: survival(n)),
+}
+
+
+def predicted(model, X):
+    if hasattr(model, "predict_quantile"):
+        return model.predict_quantile(X)
+    return model.predict_proba(X) if hasattr(model, "predict_proba") else model.predict(X)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_fit_with_weights_is_fit_to_copies(kind, data):
+    X, score, noisy, counts = data
+    cls, parameters, of = MODELS[kind]
+    y = of(score, noisy)
+    model = cls(bank(), inference=FAST, **parameters).fit(X, y, sample_weight=counts)
+    copies = np.repeat(np.arange(30), counts)
+    repeated = cls(bank(), inference=FAST, **parameters).fit(X[copies], y[copies])
+    np.testing.assert_allclose(predicted(model, X), predicted(repeated, X), rtol=1e-7)
+    assert model.log_evidence_ == pytest.approx(repeated.log_evidence_, rel=1e-7)
+    kept = counts[counts > 0]
+    np.testing.assert_allclose(np.repeat(model.elpd_i_, kept), repeated.elpd_i_, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(model.sample_weight_, kept)
+    np.testing.assert_allclose(model.kernel_shares_, repeated.kernel_shares_, atol=0.2)  # other draws
+    if kind == "numbers":
+        each, other = effect_table(model), effect_table(repeated)
+        np.testing.assert_allclose(each["mean"], other["mean"], atol=4.0 * each["std"].max() / np.sqrt(100))
+
+
+@pytest.mark.parametrize("cls", [GPMKLClassifier, GPMKLRegressor])
+def test_contract_of_weights_in_scikit_learn(cls):
+    model = cls(KernelBank(["linear", "rbf"]), inference=FAST)
+    checks = ("weights_pandas_series", "weights_not_overwritten", "weight_equivalence_on_dense_data")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of few points
+        for check in checks:
+            getattr(estimator_checks, f"check_sample_{check}")(cls.__name__, model)
+
+
+def test_leave_one_out_adds_up_over_copies(data):
+    X, _, noisy, counts = data
+    weights = counts + 0.4
+    models = [
+        GPMKLClassifier(bank(), inference=FAST).fit(X, noisy > 0.0, sample_weight=w) for w in (weights, None)
+    ]
+    table = compare_loo(dict(zip(("weighted", "plain"), models, strict=True)))
+    assert table.loc["weighted", "elpd"] == pytest.approx(weights @ models[0].elpd_i_, abs=0.06)
+    found = relevance(models[0])
+    assert list(found["without"]) == ["all", "a", "b"]
+    nothing = models[0]._refit(DenseStack(np.ones((1, 30, 30))))[0]
+    assert found["elpd_diff"][0] == pytest.approx(weights @ models[0].elpd_i_ - nothing.sum(), rel=1e-6)
+
+
+def test_weights_go_along_in_cross_validation(data):
+    X, _, noisy, counts = data
+    with config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=True)
+        model = GPMKLRegressor(bank(), inference=FAST).set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=True)
+        found = cross_validate(
+            make_pipeline(scaler, model),
+            X,
+            noisy,
+            cv=2,
+            params={"sample_weight": counts + 0.5},
+            return_estimator=True,
+        )
+    np.testing.assert_array_equal(found["estimator"][0][1].sample_weight_, (counts + 0.5)[15:])
+
+
+@pytest.mark.parametrize(
+    ("weights", "parameters", "message"),
+    [
+        (-np.ones(30), {}, "`sample_weight` must hold no negative weight; got -1 for sample 0"),
+        (np.zeros(30), {}, "`sample_weight` must hold a weight above zero; all 30 weights are zero"),
+        (np.ones(29), {}, r"must hold one weight for each of the 30 samples; got shape \(29,\)"),
+        (
+            np.arange(30),
+            {"missing_views": "integrate"},
+            r"None with missing_views='integrate'.*repeat samples",
+        ),
+    ],
+)
+def test_bad_weights(weights, parameters, message, data):
+    X, _, noisy, _ = data
+    with pytest.raises(ValueError, match=message):
+        GPMKLRegressor(bank(), **parameters).fit(X, noisy, sample_weight=weights)
+
+
+def test_bad_zero_weights_of_precomputed_kernels(data):
+    X, _, noisy, counts = data
+    with pytest.raises(ValueError, match=r"above zero with precomputed kernels.*Leave rows and columns"):
+        GPMKLRegressor("precomputed").fit(X @ X.T, noisy, sample_weight=counts)
