@@ -21,6 +21,7 @@ from bayesmkl.cli.compare_config import read_config
 from bayesmkl.cli.designs import standardizer
 from bayesmkl.cli.fit_models import new_model
 from bayesmkl.cli.fit_options import FitOptions, check_options
+from bayesmkl.cli.held_out import held_out
 from bayesmkl.evaluation import concordance_index
 from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, GPMKLSurvival, HalfT, Marginal
 from bayesmkl.posterior import effect_table
@@ -179,6 +180,21 @@ def test_rows_beside_a_run_of_times_are_refused():
     with pytest.raises(ValueError, match="--data is for the calibration of classes and quantities"):
         _check_diagnosed({"task": "survival", "method": "gpmkl"}, Path("new.csv"))
     _check_diagnosed({"task": "survival", "method": "gpmkl"}, None)
+
+
+def test_a_value_of_one_row_cannot_be_on_both_sides(table):
+    features, y = table[[*FEATURES, "site"]].replace({"site": {"1": "2"}}), table["marker"].to_numpy()
+    options = FitOptions("marker", "regression", task_column="site")
+    train, test = held_out(features, y, np.arange(60), options)
+    assert set(features["site"].iloc[test]) == set(features["site"].iloc[train])
+    features.loc[4, "site"] = "alone"
+    with pytest.raises(ValueError, match="--task-column 'site' must have at least two rows of every value"):
+        held_out(features, y, np.arange(60), options)
+    whole = options._replace(task_column=None, group=("site",))
+    train, test = held_out(features, y, np.arange(60), whole)
+    assert not set(features["site"].iloc[test]) & set(features["site"].iloc[train])
+    with pytest.raises(ValueError, match="--group 'site' connects all rows"):
+        held_out(features.assign(site="one"), y, np.arange(60), whole)
 
 
 @pytest.mark.parametrize(

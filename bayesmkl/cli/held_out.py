@@ -36,7 +36,7 @@ def held_out(
     Classes, grades, events and tasks are spread over both; groups of a design stay together, as in comparisons.
     """
     if options.group:
-        columns = [features.columns.get_loc(name) for name in options.group]
+        columns = [list(features.columns).index(name) for name in options.group]
         groups = labels_of(features, columns)[known]
         if len(np.unique(groups)) < 2:
             raise ValueError(
@@ -48,15 +48,22 @@ def held_out(
         say(f"Rows held out are those of {len(np.unique(groups[test]))} groups of {named(options.group)}.")
         return known[train], known[test]
     spread: Any = None
+    of = ""
     if options.task == "survival":
-        spread = y["event"][known]
+        spread, of = y["event"][known], f"--event {options.event!r}"
     elif options.task != "regression":
-        spread = np.unique(y[known], return_inverse=True)[1]
+        spread = np.unique(y[known], return_inverse=True)[1]  # of which there are enough
     elif options.task_column is not None:
-        spread = features[options.task_column].to_numpy()[known]
-    return tuple(  # type: ignore[return-value]
-        train_test_split(known, test_size=options.test_size, random_state=options.seed, stratify=spread)
+        spread, of = features[options.task_column].to_numpy()[known], f"--task-column {options.task_column!r}"
+    if of and np.unique(spread, return_counts=True)[1].min() < 2:
+        raise ValueError(
+            f"{of} must have at least two rows of every value, one to fit and one to test; got a value of one row. "
+            "Leave the row out."
+        )
+    train, test = train_test_split(
+        known, test_size=options.test_size, random_state=options.seed, stratify=spread
     )
+    return train, test
 
 
 def evaluated(on_test: Predictions, y: np.ndarray, task: str) -> dict[str, float]:
