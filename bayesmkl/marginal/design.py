@@ -13,9 +13,9 @@ from bayesmkl._utils.validation import check_choice, check_scale, shown
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.views import column_names, positions_of, views_without
 from bayesmkl.marginal.effects import DesignRows, Effects
-from bayesmkl.marginal.group_labels import GroupLabels, is_given, plain_label
+from bayesmkl.marginal.group_labels import GroupLabels, is_given, of_other_kind, plain_label
 from bayesmkl.marginal.hyperpriors import HalfT
-from bayesmkl.marginal.missing_columns import check_columns, refuse_missing
+from bayesmkl.marginal.missing_columns import check_columns, columns_in, refuse_missing
 
 __all__ = ["Design", "FittedDesign", "apart_from_design", "check_design", "check_known_columns"]
 
@@ -233,9 +233,14 @@ class FittedDesign(NamedTuple):
 
 
 def check_known_columns(X: Any, design: Design | FittedDesign | None) -> None:
-    """Raise where columns of a design are missing in samples that are not validated yet."""
+    """Raise where columns of a design are missing in samples that are not validated yet, or labels became text."""
     if isinstance(design, FittedDesign):
         check_columns(X, [("design", design.columns)])
+        columns = columns_in(X, [("design", design.group_columns.tolist())])
+        for (name, values), labels in zip(columns, design.labels, strict=False):
+            text = next((value for value in values.tolist() if isinstance(value, str)), None)
+            if text is not None and not isinstance(labels[0], str):
+                raise of_other_kind(name, labels[0], text)
     elif design is not None:
         named = ("offset_column", "precision_column", "covariate_columns", "group_columns", "task_column")
         check_columns(X, [(name, getattr(design, name)) for name in named])

@@ -10,7 +10,7 @@ import numpy as np
 from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import positions_of
 
-__all__ = ["GroupLabels", "is_given", "learn_groups", "number_groups", "plain_label"]
+__all__ = ["GroupLabels", "is_given", "learn_groups", "number_groups", "of_other_kind", "plain_label"]
 
 LARGEST_WHOLE = 2**53  # up to which floats have every whole number
 
@@ -70,13 +70,26 @@ def number_groups(X: Any, known: Sequence[GroupLabels]) -> Any:
         given = _labels(values)
         # floats may be numbers that stand for labels
         if values.dtype.kind != "f" and given and _kinds(given).isdisjoint(_kinds(labels)):
-            raise ValueError(
-                f"`X` must hold labels in {column!r} as in training, such as {labels[0]!r}; got {given[0]!r}. "
-                f"Convert them: `X[{column!r}].astype({type(labels[0]).__name__})`."
-            )
+            raise of_other_kind(column, labels[0], given[0])
         codes = np.array([place.get(label, -1.0) for label in given])
         X = _with_column(X, column, codes)
     return X
+
+
+def of_other_kind(column: Any, known: Any, given: Any) -> ValueError:
+    """Make the error for labels of a column that are of another kind than in training.
+
+    Examples
+    --------
+    >>> raise of_other_kind("site", 1, "north")
+    Traceback (most recent call last):
+    ...
+    ValueError: `X` must hold labels in 'site' as in training, such as 1; got 'north'. Convert them: ...
+    """
+    return ValueError(
+        f"`X` must hold labels in {column!r} as in training, such as {known!r}; got {given!r}. Convert them: "
+        f"`X[{column!r}].astype({type(known).__name__})`."
+    )
 
 
 def _needs_labels(values: np.ndarray) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import column_names, positions_of
 from bayesmkl.marginal.group_labels import is_given
 
-__all__ = ["check_columns", "refuse_missing"]
+__all__ = ["check_columns", "columns_in", "refuse_missing"]
 
 
 def refuse_missing(name: Any, missing: np.ndarray) -> None:
@@ -39,10 +39,10 @@ def refuse_missing(name: Any, missing: np.ndarray) -> None:
         )
 
 
-def check_columns(X: Any, named: Iterable[tuple[str, Any]]) -> None:
-    """Raise where columns of samples that are not validated yet are missing.
+def columns_in(X: Any, named: Iterable[tuple[str, Any]]) -> Iterator[tuple[Any, np.ndarray]]:
+    """Go through names and values of columns of samples that are not validated yet.
 
-    What is no table, or has no such columns, passes: that is said where samples and names are checked.
+    What is no table, or has no such columns, has none: that is said where samples and names are checked.
 
     Parameters
     ----------
@@ -50,6 +50,16 @@ def check_columns(X: Any, named: Iterable[tuple[str, Any]]) -> None:
         Samples.
     named : iterable of (str, str or int or sequence)
         Arguments, and the columns that they name.
+
+    Yields
+    ------
+    name : object
+    values : ndarray of shape (n_samples,)
+
+    Examples
+    --------
+    >>> [(name, values.tolist()) for name, values in columns_in([[1, 2], [3, 4]], [("group_columns", 1)])]
+    [('x1', [2, 4])]
     """
     is_frame = hasattr(X, "dtypes")
     try:
@@ -67,4 +77,10 @@ def check_columns(X: Any, named: Iterable[tuple[str, Any]]) -> None:
     names = column_names(n_features, labels)
     for j in found:
         column = table[:, j] if not is_frame else X.iloc[:, j] if hasattr(X, "iloc") else X[X.columns[j]]
-        refuse_missing(names[j], np.asarray(pd.isna(np.asarray(column))))
+        yield names[j], np.asarray(column)
+
+
+def check_columns(X: Any, named: Iterable[tuple[str, Any]]) -> None:
+    """Raise where columns of samples that are not validated yet are missing; parameters are those of `columns_in`."""
+    for name, values in columns_in(X, named):
+        refuse_missing(name, np.asarray(pd.isna(values)))

@@ -93,6 +93,21 @@ def test_flags_are_shown_as_they_are(table, fitted, tmp_path):
     np.testing.assert_allclose(load_model(tmp_path / "model.skops").predict(X), expected, rtol=1e-9)
 
 
+def test_labels_that_became_text_are_told_from_features(table):
+    X, y = table
+    X = X.assign(site=np.arange(40) % 3)
+    model = GPMKLRegressor(BANK, design=Design(group_columns="site"), inference=FEW).fit(
+        X[["protein", "site"]], y
+    )
+    rows = X[["protein", "site"]].assign(site="north")
+    with pytest.raises(
+        ValueError, match=r"labels in 'site' as in training, such as 0; got 'north'\. Convert them"
+    ):
+        model.predict(rows)
+    with pytest.raises(ValueError, match="such as 0; got 'north'"):
+        model.predict(rows.to_numpy())
+
+
 @pytest.mark.parametrize("power", [-990, 660])
 def test_effects_of_extreme_units_are_those_of_others(table, fitted, power):
     """A power of two, in which no digit changes."""
