@@ -227,10 +227,12 @@ def read_run_config(path: Path) -> dict[str, Any]:
     are_right = {
         "features": _are_texts(config.get("features")) and config["features"] != [],
         "drop": _are_texts(config["drop"]),
-        "text": _are_texts(config["text"]) and set(config["text"]) <= set(config.get("features") or []),
+        "text": _are_texts(config["text"])
+        and _are_texts(config.get("features"))
+        and set(config["text"]) <= set(config["features"]),
         "event": (config.get("task") == "survival") == isinstance(config.get("event"), str),
         "target": isinstance(config.get("target"), str),
-        "task": config.get("task") in TASKS,
+        "task": config.get("task") in list(TASKS),  # which may be of any type
     }
     wrong = [key for key, is_right in are_right.items() if not is_right]
     if wrong:
