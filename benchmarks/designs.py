@@ -13,9 +13,12 @@ are log densities or probabilities of test targets, in nats each.
 Exposures: 20 simulations of mixtures of five exposures with a covariate, see `_exposures.py`, and one of 1200
 samples.
 
-    python benchmarks/designs.py                   what is missing of 400 simulations and 10 splits
+Tasks: 20 draws of each simulation that `family.py --section multitask` has, see `_design_tasks.py`: a column of tasks
+beside multitask BEMKL and a model per task.
+
+    python benchmarks/designs.py                   what is missing of 400 simulations, 10 splits and 20 draws
     python benchmarks/designs.py --report --docs   tables from the committed results
-    python benchmarks/designs.py --fast            two simulations, no sets
+    python benchmarks/designs.py --fast            two simulations, one draw of small tasks, no sets
 
 One JSON line per simulation, or per model, set and split, is appended to benchmarks/results/designs_cells.jsonl; a
 run continues where the file ends.
@@ -30,7 +33,9 @@ from typing import Any
 import numpy as np
 from _cells import append, done, read
 from _design_data import MODELS, SETS, available, split
+from _design_tasks import FAMILY, set_of, task_cell, task_claims, tasks_table
 from _exposures import LARGE, SCENARIOS, SMOOTHERS, exposure_cell
+from _family_multitask import SETTINGS
 from _machine import measure
 from _posteriors import quietly
 from _report import RESULTS, claim, finish, markdown_table, parser
@@ -44,7 +49,8 @@ from bayesmkl.marginal.reading import draw_parts
 from bayesmkl.posterior import effect_table
 
 CELLS = RESULTS / "designs_cells.jsonl"
-N_SIMULATIONS, N_SPLITS, N_EXPOSED = 400, 10, 20
+N_SIMULATIONS, N_SPLITS, N_EXPOSED, N_DRAWS = 400, 10, 20, 20
+N_OF_TASK = 40  # samples
 N_SAMPLES, N_SITES = 120, 10
 LEVEL = 0.95
 VIEWS = {"first": [0, 1], "second": [2, 3], "nothing": [4, 5]}
@@ -161,6 +167,12 @@ def run(path: Path, n_simulations: int, n_splits: int) -> None:
                 if (f"exposures, {scenario}", seed, model) not in known:
                     with quietly():
                         append(path, exposure_cell(scenario, seed, model))
+    for seed in range(min(N_DRAWS, n_simulations)):
+        for setting in SETTINGS:
+            for model in FAMILY:
+                if (set_of(setting), seed, model) not in known:
+                    with quietly():
+                        append(path, task_cell(setting, N_OF_TASK, seed, model))
     large = f"exposures, {SCENARIOS[0]}, {LARGE}"
     if (large, 0, PAIRS) not in known:
         with quietly():
@@ -278,7 +290,7 @@ def claims(numbers: dict[str, Any]) -> list[dict[str, Any]]:
     large = numbers.get(f"exposures, {SCENARIOS[0]}, {LARGE}", {})
     if large:
         made.append(claim(f"designs, exposures, {LARGE} samples: time", 300.0, large[PAIRS]["seconds"], " s"))
-    return made
+    return made + task_claims(numbers)
 
 
 def main() -> None:
@@ -297,6 +309,7 @@ def main() -> None:
             with quietly():
                 short = Marginal(n_points=100, n_draws=100)
                 rows = [coverage_cell(seed, name, short) for seed in range(2) for name in DESIGNS]
+                rows += [task_cell(SETTINGS[0], 12, 0, model, short) for model in FAMILY]
         else:
             if not chosen.report:
                 run(chosen.results, chosen.simulations, chosen.splits)
@@ -308,6 +321,8 @@ def main() -> None:
         text += "\n\n" + sets
     if any(row["set"].startswith("exposures") for row in rows):
         text += "\n\n" + exposures_table(rows, numbers)
+    if any(row["set"].startswith("tasks") for row in rows):
+        text += "\n\n" + tasks_table(rows, numbers)
     finish(chosen, "designs", text, {"designs": numbers, "claims": [] if chosen.fast else claims(numbers)})
 
 

@@ -242,9 +242,9 @@ def without_pictures(wanted: bool) -> Iterator[None]:
             Path(path).write_bytes(b"")
 
     stubs: dict[tuple[Any, str], Callable[..., Any]] = {
-        (commands, name): lambda *args, **kwargs: Figure()
-        for name in ("plot_elbo", "plot_kernel_weights", "plot_predictions", "plot_reliability")
+        (commands, name): lambda *args, **kwargs: Figure() for name in ("plot_elbo", "plot_kernel_weights")
     }
+    stubs[commands, "picture"] = lambda *args, **kwargs: ("picture.png", Figure())
     stubs[commands, "save_posterior"] = lambda model, path, **options: path.write_bytes(b"")
     stubs[compare_command, "write_report"] = lambda comparison, path: path.write_text("")
     before = {place: getattr(*place) for place in stubs}

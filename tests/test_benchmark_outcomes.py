@@ -14,10 +14,11 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
-from _outcome_data import CUTS, SHORT, diabetes, simulated_grades
+from _cells import read
+from _outcome_data import CUTS, SETS, SHORT, diabetes, simulated_grades
 from _outcome_models import MODELS, distances_of, log_predictive
 from outcome_sbc import places
-from outcomes import cell, cut_points, ranked_probability_score, report, scores
+from outcomes import CELLS, cell, cut_points, ranked_probability_score, report, scores
 
 from bayesmkl import GPMKLRegressor, KernelBank
 from bayesmkl.marginal import GPMKLOrdinalClassifier, Marginal
@@ -106,6 +107,16 @@ def test_cells_are_reported():
     split = SHORT["simulated"].draw(0)
     judged = scores("grades", split, MODELS["grades"]["class frequencies"](split, None))
     assert judged["rps"] == rows[0]["rps"]
+
+
+@pytest.mark.parametrize("name", list(SETS))
+def test_reports_of_some_sets_are_about_these(name):
+    """All sets have been run, so that what is asked of all of them could be looked up."""
+    text, numbers = report(read(CELLS), {name: SETS[name]})
+    models = [line.split(":")[1] for line in text.splitlines() if line.startswith(f"| {name}:")]
+    assert len(models) >= 3
+    assert set(numbers["sets"]) == {name} | ({"cut points"} if name == "simulated" else set())
+    assert numbers["claims"] == []
 
 
 def test_places_of_a_simulation_where_sites_come_next_to_zero():

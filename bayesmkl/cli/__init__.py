@@ -46,6 +46,8 @@ class Task(enum.StrEnum):
     AUTO = "auto"
     CLASSIFICATION = "classification"
     REGRESSION = "regression"
+    ORDINAL = "ordinal"
+    SURVIVAL = "survival"
 
 
 class KernelsOn(enum.StrEnum):
@@ -182,8 +184,23 @@ def fit(
     target: Annotated[str, typer.Option(help="Column to predict.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder to write; it must not exist yet.", show_default=False)],
     task: Annotated[
-        Task, typer.Option(help="auto: text or few different whole numbers are classes.")
+        Task,
+        typer.Option(
+            help="auto: text or few different whole numbers are classes. ordinal: classes with an order. survival: "
+            "times, with --event."
+        ),
     ] = Task.AUTO,
+    event: Annotated[
+        str | None,
+        typer.Option(
+            help="survival: column of 0 and 1, whether the event was seen at the time in --target.",
+            show_default=False,
+        ),
+    ] = None,
+    level: Annotated[
+        list[str] | None,
+        typer.Option(help="ordinal: a grade that is text, in ascending order; repeated.", show_default=False),
+    ] = None,
     kernels_on: Annotated[
         KernelsOn,
         typer.Option(
@@ -230,6 +247,30 @@ def fit(
             help="Empty cells: integrate averages over what their kernels may say; with --kernels-on each, vb only."
         ),
     ] = MissingViews.ERROR,
+    covariate: Annotated[
+        list[str] | None,
+        typer.Option(help="gpmkl: column with a linear effect, that no kernel sees; may be repeated."),
+    ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="gpmkl: column of sites, batches or subjects, text too; may be repeated."),
+    ] = None,
+    task_column: Annotated[
+        str | None,
+        typer.Option(help="gpmkl: column that says which outcome the target is of.", show_default=False),
+    ] = None,
+    offset: Annotated[
+        str | None,
+        typer.Option(
+            help="gpmkl, regression: column that is a known part of the target.", show_default=False
+        ),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="gpmkl, regression: column of relative precisions of the target.", show_default=False
+        ),
+    ] = None,
     inference: Annotated[
         Inference | None,
         typer.Option(
@@ -262,8 +303,8 @@ def fit(
 ) -> None:
     """Fit BEMKL or GPMKL to a table; write the model, its posterior, metrics and plots.
 
-    Columns are standardized. Metrics come from rows that the model has not seen; the saved model is the one fitted to
-    the other rows, unless --refit is given.
+    Columns are standardized, but for those of a design. Metrics come from rows that the model has not seen; the
+    saved model is the one fitted to the other rows, unless --refit is given.
     """
     with _bad_input_reported():
         from bayesmkl.cli.commands import FitOptions, run_fit
@@ -273,7 +314,9 @@ def fit(
             out,
             FitOptions(
                 target=target,
-                task=task.value,
+                task=Task.SURVIVAL.value if event is not None and task is Task.AUTO else task.value,
+                event=event,
+                level=tuple(level or ()),
                 kernels_on=kernels_on.value,
                 method=method.value,
                 kernel_prior=None if kernel_prior is None else kernel_prior.value,
@@ -281,6 +324,11 @@ def fit(
                 nonnegative=nonnegative,
                 unlabeled_label=unlabeled_label,
                 missing_views=missing_views.value,
+                covariate=tuple(covariate or ()),
+                group=tuple(group or ()),
+                task_column=task_column,
+                offset=offset,
+                precision=precision,
                 inference=(inference or BY_DEFAULT[method]).value,
                 draws=draws,
                 refine=refine,
@@ -328,8 +376,8 @@ def predict(
 ) -> None:
     """Predict the rows of a table with a fitted model.
 
-    Classification writes the label and the probability of every class, regression the mean and standard deviation;
-    one row per row of the input, in its order.
+    Classes and grades get the label and the probability of each, quantities the mean and standard deviation, times to
+    an event the risk, the median and the ends of the 94 % interval; one row per row of the input, in its order.
     """
     with _bad_input_reported():
         from bayesmkl.cli.commands import run_predict

@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.multiclass import type_of_target
 
 from bayesmkl.cli.config_models import Section, bank_of, did_you_mean, model_of, read_toml
+from bayesmkl.cli.designs import design_columns
 from bayesmkl.cli.report import say
 from bayesmkl.cli.tables import words_among
 from bayesmkl.datasets import fetch
@@ -36,7 +37,7 @@ from bayesmkl.evaluation.study import (
 )
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.column_labels import column_labels
-from bayesmkl.kernels.views import resolve_views
+from bayesmkl.kernels.views import positions_of, resolve_views
 
 __all__ = ["Config", "read_config"]
 
@@ -219,7 +220,7 @@ def _beside(section: Section, key: str) -> Path:
 def _check_views(
     config: Section, datasets: list[str], load: Callable[[str], Data], models: dict[str, ModelSpec]
 ) -> None:
-    """Raise for views, and gates, of columns that a data set does not have."""
+    """Raise for views, gates and designs of columns that a data set does not have."""
     for model, spec in models.items():
         estimator = spec.estimator[-1] if isinstance(spec.estimator, Pipeline) else spec.estimator
         bank, gates = getattr(estimator, "kernels", None), getattr(estimator, "gate_columns", None)
@@ -231,6 +232,9 @@ def _check_views(
             checks["kernels"] = partial(_resolve, bank)
         if gates is not None:
             checks["gate_columns"] = partial(_resolve_gates, bank, gates)
+        design = design_columns(getattr(estimator, "design", None))
+        if design:
+            checks["design"] = partial(_resolve_design, design)
         for key, name in product(checks, datasets):
             with config.blamed(f"models.{model}.{key}"):
                 data = load(name)
@@ -246,6 +250,10 @@ def _resolve(bank: KernelBank, X: pd.DataFrame) -> None:
 
 def _resolve_gates(bank: KernelBank, gate_columns: Sequence[str | int] | None, X: pd.DataFrame) -> None:
     apart_from_gates(clone(bank), X, gate_columns, X.shape[1])
+
+
+def _resolve_design(columns: list[Any], X: pd.DataFrame) -> None:
+    positions_of("design", columns, X.shape[1], column_labels(X))
 
 
 def _check_task(

@@ -14,9 +14,9 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from bayesmkl import bemkl, discriminative, kernels, marginal
+from bayesmkl.cli.designs import design_columns, standardizer
 from bayesmkl.datasets._tables import named
 from bayesmkl.evaluation.study import ModelSpec
 from bayesmkl.kernels import KernelBank
@@ -28,7 +28,7 @@ __all__ = ["Section", "bank_of", "did_you_mean", "model_of", "read_toml"]
 
 KEYS = ("estimator", "kernels", "standardize", "transductive", "parameters", "grid")
 OF_BEMKL = ("Dirichlet", "Gamma", "SpikeSlab", "VB", "NUTS", "Gibbs", "SVI", "Storage")
-OF_MARGINAL = ("DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Marginal")
+OF_MARGINAL = ("Design", "DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Marginal")
 GATINGS = ("GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating")
 VIEWS = ("all", "each", "all+each")
 STEP = "model"  # name of the estimator in the pipeline with the standardization
@@ -59,8 +59,8 @@ def model_of(section: Section, banks: dict[str, KernelBank]) -> ModelSpec:
         estimator = constructor(**arguments)
     grid = _grid(section, known, banks)
     if section.take("standardize", bool, True):
-        scaler = StandardScaler().set_output(transform="pandas")  # views may name columns
-        estimator = Pipeline([("standardize", scaler), (STEP, estimator)])
+        design = _design_by_name(section, arguments, grid)
+        estimator = Pipeline([("standardize", standardizer(design)), (STEP, estimator)])
         grid = {f"{STEP}__{key}": values for key, values in grid.items()}
     transductive = section.take("transductive", bool, False)
     if transductive and "unlabeled_label" not in known:
@@ -69,6 +69,34 @@ def model_of(section: Section, banks: dict[str, KernelBank]) -> ModelSpec:
             f"is for estimators with an `unlabeled_label`, which {constructor.__name__} has not.",
         )
     return ModelSpec(estimator, grid or None, transductive)
+
+
+def _design_by_name(section: Section, arguments: dict[str, Any], grid: dict[str, list[Any]]) -> Any:
+    """Return the design of a model whose columns are standardized but for those of it, and so change places."""
+    if "design" in grid:
+        raise section.wrong(
+            "grid.design",
+            "is not for models that standardize; make a model of each, or set standardize = false.",
+        )
+    design = arguments.get("design")
+    columns = design_columns(design) if isinstance(design, marginal.Design) else []
+    banks = [arguments.get("kernels"), *grid.get("kernels", [])]
+    views = [bank.views for bank in banks if isinstance(bank, KernelBank) and isinstance(bank.views, dict)]
+    placed = [column for column in columns if not isinstance(column, str)]
+    placed += [
+        c for own in views if columns for column in own.values() for c in _listed(column) if type(c) is int
+    ]
+    if placed:
+        raise section.wrong(
+            "design",
+            f"is of a model that standardizes all columns but those of its design, and needs their names; got the "
+            f"position {placed[0]}. Name the columns, in views too, or set standardize = false.",
+        )
+    return design if columns else None
+
+
+def _listed(given: object) -> list[Any]:
+    return given if isinstance(given, list) else [given]
 
 
 def _grid(section: Section, known: Collection[str], banks: dict[str, KernelBank]) -> dict[str, list[Any]]:

@@ -14,13 +14,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from bayesmkl._utils.files import NO_SPACE, check_layout, not_written, read_json
 from bayesmkl._utils.folders import lock, lock_if_possible
-from bayesmkl.bemkl import BEMKLClassifier, BEMKLRegressor
-from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor
+from bayesmkl.bemkl import BEMKLClassifier, BEMKLOrdinalClassifier, BEMKLRegressor, BEMKLSurvival
+from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.persistence import load_model
 
 if TYPE_CHECKING:
@@ -48,7 +47,12 @@ TAKEN = (errno.ENOTEMPTY, errno.EEXIST)  # another process has made a folder the
 RUN_FORMAT = "bayesmkl-run"
 RUN_VERSION = 2
 AGAIN = "Run `bayesmkl fit` again."
-TASKS = ("classification", "regression")
+TASKS = {
+    "classification": (BEMKLClassifier, GPMKLClassifier),
+    "regression": (BEMKLRegressor, GPMKLRegressor),
+    "ordinal": (BEMKLOrdinalClassifier, GPMKLOrdinalClassifier),
+    "survival": (BEMKLSurvival, GPMKLSurvival),
+}
 
 
 def check_free(path: Path, force: bool) -> None:
@@ -219,11 +223,16 @@ def read_run_config(path: Path) -> dict[str, Any]:
         raise ValueError(f"{name!r} is not the {path.name} of a run. {AGAIN}")
     check_layout(config.get("version"), RUN_VERSION, repr(name), config.get("bayesmkl"))
     config.setdefault("drop", [])
+    config.setdefault("text", [])
     are_right = {
         "features": _are_texts(config.get("features")) and config["features"] != [],
         "drop": _are_texts(config["drop"]),
+        "text": _are_texts(config["text"])
+        and _are_texts(config.get("features"))
+        and set(config["text"]) <= set(config["features"]),
+        "event": (config.get("task") == "survival") == isinstance(config.get("event"), str),
         "target": isinstance(config.get("target"), str),
-        "task": config.get("task") in TASKS,
+        "task": config.get("task") in list(TASKS),  # which may be of any type
     }
     wrong = [key for key, is_right in are_right.items() if not is_right]
     if wrong:
@@ -234,9 +243,9 @@ def read_run_config(path: Path) -> dict[str, Any]:
 def check_described(model: BaseEstimator, config: dict[str, Any], folder: Path) -> None:
     """Raise unless the model of a run is what its configuration says."""
     features, last = config["features"], model[-1] if isinstance(model, Pipeline) else model
-    if not isinstance(last, BEMKLClassifier | BEMKLRegressor | GPMKLClassifier | GPMKLRegressor):
+    if not any(isinstance(last, kinds) for kinds in TASKS.values()):
         fault = f"the model is a {type(last).__name__}"
-    elif is_classifier(last) != (config["task"] == "classification"):
+    elif not isinstance(last, TASKS[config["task"]]):
         fault = f"the model is a {type(last).__name__}, and the task {config['task']}"
     elif not hasattr(last, "kernel_names_"):
         fault = "the model is not fitted"

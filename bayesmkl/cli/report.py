@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["METRICS", "console", "notes_of_warnings", "print_metrics", "print_shares", "say"]
+__all__ = ["METRICS", "console", "notes_of_warnings", "print_effects", "print_metrics", "print_shares", "say"]
 
 PIPED_WIDTH = 110  # columns without a terminal
 METRICS = {
@@ -25,6 +25,11 @@ METRICS = {
     "rmse": "root mean squared error, units of the target",
     "nll": "negative log density, nats per sample; lower is better",
     "coverage_95": "share inside the predictive 95 % intervals",
+    "grades_off": "grades between the predicted and the true one, on average",
+    "rps": "ranked probability score, mean over cut points; lower is better",
+    "concordance": "share of pairs in the right order (Harrell); 0.5 is chance",
+    "concordance_uno": "the same, weighted for censoring (Uno)",
+    "integrated_brier_score": "squared error of survival probabilities over time; lower is better",
 }
 
 
@@ -75,6 +80,21 @@ def print_shares(table: pd.DataFrame, of: str, whole: str = "the score") -> None
                 cells += [f"{row['weight']:.3g}", f"{row['weight_lower']:.2g} to {row['weight_upper']:.2g}"]
             shown.add_row(escape(str(row[of])), *cells)
         console().print(shown)
+
+
+def print_effects(table: pd.DataFrame) -> None:
+    """Print an `effect_table`."""
+    by = table["interval_by"].iloc[0]
+    title = f"Effects of columns of the design, with 94 % intervals by {by}"
+    shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    shown.add_column("effect", overflow="fold")
+    shown.add_column("kind")
+    for header in ("mean", "94 %"):
+        shown.add_column(header, justify="right", no_wrap=True)
+    for row in table.to_dict("records"):
+        interval = f"{row['lower']:.2g} to {row['upper']:.2g}"
+        shown.add_row(escape(str(row["effect"])), row["kind"], f"{row['mean']:.3g}", interval)
+    console().print(shown)
 
 
 def print_metrics(metrics: dict[str, float], n_rows: int) -> None:

@@ -30,7 +30,9 @@ __all__ = [
     "check_target",
     "label_in",
     "labeled_rows",
+    "levels_of",
     "match_columns",
+    "may_be_text",
     "named",
     "read_table",
     "select_columns",
@@ -53,17 +55,37 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
             table.to_csv(beside, index=False, sep="\t" if "tsv" in suffix else ",", compression=compression)
 
 
-def select_columns(table: pd.DataFrame, target: str, drop: Sequence[str]) -> tuple[pd.DataFrame, pd.Series]:
-    """Split a table into features and target, without the columns in `drop`."""
-    for column in (target, *drop):
+def select_columns(
+    table: pd.DataFrame,
+    target: str,
+    drop: Sequence[str],
+    event: str | None = None,
+    design: Sequence[str] = (),
+) -> tuple[pd.DataFrame, pd.Series, pd.Series | None]:
+    """Split a table into features, target and event, without the columns in `drop`; `design` are columns to keep."""
+    of_event = [] if event is None else [event]
+    named_by = {column: "--drop" for column in drop} | dict.fromkeys(design, "the design")
+    named_by |= dict.fromkeys(of_event, "--event") | {target: "--target"}
+    for column in (target, *of_event, *drop, *design):
         if column not in table.columns:
-            option = "--target" if column == target else "--drop"
             raise ValueError(
-                f"{option} names the column {column!r}, which the table does not have; {column_hint(column, table)}"
+                f"{named_by[column]} names the column {column!r}, which the table does not have; "
+                f"{column_hint(column, table)}"
             )
+    twice = [column for column in design if named_by[column] != "the design" or column in drop]
+    if twice:
+        raise ValueError(
+            f"columns of the design are neither --target nor --event, and are not left out by --drop; got "
+            f"{named(twice)}. Name every column once."
+        )
+    if event is not None and (event == target or event in drop):
+        raise ValueError(
+            f"--event {event!r} is the --target or left out by --drop. Name the column that says whether the event "
+            "was seen, and the time as --target."
+        )
     if target in drop:
         raise ValueError(f"--drop leaves out {target!r}, which is the --target. Give only one of them.")
-    features = table.drop(columns=[target, *drop])
+    features = table.drop(columns=[target, *of_event, *drop])
     if features.shape[1] == 0:
         raise ValueError(
             "the table has no column beside --target and --drop; at least one is needed to predict from."
@@ -75,15 +97,17 @@ def select_columns(table: pd.DataFrame, target: str, drop: Sequence[str]) -> tup
             "from them is a mistake. Give the column a name, or leave it out: "
             + " ".join(f"--drop {_quoted(name)}" for name in nameless[:LONGEST_LIST])
         )
-    return features, table[target]
+    return features, table[target], None if event is None else table[event]
 
 
-def check_features(features: pd.DataFrame, may_be_empty: bool = False) -> pd.DataFrame:
+def check_features(
+    features: pd.DataFrame, may_be_empty: bool = False, groups: Sequence[str] = ()
+) -> pd.DataFrame:
     """Return the features as numbers; raise for text, missing and infinite values, naming the columns.
 
-    With `may_be_empty`, missing values become NaN.
+    With `may_be_empty`, missing values become NaN; `groups` may be text.
     """
-    text = [str(name) for name, dtype in features.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
+    text = [name for name in may_be_text(features) if name not in groups]
     if text:
         example = features[text[0]].dropna()
         shown = f" (such as {example.iloc[0]!r} in {text[0]!r})" if len(example) else ""
@@ -98,13 +122,19 @@ def check_features(features: pd.DataFrame, may_be_empty: bool = False) -> pd.Dat
             f"values are missing in {listed(counts)}. Fill them in or remove these rows, leave such columns out "
             "with --drop, or fit with --missing-views integrate --kernels-on each."
         )
-    numbers = features.astype(np.float64)
-    infinite = [str(name) for name in numbers if np.isinf(numbers[name]).any()]
+    kept = [name for name in may_be_text(features) if name in groups]
+    numbers = features.astype({name: str if name in kept else np.float64 for name in features})
+    infinite = [str(name) for name in numbers if name not in kept and np.isinf(numbers[name]).any()]
     if infinite:
         raise ValueError(
             f"{_columns(infinite)} infinite values. Replace them, or leave the columns out with --drop."
         )
     return numbers
+
+
+def may_be_text(features: pd.DataFrame) -> list[str]:
+    """Return the columns that hold no numbers."""
+    return [str(name) for name, dtype in features.dtypes.items() if not pd.api.types.is_numeric_dtype(dtype)]
 
 
 def check_constant(features: pd.DataFrame) -> None:
@@ -118,10 +148,13 @@ def check_constant(features: pd.DataFrame) -> None:
         )
 
 
-def check_target(target: pd.Series, task: str, unlabeled: str | None = None) -> tuple[np.ndarray, str]:
-    """Return the target as an array, and whether it is "classification" or "regression".
+def check_target(
+    target: pd.Series, task: str, unlabeled: str | None = None, event: pd.Series | None = None
+) -> tuple[np.ndarray, str]:
+    """Return the target as an array, and what it is about: "classification", "regression", "ordinal", "survival".
 
-    `unlabeled` is the value that marks rows without a label; then two classes must remain.
+    `unlabeled` is the value that marks rows without a label; then two classes must remain. With `event`, which says
+    whether the event was seen, the array is structured.
     """
     missing = int(target.isna().sum())
     if missing:
@@ -130,6 +163,8 @@ def check_target(target: pd.Series, task: str, unlabeled: str | None = None) -> 
             "None among numbers). Fill it in or remove these rows. To use rows without a label, write a value of its "
             "own there and name it with --unlabeled-label."
         )
+    if event is not None:
+        return _times(target, event), task
     is_number = pd.api.types.is_numeric_dtype(target.dtype) and not pd.api.types.is_bool_dtype(target.dtype)
     if task == "auto":
         whole = is_number and bool(np.all(np.mod(target.to_numpy(np.float64), 1.0) == 0.0))
@@ -151,6 +186,24 @@ def check_target(target: pd.Series, task: str, unlabeled: str | None = None) -> 
     values = target.to_numpy() if is_number else target.astype(str).to_numpy(dtype=str)
     _check_classes(str(target.name), values, unlabeled, is_number)
     return values, task
+
+
+def _times(time: pd.Series, event: pd.Series) -> np.ndarray:
+    """Return events and times as a structured array."""
+    if event.isna().any() or not set(event.tolist()) <= {0, 1}:
+        other = next(value for value in event.tolist() if value not in (0, 1))
+        raise ValueError(
+            f"--event must name a column of 0 and 1, or of true and false: whether the event was seen; got {other!r} "
+            f"in {event.name!r}. Code it so."
+        )
+    if not pd.api.types.is_numeric_dtype(time.dtype) or not np.isfinite(time.to_numpy(np.float64)).all():
+        raise ValueError(
+            f"--task survival needs finite numbers in the --target, the times; {time.name!r} holds values such as "
+            f"{time.iloc[0]!r}."
+        )
+    found = np.empty(len(time), dtype=[("event", bool), ("time", float)])
+    found["event"], found["time"] = event.astype(bool), time
+    return found
 
 
 def _refuse_strange(target: pd.Series) -> None:
@@ -190,6 +243,18 @@ def label_in(values: np.ndarray, text: str) -> Any:
         raise ValueError(f"--unlabeled-label must be a number, as the --target is; got {text!r}.") from error
 
 
+def levels_of(texts: Sequence[str], y: np.ndarray) -> list[Any] | None:
+    """Return the grades that a user lists, as the target holds them; None where none are listed."""
+    if not texts:
+        return None
+    if y.dtype.kind not in "iuf":
+        return list(texts)
+    try:
+        return [float(text) for text in texts]
+    except ValueError as error:
+        raise ValueError(f"--level must be numbers, as the --target is; got {named(texts)}.") from error
+
+
 def labeled_rows(values: np.ndarray, unlabeled: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of rows with a label and of those without."""
     if unlabeled is None:
@@ -204,16 +269,18 @@ def words_among(labels: np.ndarray) -> list[str]:
 
 
 def match_columns(
-    table: pd.DataFrame, wanted: Sequence[str], may_be_empty: bool = False
+    table: pd.DataFrame, wanted: Sequence[str], may_be_empty: bool = False, text: Sequence[str] = ()
 ) -> tuple[pd.DataFrame, list[str]]:
-    """Take the columns that a model was fitted to, in its order, and name the others."""
+    """Take the columns that a model was fitted to, in its order, and name the others; those in `text` are text."""
     absent = [name for name in wanted if name not in table.columns]
     if absent:
         raise ValueError(
             f"the table lacks {len(absent)} of the {len(wanted)} columns that the model was fitted to: "
             f"{named(absent)}; {column_hint(absent[0], table)}"
         )
-    features = check_features(table[list(wanted)], may_be_empty)
+    features = table[list(wanted)]
+    features = features.astype({name: str for name in text if not features[name].isna().any()})
+    features = check_features(features, may_be_empty, text)
     return features, [name for name in table.columns if name not in wanted]
 
 

@@ -16,6 +16,7 @@ from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import column_names, positions_of
 from bayesmkl.marginal import Design
 from bayesmkl.marginal.group_labels import is_given
+from bayesmkl.marginal.missing_columns import refuse_missing
 
 __all__ = ["DesignGroups", "groups_of_designs", "labels_of", "stay_together"]
 
@@ -112,14 +113,11 @@ def labels_of(X: Samples, columns: Sequence[int]) -> np.ndarray:
     [0, 0, 0, 1]
     """
     n_samples, rows, groups, n_groups = np.shape(X)[0], [], [], 0
+    names = column_names(np.shape(X)[1], column_labels(X))
     for j in columns:
         values = X.iloc[:, j].to_numpy() if isinstance(X, pd.DataFrame) else np.asarray(X)[:, j]
         codes, levels = pd.factorize(values, sort=True)
-        if (codes < 0).any():
-            raise ValueError(
-                f"`X` must say the group of every sample; got none in column {j} for sample {int(codes.argmin())}. "
-                "Fill it in, or leave the sample out."
-            )
+        refuse_missing(names[j], codes < 0)
         if len(columns) == 1:
             return codes
         rows.append(np.arange(n_samples))

@@ -13,10 +13,11 @@ from bayesmkl._utils.validation import check_choice, check_scale, shown
 from bayesmkl.kernels.bank import CheckedTable, KernelBank
 from bayesmkl.kernels.views import column_names, positions_of, views_without
 from bayesmkl.marginal.effects import DesignRows, Effects
-from bayesmkl.marginal.group_labels import GroupLabels, is_given, plain_label
+from bayesmkl.marginal.group_labels import GroupLabels, is_given, of_other_kind, plain_label
 from bayesmkl.marginal.hyperpriors import HalfT
+from bayesmkl.marginal.missing_columns import check_columns, columns_in, refuse_missing
 
-__all__ = ["Design", "FittedDesign", "apart_from_design", "check_design"]
+__all__ = ["Design", "FittedDesign", "apart_from_design", "check_design", "check_known_columns"]
 
 GROUP_PRIOR = HalfT(4.0, 1.0)
 DEPENDENT = 1e-8  # part of a covariate that others leave, below which it is rounding error
@@ -133,6 +134,12 @@ class FittedDesign(NamedTuple):
         return tuple(map(str, self.labels[-1])) if self.has_tasks else ()
 
     @property
+    def columns(self) -> list[int]:
+        """Positions of all columns of the design."""
+        single = [j for j in (self.offset_column, self.precision_column) if j is not None]
+        return [*single, *self.covariate_columns.tolist(), *self.group_columns.tolist()]
+
+    @property
     def has_effects(self) -> bool:
         """Whether there are covariates or groups."""
         return bool(self.covariates or self.groups)
@@ -223,6 +230,20 @@ class FittedDesign(NamedTuple):
         sizes = [len(self.levels[g]) for g, _ in self.terms]
         term = np.repeat(np.arange(-1, len(sizes)), [len(self.covariates), *sizes])
         return Effects.of(self.rows(X).basis, self.covariate_std, term)
+
+
+def check_known_columns(X: Any, design: Design | FittedDesign | None) -> None:
+    """Raise where columns of a design are missing in samples that are not validated yet, or labels became text."""
+    if isinstance(design, FittedDesign):
+        check_columns(X, [("design", design.columns)])
+        columns = columns_in(X, [("design", design.group_columns.tolist())])
+        for (name, values), labels in zip(columns, design.labels, strict=False):
+            text = next((value for value in values.tolist() if isinstance(value, str)), None)
+            if text is not None and not isinstance(labels[0], str):
+                raise of_other_kind(name, labels[0], text)
+    elif design is not None:
+        named = ("offset_column", "precision_column", "covariate_columns", "group_columns", "task_column")
+        check_columns(X, [(name, getattr(design, name)) for name in named])
 
 
 def check_design(design: Any, precomputed: bool, takes_offset: bool) -> None:
@@ -429,10 +450,5 @@ def _check_levels(argument: str, name: str, n_levels: int, n_samples: int) -> No
 
 def _check_known(values: np.ndarray, names: tuple[str, ...]) -> None:
     """Raise where columns of a design are NaN, which stands for absent views alone."""
-    unknown = np.isnan(values)
-    if unknown.any():
-        row, j = np.argwhere(unknown)[0]
-        raise ValueError(
-            f"`X` must have no NaN in the columns of `design`; got {int(unknown[:, j].sum())} in {names[j]!r}, the "
-            f"first in row {row}. They are no part of a view that may be missing: fill them in, or leave these out."
-        )
+    for name, column in zip(names, values.T, strict=True):
+        refuse_missing(name, np.isnan(column))

@@ -1,4 +1,4 @@
-"""Columns of a DataFrame that name groups by text, and the numbers that stand for these in validated samples."""
+"""Columns of a DataFrame that name groups by text or flags, and numbers for these in validated samples."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import positions_of
 
-__all__ = ["GroupLabels", "is_given", "learn_groups", "number_groups", "plain_label"]
+__all__ = ["GroupLabels", "is_given", "learn_groups", "number_groups", "of_other_kind", "plain_label"]
 
 LARGEST_WHOLE = 2**53  # up to which floats have every whole number
 
@@ -30,7 +30,7 @@ def learn_groups(wanted: Any, X: Any, argument: str = "group_columns") -> tuple[
     Raises
     ------
     ValueError
-        For columns that `X` does not have, and for labels that are missing.
+        For columns that `X` does not have.
     """
     labels = column_labels(X) if hasattr(X, "dtypes") else None
     if labels is None or not is_given(wanted):
@@ -41,7 +41,7 @@ def learn_groups(wanted: Any, X: Any, argument: str = "group_columns") -> tuple[
         names[j] for j in columns if names.count(names[j]) == 1
     ]  # others are refused where names are checked
     return tuple(
-        GroupLabels(column, tuple(sorted(set(_labels(column, values)), key=str)))
+        GroupLabels(column, tuple(sorted(set(_labels(values)), key=str)))
         for column, values in ((column, np.asarray(X[column])) for column in chosen)
         if _needs_labels(values)
     )
@@ -53,34 +53,55 @@ def number_groups(X: Any, known: Sequence[GroupLabels]) -> Any:
     Raises
     ------
     ValueError
-        For what is no DataFrame, and for labels that are missing.
+        For what is no DataFrame where labels were text, and for labels of another kind.
     """
-    if known and not hasattr(X, "dtypes"):
-        raise ValueError(
-            f"`X` must be a DataFrame: its column {known[0].column!r} held text in training; got {type(X).__name__}."
-        )
+    if not hasattr(X, "dtypes"):
+        text = [own.column for own in known if not _are_flags(own.labels)]
+        if text:
+            raise ValueError(
+                f"`X` must be a DataFrame: its column {text[0]!r} held text in training; got {type(X).__name__}."
+            )
+        return X
     for column, labels in known:
         if column not in list(X.columns):
             continue  # what is missing is said where columns are checked
         place = {label: float(k) for k, label in enumerate(labels)}
         values = np.asarray(X[column])
-        given = _labels(column, values)
+        given = _labels(values)
         # floats may be numbers that stand for labels
         if values.dtype.kind != "f" and given and _kinds(given).isdisjoint(_kinds(labels)):
-            raise ValueError(
-                f"`X` must hold labels in {column!r} as in training, such as {labels[0]!r}; got {given[0]!r}. "
-                f"Convert them: `X[{column!r}].astype({type(labels[0]).__name__})`."
-            )
+            raise of_other_kind(column, labels[0], given[0])
         codes = np.array([place.get(label, -1.0) for label in given])
         X = _with_column(X, column, codes)
     return X
 
 
+def of_other_kind(column: Any, known: Any, given: Any) -> ValueError:
+    """Make the error for labels of a column that are of another kind than in training.
+
+    Examples
+    --------
+    >>> raise of_other_kind("site", 1, "north")
+    Traceback (most recent call last):
+    ...
+    ValueError: `X` must hold labels in 'site' as in training, such as 1; got 'north'. Convert them: ...
+    """
+    return ValueError(
+        f"`X` must hold labels in {column!r} as in training, such as {known!r}; got {given!r}. Convert them: "
+        f"`X[{column!r}].astype({type(known).__name__})`."
+    )
+
+
 def _needs_labels(values: np.ndarray) -> bool:
     """Return whether values are no numbers, or whole ones that are not told apart in double precision."""
     if values.dtype.kind not in "iu":
-        return values.dtype.kind not in "fb"
+        return values.dtype.kind != "f"
     return bool(len(values)) and max(abs(int(values.min())), abs(int(values.max()))) > LARGEST_WHOLE
+
+
+def _are_flags(labels: Sequence[Any]) -> bool:
+    """Return whether labels are true and false, for which 1 and 0 stand."""
+    return all(isinstance(label, bool) for label in labels)
 
 
 def _kinds(labels: Sequence[Any]) -> set[bool]:
@@ -88,16 +109,9 @@ def _kinds(labels: Sequence[Any]) -> set[bool]:
     return {isinstance(label, str) for label in labels}
 
 
-def _labels(column: Any, values: np.ndarray) -> list[Any]:
-    """Return labels of groups as plain values; raise where there is none."""
-    found = [plain_label(value) for value in values]
-    missing = [k for k, value in enumerate(found) if value is None or value != value]
-    if missing:
-        raise ValueError(
-            f"`X` must say the group of every sample; got none in {column!r} for sample {missing[0]} ({len(missing)} "
-            "in all). Fill it in, or leave the sample out."
-        )
-    return found
+def _labels(values: np.ndarray) -> list[Any]:
+    """Return labels of groups as plain values."""
+    return [plain_label(value) for value in values]
 
 
 def plain_label(value: Any) -> Any:

@@ -244,6 +244,8 @@ def table_of_draws(
     """
     tail, table = 0.5 * (1.0 - ci_prob), pd.DataFrame(rows)
     links = monte_carlo(fitted, np.arange(fitted.states[0].n_draws))
+    _, digits = np.frexp(np.abs(values).max(axis=0, initial=0.0))  # the squares of some units are no numbers
+    values = np.ldexp(values, -digits)
     table["mean"], table["std"] = values.mean(axis=0), values.std(axis=0, ddof=1)
     table["lower"], table["upper"] = np.quantile(values, [tail, 1.0 - tail], axis=0)
     if signed is not None:
@@ -251,6 +253,8 @@ def table_of_draws(
     table["mean_mcse"] = links.of_means(values)
     table["lower_mcse"] = links.of_quantiles(values, tail)
     table["upper_mcse"] = links.of_quantiles(values, 1.0 - tail)
+    for column in ("mean", "std", "lower", "upper", "mean_mcse", "lower_mcse", "upper_mcse"):
+        table[column] = np.ldexp(table[column], digits)
     table["interval_by"] = interval_by(fitted)
     table.attrs.update(inference=fitted.inference, ci_prob=float(ci_prob))
     return table

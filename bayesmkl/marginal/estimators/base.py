@@ -29,6 +29,7 @@ from bayesmkl.marginal.design import (
     FittedDesign,
     apart_from_design,
     check_design,
+    check_known_columns,
 )
 from bayesmkl.marginal.estimators.completion import BLOCK_ENTRIES, CompletingMKL
 from bayesmkl.marginal.estimators.priors import checked_weight_prior
@@ -89,6 +90,7 @@ class BaseGPMKL(CompletingMKL):
         self.group_labels_ = ()
         if self.design is not None:
             named = (("group_columns", self.design.group_columns), ("task_column", self.design.task_column))
+            check_known_columns(X, self.design)
             self.group_labels_ = sum((learn_groups(columns, X, name) for name, columns in named), ())
         return super()._fit_rows(number_groups(X, self.group_labels_), y, check)
 
@@ -100,6 +102,7 @@ class BaseGPMKL(CompletingMKL):
 
     def _validate_rows(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "kernel_names_")
+        check_known_columns(X, self.design_)
         return super()._validate_rows(number_groups(X, self.group_labels_))
 
     def _new_bank(self, X: Any = None) -> KernelBank:

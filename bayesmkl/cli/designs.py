@@ -1,0 +1,55 @@
+"""Columns of a design in tables: taken as they are, where all others are standardized."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl.marginal import Design
+from bayesmkl.marginal.group_labels import is_given
+
+__all__ = ["design_columns", "group_columns", "standardizer"]
+
+
+def design_columns(design: Design | None) -> list[Any]:
+    """Return the columns that a design names, each once.
+
+    Examples
+    --------
+    >>> from bayesmkl.marginal import Design
+    >>> design_columns(Design(covariate_columns=["age", "sex"], group_columns="site"))
+    ['age', 'sex', 'site']
+    """
+    if design is None:
+        return []
+    named = [design.offset_column, design.covariate_columns, design.precision_column]
+    found = [column for given in named if is_given(given) for column in _listed(given)]
+    return list(dict.fromkeys([*found, *group_columns(design)]))
+
+
+def group_columns(design: Design | None) -> list[Any]:
+    """Return the columns of groups and tasks, which may be text."""
+    named = [] if design is None else [design.group_columns, design.task_column]
+    return [column for given in named if is_given(given) for column in _listed(given)]
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def standardizer(design: Design | None) -> BaseEstimator:
+    """Return the first step of a pipeline: columns of zero mean and unit variance, but for those of a design.
+
+    These come first, and keep their units: an effect is that of one unit, and a site is a site.
+    """
+    scaler = StandardScaler().set_output(transform="pandas")  # views may name columns
+    kept = design_columns(design)
+    if not kept:
+        return scaler
+    beside = ColumnTransformer(
+        [("design", "passthrough", kept)], remainder=scaler, verbose_feature_names_out=False
+    )
+    return beside.set_output(transform="pandas")

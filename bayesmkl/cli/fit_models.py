@@ -1,0 +1,99 @@
+"""The models of `bayesmkl fit`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from bayesmkl.bemkl import (
+    NUTS,
+    SVI,
+    BEMKLClassifier,
+    BEMKLOrdinalClassifier,
+    BEMKLRegressor,
+    BEMKLSurvival,
+    Gibbs,
+)
+from bayesmkl.cli.designs import standardizer
+from bayesmkl.cli.fit_options import KERNEL_PRIORS, FitOptions
+from bayesmkl.cli.tables import label_in, levels_of
+from bayesmkl.kernels import KernelBank
+from bayesmkl.marginal import (
+    GPMKLClassifier,
+    GPMKLOrdinalClassifier,
+    GPMKLRegressor,
+    GPMKLSurvival,
+    Marginal,
+)
+
+if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
+__all__ = ["new_model"]
+
+
+def _inference(options: FitOptions) -> Any:
+    """Return the inference with as many draws as asked for."""
+    if options.inference == "svi":
+        return SVI(n_draws=options.draws)
+    samplers: dict[str, Any] = {"nuts": NUTS, "gibbs": Gibbs}
+    if options.inference in samplers:
+        return samplers[options.inference](n_warmup=options.draws, n_draws=options.draws)
+    if options.inference == Marginal.name:
+        return Marginal(n_draws=max(4 * options.draws, 100))
+    return options.inference
+
+
+def _kernel_prior(options: FitOptions) -> str:
+    """Return the prior that was asked for, or the method's default."""
+    return options.kernel_prior or KERNEL_PRIORS[options.method][0]
+
+
+def new_model(options: FitOptions, y: np.ndarray) -> Pipeline:
+    """Build what is fitted; `y` says of which type labels are."""
+    last = _gpmkl(options, y) if options.method == "gpmkl" else _bemkl(options, y)
+    return Pipeline([("standardize", standardizer(options.design)), (options.method, last)])
+
+
+def _gpmkl(options: FitOptions, y: np.ndarray) -> BaseEstimator:
+    kinds: dict[str, type[BaseEstimator]] = {
+        "classification": GPMKLClassifier,
+        "ordinal": GPMKLOrdinalClassifier,
+        "survival": GPMKLSurvival,
+        "regression": GPMKLRegressor,
+    }
+    levels = {"levels": levels_of(options.level, y)} if options.task == "ordinal" else {}
+    return kinds[options.task](
+        KernelBank("auto", views=options.kernels_on),
+        kernel_prior=_kernel_prior(options),
+        design=options.design,
+        inference=_inference(options),
+        random_state=options.seed,
+        verbose=1,
+        **levels,
+    )
+
+
+def _bemkl(options: FitOptions, y: np.ndarray) -> BaseEstimator:
+    common: dict[str, Any] = {
+        "kernel_prior": _kernel_prior(options),
+        "nonnegative": options.nonnegative,
+        "inference": _inference(options),
+        "max_iter": options.max_iter,
+        "tol": options.tol,
+        "random_state": options.seed,
+        "verbose": 1,
+    }
+    bank = KernelBank("auto", views=options.kernels_on)
+    if options.task == "ordinal":
+        return BEMKLOrdinalClassifier(bank, levels=levels_of(options.level, y), **common)
+    if options.task == "survival":
+        return BEMKLSurvival(bank, **common)
+    common["missing_views"] = options.missing_views
+    if options.task == "classification":
+        multiclass = options.multiclass or ("one-versus-all" if options.by_gibbs else "shared")
+        label = None if options.unlabeled_label is None else label_in(y, options.unlabeled_label)
+        return BEMKLClassifier(bank, multiclass=multiclass, unlabeled_label=label, **common)
+    return BEMKLRegressor(bank, **common)

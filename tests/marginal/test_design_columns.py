@@ -1,0 +1,124 @@
+"""Columns of a design that are missing, flags, or in units whose squares are no numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayesmkl import GPMKLRegressor, KernelBank
+from bayesmkl.marginal import Design, Marginal
+from bayesmkl.marginal.missing_columns import check_columns
+from bayesmkl.persistence import load_model, save_model
+from bayesmkl.posterior import effect_table
+
+FEW = Marginal(n_points=100, n_draws=100)
+BANK = KernelBank(["rbf"], views={"protein": ["protein"]})
+DESIGN = Design(covariate_columns="age", group_columns="treated", slope_columns={"treated": "age"})
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(40, 2)), columns=["protein", "age"])
+    X["treated"] = rng.integers(0, 2, size=40).astype(bool)
+    y = np.sin(X["protein"]) + 0.5 * X["age"] + X["treated"] + 0.1 * rng.normal(size=40)
+    return X, y.to_numpy()
+
+
+@pytest.fixture(scope="module")
+def fitted(table):
+    return GPMKLRegressor(BANK, design=DESIGN, inference=FEW, random_state=0).fit(*table)
+
+
+@pytest.mark.parametrize("missing_views", ["error", "integrate"])
+@pytest.mark.parametrize("column", ["age", "treated"])
+@pytest.mark.parametrize("dtype", [float, object, "Float64"])
+def test_missing_values_name_the_column_and_the_remedy(table, fitted, column, dtype, missing_views):
+    X, y = table
+    X = X.assign(**{column: X[column].astype(float).astype(dtype)})
+    X.loc[[3, 7], column] = None
+    message = (
+        rf"`X` must have no missing values \(NaN, None\) in the columns of `design`; got 2 in '{column}', the first "
+        r"in row 3\. .* fill them in, or leave these rows out\."
+    )
+    model = GPMKLRegressor(BANK, design=DESIGN, missing_views=missing_views, inference=FEW)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        fitted.predict(X)
+
+
+def test_missing_values_of_arrays_are_named_by_position(table):
+    X, y = table
+    values = X.to_numpy(dtype=float)
+    values[5, 2] = np.nan
+    for design in (
+        Design(group_columns=2),
+        Design(task_column=2),
+        Design(offset_column=2),
+        Design(precision_column=2),
+    ):
+        model = GPMKLRegressor(KernelBank(["rbf"], views={"a": [0]}), design=design, inference=FEW)
+        with pytest.raises(ValueError, match="got 1 in 'x2', the first in row 5"):
+            model.fit(values, y)
+        with pytest.raises(ValueError, match="got 1 in 'x2', the first in row 5"):
+            model.fit(values.tolist(), y)
+
+
+@pytest.mark.parametrize("X", [None, 3.0, [1.0, 2.0], [[1.0], [2.0, 3.0]], [[1.0, np.nan]]])
+def test_what_is_no_table_or_has_no_such_column_is_refused_elsewhere(X):
+    check_columns(X, [("group_columns", "site"), ("offset_column", None)])
+
+
+def test_flags_are_shown_as_they_are(table, fitted, tmp_path):
+    X, y = table
+    assert fitted.design_.labels == ((False, True),)
+    levels = effect_table(fitted, levels=True)
+    assert levels["level"].tolist() == [False, True] * 2
+    assert levels["n_samples"].tolist() == [(~X["treated"]).sum(), X["treated"].sum()] * 2
+    numbers = GPMKLRegressor(BANK, design=DESIGN, inference=FEW, random_state=0)
+    numbers.fit(X.assign(treated=X["treated"].astype(int)), y)
+    assert numbers.design_.labels == ((0, 1),)
+    expected = numbers.predict(X.assign(treated=X["treated"].astype(int)))
+    for rows in (
+        X,
+        X.assign(treated=X["treated"].astype(int)),
+        X.assign(treated=X["treated"].astype("boolean")),
+    ):
+        np.testing.assert_allclose(fitted.predict(rows), expected, rtol=1e-9)
+    with pytest.warns(UserWarning, match="feature names"):
+        np.testing.assert_allclose(fitted.predict(X.to_numpy(dtype=float)), expected, rtol=1e-9)
+    save_model(fitted, tmp_path / "model.skops")
+    np.testing.assert_allclose(load_model(tmp_path / "model.skops").predict(X), expected, rtol=1e-9)
+
+
+def test_labels_that_became_text_are_told_from_features(table):
+    X, y = table
+    X = X.assign(site=np.arange(40) % 3)
+    model = GPMKLRegressor(BANK, design=Design(group_columns="site"), inference=FEW).fit(
+        X[["protein", "site"]], y
+    )
+    rows = X[["protein", "site"]].assign(site="north")
+    with pytest.raises(
+        ValueError, match=r"labels in 'site' as in training, such as 0; got 'north'\. Convert them"
+    ):
+        model.predict(rows)
+    with pytest.raises(ValueError, match="such as 0; got 'north'"):
+        model.predict(rows.to_numpy())
+
+
+@pytest.mark.parametrize("power", [-990, 660])
+def test_effects_of_extreme_units_are_those_of_others(table, fitted, power):
+    """A power of two, in which no digit changes."""
+    X, y = table
+    far = GPMKLRegressor(BANK, design=DESIGN, inference=FEW, random_state=0)
+    far.fit(X.assign(age=np.ldexp(X["age"], power)), y)
+    for levels in (False, True):
+        own, near = effect_table(far, levels=levels), effect_table(fitted, levels=levels)
+        per_unit = own["kind"].ne("group") if levels else own["effect"].ne("treated")
+        numbers = ["mean", "std", "lower", "upper", "mean_mcse", "lower_mcse", "upper_mcse"]
+        found = np.ldexp(own.loc[per_unit, numbers], power)
+        np.testing.assert_allclose(found, near.loc[per_unit, numbers], rtol=1e-6)
+        assert np.isfinite(own[numbers]).all(axis=None)
+        assert (own["std"] > 0.0).all()

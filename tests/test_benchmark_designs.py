@@ -1,0 +1,62 @@
+"""What `benchmarks/designs.py` says of tasks beside multitask BEMKL."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import _family_multitask
+from _design_tasks import FAMILY, _bank, set_of, task_cell, task_claims, tasks_table
+from _family_multitask import SETTINGS, draw_tasks
+
+from bayesmkl import BEMKLMultitaskRegressor
+
+
+def test_gaps_are_paired_by_draw_and_losses_are_said():
+    errors = {
+        FAMILY[0]: [0.2, 0.4],
+        FAMILY[1]: [0.1, 0.2],
+        FAMILY[2]: [0.3, 0.6],
+        FAMILY[3]: [0.5],
+        FAMILY[4]: [0.2, 0.4],
+    }
+    rows = [
+        {
+            "set": set_of(SETTINGS[0]),
+            "split": k,
+            "model": model,
+            "seconds": 1.0,
+            "error": error,
+            "inside": 0.9,
+        }
+        for model, own in errors.items()
+        for k, error in enumerate(own)
+    ]
+    numbers = {}
+    text = tasks_table(rows, numbers)
+    found = numbers[set_of(SETTINGS[0])]
+    assert found[FAMILY[0]]["error"] == pytest.approx(0.3)
+    assert found[FAMILY[1]] == {"gap": pytest.approx(-0.15), "se": pytest.approx(0.05)}
+    assert found[FAMILY[3]]["gap"] == pytest.approx(0.3)
+    assert text.splitlines()[2].startswith("| regression, same views ")
+    (claim,) = task_claims(numbers)
+    assert claim["what"].endswith(f"error above that of {FAMILY[1]}")
+    assert not claim["holds"]
+
+
+def test_errors_and_intervals_are_those_of_a_model_by_hand(monkeypatch):
+    monkeypatch.setattr(_family_multitask, "N_NEW", 20)
+    setting = SETTINGS[0]
+    found = task_cell(setting, 8, 0, "BEMKLMultitask, shared weights")
+    train, test, _ = draw_tasks(setting, 8, np.random.default_rng(0))
+    model = BEMKLMultitaskRegressor(_bank(setting), relation="shared").fit(
+        train.X, train.y, tasks=train.tasks
+    )
+    mean, std = model.predict(test.X, tasks=test.tasks, return_std=True)
+    assert found["error"] == pytest.approx(np.mean((mean - test.score) ** 2))
+    assert found["inside"] == pytest.approx(np.mean(np.abs(test.y - mean) < 1.959964 * std))
