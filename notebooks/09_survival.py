@@ -52,7 +52,7 @@ N_FOLDS, N_WOMEN = (2, 400) if FAST else (5, 686)
 KERNELS, INFERENCE = (["rbf"], Marginal(n_points=120, n_draws=100)) if FAST else ("auto", Marginal())
 
 # %% [markdown]
-# ## Breast cancer: 686 women, four views
+# ## Breast cancer: 686 women, three views
 #
 # The second trial of the German Breast Cancer Study Group. Times are years until the cancer came back or death; of
 # more than half of the women all that is known is that it was later than their last visit. Views are the person, the
