@@ -63,6 +63,7 @@ def no_figures_left():
 KINDS = ("binary", "classes", "labels", "regression", "targets", "precomputed")
 WORKING = {
     "compare_loo": lambda model, path: p.compare_loo({"a": model, "b": model}),
+    "contributions": lambda model, path: p.contributions(model, _rows(model), n_draws=30),
     "diagnose": lambda model, path: p.diagnose(model, n_draws=100, random_state=0),
     "kernel_table": lambda model, path: p.kernel_table(model),
     "load_posterior": lambda model, path: p.load_posterior(_saved(model, path)),
@@ -86,13 +87,27 @@ REFUSING = {
     "refine_posterior": (p.refine_posterior, "whose draws are the posterior already. Leave it as it is"),
 }
 OF_DESIGNS = {"effect_table", "task_table"}  # see marginal/test_design.py and marginal/test_tasks.py
-WITHOUT_MODEL = {"Diagnosis", "Reliability", "plot_predictions", "plot_reliability", "reliability"}
+WITHOUT_MODEL = {
+    "Diagnosis",
+    "Reliability",
+    "plot_component",
+    "plot_contributions",
+    "plot_predictions",
+    "plot_reliability",
+    "plot_waterfall",
+    "reliability",
+}
 NO_VIEWS = {"view_table", "plot_uncertainty"}
 
 
 def _saved(model, path):
     p.save_posterior(model, path / "posterior.nc", n_draws=30, pointwise=False)
     return path / "posterior.nc"
+
+
+def _rows(model):
+    X = samples()[0][:3]
+    return X if model.kernel_bank_ is not None else BANK.fit(samples()[0]).transform(X)
 
 
 def _label(model):
