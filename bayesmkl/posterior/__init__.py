@@ -21,6 +21,7 @@ from bayesmkl.posterior.sample import sample_posterior
 from bayesmkl.posterior.summary import kernel_table, view_table
 from bayesmkl.posterior.tasks import task_table
 from bayesmkl.posterior.uncertainty_plots import plot_uncertainty
+from bayesmkl.posterior.value import value_of_view
 
 __all__ = [
     "Diagnosis",
@@ -51,5 +52,6 @@ __all__ = [
     "save_posterior",
     "task_table",
     "to_datatree",
+    "value_of_view",
     "view_table",
 ]

@@ -58,13 +58,13 @@ def plot_waterfall(
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
     >>> from bayesmkl.posterior import contributions, plot_waterfall
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
-    >>> model = GPMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
     >>> found = contributions(model, X[:3], random_state=0)
     >>> plot_waterfall(found, sample=2).get_xlabel()
-    'score (predict)'
+    'score (predict); bars: 94 % intervals'
     """
     check_axes("ax", ax)
     max_parts = check_integer("max_parts", max_parts, low=1)
@@ -140,10 +140,10 @@ def plot_contributions(
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
     >>> from bayesmkl.posterior import contributions, plot_contributions
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
-    >>> model = GPMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
     >>> plot_contributions(contributions(model, X, random_state=0)).get_ylabel()
     '40 samples, by falling score'
     """
@@ -210,10 +210,10 @@ def plot_component(
     Examples
     --------
     >>> import numpy as np
-    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl import BEMKLRegressor, KernelBank
     >>> from bayesmkl.posterior import contributions, plot_component
     >>> X = np.random.default_rng(0).normal(size=(40, 2))
-    >>> model = GPMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
+    >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each", normalize="center")).fit(X, X[:, 0])
     >>> found = contributions(model, X, random_state=0)
     >>> plot_component(found, found["part"].values[0], X[:, 0]).get_title(loc="left")
     "Part of 'x0'"

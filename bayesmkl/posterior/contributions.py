@@ -143,7 +143,7 @@ def contributions(
         outputs, method = _tasks_of(estimator), _method_of(estimator)
         rows = _transformed(X, transformers)
         blocks = iter([parts_of_discriminative(estimator, rows, named)])
-        about = {"inference": "point estimate"}
+        about: dict[str, Any] = {"inference": "point estimate"}
     else:
         fitted = _fitted(model)
         estimator, rows = fitted.estimator, fitted.transform(X)

@@ -170,7 +170,9 @@ class BaseDiscriminative(BaseMKL):
         check_is_fitted(self, "kernel_weights_")
         every, intercept = np.arange(self.n_kernels_in_), np.atleast_1d(self.intercept_)[:, None]
         found = [
-            np.stack([self._scores_of(stack.select([m]), [m]) - intercept for m in every], axis=1)
+            np.stack(
+                [self._scores_of(stack.select(m), m) - intercept for m in np.split(every, len(every))], axis=1
+            )
             for stack in self._row_blocks(X, every)
         ]
         return np.concatenate(found, axis=2)
