@@ -11,6 +11,7 @@ add :math:`\Phi \operatorname{diag}(\sigma^2) \Phi^\top` to the covariance of th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,3 +99,19 @@ class Effects(NamedTuple):
     def variance(self, rows: DesignRows, group_std: np.ndarray) -> np.ndarray:
         """Return the prior variance of effects in the scores of new rows."""
         return rows.basis**2 @ self.stds(group_std) ** 2 + rows.unseen @ group_std**2
+
+    @property
+    def columns(self) -> list[np.ndarray]:
+        """Positions of the coefficients of every covariate, and of every term."""
+        covariates = [np.array([j]) for j in range(self.n_covariates)]
+        return [*covariates, *(np.flatnonzero(self.term == t) for t in range(self.n_terms))]
+
+    def each(self, rows: DesignRows, group_std: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield what `cross` and `variance` are sums of: those of every covariate, and of every term."""
+        square = self.stds(group_std) ** 2
+        for number, own in enumerate(self.columns):
+            basis, t = rows.basis[:, own], number - self.n_covariates
+            variance = basis**2 @ square[own]
+            if t >= 0:
+                variance = variance + rows.unseen[:, t] * group_std[t] ** 2
+            yield (basis * square[own]) @ self.basis[:, own].T, variance

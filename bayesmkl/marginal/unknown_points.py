@@ -194,6 +194,25 @@ class CompletedKernels:
             kernels[m][:, gone] = kernels[m] @ self._weights[0][v][gone].T
         return stack._replace(kernels=kernels), variances
 
+    def probabilities(self, stack: DenseStack, diagonal: np.ndarray) -> np.ndarray:
+        """Return probabilities that points of views are those of training samples, (n_views, n_rows, n_train).
+
+        These are the weights by which the mean image of those points is the expected one; the few negative ones are
+        zero.
+
+        Parameters
+        ----------
+        stack : DenseStack
+            Centered kernels of new samples, zero where a view is absent.
+        diagonal : ndarray of shape (n_kernels, n_rows)
+            Centered similarities of new samples to themselves, likewise.
+        """
+        weights, _ = self._regressed(*self._by_view(stack, diagonal))
+        count = self.have.sum(axis=1)[:, None, None]
+        found = np.maximum(weights + (1.0 - weights.sum(axis=2, keepdims=True)) / count, 0.0)
+        found *= self.have[:, None]
+        return found / found.sum(axis=2, keepdims=True)
+
     def _by_view(self, stack: DenseStack, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean kernel of each view in units of variance, (n_views, n_rows, n_train), and its diagonal.
 

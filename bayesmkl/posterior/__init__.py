@@ -5,6 +5,8 @@ from __future__ import annotations
 from bayesmkl.posterior.chain_plots import plot_rank, plot_trace
 from bayesmkl.posterior.check_plots import plot_pareto_k, plot_posterior_predictive
 from bayesmkl.posterior.comparison_plots import plot_posteriors
+from bayesmkl.posterior.contribution_plots import plot_component, plot_contributions, plot_waterfall
+from bayesmkl.posterior.contributions import contributions
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis, diagnose
 from bayesmkl.posterior.effects import effect_table
@@ -19,15 +21,19 @@ from bayesmkl.posterior.sample import sample_posterior
 from bayesmkl.posterior.summary import kernel_table, view_table
 from bayesmkl.posterior.tasks import task_table
 from bayesmkl.posterior.uncertainty_plots import plot_uncertainty
+from bayesmkl.posterior.value import value_of_view
 
 __all__ = [
     "Diagnosis",
     "Reliability",
     "compare_loo",
+    "contributions",
     "diagnose",
     "effect_table",
     "kernel_table",
     "load_posterior",
+    "plot_component",
+    "plot_contributions",
     "plot_elbo",
     "plot_kernel_weights",
     "plot_pareto_k",
@@ -38,6 +44,7 @@ __all__ = [
     "plot_reliability",
     "plot_trace",
     "plot_uncertainty",
+    "plot_waterfall",
     "refine_posterior",
     "relevance",
     "reliability",
@@ -45,5 +52,6 @@ __all__ = [
     "save_posterior",
     "task_table",
     "to_datatree",
+    "value_of_view",
     "view_table",
 ]

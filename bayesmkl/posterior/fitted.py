@@ -25,7 +25,7 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
 from bayesmkl.marginal.reading import HyperDraws
 
-__all__ = ["FittedBEMKL", "evenly", "fitted_bemkl", "has_outputs", "states_of"]
+__all__ = ["FittedBEMKL", "evenly", "fitted_bemkl", "has_outputs", "states_of", "unwrapped"]
 
 SINGLE = (BEMKLClassifier, BEMKLRegressor, BEMKLOrdinalClassifier, BEMKLSurvival)
 MULTITASK = (BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
@@ -329,19 +329,14 @@ def fitted_bemkl(
     sklearn.exceptions.NotFittedError
         Before `fit`.
     """
-    estimator, transformers = model, []
-    while not isinstance(estimator, (*SINGLE, *MULTITASK, *MARGINAL)):
-        if hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif getattr(estimator, "steps", None):
-            transformers += [step for _, step in estimator.steps[:-1] if hasattr(step, "transform")]
-            estimator = estimator.steps[-1][1]
-        else:
-            raise TypeError(
-                "`model` must be a BEMKLClassifier, a BEMKLRegressor, a GPMKLClassifier, a GPMKLRegressor or another "
-                "estimator of bayesmkl.marginal, or a Pipeline or fitted search that ends in one; got "
-                f"{type(model).__name__}, which has no BEMKL posterior."
-            )
+    found = unwrapped(model, (*SINGLE, *MULTITASK, *MARGINAL))
+    if found is None:
+        raise TypeError(
+            "`model` must be a BEMKLClassifier, a BEMKLRegressor, a GPMKLClassifier, a GPMKLRegressor or another "
+            "estimator of bayesmkl.marginal, or a Pipeline or fitted search that ends in one; got "
+            f"{type(model).__name__}, which has no BEMKL posterior."
+        )
+    estimator, transformers = found
     if isinstance(estimator, MULTITASK) and not multitask:
         raise TypeError(
             f"`model` must not be a multitask model; got {type(estimator).__name__}, of which `kernel_table`, "
@@ -365,6 +360,27 @@ def fitted_bemkl(
         _output_names(estimator),
         tuple(transformers),
     )
+
+
+def unwrapped(model: Any, kinds: tuple[type, ...]) -> tuple[Any, list[Any]] | None:
+    """Return the estimator of one of some classes in `model`, and what its samples pass before; None without one.
+
+    Parameters
+    ----------
+    model : estimator
+        Or a Pipeline or fitted search that ends in one.
+    kinds : tuple of type
+    """
+    estimator, transformers = model, []
+    while not isinstance(estimator, kinds):
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif getattr(estimator, "steps", None):
+            transformers += [step for _, step in estimator.steps[:-1] if hasattr(step, "transform")]
+            estimator = estimator.steps[-1][1]
+        else:
+            return None
+    return estimator, transformers
 
 
 def states_of(estimator: BaseEstimator) -> tuple[Any, ...]:

@@ -63,6 +63,7 @@ def no_figures_left():
 KINDS = ("binary", "classes", "labels", "regression", "targets", "precomputed")
 WORKING = {
     "compare_loo": lambda model, path: p.compare_loo({"a": model, "b": model}),
+    "contributions": lambda model, path: p.contributions(model, _rows(model), n_draws=30),
     "diagnose": lambda model, path: p.diagnose(model, n_draws=100, random_state=0),
     "kernel_table": lambda model, path: p.kernel_table(model),
     "load_posterior": lambda model, path: p.load_posterior(_saved(model, path)),
@@ -86,7 +87,17 @@ REFUSING = {
     "refine_posterior": (p.refine_posterior, "whose draws are the posterior already. Leave it as it is"),
 }
 OF_DESIGNS = {"effect_table", "task_table"}  # see marginal/test_design.py and marginal/test_tasks.py
-WITHOUT_MODEL = {"Diagnosis", "Reliability", "plot_predictions", "plot_reliability", "reliability"}
+OF_MISSING_VIEWS = {"value_of_view"}  # see test_value_of_view.py
+WITHOUT_MODEL = {
+    "Diagnosis",
+    "Reliability",
+    "plot_component",
+    "plot_contributions",
+    "plot_predictions",
+    "plot_reliability",
+    "plot_waterfall",
+    "reliability",
+}
 NO_VIEWS = {"view_table", "plot_uncertainty"}
 
 
@@ -95,13 +106,18 @@ def _saved(model, path):
     return path / "posterior.nc"
 
 
+def _rows(model):
+    X = samples()[0][:3]
+    return X if model.kernel_bank_ is not None else BANK.fit(samples()[0]).transform(X)
+
+
 def _label(model):
     several = model.target_.ndim == 2 and not (hasattr(model, "classes_") and not model.is_multilabel_)
     return {"label": 1} if several else {}
 
 
 def test_every_public_function_is_in_one_of_the_lists():
-    assert set(p.__all__) == {*WORKING, *REFUSING, *OF_DESIGNS, *WITHOUT_MODEL}
+    assert set(p.__all__) == {*WORKING, *REFUSING, *OF_DESIGNS, *OF_MISSING_VIEWS, *WITHOUT_MODEL}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -165,6 +165,18 @@ class BaseDiscriminative(BaseMKL):
             scores = np.stack([self._combine(stack, w) @ v for w, v in zip(weights, dual, strict=True)])
         return scores + np.atleast_1d(self.intercept_)[:, None]
 
+    def _scores_of_each(self, X: Samples) -> np.ndarray:
+        """Return what every kernel adds to the scores of rows, (n_tasks, n_kernels, n_rows)."""
+        check_is_fitted(self, "kernel_weights_")
+        every, intercept = np.arange(self.n_kernels_in_), np.atleast_1d(self.intercept_)[:, None]
+        found = [
+            np.stack(
+                [self._scores_of(stack.select(m), m) - intercept for m in np.split(every, len(every))], axis=1
+            )
+            for stack in self._row_blocks(X, every)
+        ]
+        return np.concatenate(found, axis=2)
+
     def combined_kernel(self, X: Samples) -> np.ndarray:
         """Return the learned kernel between the rows of `X` and the training samples.
 

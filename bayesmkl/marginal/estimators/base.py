@@ -328,26 +328,30 @@ class BaseGPMKL(CompletingMKL):
     def _moments(self, X: Samples) -> ScoreMoments:
         """Return moments of the scores of rows, their offsets included, at every point of the posterior."""
         X = self._validate_rows(X)
-        if self.kernel_centers_ is None:
-            rows, stack = self._rows(X), self._training_dense()
-        else:
-            completed = self._completed_training()
-            rows, stack = self._completed_rows(X, completed), completed.training
-        covariance = self._covariance(stack)
-        found, first = [], 0
-        with blas_threads_for(stack.n_train):
-            for kernels, diagonal in rows:
-                of_rows = (
-                    None if self.design_ is None else self.design_.rows(X[first : first + kernels.n_rows])
-                )
-                found.append(
-                    score_moments(covariance, self.posterior_, kernels, diagonal, design_rows=of_rows)
-                )
-                first += kernels.n_rows
+        covariance, blocks = self._covariance_and_rows(X)
+        with blas_threads_for(covariance.stack.n_train):
+            found = [
+                score_moments(covariance, self.posterior_, kernels, diagonal, design_rows=of_rows)
+                for kernels, diagonal, of_rows in blocks
+            ]
         mean, variance = (
             np.concatenate([getattr(one, name) for one in found], axis=-1) for name in ("mean", "variance")
         )
         return found[0]._replace(mean=mean + self._offsets(X), variance=variance)
+
+    def _covariance_and_rows(self, X: np.ndarray) -> tuple[Additive, Iterator[tuple[Any, np.ndarray, Any]]]:
+        """Return the covariance of the training scores, and kernels, diagonals and effects of blocks of rows."""
+        completed = None if self.kernel_centers_ is None else self._completed_training()
+        rows = self._rows(X) if completed is None else self._completed_rows(X, completed)
+        stack = self._training_dense() if completed is None else completed.training
+
+        def blocks() -> Iterator[tuple[Any, np.ndarray, Any]]:
+            left = X
+            for kernels, diagonal in rows:
+                own, left = np.split(left, [kernels.n_rows])
+                yield kernels, diagonal, None if self.design_ is None else self.design_.rows(own)
+
+        return self._covariance(stack), blocks()
 
     def _mean_scores(self, X: Samples) -> np.ndarray:
         """Return posterior mean scores of rows, (n_outputs, n_rows)."""

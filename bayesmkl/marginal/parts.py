@@ -1,0 +1,122 @@
+r"""Parts of the scores of new samples: what kernels, the intercept and effects add, jointly.
+
+Given hyperparameters and sites, the parts :math:`f_m` of a new sample are jointly normal,
+
+.. math:: E[f_m] = c_m^\top \alpha, \qquad \operatorname{Cov}(f_m, f_n) = \delta_{mn} v_m - c_m^\top R \, c_n ,
+
+where :math:`c_m` is the covariance of part `m` with the training scores and :math:`v_m` its prior variance. Their sum
+has the moments of the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from bayesmkl.kernels.stacks.base import KernelRows
+from bayesmkl.marginal.conditioning import Conditioned, Sites, condition
+from bayesmkl.marginal.covariances import Covariance
+from bayesmkl.marginal.effects import DesignRows
+from bayesmkl.marginal.reading import HyperDraws
+
+__all__ = ["draw_new_parts", "joint_moments", "prior_parts"]
+
+
+def draw_new_parts(
+    covariance: Covariance,
+    draws: HyperDraws,
+    chosen: np.ndarray,
+    rows: KernelRows,
+    diagonal: np.ndarray,
+    groups: np.ndarray,
+    rng: np.random.Generator,
+    design_rows: DesignRows | None = None,
+) -> np.ndarray:
+    """Draw the parts of the scores of new rows; the rows are drawn independently given hyperparameters.
+
+    Parameters
+    ----------
+    covariance : Covariance
+        Of parts that are independent under the prior.
+    draws : HyperDraws
+    chosen : ndarray of int, of shape (n_chosen,)
+        Positions of the draws whose hyperparameters are taken.
+    rows : KernelRows
+        Kernels of new rows against the training samples.
+    diagonal : ndarray of shape (n_kernels, n_rows)
+        Similarities of new rows to themselves.
+    groups : ndarray of bool, of shape (n_groups, n_kernels)
+        Kernels of every part.
+    rng : numpy.random.Generator
+    design_rows : DesignRows, optional
+        Effects and tasks of the new rows, where the covariance has some.
+
+    Returns
+    -------
+    ndarray of shape (n_chosen, n_outputs, n_parts, n_rows)
+        Parts are those of `groups`, the intercept, covariates, and terms of groups.
+    """
+    n_outputs, point = draws.parameters.shape[1], draws.point[chosen]
+    found: np.ndarray = np.empty(0)
+    for at in np.unique(point):
+        here = np.flatnonzero(point == at)
+        pairs = prior_parts(covariance, draws, at, rows, diagonal, groups, design_rows)
+        cross, prior = (np.array(values) for values in zip(*pairs, strict=True))
+        if not found.size:
+            found = np.empty((len(chosen), n_outputs, *prior.shape))
+        matrix = covariance.matrix(draws.weights[at])
+        for k, sites in enumerate(zip(draws.site_precision[at], draws.site_linear[at], strict=True)):
+            mean, cov = joint_moments(condition(matrix, Sites(*sites)), cross, prior)
+            values, vectors = np.linalg.eigh(cov)
+            root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
+            normal = rng.standard_normal((prior.shape[1], prior.shape[0], len(here)))
+            found[here, k] = mean + np.moveaxis(root @ normal, (0, 1, 2), (2, 1, 0))
+    return found
+
+
+def joint_moments(
+    posterior: Conditioned, cross: np.ndarray, prior: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return means of parts, (n_parts, n_rows), and their covariances in every row, (n_rows, n_parts, n_parts).
+
+    Parameters
+    ----------
+    posterior : Conditioned
+    cross : ndarray of shape (n_parts, n_rows, n_samples)
+        Covariances of parts with the training scores.
+    prior : ndarray of shape (n_parts, n_rows)
+        Prior variances of parts, which are independent.
+    """
+    told = np.moveaxis((cross * posterior.root) @ posterior.inverse_root, 0, 1)
+    cov = -told @ told.mT
+    np.einsum("rpp->rp", cov)[...] += prior.T
+    return cross @ posterior.dual, cov
+
+
+def prior_parts(
+    covariance: Covariance,
+    draws: HyperDraws,
+    at: int,
+    rows: KernelRows,
+    diagonal: np.ndarray,
+    groups: np.ndarray,
+    design_rows: DesignRows | None = None,
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield covariances with the training scores, (n_rows, n_samples), and variances, of every part.
+
+    Parameters as in `draw_new_parts`; `at` is the position of the hyperparameters.
+    """
+    own = draws.kernel_weights[at]
+    task = None if design_rows is None or covariance.tasks is None else design_rows.task
+    for group in groups:
+        cross = covariance.cross(rows, own * group, own)
+        prior = covariance.variance(rows, diagonal, own * group)
+        if task is not None:
+            cross = cross * covariance.tasks.cross(task, draws.task_values[at])  # type: ignore[union-attr]
+            prior = prior * covariance.tasks.variance(task, draws.task_values[at])  # type: ignore[union-attr]
+        yield cross, prior
+    variance = covariance.intercept_std**2
+    yield np.full((rows.n_rows, covariance.stack.n_train), variance), np.full(rows.n_rows, variance)
+    if covariance.effects is not None and design_rows is not None:
+        yield from covariance.effects.each(design_rows, draws.group_std[at])

@@ -1,0 +1,280 @@
+"""What every kernel or view adds to the score of a sample, with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.typing import Samples
+from bayesmkl._utils.validation import (
+    check_choice,
+    check_flag,
+    check_integer,
+    check_probability,
+    generator_of,
+)
+from bayesmkl.discriminative.estimators.base import BaseDiscriminative
+from bayesmkl.marginal.design import FittedDesign
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl, unwrapped
+from bayesmkl.posterior.score_parts import (
+    PartNames,
+    ScoreParts,
+    parts_of_bemkl,
+    parts_of_discriminative,
+    parts_of_process,
+)
+from bayesmkl.posterior.shared_docs import MODEL
+
+if TYPE_CHECKING:
+    from xarray import Dataset
+
+__all__ = ["contributions"]
+
+
+@fill_docs(MODEL)
+@own_settings
+def contributions(
+    model: BaseEstimator,
+    X: Samples,
+    by: str | None = None,
+    *,
+    ci_prob: float = 0.94,
+    n_draws: int = 1000,
+    draws: bool = False,
+    random_state: int | np.random.Generator | None = None,
+) -> Dataset:
+    r"""Split the score of every sample into what each view or kernel adds, with intervals.
+
+    The score is a sum of functions, one per kernel, an intercept, and effects of a `Design`. Each is a part; parts of
+    a sample sum to its score, in the mean and in every draw.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, any inference; a discriminative
+        method whose score is a weighted sum of kernels; or a Pipeline or search that ends in one.
+    X : samples
+        As `predict` of the model takes them; views that are absent are NaN where the model integrates over them.
+    by : {"view", "kernel"}, default=None
+        Whether kernels of a view are one part; None is "view" where the model has a KernelBank.
+    %(ci_prob)s
+    n_draws : int, default=1000
+        Draws from which intervals are taken; at most as many as the model has.
+    draws : bool, default=False
+        Whether to return the draws as well.
+    %(random_state)s
+
+    Returns
+    -------
+    xarray.Dataset
+        With the dimensions ``sample``, by the index of a frame, and ``part``: views or kernels, then "intercept",
+        covariates, groups and slopes of a `Design`, and "offset"; the coordinate ``kind`` says which of these a part
+        is. Of several outputs ``class``, ``label`` or ``output`` is the last dimension. Variables are
+
+        * ``mean``, ``std``: posterior mean and standard deviation of each part;
+        * ``interval``: ends of its equal-tailed interval, along ``quantile``;
+        * ``score``, ``score_std``, ``score_interval``: the same of the sum of all parts;
+        * ``draws``, if asked for: joint draws of the parts of a sample, along ``draw``.
+
+        Of discriminative methods there are ``mean`` and ``score`` alone, which are estimates.
+
+        The attribute ``score`` names the method of the model that returns ``score``: ``predict`` of regressions of
+        numbers, in units of the target; ``predict_latent`` of all other Bayesian models, in which a score of a probit
+        has unit noise, and one of counts is a log rate or a log odds; ``decision_function`` or ``predict`` of
+        discriminative methods. Log odds are no sum of parts.
+
+    Raises
+    ------
+    TypeError
+        For any other model: multitask models, BEMKL of grades and times, localized methods and products of kernels.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If `by` asks for views that precomputed kernels do not have, `n_draws` or `ci_prob` is out of range, or `X`
+        is nothing that the model predicts.
+
+    Notes
+    -----
+    The level of a part is a convention: a constant moves between a kernel that is not centered and the intercept,
+    and both have wide intervals where the data do not tell them apart. With ``KernelBank(..., normalize="center")``
+    parts are differences from the mean training sample.
+
+    Of additive Gaussian processes parts are jointly normal given hyperparameters, and drawn as such at every draw of
+    these; samples are drawn one by one, so that a draw is no function over samples. Of BEMKL they are :math:`e_m g_m`
+    with the noise of the intermediate output. Where a sample lacks a view, its part has the distribution that the
+    views which are there leave to it.
+
+    See Also
+    --------
+    plot_contributions, plot_waterfall, plot_component : Plots of the result.
+    kernel_table : Shares of kernels over all training samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import contributions
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> bank = KernelBank(["rbf"], views={"signal": 0, "noise": 1}, normalize="center")
+    >>> model = GPMKLRegressor(bank).fit(X, np.sin(2 * X[:, 0]))
+    >>> found = contributions(model, X[:3], random_state=0)
+    >>> found["part"].values.tolist()
+    ['signal', 'noise', 'intercept']
+    >>> np.allclose(found["mean"].sum("part"), model.predict(X[:3]))
+    True
+    """
+    ci_prob, n_draws = check_probability("ci_prob", ci_prob), check_integer("n_draws", n_draws, low=2)
+    with_draws, rng = check_flag("draws", draws), generator_of("random_state", random_state)
+    if by is not None:
+        check_choice("by", by, ("view", "kernel"))
+    ends = np.array([0.5 * (1.0 - ci_prob), 0.5 * (1.0 + ci_prob)])
+    found = unwrapped(model, (BaseDiscriminative,))
+    blocks: Iterator[ScoreParts]
+    if found is not None:
+        estimator, transformers = found
+        named = _names_of_discriminative(estimator, by)
+        outputs, method = _tasks_of(estimator), _method_of(estimator)
+        rows = _transformed(X, transformers)
+        blocks = iter([parts_of_discriminative(estimator, rows, named)])
+        about: dict[str, Any] = {"inference": "point estimate"}
+    else:
+        fitted = _fitted(model)
+        estimator, rows = fitted.estimator, fitted.transform(X)
+        views = fitted.kernel_views
+        named = _names(fitted.kernel_names, views, by, getattr(estimator, "design_", None))
+        outputs = None if fitted.output_names is None else (fitted.output_kind, fitted.output_names)
+        method = "predict" if fitted.outcome == "numbers" else "predict_latent"
+        parts_of = parts_of_process if fitted.is_marginal else parts_of_bemkl
+        blocks = parts_of(fitted, rows, named, n_draws, rng)
+        about = {"inference": fitted.inference, "ci_prob": ci_prob}
+    values = _collected(blocks, ends, with_draws)
+    labels = _labels_of(X if isinstance(X, pd.DataFrame) else rows, values["mean"].shape[0])
+    return _dataset(values, named, outputs, labels, ends, {"score": method, **about})
+
+
+def _fitted(model: BaseEstimator) -> FittedBEMKL:
+    """Return the posterior of a model, or raise for one whose score has no parts."""
+    try:
+        return fitted_bemkl(model, of_outcome=False)
+    except TypeError as error:
+        if "has no BEMKL posterior" not in str(error):
+            raise
+        raise TypeError(
+            "`model` must be a BEMKLClassifier, a BEMKLRegressor, an estimator of bayesmkl.marginal or a "
+            "discriminative method with one set of kernel weights, or a Pipeline or fitted search that ends in one; "
+            f"got {type(model).__name__}, whose score is no sum over kernels."
+        ) from error
+
+
+def _names_of_discriminative(estimator: Any, by: str | None) -> PartNames:
+    check_is_fitted(estimator, "kernel_weights_")
+    if getattr(estimator, "combination", "sum") == "product":
+        raise TypeError(
+            '`model` must not have combination="product": its score is no sum over kernels; got '
+            f'{estimator!r}. Fit it with combination="sum".'
+        )
+    bank = estimator.kernel_bank_
+    views = None if bank is None else list(bank.kernel_views_)
+    return _names([str(name) for name in estimator.kernel_names_], views, by, None)
+
+
+def _names(
+    kernels: list[str], views: list[str] | None, by: str | None, design: FittedDesign | None
+) -> PartNames:
+    """Name the parts: kernels or views, the intercept, and what a design adds."""
+    if by == "view" and views is None:
+        raise ValueError(
+            '`by` "view" needs the views of a KernelBank; `model` was fitted to precomputed kernels. Use by="kernel".'
+        )
+    kind = by or ("kernel" if views is None else "view")
+    members = kernels if kind == "kernel" else views
+    assert members is not None
+    names = kernels if kind == "kernel" else list(dict.fromkeys(members))
+    groups = np.eye(len(kernels), dtype=bool)
+    if kind == "view":
+        groups = np.array([[own == name for own in members] for name in names])
+    more = [("intercept", "intercept")]
+    if design is not None:
+        more += [(name, "covariate") for name in design.covariates]
+        more += [
+            (name, "group" if c is None else "slope")
+            for name, (_, c) in zip(design.term_names, design.terms, strict=True)
+        ]
+        more += [("offset", "offset")] if design.offset_column is not None else []
+    labels = [f"{name} ({what})" if name in names else name for name, what in more]
+    return PartNames([*names, *labels], [kind] * len(names) + [what for _, what in more], groups)
+
+
+def _tasks_of(estimator: Any) -> tuple[str, list[str]] | None:
+    """Return kind and names of the outputs of a discriminative method; None of one."""
+    if np.ndim(estimator.intercept_) == 0:
+        return None
+    labels = getattr(estimator, "classes_", range(len(estimator.intercept_)))
+    return "class" if hasattr(estimator, "classes_") else "output", [str(label) for label in labels]
+
+
+def _method_of(estimator: Any) -> str:
+    return "decision_function" if hasattr(estimator, "decision_function") else "predict"
+
+
+def _transformed(X: Samples, transformers: list[Any]) -> Any:
+    for step in transformers:
+        X = step.transform(X)
+    return X
+
+
+def _labels_of(X: Any, n_rows: int) -> np.ndarray:
+    """Return the index of a frame, or the numbers of the rows."""
+    return X.index.to_numpy() if isinstance(X, pd.DataFrame) else np.arange(n_rows)
+
+
+def _collected(blocks: Iterator[ScoreParts], ends: np.ndarray, with_draws: bool) -> dict[str, np.ndarray]:
+    """Return what is said of the parts of all blocks of rows, with rows, parts and outputs as last axes."""
+    found: dict[str, list[np.ndarray]] = {}
+    for mean, drawn in blocks:
+        values = {"mean": mean, "score": mean.sum(axis=-2)}
+        if drawn is not None:
+            sums = drawn.sum(axis=-2)
+            for name, own in (("", drawn), ("score_", sums)):
+                values[f"{name}std"] = own.std(axis=0, ddof=1)
+                values[f"{name}interval"] = np.quantile(own, ends, axis=0)
+            if with_draws:
+                values["draws"] = drawn
+        for name, value in values.items():
+            # outputs, which are before parts and rows, go behind them, and rows in front of parts
+            axes = (-1, -2) if name.startswith("score") else (-1, -2, -3)
+            found.setdefault(name, []).append(np.moveaxis(value, axes, sorted(axes)))
+    return {
+        name: np.concatenate(each, axis=-2 if name.startswith("score") else -3)
+        for name, each in found.items()
+    }
+
+
+def _dataset(
+    values: dict[str, np.ndarray],
+    named: PartNames,
+    outputs: tuple[str, list[str]] | None,
+    labels: np.ndarray,
+    ends: np.ndarray,
+    about: dict[str, Any],
+) -> Dataset:
+    from xarray import Dataset
+
+    first = {"interval": ("quantile",), "score_interval": ("quantile",), "draws": ("draw",)}
+    variables = {}
+    for name, value in values.items():
+        dims = (*first.get(name, ()), "sample", *(() if name.startswith("score") else ("part",)))
+        variables[name] = (dims, value[..., 0]) if outputs is None else ((*dims, outputs[0]), value)
+    coords: dict[str, Any] = {"sample": labels, "part": named.names, "kind": ("part", named.kinds)}
+    if outputs is not None:
+        coords[outputs[0]] = outputs[1]
+    if "interval" in values:
+        coords["quantile"] = ends
+    return Dataset(variables, coords, attrs=about)
