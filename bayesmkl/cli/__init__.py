@@ -1,4 +1,4 @@
-"""The command line: ``bayesmkl demo | fit | diagnose | predict | compare | reproduce``.
+"""The command line: ``bayesmkl demo | fit | diagnose | report | predict | compare | reproduce``.
 
 This module only declares commands and options; what they do is imported when one of them runs, so that ``--help``
 answers at once.
@@ -364,6 +364,36 @@ def diagnose(
         from bayesmkl.cli.commands import run_diagnose
 
         run_diagnose(run, data, n_draws=draws, seed=seed)
+
+
+@app.command()
+def report(
+    run: Annotated[Path, typer.Argument(help="Folder that `bayesmkl fit` wrote.", show_default=False)],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help="Table of new rows with the target: they are predicted one by one, and predictions judged.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Page to write, .html; RUN/report.html without it.", show_default=False),
+    ] = None,
+    refits: Annotated[
+        bool, typer.Option("--refits", help="Fit again without each view: which of them do predictions need?")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws.")] = 0,
+) -> None:
+    """Write a page about a fitted model, as HTML and as Markdown.
+
+    Data, shares of views with intervals, held-out predictions and their calibration, what views add for each sample,
+    all verdicts on the posterior, how it was computed, what to cite.
+    """
+    with _bad_input_reported():
+        from bayesmkl.cli.report_command import run_report
+
+        run_report(run, data, out, refits, seed)
 
 
 @app.command()

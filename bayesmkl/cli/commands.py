@@ -22,7 +22,7 @@ from bayesmkl.cli.designs import design_columns, group_columns
 from bayesmkl.cli.fit_models import new_model
 from bayesmkl.cli.fit_options import FitOptions, check_options, may_be_empty
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, check_free, folder_beside, load_run
-from bayesmkl.cli.held_out import evaluated, held_out, picture, predicted
+from bayesmkl.cli.held_out import held_out, predicted
 from bayesmkl.cli.report import notes_of_warnings, print_effects, print_metrics, print_shares, say
 from bayesmkl.cli.tables import (
     EMPTY_CELLS,
@@ -40,6 +40,7 @@ from bayesmkl.cli.tables import (
     write_table,
 )
 from bayesmkl.datasets import load_wdbc
+from bayesmkl.evaluation.held_out import evaluated, picture
 from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.kernels.adapters import auto_kernels
 from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
@@ -128,22 +129,25 @@ def run_diagnose(run: Path, data: Path | None, n_draws: int, seed: int) -> None:
         X_test = y_test = None
         _check_diagnosed(config, data)
         if data is not None:
-            labels = [config["target"]] if config["task"] in ("classification", "ordinal") else []
-            table = read_table(data, labels, config.get("classes"))
-            X_test, _ = match_columns(table, config["features"], may_be_empty(config), config["text"])
-            event = config.get("event")
-            for what, column in (("target", config["target"]), ("event", event)):
-                if column is not None and column not in table:
-                    raise ValueError(
-                        f"--data must have the {what} column {column!r}; it has {list(table.columns)}."
-                    )
-            label = config.get("unlabeled_label")
-            seen = None if event is None else table[event]
-            y_test, _ = check_target(table[config["target"]], config["task"], label, seen)
-            known, _ = labeled_rows(y_test, label)
-            X_test, y_test = X_test.iloc[known], y_test[known]
+            X_test, y_test = rows_with_target(config, data)
         diagnosis = diagnose(model, X_test, y_test, n_draws=n_draws, random_state=seed)
     say(str(diagnosis))
+
+
+def rows_with_target(config: dict[str, Any], data: Path) -> tuple[pd.DataFrame, np.ndarray]:
+    """Read new rows of a run, and their target."""
+    labels = [config["target"]] if config["task"] in ("classification", "ordinal") else []
+    table = read_table(data, labels, config.get("classes"))
+    X, _ = match_columns(table, config["features"], may_be_empty(config), config["text"])
+    event = config.get("event")
+    for what, column in (("target", config["target"]), ("event", event)):
+        if column is not None and column not in table:
+            raise ValueError(f"--data must have the {what} column {column!r}; it has {list(table.columns)}.")
+    label = config.get("unlabeled_label")
+    seen = None if event is None else table[event]
+    y, _ = check_target(table[config["target"]], config["task"], label, seen)
+    known, _ = labeled_rows(y, label)
+    return X.iloc[known], y[known]
 
 
 def _check_diagnosed(config: dict[str, Any], data: Path | None) -> None:

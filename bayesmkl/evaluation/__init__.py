@@ -10,6 +10,7 @@ from bayesmkl.evaluation.metrics import (
     evaluate_regressor,
     expected_calibration_error,
 )
+from bayesmkl.evaluation.model_report import ModelReport, report_model
 from bayesmkl.evaluation.survival import (
     SurvivalCurve,
     concordance_index,
@@ -21,6 +22,7 @@ from bayesmkl.evaluation.survival_calibration import SurvivalCalibration, surviv
 
 __all__ = [
     "Comparison",
+    "ModelReport",
     "SurvivalCalibration",
     "SurvivalCurve",
     "compare_models",
@@ -31,6 +33,7 @@ __all__ = [
     "expected_calibration_error",
     "integrated_brier_score",
     "kaplan_meier",
+    "report_model",
     "survival_brier_score",
     "survival_calibration",
 ]

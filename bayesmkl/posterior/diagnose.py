@@ -83,6 +83,11 @@ class Diagnosis(dict):
         """Verdict of each section."""
         return {key: values["verdict"] for key, values in self.items()}
 
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """Sections of the report, each with its lines, verdict and advice."""
+        return self._report[2]
+
     def __str__(self) -> str:
         return render(*self._report)
 

@@ -130,7 +130,8 @@ def _checked(model: BaseEstimator) -> FittedBEMKL:
     if estimator.kernel_centers_ is None or estimator.kernel_bank_ is None:
         raise ValueError(
             '`model` must be fitted with missing_views="integrate" to a KernelBank; got '
-            f"missing_views={estimator.missing_views!r} and kernels={estimator.kernels!r}. Fit it so."
+            f"missing_views={estimator.missing_views!r} and "
+            f"{'precomputed kernels' if estimator.kernel_bank_ is None else 'a bank'}. Fit it so."
         )
     tasks = estimator.design_ is not None and estimator.design_.has_tasks
     likelihood = estimator.likelihood_

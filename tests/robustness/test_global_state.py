@@ -179,6 +179,11 @@ def test_files_change_nothing(models, tmp_path):
         posterior.load_posterior(tmp_path / "m.skops")
 
 
+def parts(models):
+    """Return what views add to the scores of the rows."""
+    return posterior.contributions(models["binary"], X, n_draws=20, random_state=0)
+
+
 PLOTS = {
     "plot_decision": lambda models: discriminative.plot_decision(
         families.fitted(
@@ -191,6 +196,9 @@ PLOTS = {
     "plot_switches": lambda models: discriminative.plot_switches(
         np.eye(families.N_TRAIN, 4) > 0.0, np.ones(4)
     ),
+    "plot_contributions": lambda models: posterior.plot_contributions(parts(models)),
+    "plot_waterfall": lambda models: posterior.plot_waterfall(parts(models), 0),
+    "plot_component": lambda models: posterior.plot_component(parts(models), "intercept", X[:, 0]),
     "plot_elbo": lambda models: posterior.plot_elbo(models["binary"]),
     "plot_kernel_weights": lambda models: posterior.plot_kernel_weights(models["binary"]),
     "plot_pareto_k": lambda models: posterior.plot_pareto_k(models["binary"], n_draws=100),

@@ -6,22 +6,18 @@ comes from data, names, messages and configurations is escaped (:mod:`bayesmkl.e
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import os
 from collections.abc import Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from bayesmkl import __version__
 from bayesmkl._utils.files import as_path, written_beside
 from bayesmkl._utils.validation import shown
 from bayesmkl.evaluation.report.analysis import difference_parts, picture_parts, rank_parts
 from bayesmkl.evaluation.report.markup import Cell, Column, Markup, counted, join, number, table, tag
+from bayesmkl.evaluation.report.page import page, pairs, text_of_value
 from bayesmkl.evaluation.report.tables import cost_table, failure_tables, score_table, split_table, title_of
 
 if TYPE_CHECKING:
@@ -90,43 +86,7 @@ def render(comparison: Comparison, title: str, metrics: Sequence[str]) -> str:
     parts["Every split"] = split_table(comparison)
     parts["Protocol"] = _protocol(comparison)
     parts["Environment"] = _environment(comparison)
-    anchors = {name: name.split()[0].lower() for name in parts}
-    links = tag("ul", *(tag("li", tag("a", name, href=f"#{anchors[name]}")) for name in parts))
-    sections = [tag("section", tag("h2", name), part, id=anchors[name]) for name, part in parts.items()]
-    body = tag(
-        "body",
-        tag("h1", title),
-        _facts(comparison),
-        tag("nav", links, aria_label="parts"),
-        *sections,
-        _script(),
-    )
-    return f"<!doctype html>\n{tag('html', _head(title), body, lang='en')}\n"
-
-
-def _head(title: str) -> Markup:
-    digest = base64.b64encode(hashlib.sha256(_resource("page.js").encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    return tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="generator", content=f"bayesmkl {__version__}"),
-        tag("title", title),
-        tag("style", Markup(_resource("page.css"))),
-    )
-
-
-def _script() -> Markup:
-    return tag("script", Markup(_resource("page.js")))
-
-
-def _resource(name: str) -> str:
-    return (files("bayesmkl.evaluation.report") / name).read_text(encoding="utf-8")
+    return page(title, _facts(comparison), parts)
 
 
 def _facts(comparison: Comparison) -> Markup:
@@ -175,17 +135,17 @@ def _protocol(comparison: Comparison) -> Markup:
             "p",
             "All models were fitted to the same training rows of every split and scored on the same test rows.",
         ),
-        _pairs(settings),
+        pairs(settings),
         tag("h3", "Data"),
         _data_table(comparison),
         tag("h3", "Models"),
-        _pairs({name: tag("code", about["models"].get(name, "")) for name in comparison.models}),
+        pairs({name: tag("code", about["models"].get(name, "")) for name in comparison.models}),
     ]
     if about.get("config"):
         config = about["config"]
         parts += [
             tag("h3", "Configuration"),
-            tag("pre", config if isinstance(config, str) else _text(config, 2)),
+            tag("pre", config if isinstance(config, str) else text_of_value(config, 2)),
         ]
     return join(parts)
 
@@ -198,7 +158,7 @@ def _settings(studies: Any) -> dict[str, str]:
     for study in studies:
         for name, value in study.items():
             if name not in SHOWN_ELSEWHERE and value not in (None, "None"):
-                found.setdefault(name, {})[str(_text(value))] = None
+                found.setdefault(name, {})[str(text_of_value(value))] = None
     return {name: "; ".join(values) for name, values in found.items()}
 
 
@@ -219,7 +179,7 @@ def _data_table(comparison: Comparison) -> Markup:
 
 
 def _fact(value: object) -> Any:
-    return "" if value is None else _text(value)
+    return "" if value is None else text_of_value(value)
 
 
 def _range(sizes: np.ndarray) -> Cell:
@@ -228,19 +188,4 @@ def _range(sizes: np.ndarray) -> Cell:
 
 
 def _environment(comparison: Comparison) -> Markup:
-    return _pairs(comparison.about.get("environment", {}))
-
-
-def _pairs(facts: dict[str, Any]) -> Markup:
-    rows = [
-        tag("tr", tag("th", name.replace("_", " "), scope="row"), tag("td", _text(value)))
-        for name, value in facts.items()
-        if value is not None
-    ]
-    return tag("div", tag("table", tag("tbody", *rows), class_="pairs"), class_="scroll")
-
-
-def _text(value: object, indent: int | None = None) -> Any:
-    if isinstance(value, str | int | float):
-        return value
-    return json.dumps(value, indent=indent, ensure_ascii=False, default=str)
+    return pairs(comparison.about.get("environment", {}))
