@@ -38,6 +38,7 @@ __all__ = [
     "predictions",
     "samples",
     "summary",
+    "training_times",
     "trust",
     "views",
 ]
@@ -49,10 +50,11 @@ TASKS = {
     "grades": "ordinal",
     "times": "survival",
 }
+N_DRAWS = 300  # by which a part's interval is found to hold zero
 MOST_SAMPLES = 500  # that are shown one by one
 MOST_PARTS = 12  # of a score, in the table of samples
 MOST_COLUMNS = 12  # that are named of a view
-INTERVAL = ["share", "share_lower", "share_upper"]
+INTERVAL = ["share", "share_lower", "share_upper", "interval_by"]
 PAPERS = {
     True: "C. E. Rasmussen and C. K. I. Williams (2006). Gaussian processes for machine learning. MIT Press. "
     "(Additive Gaussian processes and their evidence.)",
@@ -68,9 +70,11 @@ class Reported(NamedTuple):
     fitted: FittedBEMKL
     X: Any
     y: Any
+    on_test: Predictions | None
     diagnosis: Diagnosis
     ci_prob: float
     rng: np.random.Generator
+    kernels: Any = None  # of training, where the model does not keep precomputed ones
 
     @property
     def sections(self) -> dict[str, Section]:
@@ -115,16 +119,15 @@ def summary(about: Reported) -> list[Block]:
     ]
     left = len(table) - len(named)
     more = f"; {counted(left, 'further one')}" if left else ""
-    items.append(
-        f"Shares of the score, with {100 * about.ci_prob:.0f} % intervals: {', '.join(named)}{more}."
-    )
+    how = f"{100 * about.ci_prob:.0f} % intervals by {'/'.join(table['interval_by'].unique())}"
+    items.append(f"Shares of the score, with {how}: {', '.join(named)}{more}.")
     judged = sections["calibration"]
     if judged.lines:
         items.append(" ".join(judged.lines[:2]))
     doubts = [s for s in sections.values() if VERDICTS.index(s.verdict) >= VERDICTS.index("caution")]
     if doubts:
         names = ", ".join(f"{s.title} ({s.verdict})" for s in doubts)
-        items.append(f"Read with care, for the reasons under Trust: {names}.")
+        items.append(f"Read with care, for the reasons that these checks give: {names}.")
     else:
         items.append("No check of the posterior speaks against it.")
     return [Items(items)]
@@ -179,15 +182,17 @@ def views(about: Reported, refits: bool) -> list[Block]:
     of_what = "part of the variance of the score" if fitted.is_marginal else "part of the score"
     intro = f"A share is the {of_what} that a view or kernel accounts for; intervals are of {percent}."
     blocks: list[Block] = [Paragraph(intro)]
-    axes = plot_kernel_weights(about.model, ci_prob=about.ci_prob, by_view=about.has_views)
-    kernels = kernel_table(about.model, ci_prob=about.ci_prob)
+    axes = plot_kernel_weights(
+        about.model, ci_prob=about.ci_prob, by_view=about.has_views, kernels=about.kernels
+    )
+    kernels = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.kernels)
     if about.has_views:
         blocks.append(Rows(_readable(_shares(about)), "shares of views"))
     blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
     whole = Rows(_readable(kernels), "shares of kernels", fold=f"All {len(kernels)} kernels")
     blocks.append(whole)
     if refits:
-        needed = relevance(about.model, random_state=about.rng)
+        needed = relevance(about.model, kernels=about.kernels, random_state=about.rng)
         blocks += [Heading("What predictions need"), Rows(_readable(needed), "relevance")]
     design = getattr(fitted.estimator, "design_", None)
     if design is not None and design.has_effects:
@@ -203,7 +208,7 @@ def predictions(about: Reported) -> list[Block]:
     blocks: list[Block] = []
     if (about.y is not None and fitted.output_names is None) or (_competes(fitted) and about.y is not None):
         task, y = TASKS[fitted.outcome], np.asarray(about.y)
-        on_test = Predictions(about.model, about.X, y_train=_training_times(fitted))
+        on_test = Predictions(about.model, about.X, y_train=training_times(fitted))
         metrics = evaluated(on_test, y, task)
         blocks.append(Facts({"held-out samples": len(y)} | {name: number(v) for name, v in metrics.items()}))
         _, axes = picture(on_test, y, task)
@@ -227,7 +232,7 @@ def samples(about: Reported) -> list[Block]:
     n_rows = _n_rows(X)
     if n_rows > MOST_SAMPLES:
         X = X.iloc[:MOST_SAMPLES] if hasattr(X, "iloc") else X[:MOST_SAMPLES]
-    found = contributions(model, X, ci_prob=about.ci_prob, random_state=about.rng)
+    found = contributions(model, X, ci_prob=about.ci_prob, n_draws=N_DRAWS, random_state=about.rng)
     kind = str(found["kind"].values[0])
     blocks: list[Block] = [
         Paragraph(
@@ -263,9 +268,9 @@ def _table_of_samples(about: Reported, found: Any, model: Any, X: Any, truth: An
         frame["target"] = np.asarray(truth)[: len(frame)]
         if about.fitted.outcome in ("labels", "grades"):
             menus["target"] = "target"
-    predicted = np.asarray(model.predict(X))
+    predicted = np.asarray(model.predict(X)) if about.on_test is None else about.on_test.labels()
     if predicted.ndim == 1:
-        frame["prediction"] = predicted
+        frame["prediction"] = predicted[: len(frame)]
     frame["score"] = found["score"].values
     order = np.argsort(-np.abs(mean).mean(axis=0), kind="stable")[:MOST_PARTS]
     sure = None
@@ -323,7 +328,7 @@ def _shares(about: Reported) -> pd.DataFrame:
     if about.has_views:
         table = view_table(about.model, ci_prob=about.ci_prob, random_state=0)
     else:
-        table = kernel_table(about.model, ci_prob=about.ci_prob)
+        table = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.kernels)
     names = [name for name in ("view", "kernel", "class", "label", "output", "task") if name in table]
     kept = [*names[:1], *(n for n in names[1:] if n in ("class", "label", "output", "task")), *INTERVAL]
     return table[kept].sort_values("share", ascending=False, kind="stable").reset_index(drop=True)
@@ -345,7 +350,7 @@ def _competes(fitted: FittedBEMKL) -> bool:
     return fitted.is_classifier and fitted.output_kind == "class"
 
 
-def _training_times(fitted: FittedBEMKL) -> Any:
+def training_times(fitted: FittedBEMKL) -> Any:
     """Return times of training and whether their event was seen, of times to an event."""
     if fitted.outcome != "times":
         return None

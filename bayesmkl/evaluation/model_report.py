@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from bayesmkl._utils.docstrings import fill_docs
@@ -15,15 +16,18 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_flag, check_probability, generator_of, shown
 from bayesmkl.evaluation import model_parts as parts_of
+from bayesmkl.evaluation.predictions import Predictions
 from bayesmkl.evaluation.report.blocks import Block, inline
 from bayesmkl.evaluation.report.markup import join, tag
 from bayesmkl.evaluation.report.page import page
-from bayesmkl.posterior import diagnose
+from bayesmkl.posterior.calibration import held_out_predictions
+from bayesmkl.posterior.diagnose import diagnosis_of
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 
 __all__ = ["ModelReport", "report_model"]
 
+N_DRAWS = 1000  # of a diagnosis, in each chain
 JUDGED = ("labels", "numbers", "grades")  # outcomes whose held-out predictions a diagnosis judges
 
 
@@ -125,6 +129,7 @@ def report_model(
     X: Samples | None = None,
     y: Targets | None = None,
     *,
+    kernels: ArrayLike | None = None,
     title: str | None = None,
     refits: bool = False,
     ci_prob: float = 0.94,
@@ -141,6 +146,7 @@ def report_model(
         predictions are judged.
     y : array-like of shape (n_rows,) or (n_rows, n_outputs), default=None
         Their targets.
+    %(kernels:kept)s
     title : str, default=None
         Head of the page; None names the estimator.
     refits : bool, default=False
@@ -192,15 +198,14 @@ def report_model(
     refits, ci_prob = check_flag("refits", refits), check_probability("ci_prob", ci_prob)
     rng = generator_of("random_state", random_state)
     fitted = fitted_bemkl(model, of_outcome=False)
-    judged = y is not None and fitted.outcome in JUDGED
-    diagnosis = diagnose(
-        model,
-        X if judged else None,
-        y if judged else None,
-        ci_prob=ci_prob,
-        random_state=rng,
-    )
-    about = parts_of.Reported(model, fitted, X, y, diagnosis, ci_prob, rng)
+    on_test = None if X is None else Predictions(model, X, y_train=parts_of.training_times(fitted))
+    held_out = None
+    if on_test is not None and y is not None and fitted.outcome in JUDGED:
+        y = np.asarray(y)
+        classes = fitted.is_classifier or fitted.outcome == "grades"
+        held_out = held_out_predictions(fitted, on_test.as_model() if classes else model, X, y)
+    diagnosis = diagnosis_of(fitted, held_out, kernels, N_DRAWS, ci_prob, rng)
+    about = parts_of.Reported(model, fitted, X, y, on_test, diagnosis, ci_prob, rng, kernels)
     views = parts_of.views(about, refits)
     parts: dict[str, Sequence[Block]] = {
         "Summary": parts_of.summary(about),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Predictions", "final_estimator", "gives"]
 
 OURS = (BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, GPMKLSurvival)
+SCORED = (BEMKLClassifier, GPMKLClassifier)  # all of whose predictions are those of one evaluation
 RESPONSES = ("predict", "decision_function", "predict_proba")
 FROM_SCORES = {"predict": "_labels", "decision_function": "_odds", "predict_proba": "_probabilities"}
 
@@ -122,13 +123,13 @@ class Predictions:
         if question == "moments":  # searches do not pass `return_std` on
             model = getattr(self.model, "best_estimator_", self.model)
             return tuple(np.asarray(moment) for moment in model.predict(self.X, return_std=True))
-        if type(final_estimator(self.model)) is BEMKLClassifier and question in FROM_SCORES:
+        if type(final_estimator(self.model)) in SCORED and question in FROM_SCORES:
             return self._answer_from_scores(question)
         return np.asarray(getattr(self.model, question)(self.X))
 
     @own_settings
     def _answer_from_scores(self, question: str) -> np.ndarray:
-        """Answer as the methods of a BEMKLClassifier do, all of them from one evaluation of the kernels."""
+        """Answer as the methods of the classifier do, all of them from one evaluation of the kernels."""
         fitted = fitted_bemkl(self.model)
         self._scored = self._scored or fitted.estimator._scores(fitted.transform(self.X))
         return getattr(fitted.estimator, FROM_SCORES[question])(*self._scored)

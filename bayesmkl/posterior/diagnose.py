@@ -12,7 +12,12 @@ from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_integer, check_probability, generator_of
-from bayesmkl.posterior.calibration import calibration_section, held_out_predictions, left_out_predictions
+from bayesmkl.posterior.calibration import (
+    Predictions,
+    calibration_section,
+    held_out_predictions,
+    left_out_predictions,
+)
 from bayesmkl.posterior.evaluated import evaluate_model
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.importance import importance_section
@@ -26,7 +31,7 @@ from bayesmkl.posterior.sensitivity import sensitivity_section
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.signal import signal_section, sizes_of_draws
 
-__all__ = ["Diagnosis", "diagnose"]
+__all__ = ["Diagnosis", "diagnose", "diagnosis_of"]
 
 FEWEST_DRAWS = 100
 DESCRIPTIONS = {
@@ -207,6 +212,30 @@ def diagnose(
     _check_test(X_test, y_test)
     rng = generator_of("random_state", random_state)
     held_out = None if y_test is None else held_out_predictions(fitted, model, X_test, y_test)
+    return diagnosis_of(fitted, held_out, kernels, n_draws, ci_prob, rng)
+
+
+def diagnosis_of(
+    fitted: FittedBEMKL,
+    held_out: Predictions | None,
+    kernels: ArrayLike | None,
+    n_draws: int,
+    ci_prob: float,
+    rng: np.random.Generator,
+) -> Diagnosis:
+    """Do what `diagnose` does with samples that are predicted already.
+
+    Parameters
+    ----------
+    fitted : FittedBEMKL
+    held_out : Predictions or None
+        Of samples that the model was not fitted to.
+    kernels : array-like of shape (n_samples, n_samples, n_kernels) or None
+        Of training, where the model does not keep precomputed ones.
+    n_draws : int
+    ci_prob : float
+    rng : numpy.random.Generator
+    """
     title = f"Diagnosis of a {type(fitted.estimator).__name__}"
     if fitted.is_marginal:
         _check_enough(fitted.states[0].n_draws)

@@ -196,6 +196,13 @@ def test_without_new_samples_those_of_training_are_shown(model):
     stack = X[["age"]].to_numpy() @ X[["age"]].to_numpy().T
     given = GPMKLRegressor("precomputed", inference=FEW).fit(stack, SCORE)
     assert "Pass samples as `X`".replace("`", "\\`") in str(report_model(given))
+    forgotten = BEMKLRegressor("precomputed").fit(stack, SCORE)
+    with pytest.raises(ValueError, match="`kernels`"):
+        report_model(forgotten)
+    shown = rows_of(
+        report_model(forgotten, kernels=stack, refits=True), "Views and kernels", "shares of kernels"
+    )
+    np.testing.assert_allclose(shown["share"], 1.0)
 
 
 def test_bad_input_is_named(model):

@@ -229,8 +229,8 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     def _in_units(self, values: np.ndarray) -> np.ndarray:
         return (values > 0.0).astype(np.int8)
 
-    def _log_sides(self, X: Samples) -> np.ndarray:
-        """Return log probabilities of -1 and +1, (2, n_outputs, n_rows)."""
+    def _scores(self, X: Samples) -> tuple[np.ndarray, np.ndarray]:
+        """Return log probabilities of -1 and of +1, each (n_outputs, n_rows), from which all predictions are."""
         moments, likelihood = self._moments(X), self.likelihood_
         mean, variance = moments.mean.ravel(), np.maximum(moments.variance.ravel(), np.finfo(float).tiny)
         nothing, sides = np.zeros(0), []
@@ -238,7 +238,22 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
             each = likelihood.tilted(np.full(mean.shape, side), mean, variance, nothing).log_normalizer
             each = each.reshape(moments.mean.shape) + np.log(moments.probability)[:, None, None]
             sides.append(logsumexp(each, axis=0))
-        return np.array(sides)
+        return sides[0], sides[1]
+
+    def _odds(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+        return by_row(above - below)
+
+    def _probabilities(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+        if self.is_multilabel_:
+            return expit(above - below).T
+        log_p = np.array([below[0], above[0]]) if len(self.classes_) == 2 else above
+        return np.exp(log_p - logsumexp(log_p, axis=0)).T
+
+    def _labels(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
+        odds = self._odds(below, above)
+        if self.is_multilabel_:
+            return (odds > 0.0).astype(int)
+        return self.classes_[most_probable(odds)]
 
     def decision_function(self, X: Samples) -> np.ndarray:
         """Return the log odds of each class against the rest, or of each label.
@@ -259,8 +274,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        below, above = self._log_sides(X)
-        return by_row(above - below)
+        return self._odds(*self._scores(X))
 
     def predict_proba(self, X: Samples) -> np.ndarray:
         """Predict class probabilities.
@@ -281,11 +295,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        sides = self._log_sides(X)
-        if self.is_multilabel_:
-            return expit(sides[1] - sides[0]).T
-        log_p = sides[:, 0] if len(self.classes_) == 2 else sides[1]
-        return np.exp(log_p - logsumexp(log_p, axis=0)).T
+        return self._probabilities(*self._scores(X))
 
     def predict(self, X: Samples) -> np.ndarray:
         """Predict the most probable class, or the labels that are more probable than not.
@@ -306,7 +316,4 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         %(ValueError:X)s
         %(TypeError:X)s
         """
-        odds = self.decision_function(X)
-        if self.is_multilabel_:
-            return (odds > 0.0).astype(int)
-        return self.classes_[most_probable(odds)]
+        return self._labels(*self._scores(X))
