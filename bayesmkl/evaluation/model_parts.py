@@ -206,9 +206,9 @@ def predictions(about: Reported) -> list[Block]:
     """Judge predictions of samples that the model was not fitted to."""
     fitted, section = about.fitted, about.sections["calibration"]
     blocks: list[Block] = []
-    if (about.y is not None and fitted.output_names is None) or (_competes(fitted) and about.y is not None):
+    on_test, of_one = about.on_test, fitted.output_names is None or _competes(fitted)
+    if on_test is not None and about.y is not None and of_one:
         task, y = TASKS[fitted.outcome], np.asarray(about.y)
-        on_test = Predictions(about.model, about.X, y_train=training_times(fitted))
         metrics = evaluated(on_test, y, task)
         blocks.append(Facts({"held-out samples": len(y)} | {name: number(v) for name, v in metrics.items()}))
         _, axes = picture(on_test, y, task)
@@ -283,7 +283,8 @@ def _table_of_samples(about: Reported, found: Any, model: Any, X: Any, truth: An
             values = [
                 text if is_sure else f"{text}?" for text, is_sure in zip(values, sure[:, p], strict=True)
             ]
-        frame[str(found["part"].values[p])] = values
+        name = str(found["part"].values[p])
+        frame[f"{name} (part)" if name in frame else name] = values
     return [Rows(frame, "parts of the scores of samples", "parts", menus, f"{len(frame)} samples")]
 
 

@@ -156,10 +156,14 @@ def times():
 
 
 NAMED = X.set_axis(["age", "b", "c"], axis=1)
-PLAIN = KernelBank([Linear()], views={"person": ["age"], "rest": ["b"]})
+PLAIN = KernelBank([Linear()], views={"score": ["age"], "rest": ["b"]})
 OTHERS = {
     "numbers": (lambda: BEMKLRegressor(PLAIN), SCORE, "rmse"),
-    "classes": (lambda: BEMKLClassifier(PLAIN), np.digitize(SCORE, [-1, 1]), "log loss"),
+    "classes": (
+        lambda: BEMKLClassifier(PLAIN, intermediate_scale=1.0),
+        np.digitize(SCORE, [-1, 1]),
+        "log loss",
+    ),
     "targets": (lambda: BEMKLRegressor(PLAIN), np.column_stack([SCORE, NAMED["b"]]), None),
     "counts": (
         lambda: GPMKLRegressor(
@@ -186,6 +190,7 @@ def test_every_outcome_is_written_up(kind):
         assert float(re.search(r"- concordance: (\S+)", text)[1]) == pytest.approx(expected, abs=5e-4)
     frame = rows_of(report, "Samples", "parts of the scores of samples")
     assert len(frame) == 20
+    assert "score (part)" in frame
     assert "nan" not in text.lower().replace("nanometer", "")
 
 
