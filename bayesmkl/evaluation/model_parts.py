@@ -74,7 +74,7 @@ class Reported(NamedTuple):
     diagnosis: Diagnosis
     ci_prob: float
     rng: np.random.Generator
-    kernels: Any = None  # of training, where the model does not keep precomputed ones
+    training_kernels: Any = None  # where the model does not keep precomputed ones
 
     @property
     def sections(self) -> dict[str, Section]:
@@ -183,16 +183,16 @@ def views(about: Reported, refits: bool) -> list[Block]:
     intro = f"A share is the {of_what} that a view or kernel accounts for; intervals are of {percent}."
     blocks: list[Block] = [Paragraph(intro)]
     axes = plot_kernel_weights(
-        about.model, ci_prob=about.ci_prob, by_view=about.has_views, kernels=about.kernels
+        about.model, ci_prob=about.ci_prob, by_view=about.has_views, kernels=about.training_kernels
     )
-    kernels = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.kernels)
+    kernels = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.training_kernels)
     if about.has_views:
         blocks.append(Rows(_readable(_shares(about)), "shares of views"))
     blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
     whole = Rows(_readable(kernels), "shares of kernels", fold=f"All {len(kernels)} kernels")
     blocks.append(whole)
     if refits:
-        needed = relevance(about.model, kernels=about.kernels, random_state=about.rng)
+        needed = relevance(about.model, kernels=about.training_kernels, random_state=about.rng)
         blocks += [Heading("What predictions need"), Rows(_readable(needed), "relevance")]
     design = getattr(fitted.estimator, "design_", None)
     if design is not None and design.has_effects:
@@ -329,7 +329,7 @@ def _shares(about: Reported) -> pd.DataFrame:
     if about.has_views:
         table = view_table(about.model, ci_prob=about.ci_prob, random_state=0)
     else:
-        table = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.kernels)
+        table = kernel_table(about.model, ci_prob=about.ci_prob, kernels=about.training_kernels)
     names = [name for name in ("view", "kernel", "class", "label", "output", "task") if name in table]
     kept = [*names[:1], *(n for n in names[1:] if n in ("class", "label", "output", "task")), *INTERVAL]
     return table[kept].sort_values("share", ascending=False, kind="stable").reset_index(drop=True)
