@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cli_runner import run
 from matplotlib.figure import Figure
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
@@ -38,14 +39,6 @@ FILES = {
     "model.skops",
     "posterior.nc",
 }
-
-
-def run(*arguments):
-    """Run a command; return exit code, stdout, stderr on one line each."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
 
 
 def test_a_terminal_without_the_letters_of_a_name_ends_no_command(tmp_path):

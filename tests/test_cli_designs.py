@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cli_runner import run
 from matplotlib.figure import Figure
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
-from typer.testing import CliRunner
 
 from bayesmkl import GPMKLRegressor, KernelBank, load_model
 from bayesmkl.bemkl import BEMKLOrdinalClassifier, BEMKLSurvival
-from bayesmkl.cli import app
 from bayesmkl.cli.commands import _check_diagnosed
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.cli.designs import standardizer
@@ -28,14 +27,6 @@ from bayesmkl.posterior import effect_table
 
 GPMKL = ["--method", "gpmkl", "--draws", "25", "--kernels-on", "all"]
 FEATURES = ["protein", "lipid"]
-
-
-def run(*arguments):
-    """Run a command; return exit code, stdout, stderr on one line each."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
 
 
 @pytest.fixture(autouse=True)

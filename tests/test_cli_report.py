@@ -7,19 +7,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from cli_runner import run
 
-from bayesmkl.cli import app
 from bayesmkl.cli.folders import load_run
 
 COLUMNS = ["radius", "texture"]
-
-
-def run(*arguments):
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result.exit_code, " ".join(result.stdout.split()), " ".join(result.stderr.split())
 
 
 @pytest.fixture(scope="module")

@@ -152,16 +152,20 @@ def rows_with_target(config: dict[str, Any], data: Path) -> tuple[pd.DataFrame, 
 
 def _check_diagnosed(config: dict[str, Any], data: Path | None) -> None:
     """Raise for runs of which there is no diagnosis, or none with new rows."""
-    task = config["task"]
-    if task in ("ordinal", "survival") and config.get("method") == "bemkl":
-        raise ValueError(
-            f"there is no diagnosis of runs of --task {task} with --method bemkl, whose intervals are too narrow. "
-            "Fit with --method gpmkl."
-        )
-    if task == "survival" and data is not None:
+    check_summarized(config, "diagnosis")
+    if config["task"] == "survival" and data is not None:
         raise ValueError(
             "--data is for the calibration of classes and quantities, and the run is of times to an event. Leave it "
             "out; calibration.png has the rows that were held out."
+        )
+
+
+def check_summarized(config: dict[str, Any], what: str) -> None:
+    """Raise for runs of which there is no diagnosis or report, `what` of them."""
+    if config["task"] in ("ordinal", "survival") and config.get("method") == "bemkl":
+        raise ValueError(
+            f"there is no {what} of runs of --task {config['task']} with --method bemkl, whose intervals are too "
+            "narrow. Fit with --method gpmkl."
         )
 
 

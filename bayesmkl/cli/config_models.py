@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.pipeline import Pipeline
 
 from bayesmkl import bemkl, discriminative, kernels, marginal
-from bayesmkl.cli.designs import design_columns, standardizer
+from bayesmkl.cli.designs import design_columns, listed, standardizer
 from bayesmkl.datasets._tables import named
 from bayesmkl.evaluation.study import ModelSpec
 from bayesmkl.kernels import KernelBank
@@ -84,7 +84,7 @@ def _design_by_name(section: Section, arguments: dict[str, Any], grid: dict[str,
     views = [bank.views for bank in banks if isinstance(bank, KernelBank) and isinstance(bank.views, dict)]
     placed = [column for column in columns if not isinstance(column, str)]
     placed += [
-        c for own in views if columns for column in own.values() for c in _listed(column) if type(c) is int
+        c for own in views if columns for column in own.values() for c in listed(column) if type(c) is int
     ]
     if placed:
         raise section.wrong(
@@ -93,10 +93,6 @@ def _design_by_name(section: Section, arguments: dict[str, Any], grid: dict[str,
             f"position {placed[0]}. Name the columns, in views too, or set standardize = false.",
         )
     return design if columns else None
-
-
-def _listed(given: object) -> list[Any]:
-    return given if isinstance(given, list) else [given]
 
 
 def _grid(section: Section, known: Collection[str], banks: dict[str, KernelBank]) -> dict[str, list[Any]]:

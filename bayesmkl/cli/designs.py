@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from bayesmkl.marginal import Design
 from bayesmkl.marginal.group_labels import is_given
 
-__all__ = ["design_columns", "group_columns", "standardizer"]
+__all__ = ["design_columns", "group_columns", "listed", "standardizer"]
 
 
 def design_columns(design: Design | None) -> list[Any]:
@@ -26,17 +26,18 @@ def design_columns(design: Design | None) -> list[Any]:
     if design is None:
         return []
     named = [design.offset_column, design.covariate_columns, design.precision_column]
-    found = [column for given in named if is_given(given) for column in _listed(given)]
+    found = [column for given in named if is_given(given) for column in listed(given)]
     return list(dict.fromkeys([*found, *group_columns(design)]))
 
 
 def group_columns(design: Design | None) -> list[Any]:
     """Return the columns of groups and tasks, which may be text."""
     named = [] if design is None else [design.group_columns, design.task_column]
-    return [column for given in named if is_given(given) for column in _listed(given)]
+    return [column for given in named if is_given(given) for column in listed(given)]
 
 
-def _listed(given: Any) -> list[Any]:
+def listed(given: Any) -> list[Any]:
+    """Return one name or position of a column as a list of it, and several as a list."""
     return list(given) if isinstance(given, list | tuple) else [given]
 
 

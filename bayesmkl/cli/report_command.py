@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bayesmkl.cli.commands import rows_with_target
+from bayesmkl.cli.commands import check_summarized, rows_with_target
 from bayesmkl.cli.folders import CONFIG, load_run
 from bayesmkl.cli.report import notes_of_warnings, say
 from bayesmkl.evaluation import report_model
@@ -18,11 +18,7 @@ def run_report(run: Path, data: Path | None, out: Path | None, refits: bool, see
     _check_out(run, page)
     with notes_of_warnings():
         model, config = load_run(run)
-        if config["task"] in ("ordinal", "survival") and config.get("method") == "bemkl":
-            raise ValueError(
-                f"there is no report of runs of --task {config['task']} with --method bemkl, whose intervals are too "
-                "narrow. Fit with --method gpmkl."
-            )
+        check_summarized(config, "report")
         X, y = (None, None) if data is None else rows_with_target(config, data)
         title = f"{config['target']} ({run.absolute().name})"
         report = report_model(model, X, y, title=title, refits=refits, random_state=seed)

@@ -206,11 +206,10 @@ def report_model(
         held_out = held_out_predictions(fitted, on_test.as_model() if classes else model, X, y)
     diagnosis = diagnosis_of(fitted, held_out, kernels, N_DRAWS, ci_prob, rng)
     about = parts_of.Reported(model, fitted, X, y, on_test, diagnosis, ci_prob, rng, kernels)
-    views = parts_of.views(about, refits)
     parts: dict[str, Sequence[Block]] = {
         "Summary": parts_of.summary(about),
         "Data": parts_of.data(about),
-        "Views and kernels": views,
+        "Views and kernels": parts_of.views(about, refits),
         "Predictions": parts_of.predictions(about),
         "Samples": parts_of.samples(about),
         "Trust": parts_of.trust(about),

@@ -26,6 +26,10 @@ class Sites(NamedTuple):
     precision: Any  # tilde tau
     linear: Any  # tilde nu
 
+    def power(self, exponent: Any) -> Sites:
+        """Return the sites to a power: the product of so many copies, or one of them."""
+        return Sites(self.precision * exponent, self.linear * exponent)
+
 
 class Conditioned(NamedTuple):
     r"""Scores given sites.

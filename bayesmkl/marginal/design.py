@@ -238,8 +238,10 @@ def check_known_columns(X: Any, design: Design | FittedDesign | None) -> None:
         check_columns(X, [("design", design.columns)])
         columns = columns_in(X, [("design", design.group_columns.tolist())])
         for (name, values), labels in zip(columns, design.labels, strict=False):
+            if values.dtype.kind in "biuf" or isinstance(labels[0], str):
+                continue
             text = next((value for value in values.tolist() if isinstance(value, str)), None)
-            if text is not None and not isinstance(labels[0], str):
+            if text is not None:
                 raise of_other_kind(name, labels[0], text)
     elif design is not None:
         named = ("offset_column", "precision_column", "covariate_columns", "group_columns", "task_column")

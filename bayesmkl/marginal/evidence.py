@@ -116,7 +116,7 @@ def ep_evidence(
     """
 
     def update(sites: Sites, history: History, last: Any, n_steps: Any) -> _EPState:
-        posterior = condition(covariance, _all(sites, copies))
+        posterior = condition(covariance, sites.power(copies))
         mean, precision = without = cavity(posterior, sites)
         tilted = likelihood.tilted(y, mean, 1.0 / precision, parameters)
         scale = 1.0 + tilted.second / precision
@@ -150,7 +150,7 @@ def ep_evidence(
     many = xp.sqrt(xp.asarray(copies))
     n_steps = 1
     if start is not None:
-        start = Sites(start.precision / copies, start.linear / copies)
+        start = start.power(1.0 / copies)
     else:
         nothing = xp.zeros(n_samples)
         start = update(Sites(nothing, nothing), EMPTY, xp.inf, n_steps).target
@@ -166,7 +166,7 @@ def ep_evidence(
         - 0.5 * sites.linear**2 / total
         + precision / total * mean * (0.5 * sites.precision * mean - sites.linear)
     )
-    every = _all(sites, copies)
+    every = sites.power(copies)
     log_evidence = (copies * of_sites).sum() - posterior.half_log_det + 0.5 * every.linear @ posterior.mean
     converged = state.change <= tol
     by_parameters = (copies * state.tilted.parameters).sum(axis=1)
@@ -249,7 +249,7 @@ def mixture_evidence(
     """
 
     def update(sites: Sites, n_steps: Any) -> _MixtureState:
-        posterior = condition(covariance, _all(sites, counts))
+        posterior = condition(covariance, sites.power(counts))
         square = (number - posterior.mean) ** 2 + posterior.variance
         distance = xp.sqrt(square)
         precision = noise.derivatives(distance, nothing, own).first / distance
@@ -272,7 +272,7 @@ def mixture_evidence(
         at_zero = -noise.derivatives(nothing, nothing, own).second
         start = Sites(at_zero, at_zero * number)
     state = repeat(advance, update(start, 1), _moves(tol))
-    posterior, sites = state.posterior, _all(state.sites, counts)
+    posterior, sites = state.posterior, state.sites.power(counts)
     divergence = posterior.half_log_det + 0.5 * (
         posterior.mean @ posterior.dual - sites.precision @ posterior.variance
     )
@@ -331,11 +331,6 @@ def _follow(posterior: Conditioned, covariance: Array, vector: Array, curvature:
     import jax
 
     return jax.lax.cond(widens, solve, lambda: posterior.remain(vector))
-
-
-def _all(sites: Sites, copies: Any) -> Sites:
-    """Return the product of the sites of all copies."""
-    return Sites(copies * sites.precision, copies * sites.linear)
 
 
 def _flat(sites: Sites) -> Any:

@@ -199,7 +199,7 @@ def read(model: Hypermodel, weighted: Draws, prior_parts: np.ndarray, rng: np.ra
             posterior, sites = output.posterior, output.sites
             draws.site_precision[at, k], draws.site_linear[at, k] = sites.precision, sites.linear
             copies = copies_of(model.likelihood, model.targets[k])
-            left = cavity(posterior, Sites(sites.precision / copies, sites.linear / copies))
+            left = cavity(posterior, sites.power(1.0 / copies))
             draws.cavity_mean[at, k], draws.cavity_variance[at, k] = left.mean, 1.0 / left.precision
             left_out[at, k], taken_out[at, k] = leave_out(model.likelihood, model.targets[k], left, own)
             probability = len(here) / n_draws

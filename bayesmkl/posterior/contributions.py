@@ -1,4 +1,4 @@
-"""What every kernel or view adds to the score of a sample, with intervals."""
+"""Parts of the score of every sample, by kernel or view, with intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measuring a view that a sample lacks would change."""
+"""Expected change of predictions were a view measured that a sample lacks."""
 
 from __future__ import annotations
 

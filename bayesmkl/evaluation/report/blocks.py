@@ -1,4 +1,4 @@
-"""What parts of a report are made of, each of which writes itself as HTML and as Markdown."""
+"""Blocks of a report: paragraphs, tables and figures that write themselves as HTML and as Markdown."""
 
 from __future__ import annotations
 
