@@ -267,7 +267,7 @@ def mixture_evidence(
         noise, number, own = each.likelihood, fields[0], each.of_samples(fields, parameters)
     nothing = xp.zeros(len(covariance))
     if start is not None:
-        start = Sites(start.precision / counts, start.linear / counts)
+        start = start.power(1.0 / counts)
     else:
         at_zero = -noise.derivatives(nothing, nothing, own).second
         start = Sites(at_zero, at_zero * number)

@@ -1,4 +1,4 @@
-"""Expected change of predictions were a view measured that a sample lacks."""
+"""Expected change of the prediction of a sample if a view that it lacks were measured."""
 
 from __future__ import annotations
 
