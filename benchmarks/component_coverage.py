@@ -1,9 +1,10 @@
-"""How often intervals of what a view adds to the score of a new sample hold it, and with which ranks of the truth.
+"""How often intervals of what a view adds to the score of a new sample hold it, and those of its average slope.
 
 Truth is a draw from the prior of GPMKL: kernel weights, noise, intercept, a function of each of three views at 60
 training and 20 new samples. Then intervals of `contributions` hold the part of a view at a new sample at nominal
-rate, on average over data sets. Kernels are centered on the training samples, so that parts are differences from
-their mean. Standard errors are over data sets, whose samples have the same functions.
+rate, on average over data sets, and those of `feature_table` the slope of a view's part, averaged over the training
+samples; that of the truth is by differences. Kernels are centered on the training samples, so that parts are
+differences from their mean. Standard errors are over data sets, whose samples have the same functions.
 
     python benchmarks/component_coverage.py                       200 data sets of each kind
     python benchmarks/component_coverage.py --simulations 1000    as many as you like
@@ -23,10 +24,11 @@ from threadpoolctl import threadpool_limits
 from bayesmkl import GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.kernels import Gaussian
 from bayesmkl.marginal import HalfT, Marginal
-from bayesmkl.posterior import contributions
+from bayesmkl.posterior import contributions, feature_table
 
 N_VIEWS, N_NEW = 3, 20
 LEVELS = (0.5, 0.8, 0.94)
+STEP = 1e-3  # to either side of a sample, for slopes
 DF = 4.0  # of the prior of kernel weights, whose scale is one
 NOISE = 0.3, 1.5  # median, and standard deviation of the logarithm: the default prior
 
@@ -44,11 +46,13 @@ def simulate(task: str, seed: int, n_train: int, inference: str | Marginal) -> d
     """Fit one data set; return what the ranks of the truth among draws say."""
     rng = np.random.default_rng([seed, len(task)])
     X = rng.standard_normal((n_train + N_NEW, N_VIEWS))
-    kernels = kernels_of(X, n_train)
+    kernels = kernels_of(np.vstack([X, X[:n_train] + STEP, X[:n_train] - STEP]), n_train)
     weights = np.abs(rng.standard_t(DF, N_VIEWS))
     values, vectors = np.linalg.eigh(kernels)
     roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
-    parts = weights[:, None] * np.einsum("mij,mj->mi", roots, rng.standard_normal((N_VIEWS, len(X))))
+    parts = weights[:, None] * np.einsum("mij,mj->mi", roots, rng.standard_normal((N_VIEWS, len(values[0]))))
+    parts, above, below = np.split(parts, [len(X), len(X) + n_train], axis=1)
+    slopes = (above - below).mean(axis=1) / (2.0 * STEP)
     kind = GPMKLRegressor if task == "targets" else GPMKLClassifier
     options: dict[str, Any] = {"normalize_y": False} if task == "targets" else {}
     model = kind(
@@ -75,7 +79,17 @@ def simulate(task: str, seed: int, n_train: int, inference: str | Marginal) -> d
         "converged": bool(model.converged_),
         "parts": summary(of_parts),
         "score": summary(of_score),
+        "slopes": held_slopes(model, slopes, seed),
     }
+
+
+def held_slopes(model: Any, slopes: np.ndarray, seed: int) -> list[float]:
+    """Return how many intervals of each level hold the average slope of a view's part, in parts of one."""
+    held = []
+    for level in LEVELS:
+        table = feature_table(model, ci_prob=level, per="unit", random_state=seed).sort_values("view")
+        held.append(float(((table["lower"] <= slopes) & (slopes <= table["upper"])).mean()))
+    return np.round(held, 4).tolist()
 
 
 def summary(ranks: np.ndarray) -> list[float]:
@@ -89,13 +103,18 @@ def table(rows: list[dict[str, Any]]) -> str:
     body = []
     for task in ("targets", "labels"):
         own = [row for row in rows if row["task"] == task and "parts" in row]
-        for name, key in (("a view's part", "parts"), ("score", "score")):
+        for name, key in (
+            ("a view's part", "parts"),
+            ("score", "score"),
+            ("average slope of a view's part", "slopes"),
+        ):
             values = np.array([row[key] for row in own])
             error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
             held = [f"{100 * v:.1f} ± {100 * e:.1f}" for v, e in zip(values.mean(axis=0), error, strict=True)]
+            held = held[: len(LEVELS)]
             warned = sum(not row["converged"] for row in own)
-            rank = f"{values[:, -1].mean():.3f} ± {error[-1]:.3f}"
-            body.append([f"{task}: {name}", *held[:-1], rank, f"{warned} of {len(own)}"])
+            rank = "–" if key == "slopes" else f"{values[:, -1].mean():.3f} ± {error[-1]:.3f}"
+            body.append([f"{task}: {name}", *held, rank, f"{warned} of {len(own)}"])
     headers = ["what", *(f"held % of {level:.0%}" for level in LEVELS), "mean rank", "warned"]
     return markdown_table(headers, body)
 

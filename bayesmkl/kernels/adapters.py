@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import Kernel as GaussianProcessKernel
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from bayesmkl._utils.given import check_numbers
-from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.base import Kernel, SlopeForms
 from bayesmkl.kernels.distance import callable_name
 from bayesmkl.kernels.functions import Gaussian, Linear, Polynomial
 from bayesmkl.kernels.geometry import PairwiseGeometry
@@ -226,7 +226,7 @@ class SklearnPairwise(ForeignKernel):
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel into `out`, shape (n_rows, n_train)."""
         if self.metric == "rbf":  # scikit-learn expands the squared distance: few digits far from zero
-            Gaussian(gamma=1.0 / geometry.X.shape[1]).evaluate(geometry, out)
+            _rbf(geometry).evaluate(geometry, out)
         else:
             super().evaluate(geometry, out)
 
@@ -236,6 +236,16 @@ class SklearnPairwise(ForeignKernel):
         if self.metric in ("poly", "polynomial"):
             return MovedPolynomial(origin, degree=3, offset=1.0, gamma=1.0 / len(origin))
         return None
+
+    def slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms | None:
+        """Return the derivatives by features, of "rbf" and "linear"."""
+        if self.metric == "rbf":
+            return _rbf(geometry).slope_forms(geometry)
+        return Linear().slope_forms(geometry) if self.metric == "linear" else None
+
+
+def _rbf(geometry: PairwiseGeometry) -> Gaussian:
+    return Gaussian(gamma=1.0 / geometry.X.shape[1])
 
 
 class GaussianProcess(ForeignKernel):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,7 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl.kernels.geometry import PairwiseGeometry
 
-__all__ = ["KERNEL", "LARGEST", "SMALLEST", "Kernel", "check_range"]
+__all__ = ["KERNEL", "LARGEST", "SMALLEST", "Kernel", "SlopeForms", "check_range"]
 
 SMALLEST, LARGEST = 1e-150, 1e150  # magnitudes whose squares are in the range of float64
 
@@ -29,6 +29,21 @@ KERNEL = entries(
         Rows of finite numbers.
     """
 )
+
+
+class SlopeForms(NamedTuple):
+    r"""Derivatives of a kernel by features, of all pairs; each is of shape (n_rows, n_train), or a number.
+
+    .. math:: \frac{\partial k}{\partial x_j} = A x_j + B z_j , \qquad
+        \frac{\partial^2 k}{\partial x_j \partial z_j} = E + F x_j z_j + G (x_j^2 + z_j^2) .
+    """
+
+    of_x: Any  # A
+    of_z: Any  # B
+    constant: Any  # E
+    product: Any = 0.0  # F
+    squares: Any = 0.0  # G
+    of_differences: bool = False  # whether points can be measured from anywhere
 
 
 @fill_docs(KERNEL)
@@ -122,6 +137,20 @@ class Kernel(BaseEstimator):
 
     def _about(self, origin: np.ndarray) -> Kernel | None:
         return None  # of most kernels
+
+    def slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms | None:
+        """Return the derivatives by features, where functions have them and there is a formula.
+
+        Parameters
+        ----------
+        %(geometry)s
+
+        Returns
+        -------
+        SlopeForms or None
+            None where there is no such formula.
+        """
+        return None
 
     @own_settings
     def __call__(self, X: Any, Z: Any) -> np.ndarray:

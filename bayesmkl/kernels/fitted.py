@@ -14,6 +14,7 @@ from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, normalized_kernel
 from bayesmkl.kernels.presence import present_views, with_means
+from bayesmkl.kernels.slopes import Slopes, normalized_slopes
 from bayesmkl.kernels.views import View
 
 __all__ = ["FittedKernels", "check_finite", "naming_kernel", "put_present"]
@@ -239,6 +240,34 @@ class FittedKernels:
         for m, kernel, geometry, place in self._evaluations(self.X_train_):
             self._write(m, kernel, geometry, place, out)
             yield out
+
+    def slopes(self, X: np.ndarray) -> Iterator[tuple[View, Slopes]]:
+        """Yield the derivatives of every kernel by the features of its view, between rows and the basis points.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Query points in float64, with the columns of the training data and all views.
+
+        Yields
+        ------
+        view : View
+        slopes : Slopes
+            By the columns of the view.
+
+        Raises
+        ------
+        ValueError
+            For a kernel that has no derivatives, or none with a formula.
+        """
+        for m, kernel, geometry, _ in self._evaluations(X):
+            found = normalized_slopes(kernel, self.normalizers_[m], geometry.X, geometry.Z)
+            if found is None:
+                raise ValueError(
+                    f"kernel {self.kernel_names_[m]!r} has no slopes. Use the kernels Gaussian, Linear and "
+                    "Polynomial, whose functions have slopes with a formula."
+                )
+            yield self.views_[m * len(self.views_) // self.n_kernels_], found
 
     def imputed(self, X: np.ndarray) -> np.ndarray:
         """Return rows that were validated before, with means where a part of a view is missing.

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import float_of, shown
-from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel
+from bayesmkl.kernels.base import KERNEL, LARGEST, SMALLEST, Kernel, SlopeForms
 from bayesmkl.kernels.geometry import PairwiseGeometry, squared_norms
 from bayesmkl.kernels.moved import MovedPolynomial
 from bayesmkl.kernels.pairs import median_distance
@@ -182,6 +182,28 @@ class Gaussian(ScaledKernel):
         np.multiply(geometry.squared_distances, -self.factor, out=out)
         np.exp(out, out=out)
 
+    def slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms:
+        r"""Return the derivatives by features.
+
+        Parameters
+        ----------
+        %(geometry)s
+
+        Returns
+        -------
+        SlopeForms
+            :math:`-2\gamma (x_j - z_j) k` and :math:`(2\gamma - 4\gamma^2 (x_j - z_j)^2) k`.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`, with `relative_width`.
+        """
+        values = np.empty(geometry.shape)
+        self.evaluate(geometry, values)
+        once, twice = 2.0 * self.factor * values, 4.0 * self.factor**2 * values
+        return SlopeForms(-once, once, once, 2.0 * twice, -twice, of_differences=True)
+
 
 @fill_docs(SCALED)
 class Laplacian(ScaledKernel):
@@ -312,6 +334,23 @@ class Polynomial(Kernel):
     def _about(self, origin: np.ndarray) -> MovedPolynomial:
         return MovedPolynomial(origin, int(self.degree), float(self.offset))
 
+    def slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms:
+        r"""Return the derivatives by features.
+
+        Parameters
+        ----------
+        %(geometry)s
+
+        Returns
+        -------
+        SlopeForms
+            :math:`q s^{q-1} z_j` and :math:`q s^{q-1} + q (q-1) s^{q-2} x_j z_j`, :math:`s = x \cdot z + c`.
+        """
+        q, sums = int(self.degree), geometry.inner_products + float(self.offset)
+        once = q * sums ** (q - 1)
+        twice = q * (q - 1) * sums ** max(q - 2, 0)
+        return SlopeForms(0.0, once, once, twice)
+
 
 @fill_docs(KERNEL)
 class Linear(Kernel):
@@ -356,6 +395,20 @@ class Linear(Kernel):
 
     def _about(self, origin: np.ndarray) -> MovedPolynomial:
         return MovedPolynomial(origin)
+
+    def slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms:
+        """Return the derivatives by features.
+
+        Parameters
+        ----------
+        %(geometry)s
+
+        Returns
+        -------
+        SlopeForms
+            :math:`z_j` and one.
+        """
+        return SlopeForms(0.0, 1.0, 1.0)
 
 
 @fill_docs(KERNEL)

@@ -10,6 +10,7 @@ from bayesmkl.posterior.contributions import contributions
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis, diagnose
 from bayesmkl.posterior.effects import effect_table
+from bayesmkl.posterior.features import feature_table
 from bayesmkl.posterior.files import load_posterior, save_posterior
 from bayesmkl.posterior.loo_comparison import compare_loo
 from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
@@ -30,6 +31,7 @@ __all__ = [
     "contributions",
     "diagnose",
     "effect_table",
+    "feature_table",
     "kernel_table",
     "load_posterior",
     "plot_component",

@@ -203,7 +203,7 @@ def view_table(
     for each in _shares_of_draws(fitted, n_draws, rng):
         shares = each @ indicator
         lower, upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
-        errors = _errors_of_shares(fitted, shares, tail)
+        errors = _monte_carlo_errors(fitted, shares, tail)
         table = pd.DataFrame(
             {
                 "view": views,
@@ -229,7 +229,7 @@ def table_of_draws(
     ci_prob: float,
     signed: np.ndarray | None = None,
 ) -> pd.DataFrame:
-    """Describe draws of an additive Gaussian process by moments, intervals and Monte Carlo errors.
+    """Describe all draws of a model by moments, intervals and, where they are known, Monte Carlo errors.
 
     Parameters
     ----------
@@ -243,17 +243,16 @@ def table_of_draws(
         Which rows are positive with a probability that is of interest; None: there is no such column.
     """
     tail, table = 0.5 * (1.0 - ci_prob), pd.DataFrame(rows)
-    links = monte_carlo(fitted, np.arange(fitted.states[0].n_draws))
     _, digits = np.frexp(np.abs(values).max(axis=0, initial=0.0))  # the squares of some units are no numbers
     values = np.ldexp(values, -digits)
     table["mean"], table["std"] = values.mean(axis=0), values.std(axis=0, ddof=1)
     table["lower"], table["upper"] = np.quantile(values, [tail, 1.0 - tail], axis=0)
     if signed is not None:
         table["prob_positive"] = np.where(signed, (values > 0.0).mean(axis=0), np.nan)
-    table["mean_mcse"] = links.of_means(values)
-    table["lower_mcse"] = links.of_quantiles(values, tail)
-    table["upper_mcse"] = links.of_quantiles(values, 1.0 - tail)
-    for column in ("mean", "std", "lower", "upper", "mean_mcse", "lower_mcse", "upper_mcse"):
+    errors = _monte_carlo_errors(fitted, values, tail, ("mean_mcse", "lower_mcse", "upper_mcse"))
+    for column, error in errors.items():
+        table[column] = error
+    for column in ("mean", "std", "lower", "upper", *errors):
         table[column] = np.ldexp(table[column], digits)
     table["interval_by"] = interval_by(fitted)
     table.attrs.update(inference=fitted.inference, ci_prob=float(ci_prob))
@@ -273,20 +272,25 @@ def _shares_of_draws(
         yield share_of_each(stack, own.flat())
 
 
-def _errors_of_shares(fitted: FittedBEMKL, shares: np.ndarray, tail: float) -> dict[str, np.ndarray]:
-    """Return Monte Carlo standard errors of shares of all draws in a row, by column, where they are known."""
+def _monte_carlo_errors(
+    fitted: FittedBEMKL,
+    values: np.ndarray,
+    tail: float,
+    columns: tuple[str, ...] = ("share_mcse", "share_lower_mcse", "share_upper_mcse"),
+) -> dict[str, np.ndarray]:
+    """Return Monte Carlo standard errors of means and quantiles of all draws in a row, where they are known."""
     if fitted.is_marginal:
-        links = monte_carlo(fitted, evenly(fitted.states[0].n_draws, len(shares)))
+        links = monte_carlo(fitted, evenly(fitted.states[0].n_draws, len(values)))
         found = (
-            links.of_means(shares),
-            links.of_quantiles(shares, tail),
-            links.of_quantiles(shares, 1.0 - tail),
+            links.of_means(values),
+            links.of_quantiles(values, tail),
+            links.of_quantiles(values, 1.0 - tail),
         )
     elif fitted.is_in_chains:
-        found = errors_of_chains(shares.reshape(fitted.states[0].n_chains, -1, shares.shape[1]), tail)
+        found = errors_of_chains(values.reshape(fitted.states[0].n_chains, -1, values.shape[1]), tail)
     else:
         return {}
-    return dict(zip(("share_mcse", "share_lower_mcse", "share_upper_mcse"), found, strict=True))
+    return dict(zip(columns, found, strict=True))
 
 
 def interval_by(fitted: FittedBEMKL) -> str:
@@ -336,13 +340,13 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) 
         positive = (flat.kernel_weights > 0.0).mean(axis=0)
     if fitted.is_marginal:
         share_lower, share_upper = np.quantile(fitted.states[k].shares, [tail, 1.0 - tail], axis=0)
-        errors = _errors_of_shares(fitted, fitted.states[k].shares, tail)
+        errors = _monte_carlo_errors(fitted, fitted.states[k].shares, tail)
     elif stack is None or flat is None:
         share_lower, share_upper = share_interval(values["shares"], values["shares_std"], tail)
     else:
         shares = share_of_each(stack, flat)
         share_lower, share_upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
-        errors = _errors_of_shares(fitted, shares, tail)
+        errors = _monte_carlo_errors(fitted, shares, tail)
     included = None if flat is None or flat.kernel_inclusion is None else flat.kernel_inclusion.mean(axis=0)
     columns = {
         "kernel": fitted.kernel_names,

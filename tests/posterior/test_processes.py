@@ -65,6 +65,7 @@ WORKING = {
     "compare_loo": lambda model, path: p.compare_loo({"a": model, "b": model}),
     "contributions": lambda model, path: p.contributions(model, _rows(model), n_draws=30),
     "diagnose": lambda model, path: p.diagnose(model, n_draws=100, random_state=0),
+    "feature_table": lambda model, path: p.feature_table(model),
     "kernel_table": lambda model, path: p.kernel_table(model),
     "load_posterior": lambda model, path: p.load_posterior(_saved(model, path)),
     "plot_kernel_weights": lambda model, path: p.plot_kernel_weights(model),
@@ -98,7 +99,7 @@ WITHOUT_MODEL = {
     "plot_waterfall",
     "reliability",
 }
-NO_VIEWS = {"view_table", "plot_uncertainty"}
+NO_VIEWS = {"feature_table", "view_table", "plot_uncertainty"}
 
 
 def _saved(model, path):

@@ -1,0 +1,239 @@
+"""Slopes of the score along the features of views, as a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.settings import own_settings
+from bayesmkl._utils.threads import blas_threads_for
+from bayesmkl._utils.typing import Samples
+from bayesmkl._utils.validation import check_choice, check_probability, generator_of
+from bayesmkl.kernels.slopes import Slopes
+from bayesmkl.kernels.views import View, column_names
+from bayesmkl.marginal.slopes import KernelSlopes, draw_slopes
+from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.shared_docs import MODEL
+from bayesmkl.posterior.summary import table_of_draws
+
+__all__ = ["feature_table"]
+
+
+@fill_docs(MODEL)
+@own_settings
+def feature_table(
+    model: BaseEstimator,
+    X: Samples | None = None,
+    ci_prob: float = 0.94,
+    *,
+    per: str = "std",
+    random_state: int | np.random.Generator | None = None,
+) -> pd.DataFrame:
+    r"""Say along which features of its views the score rises or falls: average slopes with intervals.
+
+    Parameters
+    ----------
+    model : estimator
+        A BEMKLClassifier, BEMKLRegressor or estimator of `bayesmkl.marginal`, any inference, fitted to a KernelBank
+        of Gaussian, linear and polynomial kernels; or a Pipeline or search that ends in one.
+    X : samples, default=None
+        Over which slopes are averaged, as `predict` of the model takes them. None: the training samples, each as
+        often as its `sample_weight` says.
+    %(ci_prob)s
+    per : {"std", "unit"}, default="std"
+        Slopes are for one standard deviation of the feature over these samples, or for one unit of it as the model
+        sees it, after the steps of a Pipeline.
+    random_state : int, numpy.random.Generator or None, default=None
+        Seed or source of the draws.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per view and feature of it, those of the largest ``size`` first; of several outputs in turn; with the
+        columns
+
+        * ``class``, ``label`` or ``output``: only where there are several;
+        * ``view``, ``feature``: names;
+        * ``size``: root mean square over the samples of the posterior mean slope, for one standard deviation of the
+          feature; also of features along which the score rises here and falls there. An estimate, without interval;
+        * ``mean``, ``std``, ``lower``, ``upper``: of the slope averaged over the samples; of a linear kernel it is
+          the weight of the feature;
+        * ``prob_positive``: posterior probability that this average is positive;
+        * ``mean_mcse``, ``lower_mcse``, ``upper_mcse``: Monte Carlo standard errors, as in :func:`kernel_table`;
+        * ``interval_by``: the inference that made the intervals.
+
+        Slopes are of the score, in the units that :func:`contributions` has.
+
+    Raises
+    ------
+    TypeError
+        For any other model.
+    NotFittedError
+        Before `fit`.
+    ValueError
+        If the model was fitted to precomputed kernels, to kernels that have no slopes, with missing views or tasks;
+        if `X` is nothing that the model predicts, or `ci_prob` or `per` is out of range.
+
+    See Also
+    --------
+    contributions : What views add for every sample.
+    relevance : Which views predictions need.
+
+    Notes
+    -----
+    A slope is that of the part of the view, all other features and views held where they are: where features are
+    correlated, so are their slopes, and one of them can stand for another. A kernel on many features expects the same
+    of each; which of them matter it learns from the slopes alone. Averages are linear in functions, and exact given
+    hyperparameters; nothing is refitted. Time grows with the square of the number of samples, and in proportion to
+    the number of features.
+
+    References
+    ----------
+    C. E. Rasmussen and C. K. I. Williams (2006), Gaussian processes for machine learning, §9.4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import feature_table
+    >>> X = np.random.default_rng(0).normal(size=(60, 3))
+    >>> bank = KernelBank(["rbf"], views={"genes": [0, 1], "noise": 2})
+    >>> model = GPMKLRegressor(bank).fit(X, 2 * X[:, 0] + np.sin(3 * X[:, 1]))
+    >>> table = feature_table(model, random_state=0)
+    >>> table["feature"].tolist()
+    ['x0', 'x1', 'x2']
+    >>> bool(table["lower"][0] > 1), table["prob_positive"][0]
+    (True, np.float64(1.0))
+    """
+    ci_prob, rng = check_probability("ci_prob", ci_prob), generator_of("random_state", random_state)
+    check_choice("per", per, ("std", "unit"))
+    fitted = fitted_bemkl(model, of_outcome=False)
+    bank = _bank_of(fitted)
+    rows, parts = _rows(fitted, X)
+    found = list(bank.slopes(rows))
+    views = [[own for view, own in found if view.name == known.name] for known in bank.views_]
+    values, duals = (_of_process if fitted.is_marginal else _of_bemkl)(fitted, views, parts, rng)
+    units = _score_units(fitted)
+    around = rows - parts @ rows
+    columns = np.concatenate([view.columns for view in bank.views_])
+    stds = np.sqrt(parts @ around**2)[columns]
+    sizes = _sizes(views, duals, parts) * stds * units[:, None]
+    values = values * units[:, None] * (stds if per == "std" else 1.0)
+    about = _about(fitted, bank.views_, sizes)
+    order = np.concatenate(
+        [k * len(columns) + np.argsort(-own, kind="stable") for k, own in enumerate(sizes)]
+    )
+    drawn = values.reshape(len(values), -1)[:, order]
+    return table_of_draws(fitted, [about[i] for i in order], drawn, ci_prob, np.ones(len(order), dtype=bool))
+
+
+def _bank_of(fitted: FittedBEMKL) -> Any:
+    """Return the bank of a model whose score has slopes."""
+    estimator = fitted.estimator
+    bank = estimator.kernel_bank_
+    if bank is None:
+        raise ValueError(
+            "`model` was fitted to precomputed kernels, which know no features. Fit it to a KernelBank."
+        )
+    design = getattr(estimator, "design_", None)
+    tasks = design is not None and design.has_tasks
+    if tasks or estimator.present_ is not None:
+        raise ValueError(
+            f"`model` must have neither tasks nor missing views; got {'tasks' if tasks else 'missing views'}. Fit "
+            "one model for each task, or to samples that have all views."
+        )
+    return bank
+
+
+def _rows(fitted: FittedBEMKL, X: Samples | None) -> tuple[np.ndarray, np.ndarray]:
+    """Return validated samples and the part of each in averages, (n_rows,)."""
+    estimator = fitted.estimator
+    if X is not None:
+        rows = estimator._validate_rows(fitted.transform(X))
+        return rows, np.full(len(rows), 1.0 / len(rows))
+    rows, counts = estimator.kernel_bank_.X_train_, getattr(estimator, "sample_weight_", None)
+    if len(rows) != fitted.n_samples:
+        raise ValueError(
+            "`X` must be given: the model was fitted in blocks and does not keep its training samples."
+        )
+    return rows, np.full(len(rows), 1.0 / len(rows)) if counts is None else counts / counts.sum()
+
+
+def _of_process(
+    fitted: FittedBEMKL, views: list[list[Slopes]], parts: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return draws of average slopes, (n_draws, n_outputs, n_features), and mean weights of training samples."""
+    estimator = fitted.estimator
+    with blas_threads_for(fitted.n_samples):
+        of_kernels = [
+            [KernelSlopes(own.over_rows(parts).T, own.variance(parts)) for own in view] for view in views
+        ]
+        covariance = estimator._covariance(estimator._training_dense())
+        drawn = draw_slopes(covariance, fitted.states[0], of_kernels, rng)
+    return drawn, estimator.dual_coef_.reshape(drawn.shape[1], estimator.n_kernels_in_, -1)
+
+
+def _of_bemkl(
+    fitted: FittedBEMKL, views: list[list[Slopes]], parts: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the same of BEMKL, whose slopes are those of the mean of its intermediate outputs."""
+    outputs = [output for own in fitted.draws(None, rng) for output in own.flat().outputs()]
+    drawn, first = [], 0
+    for view in views:
+        sums = [own.over_rows(parts) for own in view]
+        members = range(first, first + len(view))
+        drawn.append(
+            [
+                sum(
+                    own.kernel_weights[:, m, None] * (own.dual @ s)
+                    for m, s in zip(members, sums, strict=True)
+                )
+                for own in outputs
+            ]
+        )
+        first += len(view)
+    values = np.concatenate([np.stack(own, axis=1) for own in drawn], axis=-1)
+    duals = [np.einsum("dm,di->mi", own.kernel_weights, own.dual) / len(own.dual) for own in outputs]
+    return values, np.stack(duals)
+
+
+def _sizes(views: list[list[Slopes]], duals: np.ndarray, parts: np.ndarray) -> np.ndarray:
+    """Return root mean squares of mean slopes for one unit of each feature, (n_outputs, n_features)."""
+    found, first = [], 0
+    for view in views:
+        own = duals[:, first : first + len(view)]
+        slopes = [
+            sum(k.over_train(dual) for k, dual in zip(view, of_output, strict=True)) for of_output in own
+        ]
+        found.append(np.sqrt(np.einsum("r,krj->kj", parts, np.stack(slopes) ** 2)))
+        first += len(view)
+    return np.concatenate(found, axis=1)
+
+
+def _score_units(fitted: FittedBEMKL) -> np.ndarray:
+    """Return what slopes of the score are multiplied by to be in the units of the user, (n_outputs,)."""
+    if fitted.is_marginal:
+        return fitted.estimator._score_units()
+    names = fitted.output_names or [""]
+    return np.array([1.0 if fitted.is_classifier else fitted.units(k)[1] for k in range(len(names))])
+
+
+def _about(fitted: FittedBEMKL, views: list[View], sizes: np.ndarray) -> list[dict[str, Any]]:
+    """Return the first columns of all rows, features within outputs."""
+    bank = fitted.estimator.kernel_bank_
+    names = column_names(bank.n_features_in_, bank.column_labels_)
+    features = [(view.name, names[j]) for view in views for j in view.columns]
+    return [
+        {
+            **({} if fitted.output_names is None else {fitted.output_kind: fitted.output_names[k]}),
+            "view": view,
+            "feature": feature,
+            "size": float(size),
+        }
+        for k, own in enumerate(sizes)
+        for (view, feature), size in zip(features, own, strict=True)
+    ]

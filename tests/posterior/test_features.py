@@ -1,0 +1,185 @@
+"""Average slopes are those of predictions, of linear regression in closed form, and of samples that count twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from bayesmkl import (
+    BEMKLClassifier,
+    BEMKLRegressor,
+    GPMKLClassifier,
+    GPMKLRegressor,
+    KernelBank,
+)
+from bayesmkl.bemkl import BEMKLOrdinalClassifier, Gibbs
+from bayesmkl.kernels import Cosine, Gaussian, Linear, Polynomial
+from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, Marginal
+from bayesmkl.posterior import feature_table
+
+N, STEP = 36, 1e-4
+FEW = Marginal(n_points=100, n_draws=400)
+VIEWS = {"genes": [0, 2], "dose": 1}
+BANK = KernelBank(
+    [Gaussian(width=1.5), Linear(), Polynomial(degree=2)], views=VIEWS, normalize=("center", "spherical")
+)
+rng = np.random.default_rng(8)
+X = rng.normal(size=(N, 3)) * [1.0, 3.0, 0.5]
+Y = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=N)
+THREE = np.digitize(Y, [-0.5, 0.5])
+NEW = rng.normal(size=(7, 3))
+CASES = {
+    "process": lambda: GPMKLRegressor(BANK, inference=FEW).fit(X, 10 + 5 * Y),
+    "targets": lambda: GPMKLRegressor(BANK, inference=FEW).fit(X, np.column_stack([Y, 7 * X[:, 2]])),
+    "labels": lambda: GPMKLClassifier(BANK, inference=FEW).fit(X, THREE),
+    "grades": lambda: GPMKLOrdinalClassifier(BANK, inference=FEW).fit(X, THREE),
+    "counts": lambda: GPMKLRegressor(BANK, likelihood="poisson", inference=FEW).fit(
+        X, np.round(np.exp(1 + Y))
+    ),
+    "gibbs": lambda: BEMKLRegressor(BANK, inference=Gibbs(n_chains=2, n_warmup=10, n_draws=30)).fit(X, 9 * Y),
+    "bemkl": lambda: BEMKLRegressor(BANK).fit(X, 9 * Y),
+    "bemkl classes": lambda: BEMKLClassifier(BANK, max_iter=50, tol=1e-1).fit(X, THREE),
+}
+BY_DRAWS = {"bemkl", "bemkl classes"}  # of a posterior in closed form
+
+
+def is_counted(model):
+    return getattr(model, "likelihood", "gaussian") == "poisson"
+
+
+def slopes_of_predictions(model, rows):
+    """Return slopes of mean scores at every row, (n_rows, n_features, n_outputs)."""
+    of_numbers = isinstance(model, BEMKLRegressor) or getattr(model, "_OUTCOME", "") == "numbers"
+    predict = model.predict if of_numbers and not is_counted(model) else model.predict_latent
+    moves = STEP * np.eye(3)
+    both = [(predict(rows + move) - predict(rows - move)) / (2.0 * STEP) for move in moves]
+    return np.stack(both, axis=1).reshape(len(rows), 3, -1)
+
+
+@pytest.fixture(scope="module")
+def fits():
+    found = {}
+
+    def fit(kind):
+        if kind not in found:
+            found[kind] = CASES[kind]()
+        return found[kind]
+
+    return fit
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("rows", [None, NEW], ids=["training", "new"])
+@pytest.mark.parametrize("kind", CASES)
+def test_slopes_are_those_of_predictions(kind, rows, fits):
+    model = fits(kind)
+    table = feature_table(model, rows, per="unit", random_state=0)
+    at = X if rows is None else rows
+    exact = slopes_of_predictions(model, at)
+    kinds = {"targets": "output", "labels": "class", "bemkl classes": "class"}
+    outputs = table[kinds[kind]].unique() if kind in kinds else [None]
+    assert len(outputs) == exact.shape[2]
+    assert len(table) == 3 * len(outputs)
+    for k, output in enumerate(outputs):
+        own = table if output is None else table[table[kinds[kind]] == output]
+        assert (np.diff(own["size"]) <= 0.0).all()
+        own = own.set_index("feature").loc[["x0", "x1", "x2"]]
+        assert own["view"].tolist() == ["genes", "dose", "genes"]
+        size = np.sqrt((exact[..., k] ** 2).mean(axis=0)) * at.std(axis=0)
+        loose = {"rtol": 0.1, "atol": 0.02 * size.max()} if kind in BY_DRAWS else {"rtol": 2e-4, "atol": 1e-6}
+        np.testing.assert_allclose(own["size"], size, **loose)
+        error = 6.0 * own["std"] / np.sqrt(60 if kind == "gibbs" else 400)
+        assert (
+            np.abs(own["mean"] - exact[..., k].mean(axis=0)) <= (1e-5 if kind == "gibbs" else error)
+        ).all()
+        assert ((own["lower"] < own["mean"]) & (own["mean"] < own["upper"])).all()
+
+
+def test_a_linear_kernel_is_bayesian_linear_regression():
+    """Weights of features and their posterior, by the formula of regression at every point of the hyperparameters."""
+    options = Marginal(n_points=100, n_draws=8000)
+    model = GPMKLRegressor(KernelBank([Linear()], normalize=None), inference=options, intercept_std=2.0).fit(
+        X, Y
+    )
+    table = feature_table(model, per="unit", random_state=0).set_index("feature").loc[["x0", "x1", "x2"]]
+    draws, y = model.posterior_, model.target_
+    unit = ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
+    basis = np.column_stack([X, np.ones(N)])
+    means, stds = [], []
+    for weight, noise in zip(draws.kernel_weights[:, 0], draws.parameters[:, 0, 0], strict=True):
+        precision = np.diag([unit / weight**2] * 3 + [1 / 4.0]) + basis.T @ basis / noise**2
+        covariance = np.linalg.inv(precision)
+        means.append((covariance @ basis.T @ y / noise**2)[:3] * model.y_scale_)
+        stds.append(np.sqrt(covariance.diagonal()[:3]) * model.y_scale_)
+    p, means, stds = draws.probability, np.array(means), np.array(stds)
+    mean = p @ means
+    std = np.sqrt(p @ (stds**2 + (means - mean) ** 2))
+    np.testing.assert_allclose(table["mean"], mean, atol=6 * std.max() / np.sqrt(8000))
+    np.testing.assert_allclose(table["std"], std, rtol=0.06)
+    below = p @ norm.cdf((table["lower"].to_numpy() - means) / stds)
+    np.testing.assert_allclose(below, 0.03, atol=6 * np.sqrt(0.03 / 8000))
+    np.testing.assert_allclose(table["prob_positive"], p @ norm.sf(-means / stds), atol=0.03)
+    np.testing.assert_allclose(table["size"], np.abs(mean) * X.std(axis=0), rtol=1e-6)
+
+
+def test_twice_is_two_samples():
+    counts = np.where(np.arange(N) < 9, 2, 1)
+    bank = KernelBank([Gaussian(width=1.5)], views=VIEWS, normalize="center")
+    once = feature_table(GPMKLRegressor(bank, inference=FEW).fit(X, Y, sample_weight=counts), random_state=0)
+    twice = feature_table(
+        GPMKLRegressor(bank, inference=FEW).fit(np.repeat(X, counts, axis=0), np.repeat(Y, counts)),
+        random_state=0,
+    )
+    for column in ("size", "mean", "std", "lower", "upper"):
+        np.testing.assert_allclose(once[column], twice[column], rtol=1e-5, atol=1e-7)
+
+
+def test_units_names_and_pipelines(fits):
+    frame = pd.DataFrame(X, columns=["tp53", "dose", "brca1"])
+    bank = KernelBank([Gaussian(width=1.5)], views={"genes": ["tp53", "brca1"], "dose": ["dose"]})
+    model = GPMKLRegressor(bank, inference=FEW).fit(frame, Y)
+    by_std, by_unit = (feature_table(model, per=per, random_state=0) for per in ("std", "unit"))
+    assert set(zip(by_std["view"], by_std["feature"], strict=True)) == {
+        ("genes", "tp53"),
+        ("genes", "brca1"),
+        ("dose", "dose"),
+    }
+    stds = frame.std(ddof=0)[by_std["feature"]].to_numpy()
+    for column in ("mean", "std", "lower", "upper", "mean_mcse", "upper_mcse"):
+        np.testing.assert_allclose(by_std[column], by_unit[column] * stds, rtol=1e-10)
+    np.testing.assert_allclose(by_std["size"], by_unit["size"])
+    bank = KernelBank([Gaussian(width=1.5)], views=VIEWS)
+    scaled = make_pipeline(StandardScaler(), GPMKLRegressor(bank, inference=FEW)).fit(X, Y)
+    plain = GPMKLRegressor(bank, inference=FEW).fit(StandardScaler().fit_transform(X), Y)
+    pd.testing.assert_frame_equal(
+        feature_table(scaled, X[:5], random_state=0),
+        feature_table(plain, StandardScaler().fit(X).transform(X[:5]), random_state=0),
+    )
+    assert feature_table(fits("bemkl"))["interval_by"].unique().tolist() == ["vb (too narrow)"]
+    assert "mean_mcse" in feature_table(fits("gibbs"))
+    assert "mean_mcse" not in feature_table(fits("bemkl"))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_has_no_slopes_is_named(fits):
+    with pytest.raises(ValueError, match="`model` was fitted to precomputed kernels, which know no features"):
+        feature_table(GPMKLRegressor("precomputed", inference=FEW).fit(BANK.fit_transform(X), Y))
+    with pytest.raises(ValueError, match="kernel 'cosine · all' has no slopes"):
+        feature_table(GPMKLRegressor(KernelBank([Cosine()]), inference=FEW).fit(X, Y))
+    absent = X.copy()
+    absent[:3, 1] = np.nan
+    with pytest.raises(ValueError, match="neither tasks nor missing views; got missing views"):
+        feature_table(GPMKLRegressor(BANK, missing_views="integrate", inference=FEW).fit(absent, Y))
+    of_tasks = np.column_stack([X, np.arange(N) % 2])
+    with pytest.raises(ValueError, match="neither tasks nor missing views; got tasks"):
+        feature_table(GPMKLRegressor(BANK, design=Design(task_column=3), inference=FEW).fit(of_tasks, Y))
+    with pytest.raises(ValueError, match="`per` must be"):
+        feature_table(fits("process"), per="row")
+    with pytest.raises(ValueError, match="X has 2 features"):
+        feature_table(fits("process"), X[:, :2])
+    with pytest.raises(TypeError, match="BEMKLOrdinalClassifier"):
+        feature_table(BEMKLOrdinalClassifier(BANK, max_iter=5).fit(X, THREE))
