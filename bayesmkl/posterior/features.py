@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,7 @@ from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_probability, generator_of
-from bayesmkl.kernels.slopes import Slopes
+from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.kernels.views import View, column_names
 from bayesmkl.marginal.slopes import KernelSlopes, draw_slopes
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
@@ -114,14 +115,12 @@ def feature_table(
     fitted = fitted_bemkl(model, of_outcome=False)
     bank = _bank_of(fitted)
     rows, parts = _rows(fitted, X)
-    found = list(bank.slopes(rows))
-    views = [[own for view, own in found if view.name == known.name] for known in bank.views_]
-    values, duals = (_of_process if fitted.is_marginal else _of_bemkl)(fitted, views, parts, rng)
-    units = _score_units(fitted)
-    around = rows - parts @ rows
-    columns = np.concatenate([view.columns for view in bank.views_])
-    stds = np.sqrt(parts @ around**2)[columns]
-    sizes = _sizes(views, duals, parts) * stds * units[:, None]
+    draws = [] if fitted.is_marginal else [own.flat() for own in fitted.draws(None, rng)]
+    views = _of_views(bank, rows, parts, _mean_duals(fitted, draws))
+    values = _drawn_of_process(fitted, views, rng) if fitted.is_marginal else _drawn_of_bemkl(draws, views)
+    units, columns = _score_units(fitted), np.concatenate([view.columns for view in bank.views_])
+    stds = np.sqrt(parts @ (rows - parts @ rows) ** 2)[columns]
+    sizes = np.concatenate([view.size for view in views], axis=1) * stds * units[:, None]
     values = values * units[:, None] * (stds if per == "std" else 1.0)
     about = _about(fitted, bank.views_, sizes)
     order = np.concatenate(
@@ -163,55 +162,58 @@ def _rows(fitted: FittedBEMKL, X: Samples | None) -> tuple[np.ndarray, np.ndarra
     return rows, np.full(len(rows), 1.0 / len(rows)) if counts is None else counts / counts.sum()
 
 
-def _of_process(
-    fitted: FittedBEMKL, views: list[list[Slopes]], parts: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return draws of average slopes, (n_draws, n_outputs, n_features), and mean weights of training samples."""
+class _View(NamedTuple):
+    """Average slopes of the kernels of a view, and the root mean squares of its mean slopes.
+
+    These are for one unit of each feature, (n_outputs, n_features).
+    """
+
+    kernels: list[KernelSlopes]
+    size: np.ndarray
+
+
+def _of_views(bank: Any, rows: np.ndarray, parts: np.ndarray, duals: np.ndarray) -> list[_View]:
+    """Return the slopes of all views; `duals` are mean weights, (n_outputs, n_kernels, n_basis)."""
+    found: list[_View] = []
+    kernels = bank.slopes(rows)
+    for _, of_view in groupby(enumerate(kernels), key=lambda pair: pair[1][0].name):
+        averages: list[KernelSlopes] = []
+        slopes: Any = 0.0
+        for m, (_, own) in of_view:  # one kernel at a time: each has several matrices of rows
+            averages.append(KernelSlopes(own.over_rows(parts).T, own.variance(parts)))
+            slopes = slopes + np.stack([own.over_train(dual) for dual in duals[:, m]])
+        found.append(_View(averages, np.sqrt(np.einsum("r,krj->kj", parts, slopes**2))))
+    return found
+
+
+def _mean_duals(fitted: FittedBEMKL, draws: list[PosteriorDraws]) -> np.ndarray:
+    """Return posterior mean weights of training samples in every kernel's part, (n_outputs, n_kernels, n_basis)."""
+    if fitted.is_marginal:
+        dual = fitted.estimator.dual_coef_
+        return dual if dual.ndim == 3 else dual[None]
+    outputs = [output for own in draws for output in own.outputs()]
+    return np.stack([own.kernel_weights.T @ own.dual / len(own.dual) for own in outputs])
+
+
+def _drawn_of_process(fitted: FittedBEMKL, views: list[_View], rng: np.random.Generator) -> np.ndarray:
+    """Return draws of average slopes, (n_draws, n_outputs, n_features)."""
     estimator = fitted.estimator
     with blas_threads_for(fitted.n_samples):
-        of_kernels = [
-            [KernelSlopes(own.over_rows(parts).T, own.variance(parts)) for own in view] for view in views
-        ]
         covariance = estimator._covariance(estimator._training_dense())
-        drawn = draw_slopes(covariance, fitted.states[0], of_kernels, rng)
-    return drawn, estimator.dual_coef_.reshape(drawn.shape[1], estimator.n_kernels_in_, -1)
+        return draw_slopes(covariance, fitted.states[0], [view.kernels for view in views], rng)
 
 
-def _of_bemkl(
-    fitted: FittedBEMKL, views: list[list[Slopes]], parts: np.ndarray, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the same of BEMKL, whose slopes are those of the mean of its intermediate outputs."""
-    outputs = [output for own in fitted.draws(None, rng) for output in own.flat().outputs()]
-    drawn, first = [], 0
-    for view in views:
-        sums = [own.over_rows(parts) for own in view]
-        members = range(first, first + len(view))
-        drawn.append(
-            [
-                sum(
-                    own.kernel_weights[:, m, None] * (own.dual @ s)
-                    for m, s in zip(members, sums, strict=True)
-                )
-                for own in outputs
-            ]
-        )
-        first += len(view)
-    values = np.concatenate([np.stack(own, axis=1) for own in drawn], axis=-1)
-    duals = [np.einsum("dm,di->mi", own.kernel_weights, own.dual) / len(own.dual) for own in outputs]
-    return values, np.stack(duals)
-
-
-def _sizes(views: list[list[Slopes]], duals: np.ndarray, parts: np.ndarray) -> np.ndarray:
-    """Return root mean squares of mean slopes for one unit of each feature, (n_outputs, n_features)."""
-    found, first = [], 0
-    for view in views:
-        own = duals[:, first : first + len(view)]
-        slopes = [
-            sum(k.over_train(dual) for k, dual in zip(view, of_output, strict=True)) for of_output in own
-        ]
-        found.append(np.sqrt(np.einsum("r,krj->kj", parts, np.stack(slopes) ** 2)))
-        first += len(view)
-    return np.concatenate(found, axis=1)
+def _drawn_of_bemkl(draws: list[PosteriorDraws], views: list[_View]) -> np.ndarray:
+    """Return the same of BEMKL: of the mean of its intermediate outputs, without their noise."""
+    found = []
+    for own in (output for each in draws for output in each.outputs()):
+        slopes, weights = [], iter(own.kernel_weights.T)
+        for view in views:
+            slopes.append(
+                sum(next(weights)[:, None] * (own.dual @ kernel.cross.T) for kernel in view.kernels)
+            )
+        found.append(np.concatenate(slopes, axis=1))
+    return np.stack(found, axis=1)
 
 
 def _score_units(fitted: FittedBEMKL) -> np.ndarray:

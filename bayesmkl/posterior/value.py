@@ -19,9 +19,8 @@ from bayesmkl.kernels.presence import present_views
 from bayesmkl.marginal import GPMKLClassifier, GPMKLRegressor
 from bayesmkl.marginal.conditioning import Sites, cavity, condition
 from bayesmkl.marginal.likelihoods import Gaussian
-from bayesmkl.marginal.parts import prior_parts
+from bayesmkl.marginal.parts import PartRows, prior_parts, revealed_moments
 from bayesmkl.marginal.reading import HyperDraws
-from bayesmkl.marginal.revealed import PartRows, revealed_moments
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 

@@ -183,3 +183,23 @@ def test_what_has_no_slopes_is_named(fits):
         feature_table(fits("process"), X[:, :2])
     with pytest.raises(TypeError, match="BEMKLOrdinalClassifier"):
         feature_table(BEMKLOrdinalClassifier(BANK, max_iter=5).fit(X, THREE))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("normalize", ["spherical", ("center", "trace")], ids=str)
+def test_landmarks_take_the_place_of_samples(normalize):
+    bank = KernelBank([Gaussian(width=1.5), Linear()], views=VIEWS, normalize=normalize, landmarks=8)
+    model = BEMKLRegressor(bank, inference=Gibbs(n_chains=2, n_warmup=10, n_draws=30)).fit(X, Y)
+    table = feature_table(model, per="unit").set_index("feature").loc[["x0", "x1", "x2"]]
+    exact = slopes_of_predictions(model, X)[..., 0]
+    np.testing.assert_allclose(table["mean"], exact.mean(axis=0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(table["size"], np.sqrt((exact**2).mean(axis=0)) * X.std(axis=0), rtol=1e-4)
+
+
+def test_a_feature_that_does_not_vary_has_no_slope_per_deviation():
+    constant = X.copy()
+    constant[:, 2] = 4.0
+    table = feature_table(GPMKLRegressor(KernelBank("rbf"), inference=FEW).fit(constant, Y), random_state=0)
+    values = table.iloc[-1][["size", "mean", "std", "lower", "upper"]].to_numpy(float)
+    np.testing.assert_allclose(values, 0.0, atol=1e-12)
+    assert table["feature"].iloc[-1] == "x2"

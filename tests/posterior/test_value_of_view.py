@@ -10,7 +10,7 @@ from bayesmkl import BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.kernels import Gaussian
 from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.conditioning import Sites, cavity, condition
-from bayesmkl.marginal.revealed import PartRows, revealed_moments
+from bayesmkl.marginal.parts import PartRows, revealed_moments
 from bayesmkl.posterior import value_of_view
 
 N = 40
