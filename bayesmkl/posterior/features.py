@@ -168,7 +168,7 @@ class _View(NamedTuple):
     These are for one unit of each feature, (n_outputs, n_features).
     """
 
-    kernels: list[KernelSlopes]
+    averages: list[KernelSlopes]
     size: np.ndarray
 
 
@@ -200,7 +200,7 @@ def _drawn_of_process(fitted: FittedBEMKL, views: list[_View], rng: np.random.Ge
     estimator = fitted.estimator
     with blas_threads_for(fitted.n_samples):
         covariance = estimator._covariance(estimator._training_dense())
-        return draw_slopes(covariance, fitted.states[0], [view.kernels for view in views], rng)
+        return draw_slopes(covariance, fitted.states[0], [view.averages for view in views], rng)
 
 
 def _drawn_of_bemkl(draws: list[PosteriorDraws], views: list[_View]) -> np.ndarray:
@@ -210,7 +210,7 @@ def _drawn_of_bemkl(draws: list[PosteriorDraws], views: list[_View]) -> np.ndarr
         slopes, weights = [], iter(own.kernel_weights.T)
         for view in views:
             slopes.append(
-                sum(next(weights)[:, None] * (own.dual @ kernel.cross.T) for kernel in view.kernels)
+                sum(next(weights)[:, None] * (own.dual @ kernel.cross.T) for kernel in view.averages)
             )
         found.append(np.concatenate(slopes, axis=1))
     return np.stack(found, axis=1)
