@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["append", "done", "read"]
+import numpy as np
+
+__all__ = ["append", "chosen_rows", "done", "gap", "read"]
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -25,3 +27,16 @@ def append(path: Path, row: dict[str, Any]) -> None:
     """Write one more."""
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+def chosen_rows(rows: list[dict[str, Any]], name: str, model: str) -> list[dict[str, Any]]:
+    """Cells of a model on a set that did not fail."""
+    return [row for row in rows if (row["set"], row["model"]) == (name, model) and "failure" not in row]
+
+
+def gap(rows: list[dict[str, Any]], name: str, model: str, other: str, key: str) -> tuple[float, float]:
+    """Mean difference of a score on common splits, and its standard error, NaN of a single split."""
+    one, two = ({row["split"]: row[key] for row in chosen_rows(rows, name, each)} for each in (model, other))
+    gaps = np.array([one[number] - two[number] for number in sorted(one.keys() & two.keys())])
+    error = float(gaps.std(ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else float("nan")
+    return float(gaps.mean()), error

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from _cells import append, done, read
+from _cells import append, chosen_rows, done, gap, read
 from _machine import measure
 from _outcome_data import CUTS, SETS, SHORT, Outcome, Split, available
 from _outcome_models import MODELS, OF_STATSMODELS, OURS, PEERS, Prediction
@@ -125,18 +125,6 @@ def run(path: Path, sets: dict[str, Outcome], part: str, n_splits: int) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------------- report
-
-
-def chosen_rows(rows: list[dict[str, Any]], name: str, model: str) -> list[dict[str, Any]]:
-    """Cells of a model on a set that did not fail."""
-    return [row for row in rows if (row["set"], row["model"]) == (name, model) and "failure" not in row]
-
-
-def gap(rows: list[dict[str, Any]], name: str, model: str, other: str, key: str) -> tuple[float, float]:
-    """Mean difference of a score on common splits, and its standard error."""
-    one, two = ({row["split"]: row[key] for row in chosen_rows(rows, name, each)} for each in (model, other))
-    gaps = np.array([one[number] - two[number] for number in sorted(one.keys() & two.keys())])
-    return float(gaps.mean()), float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
 
 
 def table(kind: str, rows: list[dict[str, Any]], sets: dict[str, Outcome], numbers: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from _cells import append, done, read
+from _cells import append, chosen_rows, done, gap, read
 from _class_chains import Problem, sample
 from _machine import measure
 from _posteriors import quietly
@@ -35,7 +35,9 @@ from threadpoolctl import threadpool_limits
 from bayesmkl import GPMKLClassifier, KernelBank
 from bayesmkl.datasets import load_digits_views, load_iris, load_wine
 from bayesmkl.evaluation.metrics import brier, expected_calibration_error
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
+from bayesmkl.marginal.covariances import kernel_units
 
 CELLS = RESULTS / "softmax_cells.jsonl"
 N_SPLITS, SEED = 10, 9000
@@ -71,7 +73,7 @@ def simulated(n_classes: int, n_train: int = 120, n_test: int = 300) -> Callable
         X = rng.normal(size=(n_train + n_test, 6))
         bank = KernelBank("rbf", views={"first": [0, 1], "second": [2, 3], "noise": [4, 5]})
         kernels = np.moveaxis(bank.fit_transform(X), -1, 0)
-        units = kernel_variances(kernels)
+        units = kernel_units(DenseStack(kernels))
         covariance = np.tensordot(TRUE_VARIANCES / units, kernels, 1)
         values, vectors = np.linalg.eigh(covariance)
         score = vectors * np.sqrt(np.maximum(values, 0.0)) @ rng.normal(size=(len(X), n_classes))
@@ -130,16 +132,11 @@ SETS: dict[str, Callable[[int], Split]] = {
 SHORT = {"simulated, 3 classes": simulated(3, 30, 30)}
 
 
-def kernel_variances(kernels: np.ndarray) -> np.ndarray:
-    """Return mean variances of kernels around their means, (n_kernels,)."""
-    return np.einsum("mii->mi", kernels).mean(axis=1) - kernels.mean(axis=(1, 2))
-
-
 def problem_of(split: Split) -> Problem:
     """Evaluate the kernels of a split, in the units that GPMKL gives them."""
     kernels = np.moveaxis(split.bank.fit_transform(split.X), -1, 0)
     new, diagonal = split.bank.rows_and_diagonal(split.X_test)
-    units = kernel_variances(kernels)[:, None]
+    units = kernel_units(DenseStack(kernels))[:, None]
     return Problem(kernels / units[..., None], split.y, new / units[..., None], diagonal / units)
 
 
@@ -207,17 +204,6 @@ def run(path: Path, sets: dict[str, Callable[[int], Split]], n_splits: int) -> N
 # ----------------------------------------------------------------------------------------------------------- report
 
 
-def gap(rows: list[dict[str, Any]], name: str, model: str, other: str, key: str) -> tuple[float, float]:
-    """Mean difference of a score on common splits, and its standard error."""
-    one, two = (
-        {row["split"]: row[key] for row in rows if (row["set"], row["model"]) == (name, each)}
-        for each in (model, other)
-    )
-    gaps = np.array([one[number] - two[number] for number in sorted(one.keys() & two.keys())])
-    error = float(gaps.std(ddof=1) / np.sqrt(len(gaps))) if len(gaps) > 1 else float("nan")
-    return float(gaps.mean()), error
-
-
 def report(rows: list[dict[str, Any]], names: list[str]) -> tuple[str, dict[str, Any]]:
     """Return tables, and the numbers behind them with what is asked of ours."""
     body, numbers, versus, every = [], {}, CHAINS["softmax"], rows
@@ -227,10 +213,10 @@ def report(rows: list[dict[str, Any]], names: list[str]) -> tuple[str, dict[str,
         done_by = [{row["split"] for row in own if row["model"] == model} for model in models]
         rows += [row for row in own if row["split"] in set.intersection(*done_by)]
     for name in names:
-        reference = [row for row in rows if (row["set"], row["model"]) == (name, versus)]
+        reference = chosen_rows(rows, name, versus)
         shares = {row["split"]: np.array(row["shares"]) for row in reference}
         for model in MODELS:
-            own = [row for row in rows if (row["set"], row["model"]) == (name, model)]
+            own = chosen_rows(rows, name, model)
             if not own or not shares:
                 continue
             means = {key: float(np.mean([row[key] for row in own])) for key in SCORES}

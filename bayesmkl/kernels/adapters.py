@@ -237,8 +237,7 @@ class SklearnPairwise(ForeignKernel):
             return MovedPolynomial(origin, degree=3, offset=1.0, gamma=1.0 / len(origin))
         return None
 
-    def slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms | None:
-        """Return the derivatives by features, of "rbf" and "linear"."""
+    def _slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms | None:
         if self.metric == "rbf":
             return _rbf(geometry).slope_forms(geometry)
         return Linear().slope_forms(geometry) if self.metric == "linear" else None

@@ -150,7 +150,10 @@ class Kernel(BaseEstimator):
         SlopeForms or None
             None where there is no such formula.
         """
-        return None
+        return self._slope_forms(geometry)
+
+    def _slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms | None:
+        return None  # of most kernels
 
     @own_settings
     def __call__(self, X: Any, Z: Any) -> np.ndarray:

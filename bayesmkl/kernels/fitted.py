@@ -260,8 +260,11 @@ class FittedKernels:
         ValueError
             For a kernel that has no derivatives, or none with a formula.
         """
+        own: PairwiseGeometry | None = None
         for m, kernel, geometry, _ in self._evaluations(X):
-            found = normalized_slopes(kernel, self.normalizers_[m], geometry.X, geometry.Z)
+            if own is None or own.X is not geometry.X:  # kernels of one view share distances
+                own = geometry if geometry.X is geometry.Z else PairwiseGeometry(geometry.X, geometry.X)
+            found = normalized_slopes(kernel, self.normalizers_[m], geometry, own)
             if found is None:
                 raise ValueError(
                     f"kernel {self.kernel_names_[m]!r} has no slopes. Use the kernels Gaussian, Linear and "

@@ -182,23 +182,7 @@ class Gaussian(ScaledKernel):
         np.multiply(geometry.squared_distances, -self.factor, out=out)
         np.exp(out, out=out)
 
-    def slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms:
-        r"""Return the derivatives by features.
-
-        Parameters
-        ----------
-        %(geometry)s
-
-        Returns
-        -------
-        SlopeForms
-            :math:`-2\gamma (x_j - z_j) k` and :math:`(2\gamma - 4\gamma^2 (x_j - z_j)^2) k`.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`, with `relative_width`.
-        """
+    def _slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms:
         values = np.empty(geometry.shape)
         self.evaluate(geometry, values)
         once, twice = 2.0 * self.factor * values, 4.0 * self.factor**2 * values
@@ -334,18 +318,7 @@ class Polynomial(Kernel):
     def _about(self, origin: np.ndarray) -> MovedPolynomial:
         return MovedPolynomial(origin, int(self.degree), float(self.offset))
 
-    def slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms:
-        r"""Return the derivatives by features.
-
-        Parameters
-        ----------
-        %(geometry)s
-
-        Returns
-        -------
-        SlopeForms
-            :math:`q s^{q-1} z_j` and :math:`q s^{q-1} + q (q-1) s^{q-2} x_j z_j`, :math:`s = x \cdot z + c`.
-        """
+    def _slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms:
         q, sums = int(self.degree), geometry.inner_products + float(self.offset)
         once = q * sums ** (q - 1)
         twice = q * (q - 1) * sums ** max(q - 2, 0)
@@ -396,18 +369,7 @@ class Linear(Kernel):
     def _about(self, origin: np.ndarray) -> MovedPolynomial:
         return MovedPolynomial(origin)
 
-    def slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms:
-        """Return the derivatives by features.
-
-        Parameters
-        ----------
-        %(geometry)s
-
-        Returns
-        -------
-        SlopeForms
-            :math:`z_j` and one.
-        """
+    def _slope_forms(self, geometry: PairwiseGeometry) -> SlopeForms:
         return SlopeForms(0.0, 1.0, 1.0)
 
 

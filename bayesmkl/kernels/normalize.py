@@ -32,6 +32,7 @@ __all__ = [
     "check_normalize",
     "fit_normalizers",
     "fit_normalizers_by_rows",
+    "inverse_root",
     "move_origin",
     "normalized_kernel",
 ]
@@ -71,7 +72,7 @@ class Spherical(NamedTuple):
                     "it gives samples no similarity to themselves but some to others, so it is not positive "
                     'semidefinite. Use `normalize=None` or `normalize=("center", "spherical")`'
                 )
-        inverse_norms = _inverse_root(diagonal)
+        inverse_norms = inverse_root(diagonal)
         shared = np.all(inverse_norms == inverse_norms[0])
         return cls(inverse_norms[:1].copy() if shared else inverse_norms)
 
@@ -81,7 +82,7 @@ class Spherical(NamedTuple):
 
     def apply(self, kernel: np.ndarray, diagonal: np.ndarray) -> np.ndarray:
         """Normalize rows in place, shape (n_rows, n_train); return their new diagonal, shape (n_rows,)."""
-        inverse_norms = _inverse_root(diagonal)
+        inverse_norms = inverse_root(diagonal)
         factors = (
             inverse_norms[:, None] * self.inverse_norms
         )  # one product, so that a symmetric kernel stays so
@@ -380,7 +381,8 @@ def _blocks(n_rows: int, n_train: int) -> list[slice]:
     return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
 
 
-def _inverse_root(diagonal: np.ndarray) -> np.ndarray:
+def inverse_root(diagonal: np.ndarray) -> np.ndarray:
+    """Return 1 / sqrt(k(x, x)), zero where that is no number; raise where it is the root of a negative one."""
     if np.any(diagonal < 0):
         raise ValueError(
             f"it gives a sample the similarity {diagonal.min():g} to itself, so it is not positive "

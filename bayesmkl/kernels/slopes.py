@@ -19,7 +19,7 @@ import numpy as np
 
 from bayesmkl.kernels.base import Kernel, SlopeForms
 from bayesmkl.kernels.geometry import PairwiseGeometry, mean_row
-from bayesmkl.kernels.normalize import Center, Normalizer, Spherical, Trace, normalized_kernel
+from bayesmkl.kernels.normalize import Center, Normalizer, Spherical, Trace, inverse_root, normalized_kernel
 
 __all__ = ["Slopes", "normalized_slopes"]
 
@@ -52,7 +52,7 @@ class Slopes(Protocol):
 
 
 def normalized_slopes(
-    kernel: Kernel, normalizers: Sequence[Normalizer], X: np.ndarray, Z: np.ndarray
+    kernel: Kernel, normalizers: Sequence[Normalizer], between: PairwiseGeometry, own: PairwiseGeometry
 ) -> Slopes | None:
     """Return sums over derivatives of a kernel with its normalizers.
 
@@ -62,18 +62,18 @@ def normalized_slopes(
         Fitted.
     normalizers : sequence of Normalizer
         Fitted, in the order in which they are applied.
-    X : ndarray of shape (n_rows, n_features)
-        Rows.
-    Z : ndarray of shape (n_train, n_features)
-        Training samples.
+    between : PairwiseGeometry
+        Rows, and training samples.
+    own : PairwiseGeometry
+        Rows with themselves; the same object where rows are the training samples.
 
     Returns
     -------
     Slopes or None
         None of a kernel that has no `slope_forms`.
     """
-    between, own = PairwiseGeometry(X, Z), PairwiseGeometry(X, X)
-    forms, own_forms = kernel.slope_forms(between), kernel.slope_forms(own)
+    forms = kernel.slope_forms(between)
+    own_forms = forms if own is between else kernel.slope_forms(own)
     if forms is None or own_forms is None:
         return None
     moved = normalized_kernel(kernel, list(normalizers))  # what it differs by is gone after centering
@@ -101,8 +101,12 @@ class _Plain:
     ) -> None:
         origin = mean_row(between.Z) if forms.of_differences else 0.0  # nothing large is subtracted
         self.X, self.Z, self.forms, self.own = between.X - origin, between.Z - origin, forms, own_forms
-        self.values, self.own_values = np.empty(between.shape), np.empty(own.shape)
+        self.values = np.empty(between.shape)
         kernel.evaluate(between, self.values)
+        if own is between:
+            self.own_values = self.values
+            return
+        self.own_values = np.empty(own.shape)
         kernel.evaluate(own, self.own_values)
 
     def over_rows(self, factors: np.ndarray) -> np.ndarray:
@@ -181,10 +185,7 @@ class _OfUnitLength:
 
     def __init__(self, of: Slopes, by: Spherical) -> None:
         self.of, self.of_train = of, np.broadcast_to(by.inverse_norms, of.values.shape[1:])
-        lengths = of.own_values.diagonal()
-        self.u = np.divide(
-            1.0, np.sqrt(np.maximum(lengths, 0.0)), out=np.zeros(len(lengths)), where=lengths > 0
-        )
+        self.u = inverse_root(np.maximum(of.own_values.diagonal(), 0.0))
         self.v = -0.5 * self.u[:, None] ** 3 * of.of_diagonal()
         self.values = self.u[:, None] * of.values * self.of_train
         self.own_values = self.u[:, None] * of.own_values * self.u

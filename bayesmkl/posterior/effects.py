@@ -110,16 +110,11 @@ def _coefficients(fitted: FittedBEMKL, design: FittedDesign) -> np.ndarray:
     return draws.effects * fitted.estimator._score_units()[:, None] / design.units
 
 
-def _of_output(fitted: FittedBEMKL, k: int) -> dict[str, Any]:
-    """Return the column that says which output a row is of, where there are several."""
-    return {} if fitted.output_names is None else {fitted.output_kind: fitted.output_names[k]}
-
-
 def _rows(fitted: FittedBEMKL, design: FittedDesign) -> list[Row]:
     """Return covariates, and the standard deviations of groups and slopes."""
     own, draws, units = _coefficients(fitted, design), fitted.states[0], fitted.estimator._score_units()
     rows: list[Row] = [
-        ({**_of_output(fitted, k), "effect": name, "kind": "covariate"}, own[:, k, j])
+        ({**fitted.about_output(k), "effect": name, "kind": "covariate"}, own[:, k, j])
         for j, name in enumerate(design.covariates)
         for k in range(own.shape[1])
     ]
@@ -128,7 +123,7 @@ def _rows(fitted: FittedBEMKL, design: FittedDesign) -> list[Row]:
         about = {"effect": name, "kind": "group" if c is None else "slope"}
         values = draws.group_std[draws.point, t] / (1.0 if c is None else design.scale[c])
         for k in range(len(units) if in_units else 1):
-            rows.append(({**(_of_output(fitted, k) if in_units else {}), **about}, values * units[k]))
+            rows.append(({**(fitted.about_output(k) if in_units else {}), **about}, values * units[k]))
     return rows
 
 
@@ -144,7 +139,7 @@ def _rows_of_levels(fitted: FittedBEMKL, design: FittedDesign) -> list[Row]:
         about = {"effect": name, "kind": "group" if c is None else "slope"}
         for k in range(own.shape[1]):
             for level, (label, count) in enumerate(zip(design.labels[g], counts, strict=True)):
-                row = {**_of_output(fitted, k), **about, "level": label, "n_samples": int(count)}
+                row = {**fitted.about_output(k), **about, "level": label, "n_samples": int(count)}
                 rows.append((row, around[:, k, level]))
         first = last
     return rows

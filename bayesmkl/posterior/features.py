@@ -15,6 +15,7 @@ from bayesmkl._utils.threads import blas_threads_for
 from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_probability, generator_of
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
+from bayesmkl.bemkl.reading.parts import mean_duals
 from bayesmkl.kernels.views import View, column_names
 from bayesmkl.marginal.slopes import KernelSlopes, draw_slopes
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
@@ -67,7 +68,7 @@ def feature_table(
         * ``mean_mcse``, ``lower_mcse``, ``upper_mcse``: Monte Carlo standard errors, as in :func:`kernel_table`;
         * ``interval_by``: the inference that made the intervals.
 
-        Slopes are of the score, in the units that :func:`contributions` has.
+        Slopes are of the score, in the units of :func:`effect_table`.
 
     Raises
     ------
@@ -118,7 +119,11 @@ def feature_table(
     draws = [] if fitted.is_marginal else [own.flat() for own in fitted.draws(None, rng)]
     views = _of_views(bank, rows, parts, _mean_duals(fitted, draws))
     values = _drawn_of_process(fitted, views, rng) if fitted.is_marginal else _drawn_of_bemkl(draws, views)
-    units, columns = _score_units(fitted), np.concatenate([view.columns for view in bank.views_])
+    if fitted.is_marginal:
+        units = fitted.estimator._score_units()
+    else:
+        units = np.array([fitted.units(k)[1] for k in range(values.shape[1])])
+    columns = np.concatenate([view.columns for view in bank.views_])
     stds = np.sqrt(parts @ (rows - parts @ rows) ** 2)[columns]
     sizes = np.concatenate([view.size for view in views], axis=1) * stds * units[:, None]
     values = values * units[:, None] * (stds if per == "std" else 1.0)
@@ -191,8 +196,7 @@ def _mean_duals(fitted: FittedBEMKL, draws: list[PosteriorDraws]) -> np.ndarray:
     if fitted.is_marginal:
         dual = fitted.estimator.dual_coef_
         return dual if dual.ndim == 3 else dual[None]
-    outputs = [output for own in draws for output in own.outputs()]
-    return np.stack([own.kernel_weights.T @ own.dual / len(own.dual) for own in outputs])
+    return np.concatenate([mean_duals(own) for own in draws])
 
 
 def _drawn_of_process(fitted: FittedBEMKL, views: list[_View], rng: np.random.Generator) -> np.ndarray:
@@ -216,14 +220,6 @@ def _drawn_of_bemkl(draws: list[PosteriorDraws], views: list[_View]) -> np.ndarr
     return np.stack(found, axis=1)
 
 
-def _score_units(fitted: FittedBEMKL) -> np.ndarray:
-    """Return what slopes of the score are multiplied by to be in the units of the user, (n_outputs,)."""
-    if fitted.is_marginal:
-        return fitted.estimator._score_units()
-    names = fitted.output_names or [""]
-    return np.array([1.0 if fitted.is_classifier else fitted.units(k)[1] for k in range(len(names))])
-
-
 def _about(fitted: FittedBEMKL, views: list[View], sizes: np.ndarray) -> list[dict[str, Any]]:
     """Return the first columns of all rows, features within outputs."""
     bank = fitted.estimator.kernel_bank_
@@ -231,7 +227,7 @@ def _about(fitted: FittedBEMKL, views: list[View], sizes: np.ndarray) -> list[di
     features = [(view.name, names[j]) for view in views for j in view.columns]
     return [
         {
-            **({} if fitted.output_names is None else {fitted.output_kind: fitted.output_names[k]}),
+            **fitted.about_output(k),
             "view": view,
             "feature": feature,
             "size": float(size),

@@ -124,6 +124,10 @@ class FittedBEMKL(NamedTuple):
         location, scale = (np.atleast_1d(v) for v in (self.estimator.y_mean_, self.estimator.y_scale_))
         return float(location[k]), float(scale[k])
 
+    def about_output(self, k: int) -> dict[str, str]:
+        """Return the column that says which output a row of a table is of, where there are several."""
+        return {} if self.output_names is None else {self.output_kind: self.output_names[k]}
+
     @property
     def is_multinomial(self) -> bool:
         """Whether the outputs are classes that compete for a sample."""

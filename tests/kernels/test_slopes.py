@@ -7,6 +7,7 @@ import pytest
 
 from bayesmkl import KernelBank
 from bayesmkl.kernels import Cosine, Gaussian, Linear, Polynomial
+from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.slopes import normalized_slopes
 
 STEP = 1e-3
@@ -35,6 +36,10 @@ KERNELS = [
 ]
 
 
+def slopes_of(kernel, normalizers, X, Z):
+    return normalized_slopes(kernel, normalizers, PairwiseGeometry(X, Z), PairwiseGeometry(X, X))
+
+
 def gram(kernel, points, names, weights=None):
     """Normalize the Gram matrix of points, of which the first are training samples, by definition."""
     found = kernel(points, points)
@@ -59,7 +64,7 @@ def test_sums_are_those_of_differences(kernel, normalize, weights):
     bank = KernelBank([kernel], normalize=normalize).fit(Z, sample_weight=weights)
     fitted = bank.kernels_[0]
     names = () if normalize is None else (normalize,) if isinstance(normalize, str) else normalize
-    slopes = normalized_slopes(fitted, bank.normalizers_[0], X, Z)
+    slopes = slopes_of(fitted, bank.normalizers_[0], X, Z)
     q, a = rng.normal(size=N_ROWS), rng.normal(size=N_TRAIN)
     np.testing.assert_allclose(slopes.values, bank.evaluate(X)[0], rtol=1e-9, atol=1e-11)
     train, middle, up, down = np.split(np.arange(N_TRAIN + 3 * N_ROWS), np.cumsum([N_TRAIN, N_ROWS, N_ROWS]))
@@ -85,9 +90,9 @@ def test_sums_are_those_of_differences(kernel, normalize, weights):
 
 
 def test_far_from_zero_slopes_of_differences_keep_their_digits():
-    near = normalized_slopes(Gaussian(width=1.5), [], X, Z)
+    near = slopes_of(Gaussian(width=1.5), [], X, Z)
     shift = 2.0**23
-    far = normalized_slopes(Gaussian(width=1.5), [], np.round(X, 5) + shift, np.round(Z, 5) + shift)
+    far = slopes_of(Gaussian(width=1.5), [], np.round(X, 5) + shift, np.round(Z, 5) + shift)
     q = np.ones(N_ROWS)
     np.testing.assert_allclose(far.variance(q), near.variance(q), rtol=1e-4)
     np.testing.assert_allclose(far.over_rows(q), near.over_rows(q), rtol=1e-3, atol=1e-4)

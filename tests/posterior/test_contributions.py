@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -84,14 +86,7 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def fits():
-    found = {}
-
-    def fit(kind):
-        if kind not in found:
-            found[kind] = CASES[kind]()
-        return found[kind]
-
-    return fit
+    return cache(lambda kind: CASES[kind]())
 
 
 def scores_of(model, rows, method):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -62,14 +64,7 @@ def slopes_of_predictions(model, rows):
 
 @pytest.fixture(scope="module")
 def fits():
-    found = {}
-
-    def fit(kind):
-        if kind not in found:
-            found[kind] = CASES[kind]()
-        return found[kind]
-
-    return fit
+    return cache(lambda kind: CASES[kind]())
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

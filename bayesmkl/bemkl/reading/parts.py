@@ -11,7 +11,7 @@ from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.predict import expected_outputs
 from bayesmkl.kernels.stacks.base import KernelRows
 
-__all__ = ["draw_new_parts", "mean_new_parts"]
+__all__ = ["draw_new_parts", "mean_duals", "mean_new_parts"]
 
 
 def mean_new_parts(stack: KernelRows, posterior: Any) -> np.ndarray:
@@ -26,10 +26,9 @@ def mean_new_parts(stack: KernelRows, posterior: Any) -> np.ndarray:
     posterior : PosteriorDraws or a variational posterior
     """
     if isinstance(posterior, PosteriorDraws):
-        outputs = posterior.flat().outputs()
-        duals = [np.einsum("dm,di->mi", own.kernel_weights, own.dual) / len(own.dual) for own in outputs]
-        parts = np.stack([np.asarray(stack.apply(dual[..., None])) for dual in duals])
-        intercept = np.array([own.intercept.mean() for own in outputs])
+        draws = posterior.flat()
+        parts = np.stack([np.asarray(stack.apply(dual[..., None])) for dual in mean_duals(draws)])
+        intercept = np.array([own.intercept.mean() for own in draws.outputs()])
     else:
         duals = posterior.dual
         if duals.mean.ndim == 1:
@@ -38,6 +37,18 @@ def mean_new_parts(stack: KernelRows, posterior: Any) -> np.ndarray:
         intercept, weights = np.split(np.asarray(posterior.readout.mean), [n_outputs])
         parts = weights[:, None] * expected_outputs(stack, duals, view_moments(posterior))
     return _with_intercept(parts, intercept)
+
+
+def mean_duals(draws: PosteriorDraws) -> np.ndarray:
+    """Return mean weights of training samples in the part of every kernel, (n_outputs, n_kernels, n_train).
+
+    Parameters
+    ----------
+    draws : PosteriorDraws
+        With one leading axis.
+    """
+    outputs = draws.outputs()
+    return np.stack([np.einsum("dm,di->mi", own.kernel_weights, own.dual) / len(own.dual) for own in outputs])
 
 
 def draw_new_parts(
