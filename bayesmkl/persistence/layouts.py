@@ -35,6 +35,7 @@ from bayesmkl.discriminative import (
     UniformMKLClassifier,
 )
 from bayesmkl.kernels import Gaussian, KernelBank, Laplacian
+from bayesmkl.marginal import GPMKLClassifier
 from bayesmkl.persistence.parts import every_part
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "migrate"]
 
-VERSION = 6
+VERSION = 7
 BEMKL = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 WITH_CLASS_WEIGHT = (
     *(AlignmentMKLClassifier, GMKLClassifier, LpMKLClassifier, OBMKLClassifier, SILPMKLClassifier),
@@ -132,10 +133,25 @@ def _from_5(part: object) -> None:
         _add(part, column_means_=None)
 
 
+def _from_6(part: object) -> None:
+    """Migrate from layout 6, without temperatures: probabilities were those of the posterior."""
+    if isinstance(part, (BEMKLClassifier, GPMKLClassifier)):
+        _add(part, temperature=1.0)
+        if hasattr(part, "target_"):
+            _add(part, temperature_=1.0)
+
+
 def _add(part: object, **attributes: Any) -> None:
     for name, value in attributes.items():
         if name not in vars(part):  # classes may have a default
             setattr(part, name, value)
 
 
-STEPS: dict[int, Callable[[Any], None]] = {1: _from_1, 2: _from_2, 3: _from_3, 4: _from_4, 5: _from_5}
+STEPS: dict[int, Callable[[Any], None]] = {
+    1: _from_1,
+    2: _from_2,
+    3: _from_3,
+    4: _from_4,
+    5: _from_5,
+    6: _from_6,
+}

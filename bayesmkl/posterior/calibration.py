@@ -9,6 +9,7 @@ from scipy.special import logsumexp, ndtr
 from scipy.stats import binomtest, norm
 from sklearn.base import BaseEstimator
 
+from bayesmkl._estimator.temperature import tempered
 from bayesmkl._utils.typing import Targets
 from bayesmkl.posterior.cavities import of_points
 from bayesmkl.posterior.fitted import FittedBEMKL
@@ -118,12 +119,24 @@ def _held_out_classes(estimator: BaseEstimator, source: str, p: np.ndarray, y: n
 
 def left_out_predictions(fitted: FittedBEMKL, loo: LeaveOneOut) -> Predictions:
     """Take the leave-one-out predictions of the training samples that have a target."""
-    y, log_p = fitted.target[fitted.labeled], loo.log_probabilities
+    y, log_p, log_score = fitted.target[fitted.labeled], loo.log_probabilities, loo.elpd_i
+    if log_p is not None and fitted.temperature != 1.0:
+        log_p, log_score = _at_temperature(fitted, log_p, y)
     probabilities = None if log_p is None else np.exp(log_p)
     trusted = (fitted.is_sampled or loo.by_cavities) and loo.n_bad <= 0.05 * len(y)
     how = "by cavities" if loo.by_cavities else "PSIS-LOO"
     source = f"{len(y)} training samples, each left out in turn ({how})"
-    return Predictions(source, y, loo.elpd_i, probabilities, loo.pit, trusted)
+    return Predictions(source, y, log_score, probabilities, loo.pit, trusted)
+
+
+def _at_temperature(fitted: FittedBEMKL, log_p: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return log probabilities as they are predicted, and those of the observed classes or labels."""
+    if fitted.output_kind != "label":
+        log_p = tempered(log_p, fitted.temperature)
+        return log_p, log_p[y[:, None] == fitted.estimator.classes_]
+    without = np.log(-np.expm1(np.minimum(log_p, -np.finfo(float).tiny)))
+    sides = tempered(np.stack([without, log_p], axis=-1), fitted.temperature)
+    return sides[..., 1], np.where(y == 1, sides[..., 1], sides[..., 0]).sum(axis=1)
 
 
 def calibration_section(

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 from bayesmkl._numerics.psis import good_k, smooth_weights
 from bayesmkl.marginal.likelihoods import Likelihood, copies_of, repeated
-from bayesmkl.marginal.reading import HyperDraws, average_left_out, log_positive
+from bayesmkl.marginal.reading import HyperDraws, average_left_out
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
 
@@ -54,7 +54,7 @@ def leave_one_out_by_cavities(fitted: FittedBEMKL) -> LeaveOneOut:
     joint = logsumexp(left_in.sum(axis=1), b=draws.probability[:, None], axis=0)
     log_probabilities = pit = None
     if fitted.is_classifier:
-        log_probabilities = _of_classes(fitted, targets, left.each)
+        log_probabilities = estimator._log_classes(targets, left.each)
     elif fitted.outcome == "numbers":
         pit = _pit(estimator.likelihood_, draws, targets, np.exp(left.log_weights))
     elif fitted.outcome == "grades":
@@ -130,16 +130,6 @@ def _pareto_k(log_ratios: np.ndarray) -> np.ndarray:
     if uneven.any():
         found[uneven] = smooth_weights(log_ratios[uneven])[1]
     return found
-
-
-def _of_classes(fitted: FittedBEMKL, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
-    """Return log probabilities of all classes, or of having each label; (n_samples, n)."""
-    positive = log_positive(targets, log_of_each)
-    if fitted.output_kind == "label":
-        return positive.T
-    if len(targets) == 1:
-        return np.concatenate([log_positive(-targets, log_of_each), positive]).T
-    return (positive - logsumexp(positive, axis=0)).T
 
 
 def _pit(likelihood: Any, draws: HyperDraws, targets: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -58,6 +58,11 @@ class FittedBEMKL(NamedTuple):
         return self.estimator._inference().name if self.is_drawn or self.is_marginal else "vb"
 
     @property
+    def temperature(self) -> float:
+        """Temperature of predicted class probabilities; 1 where none takes part."""
+        return getattr(self.estimator, "temperature_", 1.0)
+
+    @property
     def is_marginal(self) -> bool:
         """Whether function values are integrated out, and there are draws of shares and training scores."""
         return isinstance(self.states[0], HyperDraws)

@@ -51,7 +51,8 @@ def test_scale_is_that_of_the_smallest_log_loss_in_five_folds(folds, tables, nam
         losses.append(loss)
     assert model.intermediate_scale_ == (0.1, 0.3, 1.0)[np.argmin(losses)]
     assert (model.intermediate_scale_ == 1.0) == (name == "noise")
-    given = BEMKLClassifier(BANK, intermediate_scale=model.intermediate_scale_, **options).fit(X, y)
+    chosen = {"intermediate_scale": model.intermediate_scale_, "temperature": model.temperature_}
+    given = BEMKLClassifier(BANK, **chosen, **options).fit(X, y)
     np.testing.assert_array_equal(given.predict_proba(X), model.predict_proba(X))
 
 
@@ -73,9 +74,9 @@ def test_nothing_is_compared_where_folds_would_say_little_or_take_long(folds, ta
 
 def test_priors_of_chains_have_folds_of_closed_forms(folds, tables, monkeypatch):
     X, y = tables["noise"]
-    chosen, choose = [], scale_choice.choose_intermediate_scale
+    chosen, choose = [], scale_choice.choose_by_folds
     monkeypatch.setattr(
-        "bayesmkl.bemkl.estimators.classifier.choose_intermediate_scale",
+        "bayesmkl.bemkl.estimators.classifier.choose_by_folds",
         lambda *arguments: chosen.append(choose(*arguments)) or chosen[-1],
     )
     BEMKLClassifier(BANK, kernel_prior="dirichlet", inference=NUTS()).numpyro_model(X, y)

@@ -23,6 +23,7 @@ from bayesmkl import (
 from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.bemkl import NUTS as NUTSOptions
 from bayesmkl.bemkl import Dirichlet, Gamma, SpikeSlab, Storage
+from bayesmkl.bemkl.estimators.scale_choice import FoldChoice
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.marginal import DirichletShares, HalfT, Horseshoe, LogNormal
 
@@ -352,9 +353,9 @@ def test_labels_that_stand_in_choose_nothing(folds, monkeypatch, rng):
 
     def choose(*arguments):
         asked.append(arguments)
-        return 0.1
+        return FoldChoice(0.1)
 
-    monkeypatch.setattr("bayesmkl.bemkl.estimators.classifier.choose_intermediate_scale", choose)
+    monkeypatch.setattr("bayesmkl.bemkl.estimators.classifier.choose_by_folds", choose)
     BEMKLClassifier().numpyro_model(X)
     assert not asked
     BEMKLClassifier().numpyro_model(X, X[:, 0] > 0)

@@ -63,6 +63,7 @@ class ClassSettings(NamedTuple):
     margin: float  # ν
     intermediate_scale: float  # σ_g
     missing_views: bool = False  # whether samples may lack views
+    temperature: float | None = None  # of probabilities; None where it is learned
 
     @property
     def likelihood(self) -> tuple[float, float]:
@@ -97,7 +98,7 @@ class ClassModel(Protocol):
         """Return log odds of each class or label against the rest, (n_rows, n_outputs)."""
 
     def log_class_probabilities(self, scores: Any, margin: float) -> np.ndarray:
-        """Return log probabilities of more than two classes, (n_rows, n_classes)."""
+        """Return log probabilities of classes, (n_rows, n_classes)."""
 
 
 class OneVersusAll:
@@ -139,7 +140,9 @@ class OneVersusAll:
         return np.stack([binary_log_odds(score, margin) for score in scores], axis=1)
 
     def log_class_probabilities(self, scores: list[Score], margin: float) -> np.ndarray:
-        """Return the probabilities of the binary models, normalized to sum to one."""
+        """Return the probabilities of one binary model, or of one for each class, normalized to sum to one."""
+        if len(scores) == 1:
+            return log_probabilities(scores[0], margin)
         log_p = np.stack([log_probabilities(score, margin)[:, 1] for score in scores], axis=1)
         return log_p - logsumexp(log_p, axis=1, keepdims=True)
 

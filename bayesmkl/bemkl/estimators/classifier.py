@@ -11,8 +11,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
 from bayesmkl._estimator import class_targets, most_probable
+from bayesmkl._estimator.temperature import checked_temperature, tempered
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl._utils.options import Inference, Storage
+from bayesmkl._utils.options import VB, Inference, Storage
 from bayesmkl._utils.typing import Label, Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_scale, shown
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
@@ -20,10 +21,11 @@ from bayesmkl.bemkl.estimators.class_models import (
     CLASS_MODELS,
     ClassModel,
     ClassSettings,
+    CompetingClasses,
     class_model_for,
     class_model_of,
 )
-from bayesmkl.bemkl.estimators.scale_choice import USUAL, choose_intermediate_scale
+from bayesmkl.bemkl.estimators.scale_choice import USUAL, FoldChoice, checked_scale, choose_by_folds
 from bayesmkl.bemkl.estimators.shared_docs import BEMKL
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
@@ -32,7 +34,6 @@ from bayesmkl.bemkl.models.kernel_priors import Dirichlet, SpikeSlab
 from bayesmkl.bemkl.models.moments import Gamma
 from bayesmkl.bemkl.models.nonnegative import nonnegative
 from bayesmkl.bemkl.models.semisupervised import labeled_part, positive_probability, start_from_labeled
-from bayesmkl.bemkl.reading.predict import log_probabilities
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.base import KernelRows, KernelStack
 
@@ -75,6 +76,9 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         which the log loss in five folds is smallest; 1 for more than 1000 samples or 4 million kernel entries,
         landmarks, streamed kernels, several devices, samples without a label or view, label matrices, and classes of
         fewer than three samples.
+    temperature : "auto" or float, default="auto"
+        Predicted probabilities are those of the posterior to the power of 1 / `temperature`, normalized [2]_. "auto":
+        for VB of more than two classes, each against the rest, what labels of these folds ask for; 1 otherwise.
     multiclass : {"shared", "one-versus-all", "multinomial"}, default="shared"
         With more than two classes: one model with a score per class, each against the rest, and one set of kernel
         weights for all; or a model with its own kernel weights for every class; or one model in which the scores of
@@ -117,8 +121,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     kernel_weights_, kernel_weights_std_ : ndarray of shape (n_kernels,) *
         Posterior mean and standard deviation of `e`: known up to a common sign with `dual_coef_`.
     %(kernel_weights_cov_)s *
-    intermediate_scale_ : float
-        The standard deviation of the intermediate outputs in use.
+    intermediate_scale_, temperature_ : float
+        The standard deviation of the intermediate outputs, and the temperature, in use.
     intercept_ : float **
         Posterior mean of `b`.
     %(dual_coef_)s **
@@ -178,6 +182,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     ----------
     .. [1] M. Gönen (2012), Bayesian efficient multiple kernel learning, ICML: several classes in §5.1,
        semi-supervised learning in §5.2.
+    .. [2] C. Guo et al. (2017), On calibration of modern neural networks, ICML, §4.2.
 
     Examples
     --------
@@ -210,6 +215,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         bias_prior: str | Gamma = "nonsparse",
         margin: float | str = "auto",
         intermediate_scale: float | str = "auto",
+        temperature: float | str = "auto",
         multiclass: str = "shared",
         nonnegative: bool = False,
         unlabeled_label: Label | None = None,
@@ -231,6 +237,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         self.bias_prior = bias_prior
         self.margin = margin
         self.intermediate_scale = intermediate_scale
+        self.temperature = temperature
         self.multiclass = multiclass
         self.nonnegative = nonnegative
         self.unlabeled_label = unlabeled_label
@@ -290,10 +297,15 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         """Return the models of the classes in `y`."""
         labels = class_targets(y, self.unlabeled_label)
         model = class_model_for(self, labels)
-        if self._is_scale_open():
-            self.intermediate_scale_ = choose_intermediate_scale(self, stack, y, labels)
+        chosen = FoldChoice()
+        if isinstance(self.intermediate_scale, str):
+            chosen = choose_by_folds(self, stack, y, labels)
+            self.intermediate_scale_ = chosen.intermediate_scale
         settings = self._settings()
         self.intermediate_scale_ = settings.intermediate_scale
+        learns = isinstance(self._inference(), VB) and not isinstance(model, CompetingClasses)
+        learned = chosen.temperature if learns else 1.0
+        self.temperature_ = learned if settings.temperature is None else settings.temperature
         self.classes_, self.is_multilabel_ = labels.classes, labels.is_multilabel
         problems = self._as_inferred(model.problems(stack, gram, labels.targets, settings))
         names = [f"class {label}" for label in labels.classes] if len(problems) > 1 else ["classes"]
@@ -320,8 +332,9 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
             self._prior("bias_prior"),
             self._kernel_prior(),
             self._margin(),
-            self._scale(),
+            checked_scale(self),
             self.missing_views == "integrate",
+            checked_temperature(self.temperature),
         )
 
     def _margin(self) -> float:
@@ -330,19 +343,6 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         if self.margin != "auto":
             raise ValueError(f'`margin` must be "auto" or a number of at least 0; got {shown(self.margin)}.')
         return 0.0 if self.unlabeled_label is None else 1.0
-
-    def _is_scale_open(self) -> bool:
-        return isinstance(self.intermediate_scale, str)
-
-    def _scale(self) -> float:
-        if not self._is_scale_open():
-            return check_scale("intermediate_scale", self.intermediate_scale)
-        if self.intermediate_scale != "auto":
-            raise ValueError(
-                '`intermediate_scale` must be "auto" or a positive number; got '
-                f"{shown(self.intermediate_scale)}."
-            )
-        return getattr(self, "intermediate_scale_", USUAL)
 
     def _fold_probabilities(
         self, stack: KernelStack, gram: np.ndarray, y: np.ndarray, rows: KernelRows
@@ -411,7 +411,7 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         return (mean, std) if return_std else mean
 
     def decision_function(self, X: Samples) -> np.ndarray:
-        """Return the log odds of each class against the rest, or of each label, given a score beyond the margin.
+        """Return log odds of each class against the rest, or of each label, over `temperature_`.
 
         Parameters
         ----------
@@ -420,7 +420,8 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
         Returns
         -------
         ndarray of shape (n_rows,), or (n_rows, n_classes) for more than two classes and for labels
-            Positive for ``classes_[1]`` in the binary case. Finite where probabilities round to 0 and 1.
+            Given a score beyond the margin; positive for ``classes_[1]`` in the binary case.
+            Finite where probabilities round to 0 and 1.
 
         Raises
         ------
@@ -478,15 +479,13 @@ class BEMKLClassifier(ClassifierMixin, BaseBEMKL):
     # -------------------------------------------------------------- what scores say; from `_scores` of the same rows
 
     def _odds(self, model: ClassModel, scores: Any) -> np.ndarray:
-        return _squeeze(model.log_odds(scores, self._settings().margin))
+        return _squeeze(model.log_odds(scores, self._settings().margin) / self.temperature_)
 
     def _probabilities(self, model: ClassModel, scores: Any) -> np.ndarray:
         margin = self._settings().margin
         if self.is_multilabel_:
-            return expit(model.log_odds(scores, margin))
-        if len(self.classes_) == 2:
-            return np.exp(log_probabilities(scores[0], margin))
-        return np.exp(model.log_class_probabilities(scores, margin))
+            return expit(model.log_odds(scores, margin) / self.temperature_)
+        return np.exp(tempered(model.log_class_probabilities(scores, margin), self.temperature_))
 
     def _labels(self, model: ClassModel, scores: Any) -> np.ndarray:
         odds = self._odds(model, scores)

@@ -12,9 +12,9 @@ from bayesmkl._estimator.grades import given_levels, number_grades
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import VB, Storage
 from bayesmkl._utils.typing import Samples, Targets
-from bayesmkl._utils.validation import check_choice, check_scale, shown
+from bayesmkl._utils.validation import check_choice
 from bayesmkl.bemkl.estimators.base import BaseBEMKL, FitTask
-from bayesmkl.bemkl.estimators.scale_choice import USUAL, compare_scales
+from bayesmkl.bemkl.estimators.scale_choice import USUAL, checked_scale, compare_scales
 from bayesmkl.bemkl.estimators.shared_docs import OUTCOMES
 from bayesmkl.bemkl.inference.loop import Algorithm, LoopOptions
 from bayesmkl.bemkl.inference.runs import Fit
@@ -208,8 +208,8 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     def _task(self, stack: KernelStack, gram: Any, y: np.ndarray) -> FitTask:
         """Return the model of grades by their numbers."""
         if isinstance(self.intermediate_scale, str):
-            self.intermediate_scale_ = compare_scales(self, stack, y, y)
-        self.intermediate_scale_ = self._scale()
+            self.intermediate_scale_ = compare_scales(self, stack, y, y).intermediate_scale
+        self.intermediate_scale_ = checked_scale(self)
         algorithm = nonnegative(ordinal) if self.nonnegative else ordinal
         targets = y.astype(np.float64)
         problem = self._problem(stack, gram, targets, int(y.max()) + 1)
@@ -217,18 +217,10 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
 
     def _settings(self) -> tuple[ordinal.OrdinalPriors, float]:
         sample, intercept = self._prior("sample_prior"), self._prior("bias_prior")
-        return ordinal.OrdinalPriors(sample, intercept, self._kernel_prior()), self._scale()
+        return ordinal.OrdinalPriors(sample, intercept, self._kernel_prior()), checked_scale(self)
 
     def _kernel_prior(self) -> Gamma:
         return self._gamma_prior()
-
-    def _scale(self) -> float:
-        value = self.intermediate_scale
-        if not isinstance(value, str):
-            return check_scale("intermediate_scale", value)
-        if value != "auto":
-            raise ValueError(f'`intermediate_scale` must be "auto" or a positive number; got {shown(value)}.')
-        return getattr(self, "intermediate_scale_", USUAL)
 
     def _problem(
         self, stack: KernelStack, gram: Any, codes: np.ndarray, n_levels: int
@@ -280,7 +272,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     def _score(self, stack: KernelRows, posterior: ordinal.OrdinalState) -> ScoreMoments:
         """Return mean and variance of the scores of the rows of `stack`, without their noise."""
         rule = check_choice("predictive", self.predictive, ("full", "paper"))
-        return predict_score(stack, posterior.dual, posterior.readout, self._scale() ** 2, rule)
+        return predict_score(stack, posterior.dual, posterior.readout, checked_scale(self) ** 2, rule)
 
     def _probabilities(self, posterior: ordinal.OrdinalState, score: ScoreMoments) -> np.ndarray:
         """Return probabilities of grades, (n_rows, n_classes)."""

@@ -39,7 +39,7 @@ from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_gro
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, Mode, draw_importance, find_mode
 from bayesmkl.marginal.hyperpriors import ParameterPriors, WeightPrior, WithDesign
 from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Likelihood, StudentT, repeated
-from bayesmkl.marginal.reading import HyperDraws, Reading, ScoreMoments, read, score_moments
+from bayesmkl.marginal.reading import HyperDraws, LeftOut, Reading, ScoreMoments, read, score_moments
 from bayesmkl.marginal.tasks import TaskPrior, Tasks
 
 __all__ = ["BaseGPMKL", "by_row", "overall"]
@@ -238,7 +238,7 @@ class BaseGPMKL(CompletingMKL):
         self.intercept_ = reading.intercept if several else float(reading.intercept[0])
         self.effects_ = reading.effects if several else reading.effects[0]
         self.log_evidence_ = self._in_nats(weighted.log_evidence)
-        self.elpd_i_ = self._log_predictive(targets, reading.left_out.each, reading.left_out.joint)
+        self._read_left_out(targets, reading.left_out)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
         self.unconverged_ = weighted.unconverged
         self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
@@ -264,6 +264,10 @@ class BaseGPMKL(CompletingMKL):
         )
         elpd_i = self._counted(self._log_predictive(targets, reading.left_out.each, reading.left_out.joint))
         return elpd_i, self._in_nats(weighted.log_evidence), weighted.pareto_k, weighted.converged
+
+    def _read_left_out(self, targets: np.ndarray, left_out: LeftOut) -> None:
+        """Set what is found by leaving samples out."""
+        self.elpd_i_ = self._log_predictive(targets, left_out.each, left_out.joint)
 
     def _log_predictive(
         self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray

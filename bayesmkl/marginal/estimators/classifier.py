@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 
 from bayesmkl._estimator import class_targets, most_probable
+from bayesmkl._estimator.temperature import checked_temperature, find_temperature, tempered
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
@@ -24,7 +25,7 @@ from bayesmkl.marginal.estimators.counting import counted
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
 from bayesmkl.marginal.likelihoods import Likelihood, Logit, Probit
-from bayesmkl.marginal.reading import log_positive
+from bayesmkl.marginal.reading import LeftOut, log_positive
 
 __all__ = ["GPMKLClassifier"]
 
@@ -55,6 +56,10 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
     likelihood : {"probit", "logit"}, default="probit"
         Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
+    temperature : "auto" or float, default="auto"
+        Predicted probabilities are those of the posterior to the power of 1 / `temperature`, normalized [2]_. "auto":
+        of more than two classes the one that leave-one-out probabilities of the training labels ask for, with the
+        prior N(0, 0.3²) on its logarithm; of two classes and of labels 1, which leaves probabilities as they are.
     %(design)s
     %(missing_views)s
     %(intercept_std)s
@@ -81,7 +86,9 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     %(group_labels_)s
     %(log_evidence_)s
     elpd_i_ : ndarray of shape (n_samples,)
-        Leave-one-out log probability of every sample's label, in nats.
+        Leave-one-out log probability of every sample's label, in nats, by the posterior as it is: at temperature 1.
+    temperature_ : float
+        That of the probabilities.
     %(pareto_k_)s
     %(rhat_)s
     %(ess_)s
@@ -118,11 +125,15 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     One point of the posterior costs some three to six factorizations of :math:`N^3` operations and a read of the
     kernels; predictions factorize once for every point that was kept.
 
-    Probabilities of more than two classes are those of each class against the rest, normalized to sum to one.
+    Probabilities of more than two classes are those of each class against the rest, normalized to sum to one. These
+    know nothing of each other: where classes hardly overlap they are not sure enough, and the temperature is well
+    below 1. It leaves the most probable class as it is; draws, evidence, shares and all that is computed from scores
+    know nothing of it.
 
     References
     ----------
     .. [1] C. E. Rasmussen and C. K. I. Williams (2006), Gaussian processes for machine learning, §3.6 and §5.5.
+    .. [2] C. Guo et al. (2017), On calibration of modern neural networks, ICML, §4.2.
 
     Examples
     --------
@@ -150,6 +161,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         *,
         kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
         likelihood: str = "probit",
+        temperature: float | str = "auto",
         design: Design | None = None,
         missing_views: str = "error",
         intercept_std: float = 3.0,
@@ -161,6 +173,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self.kernels = kernels
         self.kernel_prior = kernel_prior
         self.likelihood = likelihood
+        self.temperature = temperature
         self.design = design
         self.missing_views = missing_views
         self.intercept_std = intercept_std
@@ -218,13 +231,37 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         self.likelihood_ = self._likelihood()
         return stack, labels.targets
 
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        checked_temperature(self.temperature)
+
+    def _read_left_out(self, targets: np.ndarray, left_out: LeftOut) -> None:
+        super()._read_left_out(targets, left_out)
+        given, competing = checked_temperature(self.temperature), len(targets) > 1 and not self.is_multilabel_
+        self.temperature_ = 1.0 if given is None else given
+        if given is None and competing:
+            counts = 1.0 if self.sample_weight_ is None else self.sample_weight_
+            log_p = self._log_classes(targets, left_out.each)
+            self.temperature_ = find_temperature(log_p, targets.argmax(axis=0), counts)
+
+    def _log_classes(self, targets: np.ndarray, log_of_each: np.ndarray) -> np.ndarray:
+        """Return log probabilities of all classes, or of having each label, from those of the own sides.
+
+        They are (n_samples, n), and no temperature takes part.
+        """
+        positive = log_positive(targets, log_of_each)
+        if self.is_multilabel_:
+            return positive.T
+        if len(targets) == 1:
+            return np.concatenate([log_positive(-targets, log_of_each), positive]).T
+        return (positive - logsumexp(positive, axis=0)).T
+
     def _log_predictive(
         self, targets: np.ndarray, log_of_each: np.ndarray, log_of_all: np.ndarray
     ) -> np.ndarray:
         if self.is_multilabel_ or len(targets) == 1:
             return log_of_all
-        own = np.where(targets > 0.0, log_of_each, 0.0).sum(axis=0)
-        return own - logsumexp(log_positive(targets, log_of_each), axis=0)
+        return self._log_classes(targets, log_of_each)[targets.T > 0.0]
 
     def _in_units(self, values: np.ndarray) -> np.ndarray:
         return (values > 0.0).astype(np.int8)
@@ -241,13 +278,13 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         return sides[0], sides[1]
 
     def _odds(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
-        return by_row(above - below)
+        return by_row((above - below) / self.temperature_)
 
     def _probabilities(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
         if self.is_multilabel_:
-            return expit(above - below).T
+            return expit((above - below) / self.temperature_).T
         log_p = np.array([below[0], above[0]]) if len(self.classes_) == 2 else above
-        return np.exp(log_p - logsumexp(log_p, axis=0)).T
+        return np.exp(tempered(log_p.T - logsumexp(log_p, axis=0)[:, None], self.temperature_))
 
     def _labels(self, below: np.ndarray, above: np.ndarray) -> np.ndarray:
         odds = self._odds(below, above)
@@ -256,7 +293,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         return self.classes_[most_probable(odds)]
 
     def decision_function(self, X: Samples) -> np.ndarray:
-        """Return the log odds of each class against the rest, or of each label.
+        """Return the log odds of each class against the rest, or of each label, over `temperature_`.
 
         Parameters
         ----------
@@ -286,7 +323,7 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
         Returns
         -------
         ndarray of shape (n_rows, n_classes)
-            In the order of `classes_`. Of labels, the probability that a sample has each of them.
+            In the order of `classes_`, at `temperature_`. Of labels, the probability that a sample has each of them.
 
         Raises
         ------
