@@ -1,4 +1,4 @@
-"""Data sets by name, and synthetic data with known answers.
+"""Data sets by name, synthetic data with known answers, and tables and gene sets in files.
 
 Sets that scikit-learn or this package ships need no network; :func:`fetch` reads the others from the folder named by
 the environment variable ``BAYESMKL_DATA``, or from OpenML. :func:`list_datasets` shows every name with its true size.
@@ -6,6 +6,7 @@ the environment variable ``BAYESMKL_DATA``, or from OpenML. :func:`list_datasets
 
 from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
 from bayesmkl.datasets._fetch import fetch
+from bayesmkl.datasets._gene_sets import read_gene_sets
 from bayesmkl.datasets._names import list_datasets
 from bayesmkl.datasets._rows import RowSource, open_rows
 from bayesmkl.datasets._survival import load_gbsg2, load_lung
@@ -29,4 +30,5 @@ __all__ = [
     "make_twonorm",
     "make_waveform",
     "open_rows",
+    "read_gene_sets",
 ]

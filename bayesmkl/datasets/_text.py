@@ -18,6 +18,7 @@ __all__ = [
     "MISSING",
     "TextTable",
     "as_object",
+    "bytes_of_text",
     "numbers_in",
     "numbers_of",
     "other_separator",
@@ -55,16 +56,28 @@ def read_text(path: Path, separator: str = ",", header: bool = True) -> TextTabl
         If lines have different numbers of fields, a quote is never closed, or the file is no text in UTF-8; with the
         line.
     """
-    data = path.read_bytes()
-    if path.name.lower().endswith(".gz"):
-        data = gzip.decompress(data)
-    _check_characters(data)
+    data = bytes_of_text(path)
     first = next((row for _, row in _rows(data, separator) if row), None)
     if first is None:
         raise ValueError("it is empty")
     table = _parsed(data, separator, len(first), header)
     columns = [column.slice(1) if header else column for column in table.columns]
     return TextTable([column[0].as_py() for column in table.columns] if header else [], columns)
+
+
+def bytes_of_text(path: Path) -> bytes:
+    """Read a file of text in UTF-8, with or without a mark at its beginning; .gz is unpacked.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else, with the line; gzip has other errors for what it cannot unpack.
+    """
+    data = path.read_bytes()
+    if path.name.lower().endswith(".gz"):
+        data = gzip.decompress(data)
+    _check_characters(data)
+    return data
 
 
 def numbers_of(column: pa.ChunkedArray, missing: Sequence[str] = MISSING) -> np.ndarray | None:

@@ -57,9 +57,9 @@ def present_views(X: np.ndarray, views: Sequence[View]) -> np.ndarray:
     present = np.ones((len(views), len(X)), dtype=bool)
     if not missing.any():
         return present
-    explained = _of_absent_views(missing, views)
+    unexplained = missing & ~_of_absent_views(missing, views)
     for v, view in enumerate(views):
-        in_part = (missing & ~explained)[:, view.columns].any(axis=1)
+        in_part = unexplained[:, view.columns].any(axis=1)
         if in_part.any():
             raise ValueError(
                 _incomplete(view, in_part, whole=len(views) == 1 and len(view.columns) == X.shape[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._utils.given import check_numbers, refuse_unevaluated
+from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.column_labels import are_default
 
 __all__ = [
@@ -31,6 +33,13 @@ class View(NamedTuple):
 
     name: str
     columns: np.ndarray  # their positions, (n_columns,)
+
+
+class _Labels(NamedTuple):
+    """Labels of columns, for many of them to be looked up."""
+
+    position: dict[Any, int]  # of the first column that has a label
+    only_count: bool  # 0, 1, ..., which are no names
 
 
 def resolve_views(
@@ -81,8 +90,9 @@ def resolve_views(
     names = [str(name) for name in views]
     if len(set(names)) < len(names):
         raise ValueError(f"`views` must have different names; got {names}.")
+    prepared = _prepared(labels)
     return [
-        View(str(name), positions_of(f"views[{name!r}]", wanted, n_features, labels))
+        View(str(name), _columns_of(f"views[{name!r}]", wanted, n_features, prepared))
         for name, wanted in views.items()
     ]
 
@@ -166,6 +176,19 @@ def positions_of(name: str, wanted: Any, n_features: int, labels: Sequence[Any] 
     >>> positions_of("gate_columns", ["hour", 0], 3, ["left", "right", "hour"])
     array([2, 0])
     """
+    return _columns_of(name, wanted, n_features, _prepared(labels))
+
+
+def _prepared(labels: Sequence[Any] | None) -> _Labels | None:
+    if labels is None:
+        return None
+    position: dict[Any, int] = {}
+    for j, label in enumerate(labels):
+        position.setdefault(label, j)
+    return _Labels(position, are_default(labels))
+
+
+def _columns_of(name: str, wanted: Any, n_features: int, labels: _Labels | None) -> np.ndarray:
     if isinstance(wanted, slice):
         if any(isinstance(bound, str) for bound in (wanted.start, wanted.stop)):
             raise ValueError(
@@ -191,27 +214,27 @@ def positions_of(name: str, wanted: Any, n_features: int, labels: Sequence[Any] 
     return columns
 
 
-def _position(name: str, item: Any, n_features: int, labels: Sequence[Any] | None) -> int:
+def _position(name: str, item: Any, n_features: int, labels: _Labels | None) -> int:
     if isinstance(item, str):
-        if labels is None or are_default(labels):
+        if labels is None or labels.only_count:
             raise ValueError(
                 f"`{name}` names the column {item!r}, but `X` has no column names. "
                 "Pass a DataFrame, or give the column's position."
             )
-        if item not in labels:
-            close = get_close_matches(item, [label for label in labels if isinstance(label, str)])
+        if item not in labels.position:
+            close = get_close_matches(item, [label for label in labels.position if isinstance(label, str)])
             hint = (
                 f"did you mean {', '.join(map(repr, close))}?"
                 if close
-                else f"the columns are {list(labels)}."
+                else f"the columns are {shown(list(labels.position))}."
             )
             raise ValueError(f"`{name}` names the column {item!r}, which `X` does not have; {hint}")
-        return labels.index(item)
+        return labels.position[item]
     is_position = isinstance(item, Integral) and not isinstance(item, bool)
-    if is_position and labels is not None and item in labels and labels.index(item) != item:
+    if is_position and labels is not None and labels.position.get(item, item) != item:
         counting = "views count" if name.startswith("views") else f"`{name}` counts"
         raise ValueError(
-            f"`{name}` has {item!r}, which is the label of the column at position {labels.index(item)} of "
+            f"`{name}` has {item!r}, which is the label of the column at position {labels.position[item]} of "
             f"`X`, while {counting} positions. Give columns names that are text, `X.columns.astype(str)`, or pass an "
             "array."
         )
@@ -251,7 +274,7 @@ def check_samples(X: Any, name: str = "X") -> int:
     if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
         return len(check_numbers(name, X))
     names = list(X.columns)
-    twice = [column for column in dict.fromkeys(names) if names.count(column) > 1]
+    twice = [column for column, count in Counter(names).items() if count > 1]
     if twice:
         raise ValueError(
             f"`{name}` must have columns of different names; {str(twice[0])!r} comes {names.count(twice[0])} times. "

@@ -36,6 +36,7 @@ from bayesmkl.kernels import (
 )
 from bayesmkl.kernels._jax_formulas import formula_of
 from bayesmkl.kernels.adapters import PAIRWISE_NAMES
+from bayesmkl.kernels.views import resolve_views
 
 RNG = np.random.default_rng(3)
 TRAIN = RNG.random(size=(18, 4)) + 0.1
@@ -495,6 +496,36 @@ def test_model_files_hold_the_training_data_but_no_stack():
 def test_bad_arguments(arguments, error, message):
     with pytest.raises(error, match=message):
         KernelBank(**arguments).fit(FRAME)
+
+
+def test_many_views_of_many_names_compare_each_name_a_few_times(rng):
+    compared = []
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            compared.append(other)
+            return str.__eq__(self, other)
+
+    labels = [Name(f"gene{j}") for j in range(1000)]
+    positions = [rng.choice(1000, 20, replace=False) for _ in range(300)]
+    views = resolve_views(
+        {str(v): [f"gene{j}" for j in own] for v, own in enumerate(positions)}, 1000, labels
+    )
+    for view, own in zip(views, positions, strict=True):
+        np.testing.assert_array_equal(view.columns, own)
+    assert len(compared) < 3 * 300 * 20
+
+
+def test_a_wrong_name_among_many_columns_has_a_short_message():
+    names = [f"gene{j}" for j in range(5000)]
+    with pytest.raises(
+        ValueError, match=r"column 'zzz', which `X` does not have; the columns are \['gene0',"
+    ) as error:
+        resolve_views({"v": ["zzz"]}, 5000, names)
+    assert len(str(error.value)) < 300
 
 
 def test_callable_with_rows_and_columns_exchanged_is_told_so():

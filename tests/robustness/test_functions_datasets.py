@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import itertools
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from in_turn import in_turn
 from parameters import thinned
+from scipy import sparse
 from verdicts import THING, assert_refused
 
 from bayesmkl import datasets
@@ -125,6 +130,71 @@ def test_wrong_arguments_of_fetch_are_refused_by_name(given, name, monkeypatch, 
         lambda: datasets.fetch(**({"name": "iris"} | given)), name, kinds=(ValueError, TypeError, OSError)
     )
     assert list(tmp_path.iterdir()) == []
+
+
+# -------------------------------------------------------------------------------------------------- gene sets
+
+GENE_SETS = [
+    ({"path": None}, "`path`"),
+    ({"path": 1.5}, "`path`"),
+    ({"path": b"sets.gmt"}, "`path`"),
+    ({"path": ["sets.gmt"]}, "`path`"),
+    ({"path": THING}, "`path`"),
+    ({"path": ""}, "`path`"),
+    ({"path": "."}, "`path`"),
+    ({"path": "none.gmt"}, "`path`"),
+    ({"path": "noise.gmt"}, "`path`"),
+    ({"path": "noise.gmt.gz"}, "`path`"),
+    ({"path": "table.csv"}, "`path`"),
+    ({"path": "empty.gmt"}, "`path`"),
+    ({"columns": None}, "`columns`"),
+    ({"columns": 3}, "`columns`"),
+    ({"columns": True}, "`columns`"),
+    ({"columns": "TP53"}, "`columns`"),
+    ({"columns": b"TP53"}, "`columns`"),
+    ({"columns": []}, "`columns`"),
+    ({"columns": {"TP53"}}, "`columns`"),
+    ({"columns": {"TP53": [1.0]}}, "`columns`"),
+    ({"columns": iter(["TP53"])}, "`columns`"),
+    ({"columns": ["TP53", "TP53"]}, "`columns`"),
+    ({"columns": ["TP53", 1]}, "`columns`"),
+    ({"columns": ["TP53", None]}, "`columns`"),
+    ({"columns": ["TP53", np.nan]}, "`columns`"),
+    ({"columns": [["TP53"], ["ATM", "age"]]}, "`columns`"),
+    ({"columns": np.array("TP53")}, "`columns`"),
+    ({"columns": np.array([["TP53"]])}, "`columns`"),
+    ({"columns": np.ones((2, 2))}, "`columns`"),
+    ({"columns": np.ones(2)}, "`columns`"),
+    ({"columns": range(3)}, "`columns`"),
+    ({"columns": sparse.eye_array(2)}, "`columns`"),
+    ({"columns": pd.DataFrame}, "`columns`"),
+    ({"columns": pd.DataFrame()}, "`columns`"),
+    ({"columns": pd.DataFrame([[1.0, 2.0]])}, "`columns`"),
+    ({"columns": pd.DataFrame([[1.0, 2.0]], columns=["TP53", "TP53"])}, "`columns`"),
+    ({"columns": pl.LazyFrame({"TP53": [1.0]})}, "`columns`"),
+    ({"columns": pa.table({"TP53": [1.0]})}, "`columns`"),
+    ({"columns": THING}, "`columns`"),
+    ({"columns": ["tp53", "atm"]}, "`columns`"),
+    ({"columns": ["x" * 10**5]}, "`columns`"),
+    *(({size: value}, f"`{size}`") for size in ("min_size", "max_size") for value in COUNTS),
+    ({"min_size": 3, "max_size": 2}, "`max_size`"),
+]
+
+
+@pytest.mark.parametrize(("given", "name"), GENE_SETS, ids=lambda value: str(value)[:60])
+def test_wrong_arguments_of_read_gene_sets_are_refused_by_name(given, name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    noise = np.random.default_rng(0).bytes(500)
+    for file, data in {
+        "sets.gmt": b"REPAIR\tabout\tTP53\tATM\n",
+        "noise.gmt": noise,
+        "noise.gmt.gz": gzip.compress(noise),
+        "table.csv": b"sample,TP53\na,1.5\n",
+        "empty.gmt": b"",
+    }.items():
+        (tmp_path / file).write_bytes(data)
+    call = {"path": "sets.gmt", "columns": ["TP53", "ATM", "age"], "min_size": 1} | given
+    assert_refused(lambda: datasets.read_gene_sets(**call), name, kinds=(ValueError, TypeError, OSError))
 
 
 # --------------------------------------------------------------------------------------------- rows in blocks
