@@ -8,6 +8,7 @@ from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_ir
 from bayesmkl.datasets._fetch import fetch
 from bayesmkl.datasets._gene_sets import read_gene_sets
 from bayesmkl.datasets._names import list_datasets
+from bayesmkl.datasets._pathways import make_pathways
 from bayesmkl.datasets._rows import RowSource, open_rows
 from bayesmkl.datasets._survival import load_gbsg2, load_lung
 from bayesmkl.datasets._synthetic import make_ringnorm, make_twonorm, make_waveform
@@ -26,6 +27,7 @@ __all__ = [
     "load_wine",
     "make_corrupted",
     "make_multiview",
+    "make_pathways",
     "make_ringnorm",
     "make_twonorm",
     "make_waveform",

@@ -21,7 +21,14 @@ pytestmark = [pytest.mark.family("functions"), pytest.mark.heavy]
 
 MAKERS = {
     name: getattr(datasets, name)
-    for name in ("make_corrupted", "make_multiview", "make_ringnorm", "make_twonorm", "make_waveform")
+    for name in (
+        "make_corrupted",
+        "make_multiview",
+        "make_pathways",
+        "make_ringnorm",
+        "make_twonorm",
+        "make_waveform",
+    )
 }
 LOADERS = [
     "load_diabetes",
@@ -61,6 +68,18 @@ WRONG = {
         "task": ["", "Classification", None, 1, True],
         "noise": ["0.1", None, True, np.nan, np.inf, -0.1, [0.1], 1j],
         "intercept": ["0", True, np.nan, np.inf, [0.0], 1j],
+    },
+    "make_pathways": {
+        "n_sets": COUNTS,
+        "n_active": ["5", None, True, np.nan, np.inf, -1, 201, 5.0, 1j, [5], 10**400],
+        "n_genes": ["2000", None, True, np.nan, 0, -1, 2000.0, 1j, [2000], 10**400],
+        "min_size": COUNTS,
+        "max_size": ["100", None, True, np.nan, np.inf, 0, -1, 9, 2001, 100.0, 1j, [100], 10**400],
+        "block_size": COUNTS,
+        "correlation": ["0.4", None, True, np.nan, np.inf, -0.1, 1.0, [0.4], 1j],
+        "coherence": ["0.5", None, True, np.nan, np.inf, -0.1, 1.1, [0.5], 1j],
+        "signal": ["0.5", None, True, np.nan, np.inf, 0.0, -0.1, 1.1, [0.5], 1j],
+        "task": ["", "Regression", None, 1, True],
     },
     "make_waveform": {"binary": FLAGS},
     "make_ringnorm": {},
@@ -181,7 +200,7 @@ GENE_SETS = [
 ]
 
 
-@pytest.mark.parametrize(("given", "name"), GENE_SETS, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("given", "name"), GENE_SETS, ids=[f"case {n}" for n in range(len(GENE_SETS))])
 def test_wrong_arguments_of_read_gene_sets_are_refused_by_name(given, name, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     noise = np.random.default_rng(0).bytes(500)
