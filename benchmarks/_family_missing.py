@@ -47,7 +47,7 @@ FEW = Marginal(n_points=100, n_draws=200)
 CENTERED = "BEMKL, centered"
 REGRESSORS = {"GPMKL": lambda: GPMKLRegressor(inference=FEW), "BEMKL": lambda: BEMKLRegressor(tol=1e-5)}
 CLASSIFIERS = {
-    "GPMKL": lambda tol: GPMKLClassifier(inference=FEW),
+    "GPMKL": lambda tol: GPMKLClassifier(inference=FEW, temperature=1.0),
     "BEMKL": lambda tol: BEMKLClassifier(tol=tol, margin=1.0, intermediate_scale=1.0),
     CENTERED: lambda tol: BEMKLClassifier(tol=tol, margin=1.0, intermediate_scale=1.0),
 }

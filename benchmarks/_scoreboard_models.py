@@ -58,9 +58,7 @@ class Model(NamedTuple):
     classify: Callable[[Split], Prediction] | None
     regress: Callable[[Split], Prediction] | None
     about: str
-    extra: str = (
-        ""  # where it runs, on the first splits: "all" sets, "plain" ones without views, simulated "views"
-    )
+    extra: str = ""  # where it runs, on the first splits: see `models_for` of scoreboard.py
 
     def of(self, task: str) -> Callable[[Split], Prediction] | None:
         """Return what runs on a task, if anything does."""
@@ -124,9 +122,9 @@ def _facts(model: Any) -> dict[str, Any]:
     return {"converged": bool(model.converged_), "pareto_k": round(float(np.max(model.pareto_k_)), 2)}
 
 
-def _gpmkl(kernels: str, prior: str = "dirichlet") -> Callable[[Split], Prediction]:
+def _gpmkl(kernels: str, prior: str = "dirichlet", **options: float) -> Callable[[Split], Prediction]:
     def classify(data: Split) -> Prediction:
-        model = GPMKLClassifier(_bank(kernels, data), kernel_prior=prior)
+        model = GPMKLClassifier(_bank(kernels, data), kernel_prior=prior, **options)
         found = _classified(model, data)
         return found._replace(notes=_facts(model))
 
@@ -286,6 +284,10 @@ MODELS: dict[str, Model] = {
     "GPMKL, auto bank, half-t": Model(
         _gpmkl("auto", "half-t"), _gpmkl_regression("auto", "half-t"), "independent weights", "all"
     ),
+    "GPMKL, auto bank, T = 1": Model(
+        _gpmkl("auto", temperature=1.0), None, "without a temperature", "classes"
+    ),
+    f"{DEFAULT}, T = 1": Model(_bemkl("auto", temperature=1.0), None, "without a temperature", "classes"),
     f"{DEFAULT}, also on all features": Model(
         _bemkl(WITH_ALL), _bemkl_regression(WITH_ALL), "every other default", "views"
     ),

@@ -55,6 +55,8 @@ CHOICES = (
     (DEFAULT, "BEMKL, paper bank"),
     (GPMKL, GPMKL_PAPER),
     (GPMKL, GPMKL_HALF_T),
+    (GPMKL, f"{GPMKL}, T = 1"),
+    (DEFAULT, f"{DEFAULT}, T = 1"),
     (f"{GPMKL}{ALL_TOO}", GPMKL),
     (f"{DEFAULT}{ALL_TOO}", DEFAULT),
     *((MARGINAL, other) for other in (DEFAULT, GPMKL, SVM, GP, LINEAR, FOREST)),

@@ -104,7 +104,10 @@ def cell(name: str, number: int, model: str, data: Split) -> dict[str, Any]:
 
 
 def models_for(name: str, extra: bool) -> list[str]:
-    """Models that run on a set: the common ones, or those that take long."""
+    """Models that run on a set: the common ones, or those that run on the first splits.
+
+    These run on "all" sets, on "plain" ones without views, on simulated "views", or on several "classes".
+    """
     dataset = SETS[name]
     if dataset.only:
         return list(dataset.only) if extra else []
@@ -115,6 +118,8 @@ def models_for(name: str, extra: bool) -> list[str]:
         if label == TRUTH and "simulated" not in dataset.about:
             continue
         has_views = "views" in dataset.about
+        if model.extra == "classes" and dataset.task != "several":
+            continue
         if (model.extra == "plain" and has_views) or (
             model.extra == "views" and not (has_views and "simulated" in dataset.about)
         ):

@@ -3,8 +3,9 @@
 Softmax models have every function value explicit and are sampled by NUTS (`_class_chains.py`), with the same kernels
 and the same prior of their weights; so is the logit of each class against the rest, which tells the likelihood from
 the approximation. 10 random splits of two simulations, whose labels are of a softmax model with functions that are
-drawn from the prior, and of iris, wine and five digits (1, 3, 5, 8, 9), standardized by the training part. Shares are
-squared weights as parts of their sum; seconds are of processor time.
+drawn from the prior, and of iris, wine and five digits (1, 3, 5, 8, 9), standardized by the training part. No
+probabilities have a temperature: likelihoods are compared. Shares are squared weights as parts of their sum; seconds
+are of processor time.
 
     python benchmarks/softmax.py                  what is missing of 10 splits
     python benchmarks/softmax.py --sets wine      of some sets, separated by ";"
@@ -162,7 +163,8 @@ def cell(name: str, split: Split, number: int, model: str, short: bool = False) 
         start = time.process_time()
         inference = Marginal(n_points=100, n_draws=100) if short else Marginal()
         with quietly():
-            fitted = GPMKLClassifier(split.bank, likelihood=likelihood, inference=inference, random_state=0)
+            options = {"likelihood": likelihood, "temperature": 1.0, "inference": inference}
+            fitted = GPMKLClassifier(split.bank, **options, random_state=0)
             probabilities = fitted.fit(split.X, split.y).predict_proba(split.X_test)
         weights = fitted.posterior_.kernel_weights[fitted.posterior_.point]
         row |= {
