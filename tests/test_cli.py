@@ -326,7 +326,7 @@ def test_priors_of_a_process():
         (["--inference", "vb"], "--method gpmkl has --inference marginal only; got vb. Leave it out."),
         (
             ["--kernel-prior", "sparse"],
-            "must be dirichlet, half-t or horseshoe with --method gpmkl; got sparse",
+            "must be dirichlet, half-t, horseshoe or spike-slab with --method gpmkl; got sparse",
         ),
         (
             ["--multiclass", "shared"],

@@ -223,7 +223,7 @@ class Marginal(_InferenceOptions):
     sampler : {"importance", "nuts"}, default="importance"
         Draws of the hyperparameters, from their mode on. "importance": adaptive importance sampling, whose Pareto
         k-hat says whether so many are enough. "nuts": Markov chains by NumPyro, several times as long, for what
-        importance sampling does not reach.
+        importance sampling does not reach. A spike-and-slab prior has Markov chains of its own instead.
     n_points : int, default=512
         Hyperparameters that are drawn, at least 100; by importance sampling up to twice as many while weights have a
         heavy tail.
@@ -231,9 +231,9 @@ class Marginal(_InferenceOptions):
         Equally likely draws of scores and shares, or of all weights of BEMKL, at least 100, with hyperparameters that
         are drawn from those points: many have the same.
     n_chains : int, default=4
-        Chains of "nuts", which share its `n_points`.
+        Markov chains, which share `n_points`.
     n_warmup : int, default=100
-        Steps of each chain before the first draw that counts.
+        Steps of each chain before the first draw that counts, or its sweeps over kernels.
     approximation : {"ep", "laplace"}, default="ep"
         Of the evidence under other likelihoods than the Gaussian, whose is exact: expectation propagation, or
         Laplace's, which takes about as long and shrinks scores.

@@ -73,6 +73,7 @@ class KernelPrior(enum.StrEnum):
     DIRICHLET = "dirichlet"
     HALF_T = "half-t"
     HORSESHOE = "horseshoe"
+    SPIKE_SLAB = "spike-slab"
 
 
 class Multiclass(enum.StrEnum):
@@ -218,7 +219,7 @@ def fit(
         KernelPrior | None,
         typer.Option(
             help="bemkl: nonsparse (its default), or sparse, which switches most kernels off. gpmkl: dirichlet "
-            "(its default), half-t or horseshoe.",
+            "(its default), half-t, horseshoe, or spike-slab, under which kernels are in or out.",
             show_default=False,
         ),
     ] = None,

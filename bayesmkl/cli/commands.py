@@ -275,11 +275,10 @@ def _ending(last: BaseEstimator, about: dict[str, Any]) -> str:
     outcome, numbers = "; ".join(about["outcome"]), " + ".join(map(str, about["n_iter"]))
     seconds = f"{about['fit_seconds']:.1f} s"
     if isinstance(last, OF_GPMKL):
-        n_points = len(last.posterior_.kernel_weights)
-        return (
-            f"Log evidence {last.log_evidence_:.2f} nats; {outcome} (k-hat {last.pareto_k_:.2f}, {n_points} points "
-            f"worth {last.ess_:.0f} draws, {seconds})."
-        )
+        worth = f"{len(last.posterior_.kernel_weights)} points worth {last.ess_:.0f} draws, {seconds}"
+        if np.isnan(last.log_evidence_):  # of chains
+            return f"{outcome} (R-hat {last.rhat_:.3f}, {worth})."
+        return f"Log evidence {last.log_evidence_:.2f} nats; {outcome} (k-hat {last.pareto_k_:.2f}, {worth})."
     if about["elbo"] is None:
         posterior = last.posterior_[0] if type(last.posterior_) is tuple else last.posterior_
         n_chains = posterior.n_chains

@@ -28,7 +28,7 @@ __all__ = ["Section", "bank_of", "did_you_mean", "model_of", "read_toml"]
 
 KEYS = ("estimator", "kernels", "standardize", "transductive", "parameters", "grid")
 OF_BEMKL = ("Dirichlet", "Gamma", "SpikeSlab", "VB", "NUTS", "Gibbs", "SVI", "Storage")
-OF_MARGINAL = ("Design", "DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Marginal")
+OF_MARGINAL = ("Design", "DirichletShares", "HalfT", "Horseshoe", "LogNormal", "Marginal", "SpikeSlabWeights")
 GATINGS = ("GaussianGating", "GroupGating", "SigmoidGating", "SoftmaxGating")
 VIEWS = ("all", "each", "all+each")
 STEP = "model"  # name of the estimator in the pipeline with the standardization

@@ -10,7 +10,10 @@ from bayesmkl.marginal import Design, Marginal
 __all__ = ["KERNEL_PRIORS", "FitOptions", "check_options", "may_be_empty"]
 
 # By method, the default first.
-KERNEL_PRIORS = {"bemkl": ("nonsparse", "sparse"), "gpmkl": ("dirichlet", "half-t", "horseshoe")}
+KERNEL_PRIORS = {
+    "bemkl": ("nonsparse", "sparse"),
+    "gpmkl": ("dirichlet", "half-t", "horseshoe", "spike-slab"),
+}
 DESIGN = ("covariate", "group", "task_column", "offset", "precision")
 
 

@@ -16,6 +16,7 @@ from bayesmkl.marginal.estimators.ordinal import GPMKLOrdinalClassifier
 from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
 from bayesmkl.marginal.estimators.survival import GPMKLSurvival
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal
+from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 
 __all__ = [
     "Design",
@@ -29,4 +30,5 @@ __all__ = [
     "LogNormal",
     "Marginal",
     "NumPyroProgram",
+    "SpikeSlabWeights",
 ]

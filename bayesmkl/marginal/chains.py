@@ -15,6 +15,7 @@ import numpy as np
 from numpyro.infer import MCMC, NUTS
 
 from bayesmkl._utils.numpyro_session import numpyro_session
+from bayesmkl.marginal.agreement import agreement
 from bayesmkl.marginal.hyperposterior import CLOSE, Draws, Hypermodel, Mode, Point, evaluate_slope
 
 __all__ = ["draw_chains"]
@@ -64,7 +65,7 @@ def draw_chains(
             chains.append(np.asarray(sampler.get_samples(), dtype=np.float64))
     coordinates = np.concatenate(chains)
     points = tuple(visited[u.tobytes()] for u in coordinates)
-    rhat, ess = _agreement(np.stack(chains))
+    rhat, ess = agreement(np.stack(chains))
     weights = np.full(len(coordinates), 1.0 / len(coordinates))
     return Draws(coordinates, weights, points, np.nan, np.nan, ess, rhat)
 
@@ -99,13 +100,3 @@ def _on_jax(model: Hypermodel, mode: Mode, visited: dict[bytes, Point]) -> Calla
 
     log_density.defvjp(both, lambda slope, factor: (factor * slope,))
     return log_density
-
-
-def _agreement(chains: np.ndarray) -> tuple[float, float]:
-    """Return the largest R-hat of all coordinates, and the smallest effective number of draws."""
-    from arviz_stats.base import array_stats
-
-    by_coordinate = np.moveaxis(chains, -1, 0)
-    if len(chains) == 1:
-        return np.nan, float(np.min(array_stats.ess(by_coordinate)))
-    return float(np.max(array_stats.rhat(by_coordinate))), float(np.min(array_stats.ess(by_coordinate)))

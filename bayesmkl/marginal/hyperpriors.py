@@ -29,6 +29,8 @@ __all__ = [
     "WeightPrior",
     "WithDesign",
     "checked_log_normal",
+    "gamma_quantiles",
+    "half_t_quantiles",
 ]
 
 FARTHEST = 8.0  # coordinate beyond which a prior is cut off
@@ -110,7 +112,7 @@ class HalfT(NamedTuple):
         -------
         %(mapped)s
         """
-        values, slopes = _half_t(coordinates, self.df, self.scale)
+        values, slopes = half_t_quantiles(coordinates, self.df, self.scale)
         return Mapped(values, lambda gradient: slopes * gradient)
 
 
@@ -211,8 +213,8 @@ class DirichletShares(NamedTuple):
         -------
         %(mapped)s
         """
-        (total,), (slope,) = _half_t(coordinates[:1], self.df, self.scale)
-        parts, part_slopes = _gamma(coordinates[1:], self.concentration)
+        (total,), (slope,) = half_t_quantiles(coordinates[:1], self.df, self.scale)
+        parts, part_slopes = gamma_quantiles(coordinates[1:], self.concentration)
         root = np.sqrt(parts / parts.sum())
 
         def pull(gradient: np.ndarray) -> np.ndarray:
@@ -275,7 +277,7 @@ class Horseshoe(NamedTuple):
         -------
         %(mapped)s
         """
-        factors, slopes = _half_t(coordinates, 1.0, 1.0)
+        factors, slopes = half_t_quantiles(coordinates, 1.0, 1.0)
         common, own = self.scale * factors[0], factors[1:]
         size = common * own
         shrink = 1.0 / np.sqrt(1.0 + (size / self.slab) ** 2)
@@ -403,7 +405,7 @@ def checked_log_normal(name: str, value: Any, usual: LogNormal) -> LogNormal:
     return LogNormal(*(check_scale(f"{name}.{k}", v) for k, v in value._asdict().items()))
 
 
-def _half_t(coordinates: np.ndarray, df: float, scale: float) -> tuple[np.ndarray, np.ndarray]:
+def half_t_quantiles(coordinates: np.ndarray, df: float, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Return half-t quantiles of normal coordinates and their slopes."""
     u = np.clip(coordinates, -FARTHEST, FARTHEST)
     values, density = _upper_t(0.5 * special.ndtr(-u), df)
@@ -417,7 +419,7 @@ def _upper_t(area: np.ndarray, df: float) -> tuple[np.ndarray, np.ndarray]:
     return values, np.exp(log_height - 0.5 * (df + 1.0) * np.log1p(values**2 / df))
 
 
-def _gamma(coordinates: np.ndarray, shape: float) -> tuple[np.ndarray, np.ndarray]:
+def gamma_quantiles(coordinates: np.ndarray, shape: float) -> tuple[np.ndarray, np.ndarray]:
     """Return Gamma quantiles of normal coordinates, with scale one, and their slopes."""
     u = np.clip(coordinates, -FARTHEST, FARTHEST)
     values = np.where(

@@ -66,6 +66,7 @@ from bayesmkl.marginal.hyperpriors import (
 )
 from bayesmkl.marginal.numpyro_priors import NumPyroPrior
 from bayesmkl.marginal.numpyro_targets import known_fields, target_law
+from bayesmkl.marginal.spike_slab import SpikeSlabOfKernels
 from bayesmkl.marginal.tasks import JITTER, SCALE_LOG_STD, TaskPrior, correlations, n_pairs
 
 __all__ = ["differentiable_evidence", "evidence_program", "explicit_program", "law_of_parameter", "observe"]
@@ -94,8 +95,15 @@ def explicit_program(
     ------
     numpy.linalg.LinAlgError
         With the position of a kernel that is not positive semidefinite.
+    ValueError
+        Under a spike-and-slab prior, whose discrete variables NumPyro's NUTS does not sample.
     """
-    covariance = model.covariance
+    covariance, prior = model.covariance, model.weight_prior
+    if isinstance(prior.kernel_prior if isinstance(prior, WithDesign) else prior, SpikeSlabOfKernels):
+        raise ValueError(
+            "`kernel_prior` must be a distribution of continuous weights for a NumPyro program; got a spike-and-slab "
+            'prior. Use "horseshoe", under which most weights are small.'
+        )
     outputs = () if len(model.targets) == 1 else (len(model.targets),)
     seen = known_fields(model.likelihood, model.targets if outputs else model.targets[0])
     of_new = {} if new_kernels is None else seen.of_new(new_kernels.shape[1])

@@ -61,6 +61,7 @@ from bayesmkl.marginal import (
     Horseshoe,
     LogNormal,
     Marginal,
+    SpikeSlabWeights,
 )
 from bayesmkl.marginal import likelihoods as of_targets
 from bayesmkl.marginal.design import FittedDesign
@@ -114,7 +115,7 @@ OWN_TYPES: tuple[type, ...] = (
     PosteriorDraws, Dirichlet, SpikeSlab, VB, NUTS, Gibbs, SVI, Storage,
     moments.Gamma, moments.Gaussian, moments.PrecisionMoments, moments.IntermediateOutputs, TruncatedMoments,
     GPMKLClassifier, GPMKLRegressor, HyperDraws, Marginal, HalfT, DirichletShares, Horseshoe, LogNormal,
-    GPMKLOrdinalClassifier, GPMKLSurvival, Design, FittedDesign, GroupLabels, KernelCenters,
+    SpikeSlabWeights, GPMKLOrdinalClassifier, GPMKLSurvival, Design, FittedDesign, GroupLabels, KernelCenters,
     of_targets.BetaBinomial, of_targets.FailureTime, of_targets.Gaussian, of_targets.Heteroscedastic,
     of_targets.Logit, of_targets.NegativeBinomial, of_targets.Offset, of_targets.OrdinalProbit,
     of_targets.PiecewiseHazard, of_targets.Poisson, of_targets.Probit, of_targets.StudentT,

@@ -12,6 +12,7 @@ from bayesmkl.posterior.diagnose import Diagnosis, diagnose
 from bayesmkl.posterior.effects import effect_table
 from bayesmkl.posterior.features import feature_table
 from bayesmkl.posterior.files import load_posterior, save_posterior
+from bayesmkl.posterior.inclusion import inclusion_table
 from bayesmkl.posterior.loo_comparison import compare_loo
 from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
 from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability
@@ -32,6 +33,7 @@ __all__ = [
     "diagnose",
     "effect_table",
     "feature_table",
+    "inclusion_table",
     "kernel_table",
     "load_posterior",
     "plot_component",

@@ -22,7 +22,13 @@ from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.predict import ScoreDraws
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
+from bayesmkl.marginal import (
+    GPMKLClassifier,
+    GPMKLOrdinalClassifier,
+    GPMKLRegressor,
+    GPMKLSurvival,
+    SpikeSlabWeights,
+)
 from bayesmkl.marginal.reading import HyperDraws
 
 __all__ = ["FittedBEMKL", "evenly", "fitted_bemkl", "has_outputs", "states_of", "unwrapped"]
@@ -66,6 +72,11 @@ class FittedBEMKL(NamedTuple):
     def is_marginal(self) -> bool:
         """Whether function values are integrated out, and there are draws of shares and training scores."""
         return isinstance(self.states[0], HyperDraws)
+
+    @property
+    def selects_kernels(self) -> bool:
+        """Whether it is an additive Gaussian process under a spike-and-slab prior."""
+        return self.is_marginal and isinstance(self.estimator._weight_prior(), SpikeSlabWeights)
 
     @property
     def is_drawn(self) -> bool:

@@ -93,7 +93,7 @@ def hyperparameters_section(fitted: FittedBEMKL) -> Section:
         "ess": float(estimator.ess_),
         "unconverged": float(estimator.unconverged_),
     }
-    chains = options.sampler == "nuts"
+    chains = bool(np.isnan(estimator.pareto_k_))
     values |= {"rhat": float(estimator.rhat_)} if chains else {"pareto_k": float(estimator.pareto_k_)}
     ess, unknown = values["ess"], values["unconverged"]
     wrong = values["rhat"] > LARGEST_RHAT if chains else not values["pareto_k"] <= LARGEST_K
@@ -105,12 +105,14 @@ def hyperparameters_section(fitted: FittedBEMKL) -> Section:
         if rough or ess < GOOD_ESS or (chains and options.n_chains == 1)
         else "good"
     )
+    sampler = "NUTS" if chains else "importance sampling"
+    sampler = "chains over sets of kernels" if fitted.selects_kernels else sampler
     name, number = ("R-hat", values["rhat"]) if chains else ("k-hat", values["pareto_k"])
     lines = table(
         ["hyperparameters", "evaluated", "kept", "effective", name, "unknown evidence"],
         [
             [
-                "NUTS" if chains else "importance sampling",
+                sampler,
                 values["n_evaluations"],
                 values["n_points"],
                 f"{ess:.0f}",

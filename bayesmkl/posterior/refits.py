@@ -152,12 +152,13 @@ class ProcessRefits:
 
     def fit(self, kept: np.ndarray, order: np.ndarray | None = None) -> Accuracy:
         """Fit with some kernels."""
-        return Accuracy(*self.estimator._refit(self.stack.select(np.flatnonzero(kept)), order))
+        positions = np.flatnonzero(kept)
+        return Accuracy(*self.estimator._refit(self.stack.select(positions), order, positions))
 
     def without_kernels(self, order: np.ndarray | None = None) -> Accuracy:
         """Fit with a constant kernel, which says nothing that the intercept does not."""
         nothing = DenseStack(np.ones((1, self.stack.n_rows, self.stack.n_train)))
-        return Accuracy(*self.estimator._refit(nothing, order))
+        return Accuracy(*self.estimator._refit(nothing, order, np.zeros(1, dtype=int)))
 
 
 class BEMKLRefits:

@@ -23,7 +23,7 @@ from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.monte_carlo import errors_of_chains, monte_carlo
 from bayesmkl.posterior.shared_docs import MODEL
 
-__all__ = ["interval_by", "kernel_table", "view_table"]
+__all__ = ["interval_by", "kernel_table", "monte_carlo_errors", "view_table"]
 
 N_DRAWS = 200  # of the shares of views under a variational posterior
 INTERVALS = {
@@ -67,7 +67,8 @@ def kernel_table(
         * ``weight``, ``weight_std``, ``weight_lower``, ``weight_upper``: the weight e;
         * ``prob_positive``: posterior probability of ``e > 0``; not of an additive Gaussian process, whose weights
           are positive;
-        * ``prob_included``: posterior probability that the kernel is used, under a "spike-slab" prior only;
+        * ``prob_included``: posterior probability that the kernel is in the model, under a spike-and-slab prior only;
+          see :func:`inclusion_table`;
         * ``share_mcse``, ``share_lower_mcse``, ``share_upper_mcse``: Monte Carlo standard errors of the mean share
           and of the ends of its interval, of an additive Gaussian process and of Markov chains ("nuts", "gibbs",
           :func:`refine_posterior`) whose shares have quantiles: how far another seed moves them;
@@ -203,7 +204,7 @@ def view_table(
     for each in _shares_of_draws(fitted, n_draws, rng):
         shares = each @ indicator
         lower, upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
-        errors = _monte_carlo_errors(fitted, shares, tail)
+        errors = monte_carlo_errors(fitted, shares, tail)
         table = pd.DataFrame(
             {
                 "view": views,
@@ -249,7 +250,7 @@ def table_of_draws(
     table["lower"], table["upper"] = np.quantile(values, [tail, 1.0 - tail], axis=0)
     if signed is not None:
         table["prob_positive"] = np.where(signed, (values > 0.0).mean(axis=0), np.nan)
-    errors = _monte_carlo_errors(fitted, values, tail, ("mean_mcse", "lower_mcse", "upper_mcse"))
+    errors = monte_carlo_errors(fitted, values, tail, ("mean_mcse", "lower_mcse", "upper_mcse"))
     for column, error in errors.items():
         table[column] = error
     for column in ("mean", "std", "lower", "upper", *errors):
@@ -272,7 +273,7 @@ def _shares_of_draws(
         yield share_of_each(stack, own.flat())
 
 
-def _monte_carlo_errors(
+def monte_carlo_errors(
     fitted: FittedBEMKL,
     values: np.ndarray,
     tail: float,
@@ -340,14 +341,16 @@ def _table(fitted: FittedBEMKL, k: int, tail: float, stack: KernelStack | None) 
         positive = (flat.kernel_weights > 0.0).mean(axis=0)
     if fitted.is_marginal:
         share_lower, share_upper = np.quantile(fitted.states[k].shares, [tail, 1.0 - tail], axis=0)
-        errors = _monte_carlo_errors(fitted, fitted.states[k].shares, tail)
+        errors = monte_carlo_errors(fitted, fitted.states[k].shares, tail)
     elif stack is None or flat is None:
         share_lower, share_upper = share_interval(values["shares"], values["shares_std"], tail)
     else:
         shares = share_of_each(stack, flat)
         share_lower, share_upper = np.quantile(shares, [tail, 1.0 - tail], axis=0)
-        errors = _monte_carlo_errors(fitted, shares, tail)
+        errors = monte_carlo_errors(fitted, shares, tail)
     included = None if flat is None or flat.kernel_inclusion is None else flat.kernel_inclusion.mean(axis=0)
+    if fitted.selects_kernels:
+        included = (fitted.states[k].kernel_weights > 0.0)[fitted.states[k].point].mean(axis=0)
     columns = {
         "kernel": fitted.kernel_names,
         "view": fitted.kernel_views,

@@ -88,6 +88,7 @@ REFUSING = {
     "refine_posterior": (p.refine_posterior, "whose draws are the posterior already. Leave it as it is"),
 }
 OF_DESIGNS = {"effect_table", "task_table"}  # see marginal/test_design.py and marginal/test_tasks.py
+OF_SELECTIONS = {"inclusion_table"}  # see test_inclusion.py
 OF_MISSING_VIEWS = {"value_of_view"}  # see test_value_of_view.py
 WITHOUT_MODEL = {
     "Diagnosis",
@@ -118,7 +119,14 @@ def _label(model):
 
 
 def test_every_public_function_is_in_one_of_the_lists():
-    assert set(p.__all__) == {*WORKING, *REFUSING, *OF_DESIGNS, *OF_MISSING_VIEWS, *WITHOUT_MODEL}
+    assert set(p.__all__) == {
+        *WORKING,
+        *REFUSING,
+        *OF_DESIGNS,
+        *OF_SELECTIONS,
+        *OF_MISSING_VIEWS,
+        *WITHOUT_MODEL,
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -341,7 +349,7 @@ def test_poor_draws_are_called_so(models):
     found = first(ess_=500.0, unconverged_=0.3)
     assert found.verdict == "bad"
     assert 'approximation="laplace"' in found.advice
-    chains = first(unconverged_=0.0, inference=Marginal("nuts"), rhat_=1.2)
+    chains = first(unconverged_=0.0, inference=Marginal("nuts"), pareto_k_=np.nan, rhat_=1.2)
     assert (chains.key, chains.verdict) == ("sampling", "bad")
     assert first(rhat_=1.005).verdict == "good"
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator import announce, step_progress
+from bayesmkl._estimator import announce
 from bayesmkl._estimator.program import NumPyroProgram, numpyro_model
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.memory import format_bytes, require_memory
@@ -31,15 +31,17 @@ from bayesmkl.marginal.design import (
     check_design,
     check_known_columns,
 )
+from bayesmkl.marginal.drawing import draw_hyperparameters
 from bayesmkl.marginal.estimators.completion import BLOCK_ENTRIES, CompletingMKL
-from bayesmkl.marginal.estimators.priors import checked_weight_prior
+from bayesmkl.marginal.estimators.priors import NamedPriors, checked_weight_prior, of_kernels
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
 from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_groups
-from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, Mode, draw_importance, find_mode
+from bayesmkl.marginal.hyperposterior import Draws, Hypermodel
 from bayesmkl.marginal.hyperpriors import ParameterPriors, WeightPrior, WithDesign
 from bayesmkl.marginal.likelihoods import Gaussian, Heteroscedastic, Likelihood, StudentT, repeated
 from bayesmkl.marginal.reading import HyperDraws, LeftOut, Reading, ScoreMoments, read, score_moments
+from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 from bayesmkl.marginal.tasks import TaskPrior, Tasks
 
 __all__ = ["BaseGPMKL", "by_row", "overall"]
@@ -63,7 +65,7 @@ class BaseGPMKL(CompletingMKL):
     _KERNELS = "auto"
     _OUTCOME: ClassVar[str] = "numbers"  # or "labels", "counts", "grades", "times"
     _takes_offset: ClassVar[bool] = False
-    KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]]  # what names of priors stand for
+    KERNEL_PRIORS: ClassVar[NamedPriors]  # what names of priors stand for
 
     posterior_: HyperDraws
     likelihood_: Likelihood
@@ -119,7 +121,7 @@ class BaseGPMKL(CompletingMKL):
         found: Any = inference_of(self.inference, (Marginal.name,))
         return found
 
-    def _weight_prior(self) -> WeightPrior:
+    def _weight_prior(self) -> Any:
         return checked_weight_prior(self.kernel_prior, self.KERNEL_PRIORS)
 
     def _likelihood(self) -> Likelihood:
@@ -135,21 +137,27 @@ class BaseGPMKL(CompletingMKL):
         units = kernel_units(stack, self.sample_weight_)
         return Additive(stack, units, float(self.intercept_std), effects, tasks)
 
-    def _hypermodel(self, stack: DenseStack, targets: np.ndarray, options: Marginal) -> Hypermodel:
-        """Return all that is not inferred; `targets` are (n_outputs, n_samples)."""
+    def _hypermodel(
+        self, stack: DenseStack, targets: np.ndarray, options: Marginal, kept: np.ndarray | None = None
+    ) -> Hypermodel:
+        """Return all that is not inferred; `targets` are (n_outputs, n_samples), `kept` as in `_refit`."""
         likelihood = self.likelihood_
         noise = likelihood.likelihood if isinstance(likelihood, Heteroscedastic) else likelihood
         evidence = EVIDENCE_OF.get(type(noise), EVIDENCES[options.approximation])
         if self.sample_weight_ is not None:
             likelihood, targets = repeated(likelihood, targets, self.sample_weight_)
-        covariance, prior = self._covariance(stack), self._hyperprior()
+        covariance, prior = self._covariance(stack), self._hyperprior(kept)
         return Hypermodel(
             covariance, likelihood, targets, prior, ParameterPriors(likelihood.priors), evidence
         )
 
-    def _hyperprior(self) -> WeightPrior:
-        """Return the prior of kernel weights, and of what the design has beside them."""
+    def _hyperprior(self, kept: np.ndarray | None = None) -> WeightPrior:
+        """Return the prior of the weights of all kernels or of those at some positions, and of the design."""
         prior, design = self._weight_prior(), self.design_
+        if isinstance(prior, SpikeSlabWeights):
+            bank = self.kernel_bank_
+            views = self.kernel_names_ if bank is None else bank.kernel_views_
+            prior = of_kernels(prior, list(self.kernel_names_), list(views), kept)
         if design is None or not design.groups:
             return prior
         tasks = TaskPrior(len(design.tasks), design.equal_tasks) if design.has_tasks else None
@@ -183,11 +191,11 @@ class BaseGPMKL(CompletingMKL):
     # ------------------------------------------------------------------------------------------- inference
 
     def _infer(
-        self, stack: DenseStack, targets: np.ndarray, options: Marginal
-    ) -> tuple[Mode, Draws, Reading]:
+        self, stack: DenseStack, targets: np.ndarray, options: Marginal, kept: np.ndarray | None = None
+    ) -> tuple[int, Draws, Reading]:
         """Find the posterior of the hyperparameters and read from it; `targets` are (n_outputs, n_samples)."""
         rng, parts_rng = self._rng().spawn(2)  # hyperparameters do not depend on how many samples there are
-        model = self._hypermodel(stack, targets, options)
+        model = self._hypermodel(stack, targets, options, kept)
         n_tasks = 1 if model.covariance.tasks is None else model.covariance.tasks.n_tasks
         n_functions = options.n_draws * len(targets)
         n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions * n_tasks
@@ -198,17 +206,8 @@ class BaseGPMKL(CompletingMKL):
             with self._naming_kernels():
                 prior = model.covariance.draw_parts(parts_rng, n_functions)
             prior_parts = np.moveaxis(prior, -1, 0).reshape(options.n_draws, -1, *prior.shape[:-1])
-            mode = find_mode(model)
-            if options.sampler == "nuts":
-                from bayesmkl.marginal.chains import draw_chains
-
-                counts = options.n_points, options.n_chains, options.n_warmup
-                drawn = draw_chains(model, mode, *counts, rng)
-            else:
-                n_points = 2 * options.n_points
-                with step_progress(self.verbose > 0, "hyperparameters", n_points, "point") as report:
-                    drawn = draw_importance(model, mode, options.n_points, rng, report)
-            return mode, drawn, read(model, drawn, prior_parts, rng)
+            drawn, n_evaluations = draw_hyperparameters(model, options, rng, self.verbose > 0)
+            return n_evaluations + len(drawn.weights), drawn, read(model, drawn, prior_parts, rng)
 
     @contextmanager
     def _naming_kernels(self) -> Iterator[None]:
@@ -225,7 +224,7 @@ class BaseGPMKL(CompletingMKL):
     def _find_posterior(self, stack: DenseStack, targets: np.ndarray) -> None:
         """Set the fitted attributes, and warn at most once; `targets` are (n_outputs, n_samples)."""
         options = self._inference()
-        mode, weighted, reading = self._infer(stack, targets, options)
+        n_evaluations, weighted, reading = self._infer(stack, targets, options)
         draws, several = reading.draws, len(targets) > 1
         self.target_ = targets if several else targets[0]
         self.training_kernels_ = stack.columns(slice(None)) if self.kernel_bank_ is None else None
@@ -241,26 +240,28 @@ class BaseGPMKL(CompletingMKL):
         self._read_left_out(targets, reading.left_out)
         self.pareto_k_, self.ess_, self.rhat_ = weighted.pareto_k, weighted.ess, weighted.rhat
         self.unconverged_ = weighted.unconverged
-        self.n_evaluations_ = mode.n_evaluations + len(weighted.weights)
+        self.n_evaluations_ = n_evaluations
         self.outcome_, self.converged_ = weighted.outcome, weighted.converged
         advice = weighted.advice("hyperparameters", "scale")
         if advice is not None:
             warn_user(f"{type(self).__name__} {advice}", ConvergenceWarning)
 
     def _refit(
-        self, stack: DenseStack, order: np.ndarray | None = None
+        self, stack: DenseStack, order: np.ndarray | None = None, kept: np.ndarray | None = None
     ) -> tuple[np.ndarray, float, float, bool]:
         """Return what `elpd_i_`, `log_evidence_`, `pareto_k_` and `converged_` would be with other training kernels.
 
-        And with the targets of the samples in another order, if one is given. Weights of samples multiply the first.
+        And with the targets of the samples in another order, if one is given. Kernels are those at the positions
+        `kept`, None: all. Weights of samples multiply the first.
         """
         options = self._inference()
-        if not np.isfinite(kernel_units(stack, self.sample_weight_)).any():  # nothing to infer but the noise
-            options = replace(options, n_points=LEAST_POINTS)
+        has_chains = isinstance(self._weight_prior(), SpikeSlabWeights)
+        if not has_chains and not np.isfinite(kernel_units(stack, self.sample_weight_)).any():
+            options = replace(options, n_points=LEAST_POINTS)  # nothing to infer but the noise
         targets = self._targets_of_outputs()
         targets = targets if order is None else targets[..., order]
         _, weighted, reading = self._infer(
-            stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS))
+            stack, targets, replace(options, n_draws=min(options.n_draws, REFIT_DRAWS)), kept
         )
         elpd_i = self._counted(self._log_predictive(targets, reading.left_out.each, reading.left_out.joint))
         return elpd_i, self._in_nats(weighted.log_evidence), weighted.pareto_k, weighted.converged

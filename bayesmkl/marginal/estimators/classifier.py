@@ -22,10 +22,12 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row
 from bayesmkl.marginal.estimators.counting import counted
+from bayesmkl.marginal.estimators.priors import NamedPriors
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
-from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
+from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe
 from bayesmkl.marginal.likelihoods import Likelihood, Logit, Probit
 from bayesmkl.marginal.reading import LeftOut, log_positive
+from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 
 __all__ = ["GPMKLClassifier"]
 
@@ -48,12 +50,13 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     Parameters
     ----------
     %(kernels)s
-    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
-        Prior of the weights, which are standard deviations. "dirichlet" is ``DirichletShares(concentration=0.5, df=4,
-        scale=2)``, a half-t total, the same however many kernels there are, and shares of it; "half-t" is
-        ``HalfT(df=4, scale=2)`` on each; "horseshoe" is ``Horseshoe(scale=0.3, slab=5)``, which expects that few
-        kernels matter. A distribution of NumPyro on all
-        positive numbers, such as ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe, SpikeSlabWeights or numpyro.distributions.Distribution
+        Prior of the weights, which are standard deviations. "dirichlet", the default, is
+        ``DirichletShares(concentration=0.5, df=4, scale=2)``, a half-t total, the same however many kernels there
+        are, and shares of it; "half-t" is ``HalfT(df=4, scale=2)`` on each; "horseshoe" is ``Horseshoe(scale=0.3,
+        slab=5)``, which expects that few kernels matter; "spike-slab" is ``SpikeSlabWeights()``, under which views
+        and kernels are in the model or not. A distribution of NumPyro on all positive numbers, such as
+        ``numpyro.distributions.Gamma(2, 1)``, is that of each weight.
     likelihood : {"probit", "logit"}, default="probit"
         Of a label given its score: :math:`\Phi(y f)`, or :math:`1 / (1 + e^{-y f})`.
     temperature : "auto" or float, default="auto"
@@ -149,17 +152,18 @@ class GPMKLClassifier(ClassifierMixin, BaseGPMKL):
     """
 
     _OUTCOME = "labels"
-    KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = {
+    KERNEL_PRIORS: ClassVar[NamedPriors] = {
         "dirichlet": DirichletShares(0.5, 4.0, 2.0),
         "half-t": HalfT(4.0, 2.0),
         "horseshoe": Horseshoe(0.3, 5.0),
+        "spike-slab": SpikeSlabWeights(4.0, 4.0, 1.0),
     }
 
     def __init__(
         self,
         kernels: KernelBank | str | None = None,
         *,
-        kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
+        kernel_prior: str | HalfT | DirichletShares | Horseshoe | SpikeSlabWeights = "dirichlet",
         likelihood: str = "probit",
         temperature: float | str = "auto",
         design: Design | None = None,

@@ -19,16 +19,17 @@ from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL
 from bayesmkl.marginal.estimators.classifier import GPMKLClassifier
 from bayesmkl.marginal.estimators.counting import counted
+from bayesmkl.marginal.estimators.priors import NamedPriors
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import (
     DirichletShares,
     HalfT,
     Horseshoe,
     LogNormal,
-    WeightPrior,
     checked_log_normal,
 )
 from bayesmkl.marginal.likelihoods import Likelihood, OrdinalProbit
+from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 
 __all__ = ["GPMKLOrdinalClassifier"]
 
@@ -45,7 +46,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     ----------
     %(kernels)s
     %(levels)s
-    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe, SpikeSlabWeights or numpyro.distributions.Distribution
         Prior of the weights, standard deviations in units of the noise, as for `GPMKLClassifier`.
     distance_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the distance of neighboring cut points, in units of the noise; the word is ``LogNormal(0.7, 1.0)``.
@@ -121,7 +122,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
     (True, array([0, 1, 2]))
     """
 
-    KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = GPMKLClassifier.KERNEL_PRIORS
+    KERNEL_PRIORS: ClassVar[NamedPriors] = GPMKLClassifier.KERNEL_PRIORS
     _OUTCOME = "grades"
 
     def __init__(
@@ -129,7 +130,7 @@ class GPMKLOrdinalClassifier(ClassifierMixin, BaseGPMKL):
         kernels: KernelBank | str | None = None,
         *,
         levels: Sequence[Any] | None = None,
-        kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
+        kernel_prior: str | HalfT | DirichletShares | Horseshoe | SpikeSlabWeights = "dirichlet",
         distance_prior: str | LogNormal = "log-normal",
         design: Design | None = None,
         missing_views: str = "error",

@@ -24,13 +24,13 @@ from bayesmkl.marginal.count_targets import base_scores, count_fields
 from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row, overall
 from bayesmkl.marginal.estimators.counting import counted
+from bayesmkl.marginal.estimators.priors import NamedPriors
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.hyperpriors import (
     DirichletShares,
     HalfT,
     Horseshoe,
     LogNormal,
-    WeightPrior,
     checked_log_normal,
 )
 from bayesmkl.marginal.likelihoods import (
@@ -44,6 +44,7 @@ from bayesmkl.marginal.likelihoods import (
     StudentT,
 )
 from bayesmkl.marginal.likelihoods.regression import NOISE
+from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 
 __all__ = ["GPMKLRegressor"]
 
@@ -77,10 +78,11 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Of a target given its score: "gaussian"; "student-t", noise with outliers; "poisson" and "negative-binomial",
         counts whose log rate is the score; "beta-binomial", successes out of trials whose log odds are the score.
         An object of :mod:`bayesmkl.marginal.likelihoods` has its own priors.
-    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
-        Prior of the weights, in units of the standardized target, or of the log rate or log odds. "dirichlet" is
-        ``DirichletShares(concentration=0.5, df=4, scale=1)``, "half-t" ``HalfT(df=4, scale=1)`` on each, "horseshoe"
-        ``Horseshoe(scale=0.1, slab=2)``; see `GPMKLClassifier`.
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe, SpikeSlabWeights or numpyro.distributions.Distribution
+        Prior of the weights, in units of the standardized target, or of the log rate or log odds. "dirichlet", the
+        default, is ``DirichletShares(concentration=0.5, df=4, scale=1)``, "half-t" ``HalfT(df=4, scale=1)`` on
+        each, "horseshoe" ``Horseshoe(scale=0.1, slab=2)``, "spike-slab" ``SpikeSlabWeights(scale=0.5)``; see
+        `GPMKLClassifier`.
     noise_prior : "log-normal" or LogNormal, default="log-normal"
         Prior of the standard deviation of the noise, or of the scale of Student t noise, in the same units; the word
         is ``LogNormal(0.3, 1.5)``. Counts have none.
@@ -173,10 +175,11 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
 
     _FLAGS = ("normalize_y",)
     _takes_offset = True
-    KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = {
+    KERNEL_PRIORS: ClassVar[NamedPriors] = {
         "dirichlet": DirichletShares(0.5, 4.0, 1.0),
         "half-t": HalfT(4.0, 1.0),
         "horseshoe": Horseshoe(0.1, 2.0),
+        "spike-slab": SpikeSlabWeights(4.0, 4.0, 0.5),
     }
 
     def __init__(
@@ -184,7 +187,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         kernels: KernelBank | str | None = None,
         *,
         likelihood: str | Likelihood = "gaussian",
-        kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
+        kernel_prior: str | HalfT | DirichletShares | Horseshoe | SpikeSlabWeights = "dirichlet",
         noise_prior: str | LogNormal = "log-normal",
         design: Design | None = None,
         normalize_y: bool = True,

@@ -19,9 +19,10 @@ from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row
 from bayesmkl.marginal.estimators.counting import counted
+from bayesmkl.marginal.estimators.priors import NamedPriors
 from bayesmkl.marginal.estimators.regressor import GPMKLRegressor
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
-from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
+from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe
 from bayesmkl.marginal.likelihoods import FailureTime, Likelihood, PiecewiseHazard
 from bayesmkl.marginal.log_times import (
     check_quantile,
@@ -32,6 +33,7 @@ from bayesmkl.marginal.log_times import (
     without_features,
 )
 from bayesmkl.marginal.reading import ScoreMoments
+from bayesmkl.marginal.spike_slab import SpikeSlabWeights
 
 __all__ = ["GPMKLSurvival"]
 
@@ -63,7 +65,7 @@ class GPMKLSurvival(BaseGPMKL):
         "log-normal", "log-logistic", "weibull" or "piecewise-hazard"; the breaks of the last are at quantiles of the
         events. Objects of :mod:`bayesmkl.marginal.likelihoods` have their own priors, and breaks in units of the mean
         time to an event (times at risk of all samples over the number of events).
-    kernel_prior : str, HalfT, DirichletShares, Horseshoe or numpyro.distributions.Distribution, default="dirichlet"
+    kernel_prior : str, HalfT, DirichletShares, Horseshoe, SpikeSlabWeights or numpyro.distributions.Distribution
         Prior of the weights, in units of the standard deviation that log times have without features, or of log
         hazard ratios; see `GPMKLRegressor`.
     %(design)s
@@ -145,7 +147,7 @@ class GPMKLSurvival(BaseGPMKL):
            [1.]])
     """
 
-    KERNEL_PRIORS: ClassVar[dict[str, WeightPrior]] = GPMKLRegressor.KERNEL_PRIORS
+    KERNEL_PRIORS: ClassVar[NamedPriors] = GPMKLRegressor.KERNEL_PRIORS
     _OUTCOME = "times"
 
     log_time_mean_: float
@@ -156,7 +158,7 @@ class GPMKLSurvival(BaseGPMKL):
         kernels: KernelBank | str | None = None,
         *,
         likelihood: str | FailureTime | PiecewiseHazard = "log-logistic",
-        kernel_prior: str | HalfT | DirichletShares | Horseshoe = "dirichlet",
+        kernel_prior: str | HalfT | DirichletShares | Horseshoe | SpikeSlabWeights = "dirichlet",
         design: Design | None = None,
         missing_views: str = "error",
         intercept_std: float = 3.0,
