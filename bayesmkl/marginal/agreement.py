@@ -1,10 +1,31 @@
-"""Agreement of Markov chains."""
+"""Draws of Markov chains, with how far the chains agree."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-__all__ = ["agreement"]
+from bayesmkl.marginal.hyperposterior import Draws, Point
+
+__all__ = ["agreement", "draws_of_chains"]
+
+
+def draws_of_chains(coordinates: np.ndarray, points: Sequence[Point], chains: np.ndarray) -> Draws:
+    """Return draws of the same weight, chain after chain, without the evidence of the model, which is NaN.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n_draws, n_coordinates)
+        Of all chains together.
+    points : sequence of Point
+        What was found at each draw.
+    chains : ndarray of shape (n_chains, n_draws, n)
+        Numbers that the chains should agree on.
+    """
+    rhat, ess = agreement(chains)
+    weights = np.full(len(coordinates), 1.0 / len(coordinates))
+    return Draws(coordinates, weights, tuple(points), np.nan, np.nan, ess, rhat)
 
 
 def agreement(chains: np.ndarray) -> tuple[float, float]:

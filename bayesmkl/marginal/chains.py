@@ -15,7 +15,7 @@ import numpy as np
 from numpyro.infer import MCMC, NUTS
 
 from bayesmkl._utils.numpyro_session import numpyro_session
-from bayesmkl.marginal.agreement import agreement
+from bayesmkl.marginal.agreement import draws_of_chains
 from bayesmkl.marginal.hyperposterior import CLOSE, Draws, Hypermodel, Mode, Point, evaluate_slope
 
 __all__ = ["draw_chains"]
@@ -64,10 +64,7 @@ def draw_chains(
             sampler.run(jax.random.key(int(rng.integers(2**31))), init_params=jnp.asarray(start))
             chains.append(np.asarray(sampler.get_samples(), dtype=np.float64))
     coordinates = np.concatenate(chains)
-    points = tuple(visited[u.tobytes()] for u in coordinates)
-    rhat, ess = agreement(np.stack(chains))
-    weights = np.full(len(coordinates), 1.0 / len(coordinates))
-    return Draws(coordinates, weights, points, np.nan, np.nan, ess, rhat)
+    return draws_of_chains(coordinates, [visited[u.tobytes()] for u in coordinates], np.stack(chains))
 
 
 def _on_jax(model: Hypermodel, mode: Mode, visited: dict[bytes, Point]) -> Callable[[Any], Any]:

@@ -7,7 +7,6 @@ import numpy as np
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.progress import step_progress
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, draw_importance, find_mode
-from bayesmkl.marginal.hyperpriors import WithDesign
 from bayesmkl.marginal.selection import draw_selections
 from bayesmkl.marginal.spike_slab import SpikeSlabOfKernels
 
@@ -28,18 +27,15 @@ def draw_hyperparameters(
     show_progress : bool
         Whether to show a progress bar on a terminal.
     """
-    prior = model.weight_prior
-    of_kernels = prior.kernel_prior if isinstance(prior, WithDesign) else prior
-    if isinstance(of_kernels, SpikeSlabOfKernels):
+    counts = options.n_points, options.n_chains, options.n_warmup
+    if isinstance(model.kernel_prior, SpikeSlabOfKernels):
         n_sweeps = options.n_chains * (options.n_warmup + -(-options.n_points // options.n_chains))
         with step_progress(show_progress, "kernels that are in", n_sweeps, "sweep") as report:
-            counts = options.n_points, options.n_chains, options.n_warmup
             return draw_selections(model, *counts, rng, report), 0
     mode = find_mode(model)
     if options.sampler == "nuts":
         from bayesmkl.marginal.chains import draw_chains
 
-        counts = options.n_points, options.n_chains, options.n_warmup
         return draw_chains(model, mode, *counts, rng), mode.n_evaluations
     with step_progress(show_progress, "hyperparameters", 2 * options.n_points, "point") as report:
         return draw_importance(model, mode, options.n_points, rng, report), mode.n_evaluations

@@ -27,7 +27,7 @@ from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
 from bayesmkl.marginal.evidence import Evidence
-from bayesmkl.marginal.hyperpriors import WeightPrior
+from bayesmkl.marginal.hyperpriors import WeightPrior, WithDesign
 from bayesmkl.marginal.likelihoods import Likelihood
 
 __all__ = [
@@ -86,6 +86,19 @@ class Hypermodel(NamedTuple):
     weight_prior: WeightPrior
     parameter_prior: Any
     evidence: Callable[..., Evidence]
+
+    @property
+    def kernel_prior(self) -> Any:
+        """Prior of the kernel weights alone, without what a design has beside them."""
+        prior = self.weight_prior
+        return prior.kernel_prior if isinstance(prior, WithDesign) else prior
+
+    def with_kernel_prior(self, prior: WeightPrior) -> Hypermodel:
+        """Return the model with another prior of the kernel weights; what a design has stays."""
+        whole = self.weight_prior
+        return self._replace(
+            weight_prior=whole._replace(kernel_prior=prior) if isinstance(whole, WithDesign) else prior
+        )
 
     @property
     def n_weights(self) -> int:

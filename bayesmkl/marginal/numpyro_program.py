@@ -98,8 +98,8 @@ def explicit_program(
     ValueError
         Under a spike-and-slab prior, whose discrete variables NumPyro's NUTS does not sample.
     """
-    covariance, prior = model.covariance, model.weight_prior
-    if isinstance(prior.kernel_prior if isinstance(prior, WithDesign) else prior, SpikeSlabOfKernels):
+    covariance = model.covariance
+    if isinstance(model.kernel_prior, SpikeSlabOfKernels):
         raise ValueError(
             "`kernel_prior` must be a distribution of continuous weights for a NumPyro program; got a spike-and-slab "
             'prior. Use "horseshoe", under which most weights are small.'
@@ -319,8 +319,7 @@ class _Hyperparameters(NamedTuple):
 def _hyperparameters(model: Hypermodel, outputs: tuple[int, ...]) -> Callable[[], _Hyperparameters]:
     """Return the statements that draw hyperparameters."""
     weight_prior, n_kernels = model.weight_prior, model.covariance.stack.n_kernels
-    of_groups = weight_prior if isinstance(weight_prior, WithDesign) else None
-    of_kernels = weight_prior if of_groups is None else of_groups.kernel_prior
+    of_groups, of_kernels = weight_prior if isinstance(weight_prior, WithDesign) else None, model.kernel_prior
     names, given = model.likelihood.names, model.parameter_prior
     priors = given.each if isinstance(given, ParameterPriors) else (given,) * len(names)
 

@@ -26,6 +26,7 @@ __all__ = [
     "average_left_out",
     "draw_parts",
     "leave_out",
+    "log_complement",
     "log_positive",
     "read",
     "score_moments",
@@ -283,8 +284,12 @@ def leave_out(
 
 def log_positive(targets: np.ndarray, log_of_own: np.ndarray) -> np.ndarray:
     """Return log probabilities of the label +1, from those of the own labels, -1 and +1."""
-    log_of_other = np.log(-np.expm1(np.minimum(log_of_own, -np.finfo(float).tiny)))
-    return np.where(targets > 0.0, log_of_own, log_of_other)
+    return np.where(targets > 0.0, log_of_own, log_complement(log_of_own))
+
+
+def log_complement(log_probability: np.ndarray) -> np.ndarray:
+    """Return the log probability of what is left."""
+    return np.log(-np.expm1(np.minimum(log_probability, -np.finfo(float).tiny)))
 
 
 def average_left_out(

@@ -32,17 +32,17 @@ from scipy.special import gammainc, gammaincc, ndtr, ndtri
 
 from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
 from bayesmkl.kernels.stacks.base import StoredStack
-from bayesmkl.marginal.agreement import agreement
+from bayesmkl.marginal.agreement import draws_of_chains
 from bayesmkl.marginal.covariances import Additive
 from bayesmkl.marginal.evidence import Evidence
 from bayesmkl.marginal.hyperposterior import LOOSE, Draws, Hypermodel, Point, evaluate
-from bayesmkl.marginal.hyperpriors import FARTHEST, WithDesign, half_t_quantiles
+from bayesmkl.marginal.hyperpriors import FARTHEST, half_t_quantiles
 from bayesmkl.marginal.spike_slab import Chosen, SpikeSlabOfKernels, SpikeSlabWeights
 
 __all__ = ["draw_selections"]
 
 N_BINS = 8  # of equal prior probability, of the weight of a kernel that is proposed
-N_SWAPS, N_MOVES = 2, 1  # of a sweep; moves without the weights of kernels
+N_SWAPS = 2  # of a sweep
 RARE, SELDOM = 0.05, 0.2  # kernels that were in less often than this are proposed in so many of the sweeps
 EVEN = 0.1  # part of the partners of swaps that is the same for all
 LIKENESS = 2.0  # power of the alignment of two kernels
@@ -58,7 +58,6 @@ class Selector(NamedTuple):
     Attributes
     ----------
     model : Hypermodel
-    prior : SpikeSlabOfKernels
     columns : list of ndarray of shape (n_samples, n_columns)
         Z of every kernel of unit weight, or most of it.
     likeness : ndarray of shape (n_kernels, n_kernels)
@@ -66,9 +65,14 @@ class Selector(NamedTuple):
     """
 
     model: Hypermodel
-    prior: SpikeSlabOfKernels
     columns: list[np.ndarray]
     likeness: np.ndarray
+
+    @property
+    def prior(self) -> SpikeSlabOfKernels:
+        """Prior of the kernel weights."""
+        found: SpikeSlabOfKernels = self.model.kernel_prior
+        return found
 
 
 @dataclass(frozen=True)
@@ -152,9 +156,7 @@ def draw_selections(
             if report is not None:
                 report(chain * (n_warmup + per_chain) + number + 1, "")
         traces.append(own)
-    rhat, ess = agreement(np.array(traces, dtype=np.float64))
-    weights = np.full(len(points), 1.0 / len(points))
-    return Draws(np.array(coordinates), weights, tuple(points), np.nan, np.nan, ess, rhat)
+    return draws_of_chains(np.array(coordinates), points, np.array(traces, dtype=np.float64))
 
 
 def sweep(selector: Selector, state: State, proposed: np.ndarray, rng: np.random.Generator) -> State:
@@ -163,9 +165,7 @@ def sweep(selector: Selector, state: State, proposed: np.ndarray, rng: np.random
         state = propose(selector, state, int(m), rng)
     for _ in range(N_SWAPS):
         state = swap(selector, state, rng)
-    nothing = np.zeros(0, dtype=int)
-    for _ in range(N_MOVES):
-        state = move(selector, state, nothing, rng)
+    state = move(selector, state, np.zeros(0, dtype=int), rng)
     state = move(selector, state, np.flatnonzero(state.included), rng)
     return rescale(selector, state, rng)
 
@@ -181,14 +181,13 @@ def propose(selector: Selector, state: State, m: int, rng: np.random.Generator) 
     gains = _gains(selector, base, m)
     log_odds = selector.prior.log_odds(base.included, m)
     of_in = log_odds + _log_sum(gains) - np.log(N_BINS)
-    if np.log(rng.random()) < -np.logaddexp(0.0, of_in):
-        new, new_gain = base, 0.0
-    else:
+    new: State | None = base
+    new_gain = 0.0
+    if np.log(rng.random()) >= -np.logaddexp(0.0, of_in):
         coordinate, new_gain = _drawn_weight(gains, rng)
-        entered = _with(selector, base, m, coordinate)
-        if entered is None:
-            return state
-        new = entered
+        new = _with(selector, base, m, coordinate)
+    if new is None:
+        return state
     old_gain = gains[_bin_of(state.of_weights[1 + m])] if state.included[m] else 0.0
     log_ratio = (new.point.log_evidence - new_gain) - (state.point.log_evidence - old_gain)
     return new if np.log(rng.random()) < log_ratio else state
@@ -344,17 +343,8 @@ def _at(
 
 def _given(model: Hypermodel, chosen: np.ndarray) -> Hypermodel:
     """Return the model of the kernels that are in, all coordinates of which are continuous."""
-    whole = model.weight_prior
-    given = Chosen(_prior_of(model).prior, chosen, model.covariance.stack.n_kernels)
-    prior = whole._replace(kernel_prior=given) if isinstance(whole, WithDesign) else given
-    return model._replace(weight_prior=prior)
-
-
-def _prior_of(model: Hypermodel) -> SpikeSlabOfKernels:
-    whole = model.weight_prior
-    prior = whole.kernel_prior if isinstance(whole, WithDesign) else whole
-    assert isinstance(prior, SpikeSlabOfKernels)
-    return prior
+    given = Chosen(model.kernel_prior.prior, chosen, model.covariance.stack.n_kernels)
+    return model.with_kernel_prior(given)
 
 
 # ------------------------------------------------------------------------------------------------- where chains start
@@ -368,7 +358,7 @@ def _selector(model: Hypermodel) -> Selector:
         _columns(kernel / unit)
         for kernel, unit in zip(covariance.stack.each(), covariance.units, strict=True)
     ]
-    return Selector(model, _prior_of(model), columns, _likeness(covariance.stack))
+    return Selector(model, columns, _likeness(covariance.stack))
 
 
 def _columns(kernel: np.ndarray) -> np.ndarray:

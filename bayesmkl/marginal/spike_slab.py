@@ -189,9 +189,7 @@ class SpikeSlabOfKernels(NamedTuple):
         drawn = rng.beta(a + n_in, b + self.n_groups - n_in)
         probability = float(np.clip(drawn, NOT_SURE, 1.0 - NOT_SURE))
         of_groups = _on_sides(counts > 0, probability, rng)
-        of_kernels = rng.standard_normal(
-            n_kernels
-        )  # of groups that are out, or have one kernel: whatever it is
+        of_kernels = rng.standard_normal(n_kernels)  # of a group that is out, or one kernel: whatever it is
         for g in np.flatnonzero((counts > 0) & (sizes > 1)):
             own = np.flatnonzero(self.group == g)
             of_kernels[own] = self._coordinates_within(included[own], rng)

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 
 from bayesmkl._estimator.temperature import tempered
 from bayesmkl._utils.typing import Targets
+from bayesmkl.marginal.reading import log_complement
 from bayesmkl.posterior.cavities import of_points
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.leave_one_out import LeaveOneOut
@@ -134,8 +135,7 @@ def _at_temperature(fitted: FittedBEMKL, log_p: np.ndarray, y: np.ndarray) -> tu
     if fitted.output_kind != "label":
         log_p = tempered(log_p, fitted.temperature)
         return log_p, log_p[y[:, None] == fitted.estimator.classes_]
-    without = np.log(-np.expm1(np.minimum(log_p, -np.finfo(float).tiny)))
-    sides = tempered(np.stack([without, log_p], axis=-1), fitted.temperature)
+    sides = tempered(np.stack([log_complement(log_p), log_p], axis=-1), fitted.temperature)
     return sides[..., 1], np.where(y == 1, sides[..., 1], sides[..., 0]).sum(axis=1)
 
 

@@ -22,13 +22,8 @@ from bayesmkl.bemkl.reading.collapsed import NonnegativeGamma
 from bayesmkl.bemkl.reading.draws import PosteriorDraws, variational_draws
 from bayesmkl.bemkl.reading.predict import ScoreDraws
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal import (
-    GPMKLClassifier,
-    GPMKLOrdinalClassifier,
-    GPMKLRegressor,
-    GPMKLSurvival,
-    SpikeSlabWeights,
-)
+from bayesmkl.marginal import GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival
+from bayesmkl.marginal.estimators.priors import is_spike_slab
 from bayesmkl.marginal.reading import HyperDraws
 
 __all__ = ["FittedBEMKL", "evenly", "fitted_bemkl", "has_outputs", "states_of", "unwrapped"]
@@ -76,7 +71,7 @@ class FittedBEMKL(NamedTuple):
     @property
     def selects_kernels(self) -> bool:
         """Whether it is an additive Gaussian process under a spike-and-slab prior."""
-        return self.is_marginal and isinstance(self.estimator._weight_prior(), SpikeSlabWeights)
+        return self.is_marginal and is_spike_slab(self.estimator.kernel_prior, self.estimator.KERNEL_PRIORS)
 
     @property
     def is_drawn(self) -> bool:
@@ -107,6 +102,15 @@ class FittedBEMKL(NamedTuple):
     def class_labels(self) -> np.ndarray | None:
         """Kind of `class_names`: classes, labels or tasks as they are; None of a single model."""
         return _output_labels(self.estimator) if len(self.states) > 1 else None
+
+    def kernel_groups(self, by: str | None) -> list[str]:
+        """Return for every kernel the view that it is of, or its name: of "kernel", and where there are no views."""
+        if by == "view" and self.kernel_views is None:
+            raise ValueError(
+                '`by` "view" needs the views of a KernelBank; `model` was fitted to precomputed kernels. Use '
+                'by="kernel".'
+            )
+        return self.kernel_names if by == "kernel" or self.kernel_views is None else self.kernel_views
 
     @property
     def model_names(self) -> list[str]:

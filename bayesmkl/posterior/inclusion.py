@@ -18,10 +18,8 @@ from bayesmkl.posterior.summary import monte_carlo_errors
 
 __all__ = ["inclusion_table"]
 
-LEAST, RARELY = (
-    0.03,
-    0.3,
-)  # how often both would be out if they knew nothing of each other, and which part of it they are
+LEAST = 0.03  # how often two would both be out if they knew nothing of each other
+RARELY = 0.3  # part of that which alternatives are both out at most
 MOST_NAMED = 3  # pairs in a warning
 
 
@@ -128,13 +126,10 @@ def _rows(fitted: FittedBEMKL, by: str | None) -> tuple[list[str], np.ndarray | 
     """Return names, and the row of every kernel where rows are views."""
     if by is not None:
         check_choice("by", by, ("view", "kernel"))
-    if by == "kernel" or (by is None and fitted.kernel_views is None):
-        return fitted.kernel_names, None
-    if fitted.kernel_views is None:
-        raise ValueError(
-            '`by` "view" needs the views of a KernelBank; `model` was fitted to precomputed kernels. Use by="kernel".'
-        )
-    names, members = np.unique(fitted.kernel_views, return_inverse=True)
+    groups = fitted.kernel_groups(by)
+    if groups is fitted.kernel_names:
+        return groups, None
+    names, members = np.unique(groups, return_inverse=True)
     return names.tolist(), members
 
 

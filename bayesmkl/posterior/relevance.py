@@ -15,7 +15,7 @@ from bayesmkl._utils.progress import step_progress
 from bayesmkl._utils.settings import own_settings
 from bayesmkl._utils.validation import check_choice, check_flag, check_integer, generator_of
 from bayesmkl._utils.warnings import warn_user
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.refits import Accuracy, Refits, refits_of
 from bayesmkl.posterior.shared_docs import MODEL
 
@@ -139,7 +139,9 @@ def relevance(
     check_flag("verbose", verbose)
     n_permutations = check_integer("permutations", permutations, low=0)
     rng = generator_of("random_state", random_state)
-    groups = _groups(fitted, by)
+    if by is not None:
+        check_choice("by", by, ("view", "kernel", "all"))
+    groups = fitted.kernel_groups(by)
     names, members = np.unique(groups, return_inverse=True)
     names = names[: 0 if by == "all" else None]
     refits, rows = refits_of(fitted, kernels), []
@@ -204,14 +206,3 @@ def _table(rows: list[dict[str, Any]], of_bounds: bool) -> pd.DataFrame:
         table = table.rename(columns={"log_evidence_diff": "elbo_diff"})
     order = 1 + np.argsort(-table["elpd_diff"][1:].to_numpy(), kind="stable")
     return table.iloc[np.concatenate([[0], order])].reset_index(drop=True)
-
-
-def _groups(fitted: FittedBEMKL, by: str | None) -> list[str]:
-    """Return for every kernel the name of what it is left out with."""
-    if by is not None:
-        check_choice("by", by, ("view", "kernel", "all"))
-    if by == "view" and fitted.kernel_views is None:
-        raise ValueError(
-            '`by` "view" needs the views of a KernelBank; `model` was fitted to precomputed kernels. Use by="kernel".'
-        )
-    return fitted.kernel_names if by == "kernel" or fitted.kernel_views is None else fitted.kernel_views

@@ -182,7 +182,7 @@ def test_standard_deviations_of_a_design_move_with_the_rest(rng):
     _, stack = stack_of(rng, 3)
     model = model_of(stack, rng.normal(size=N), SpikeSlabWeights(), [0, 1, 2])
     with_design = WithDesign(prior, HalfT(4.0, 1.0), 2)
-    assert selection._prior_of(model._replace(weight_prior=with_design)) is prior
+    assert model._replace(weight_prior=with_design).kernel_prior is prior
     given = selection._given(model._replace(weight_prior=with_design), np.array([1]))
     weights, _ = given.values(np.zeros(given.n_coordinates))
     assert given.n_coordinates == 2 + 2 + 1

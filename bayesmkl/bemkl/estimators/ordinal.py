@@ -208,7 +208,7 @@ class BEMKLOrdinalClassifier(ClassifierMixin, BaseBEMKL):
     def _task(self, stack: KernelStack, gram: Any, y: np.ndarray) -> FitTask:
         """Return the model of grades by their numbers."""
         if isinstance(self.intermediate_scale, str):
-            self.intermediate_scale_ = compare_scales(self, stack, y, y).intermediate_scale
+            self.intermediate_scale_, _ = compare_scales(self, stack, y, y)
         self.intermediate_scale_ = checked_scale(self)
         algorithm = nonnegative(ordinal) if self.nonnegative else ordinal
         targets = y.astype(np.float64)

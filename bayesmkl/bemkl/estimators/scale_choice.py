@@ -78,11 +78,18 @@ def choose_by_folds(model: Any, stack: KernelStack, y: np.ndarray, labels: Class
         return FoldChoice()
     y, targets = y.ravel(), labels.targets
     truth = np.argmax(targets, axis=0) if len(targets) > 1 else (targets[0] > 0.0).astype(int)
-    return compare_scales(model, stack, y, truth)
+    scale, held_out = compare_scales(model, stack, y, truth)
+    if held_out is None or len(targets) == 1:
+        return FoldChoice(scale)
+    return FoldChoice(scale, find_temperature(held_out, truth))
 
 
-def compare_scales(model: Any, stack: KernelStack, y: np.ndarray, truth: np.ndarray) -> FoldChoice:
-    """Do the same for classes or grades that every sample has.
+def compare_scales(
+    model: Any, stack: KernelStack, y: np.ndarray, truth: np.ndarray
+) -> tuple[float, np.ndarray | None]:
+    r"""Return the :math:`\sigma_g` alone, for classes or grades that every sample has, and what folds say under it.
+
+    That is log probabilities of samples that were held out, (n_samples, n_classes), or None if nothing is compared.
 
     Parameters
     ----------
@@ -98,10 +105,10 @@ def compare_scales(model: Any, stack: KernelStack, y: np.ndarray, truth: np.ndar
     whole = stack.storage != "streamed" and stack.present is None and stack.n_rows == stack.n_train
     few = stack.n_rows <= MOST_SAMPLES and stack.n_kernels * stack.n_rows**2 <= MOST_ENTRIES
     if not few or not whole or stack.mesh is not None:
-        return FoldChoice()
+        return USUAL, None
     smallest = int(np.bincount(truth).min())
     if smallest < LEAST_SAMPLES:
-        return FoldChoice()
+        return USUAL, None
     closed_form = isinstance(model._kernel_prior(), Gamma)
     on_the_way = ON_THE_WAY | ({} if closed_form else {"kernel_prior": "nonsparse"})
     held_out = np.empty((len(SCALES), len(truth), int(truth.max()) + 1))  # log probabilities
@@ -120,5 +127,4 @@ def compare_scales(model: Any, stack: KernelStack, y: np.ndarray, truth: np.ndar
             if report is not None:
                 report(n + 1, "log loss of the scales")
     best = int(np.argmax(held_out[:, np.arange(len(truth)), truth].sum(axis=1)))
-    several = held_out.shape[-1] > 2
-    return FoldChoice(SCALES[best], find_temperature(held_out[best], truth) if several else 1.0)
+    return SCALES[best], held_out[best]

@@ -33,7 +33,7 @@ from bayesmkl.marginal.design import (
 )
 from bayesmkl.marginal.drawing import draw_hyperparameters
 from bayesmkl.marginal.estimators.completion import BLOCK_ENTRIES, CompletingMKL
-from bayesmkl.marginal.estimators.priors import NamedPriors, checked_weight_prior, of_kernels
+from bayesmkl.marginal.estimators.priors import NamedPriors, checked_weight_prior, is_spike_slab, of_kernels
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
 from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_groups
@@ -255,7 +255,7 @@ class BaseGPMKL(CompletingMKL):
         `kept`, None: all. Weights of samples multiply the first.
         """
         options = self._inference()
-        has_chains = isinstance(self._weight_prior(), SpikeSlabWeights)
+        has_chains = is_spike_slab(self.kernel_prior, self.KERNEL_PRIORS)
         if not has_chains and not np.isfinite(kernel_units(stack, self.sample_weight_)).any():
             options = replace(options, n_points=LEAST_POINTS)  # nothing to infer but the noise
         targets = self._targets_of_outputs()

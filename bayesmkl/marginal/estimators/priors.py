@@ -11,7 +11,7 @@ from bayesmkl._utils.validation import check_probability, check_scale, shown
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, WeightPrior
 from bayesmkl.marginal.spike_slab import SpikeSlabOfKernels, SpikeSlabWeights
 
-__all__ = ["NamedPriors", "checked_weight_prior", "of_kernels"]
+__all__ = ["NamedPriors", "checked_weight_prior", "is_spike_slab", "of_kernels"]
 
 NamedPriors = Mapping[str, WeightPrior | SpikeSlabWeights]
 
@@ -45,6 +45,11 @@ def checked_weight_prior(value: Any, named: NamedPriors) -> Any:
         )
     sizes: Any = (check_scale(f"kernel_prior.{k}", v) for k, v in value._asdict().items())
     return type(value)(*sizes)
+
+
+def is_spike_slab(value: Any, named: NamedPriors) -> bool:
+    """Return whether a `kernel_prior` is a spike-and-slab prior, or stands for one."""
+    return isinstance(named.get(value) if isinstance(value, str) else value, SpikeSlabWeights)
 
 
 def _checked_spike_slab(value: SpikeSlabWeights) -> SpikeSlabWeights:
