@@ -33,6 +33,7 @@ FIT = ["--kernels-on", "all", "--max-iter", "15"]
 FILES = {
     "config.json",
     "elbo.png",
+    "features.csv",
     "kernel_weights.png",
     "kernels.csv",
     "metrics.csv",

@@ -23,7 +23,14 @@ from bayesmkl.cli.fit_models import new_model
 from bayesmkl.cli.fit_options import FitOptions, check_options, may_be_empty
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, check_free, folder_beside, load_run
 from bayesmkl.cli.held_out import held_out, predicted
-from bayesmkl.cli.report import notes_of_warnings, print_effects, print_metrics, print_shares, say
+from bayesmkl.cli.report import (
+    notes_of_warnings,
+    print_effects,
+    print_inclusion,
+    print_metrics,
+    print_shares,
+    say,
+)
 from bayesmkl.cli.tables import (
     EMPTY_CELLS,
     check_constant,
@@ -48,6 +55,7 @@ from bayesmkl.persistence import save_model
 from bayesmkl.posterior import (
     diagnose,
     effect_table,
+    inclusion_table,
     kernel_table,
     plot_elbo,
     plot_kernel_weights,
@@ -56,6 +64,7 @@ from bayesmkl.posterior import (
     task_table,
     view_table,
 )
+from bayesmkl.posterior.features import quick_feature_table
 from bayesmkl.posterior.fitted import fitted_bemkl
 
 if TYPE_CHECKING:
@@ -209,7 +218,7 @@ def _fit_and_write(
         if options.refine:
             seconds += _timed_refinement(model, options.seed)
         tables = _write_posterior(model, folder, options.seed)
-        effects = _write_effects(model, folder)
+        included, effects = _write_inclusion(model, folder), _write_effects(model, folder)
         write_table(pd.DataFrame(metrics.items(), columns=["metric", "value"]), folder / "metrics.csv")
         save_model(model, folder / MODEL)
         n_train = len(features) if options.refit else len(X_train)
@@ -220,6 +229,8 @@ def _fit_and_write(
         files = sorted(path.name for path in folder.iterdir())
     for of, table in tables.items():
         print_shares(table, of, "the variance" if options.method == "gpmkl" else "the score")
+    if included is not None:
+        print_inclusion(included)
     if effects is not None:
         print_effects(effects)
     print_metrics(metrics, len(X_test))
@@ -240,11 +251,23 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
         tables["view"] = view_table(model, random_state=seed)
     for of, table in tables.items():
         write_table(table, folder / f"{of}s.csv")
+    slopes = quick_feature_table(model, 0.94, np.random.default_rng(seed))
+    if slopes is not None:
+        write_table(slopes, folder / "features.csv")
     _save_plot(plot_kernel_weights(model), folder / "kernel_weights.png")
     if hasattr(model[-1], "elbo_"):
         _save_plot(plot_elbo(model), folder / "elbo.png")
     save_posterior(model, folder / "posterior.nc", random_state=seed)
     return tables
+
+
+def _write_inclusion(model: Pipeline, folder: Path) -> pd.DataFrame | None:
+    """Write which views or kernels are in the model; return the table, None of priors that leave none out."""
+    if not fitted_bemkl(model, of_outcome=False).selects_kernels:
+        return None
+    table = inclusion_table(model)
+    write_table(table, folder / "inclusion.csv")
+    return table
 
 
 def _write_effects(model: Pipeline, folder: Path) -> pd.DataFrame | None:

@@ -13,7 +13,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-__all__ = ["METRICS", "console", "notes_of_warnings", "print_effects", "print_metrics", "print_shares", "say"]
+__all__ = [
+    "METRICS",
+    "console",
+    "notes_of_warnings",
+    "print_effects",
+    "print_inclusion",
+    "print_metrics",
+    "print_shares",
+    "say",
+]
 
 PIPED_WIDTH = 110  # columns without a terminal
 METRICS = {
@@ -80,6 +89,24 @@ def print_shares(table: pd.DataFrame, of: str, whole: str = "the score") -> None
                 cells += [f"{row['weight']:.3g}", f"{row['weight_lower']:.2g} to {row['weight_upper']:.2g}"]
             shown.add_row(escape(str(row[of])), *cells)
         console().print(shown)
+
+
+def print_inclusion(table: pd.DataFrame) -> None:
+    """Print the list that an `inclusion_table` marks, or its first rows where it marks none."""
+    of, listed = "view" if "view" in table else "kernel", table[table["selected"]]
+    rate = f"{100 * table.attrs['fdr']:.0f} %"
+    title = f"{len(listed)} of {len(table)} {of}s in the model, at most {rate} of them expected to be false"
+    if not len(listed):
+        title = (
+            f"No {of} of {len(table)} is in the model so surely that at most {rate} are expected to be false"
+        )
+    shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    shown.add_column(of, overflow="fold")
+    shown.add_column("probability", justify="right", no_wrap=True)
+    shown.add_column("alternative", overflow="fold")
+    for row in (listed if len(listed) else table).head(10).to_dict("records"):
+        shown.add_row(escape(str(row[of])), f"{row['prob_included']:.2f}", escape(row["alternative"] or ""))
+    console().print(shown)
 
 
 def print_effects(table: pd.DataFrame) -> None:

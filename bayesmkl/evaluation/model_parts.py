@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,13 +20,16 @@ from bayesmkl.posterior import (
     Diagnosis,
     contributions,
     effect_table,
+    inclusion_table,
     kernel_table,
     plot_contributions,
+    plot_features,
     plot_kernel_weights,
     relevance,
     task_table,
     view_table,
 )
+from bayesmkl.posterior.features import quick_feature_table
 from bayesmkl.posterior.fitted import FittedBEMKL
 from bayesmkl.posterior.report import VERDICTS, Section
 
@@ -35,6 +39,7 @@ __all__ = [
     "computation",
     "data",
     "facts",
+    "features",
     "predictions",
     "samples",
     "summary",
@@ -191,6 +196,8 @@ def views(about: Reported, refits: bool) -> list[Block]:
     blocks.append(Drawing.of(axes, f"Shares of kernels with {percent} intervals."))
     whole = Rows(_readable(kernels), "shares of kernels", fold=f"All {len(kernels)} kernels")
     blocks.append(whole)
+    if fitted.selects_kernels:
+        blocks += _inclusion(about)
     if refits:
         needed = relevance(about.model, kernels=about.training_kernels, random_state=about.rng)
         blocks += [Heading("What predictions need"), Rows(_readable(needed), "relevance")]
@@ -200,6 +207,49 @@ def views(about: Reported, refits: bool) -> list[Block]:
     if design is not None and design.has_tasks:
         blocks += [Heading("Tasks"), Rows(_readable(task_table(about.model)), "correlations of tasks")]
     return blocks
+
+
+def _inclusion(about: Reported) -> list[Block]:
+    """Say which views or kernels are in the model, under a prior that leaves some out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of alternatives, which the table has
+        table = inclusion_table(about.model)
+    of_what = "view" if "view" in table else "kernel"
+    listed = (
+        f"The list of selected {of_what}s is the longest of which at most {100 * table.attrs['fdr']:.0f} % are "
+        "expected to be false. An alternative is in the model nearly wherever its row is not."
+    )
+    fold = f"All {len(table)} {of_what}s"
+    return [
+        Heading("What is in the model"),
+        Paragraph(listed),
+        Rows(_readable(table), "inclusion", fold=fold),
+    ]
+
+
+def features(about: Reported) -> list[Block]:
+    """Say along which features the score rises or falls."""
+    table = quick_feature_table(about.model, about.ci_prob, about.rng)
+    if table is None:
+        return [
+            Paragraph(
+                "No slopes: there are none of these kernels, of missing views and of tasks, or they would take more "
+                "than some seconds. feature_table(model) says which, or takes the time."
+            )
+        ]
+    kind, output = about.fitted.output_kind, None
+    blocks: list[Block] = [
+        Paragraph(
+            "The slope of the score for one standard deviation of a feature, all others held where they are, "
+            "averaged over the training samples. Its size is the root mean square, large also where the score rises "
+            "and falls."
+        )
+    ]
+    if kind in table:
+        output = table[kind].iloc[0]
+        blocks.append(Paragraph(f"The plot is of {kind} {str(output)!r}."))
+    blocks.append(Drawing.of(plot_features(table, output), "Average slopes of the score."))
+    return [*blocks, Rows(_readable(table), "slopes", fold=f"All {len(table)} slopes")]
 
 
 def predictions(about: Reported) -> list[Block]:

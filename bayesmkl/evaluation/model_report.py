@@ -162,7 +162,9 @@ def report_model(
 
         * Summary: whether there is a signal, what matters, how good held-out predictions are, what to doubt;
         * Data: samples, target, and the columns of every view;
-        * Views and kernels: shares with intervals, effects of a `Design`, correlations of tasks;
+        * Views and kernels: shares with intervals, inclusion probabilities under a spike-and-slab prior, effects of
+          a `Design`, correlations of tasks;
+        * Features: slopes of the score, by :func:`bayesmkl.posterior.feature_table`, where they take a few seconds;
         * Predictions: metrics of held-out samples, and their calibration with its uncertainty;
         * Samples: what every view adds to the score of each of at most 500 samples, by
           :func:`bayesmkl.posterior.contributions`;
@@ -188,8 +190,8 @@ def report_model(
     >>> y = np.sin(2 * X[:, 0])
     >>> model = BEMKLRegressor(KernelBank(["rbf"], views="each")).fit(X[:40], y[:40])
     >>> report = report_model(model, X[40:], y[40:], random_state=0)  # then report.write_html("report.html")
-    >>> list(report.parts)[:5]
-    ['Summary', 'Data', 'Views and kernels', 'Predictions', 'Samples']
+    >>> list(report.parts)[:6]
+    ['Summary', 'Data', 'Views and kernels', 'Features', 'Predictions', 'Samples']
     """
     if title is not None and not isinstance(title, str):
         raise TypeError(f"`title` must be a str; got {shown(title)}.")
@@ -210,6 +212,7 @@ def report_model(
         "Summary": parts_of.summary(about),
         "Data": parts_of.data(about),
         "Views and kernels": parts_of.views(about, refits),
+        "Features": parts_of.features(about),
         "Predictions": parts_of.predictions(about),
         "Samples": parts_of.samples(about),
         "Trust": parts_of.trust(about),

@@ -6,11 +6,28 @@ import numpy as np
 
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.progress import step_progress
+from bayesmkl.marginal.covariances import Additive
 from bayesmkl.marginal.hyperposterior import Draws, Hypermodel, draw_importance, find_mode
+from bayesmkl.marginal.hyperpriors import HalfT
 from bayesmkl.marginal.selection import draw_selections
 from bayesmkl.marginal.spike_slab import SpikeSlabOfKernels
 
-__all__ = ["draw_hyperparameters"]
+__all__ = ["draw_hyperparameters", "with_kernels_to_choose"]
+
+
+def with_kernels_to_choose(model: Hypermodel) -> Hypermodel:
+    """Return a model with a prior that has no sets of kernels where all of them are constant, and none is worth one.
+
+    Parameters
+    ----------
+    model : Hypermodel
+    """
+    prior, covariance = model.kernel_prior, model.covariance
+    if not (isinstance(prior, SpikeSlabOfKernels) and isinstance(covariance, Additive)):
+        return model
+    if np.isfinite(covariance.units).any():
+        return model
+    return model.with_kernel_prior(HalfT())
 
 
 def draw_hyperparameters(

@@ -9,8 +9,9 @@ has the moments of the score.
 
 If an absent view were measured, its point would be one of those that training samples have, with the probabilities
 that the other views give them (`bayesmkl.marginal.unknown_points`). At the point of sample `j` the score of a new
-sample has the moments of the sum of its other parts and of the view's part there, jointly. Sample `j` itself is left
-out, whose target has told more of the function at this point than is known of it at a new one:
+sample has the moments of the sum of its other parts and of the view's part there, jointly; those of other absent
+views are then what is expected of them given this one too. Sample `j` itself is left out, whose target has told more
+of the function at this point than is known of it at a new one:
 
 .. math:: E_{-j}[g] = E[g] + \frac{\operatorname{Cov}(g, f_j)}{\operatorname{Var} f_j} (\mu_{-j} - E[f_j]), \qquad
    \operatorname{Var}_{-j} g = \operatorname{Var} g + \frac{\operatorname{Cov}(g, f_j)^2}{(\operatorname{Var} f_j)^2}
@@ -145,6 +146,7 @@ def revealed_moments(
     left: Cavity,
     others: PartRows,
     points: PartRows,
+    lacks: np.ndarray,
     samples: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return means and variances of the scores of rows at every point of a view, (n_rows, n_points).
@@ -159,18 +161,25 @@ def revealed_moments(
     others : PartRows
         All that is known of the rows but the view.
     points : PartRows
-        The view's part at its points.
+        The view's part at its points, and what parts of other absent views gain there: covariances of each,
+        (n_parts, n_points, n_samples), and variances of their sum, (n_rows, n_points).
+    lacks : ndarray of bool, of shape (n_rows, n_parts)
+        Which of these a row has.
     samples : ndarray of int, of shape (n_points,)
         Training samples that have the points.
     """
     told = posterior.root[:, None] * posterior.inverse_root
-    of_rows, of_points = others.cross @ told, points.cross @ told
-    mean = (others.cross @ posterior.dual)[:, None] + points.cross @ posterior.dual
-    explained = (of_rows**2).sum(axis=1)[:, None] + (of_points**2).sum(axis=1) + 2.0 * of_rows @ of_points.T
+    of_rows, of_points, of_samples = others.cross @ told, points.cross @ told, covariance[samples] @ told
+    mean = (others.cross @ posterior.dual)[:, None] + lacks @ (points.cross @ posterior.dual)
+    squares = np.einsum("uji,wji->uwj", of_points, of_points)
+    explained = (of_rows**2).sum(axis=1)[:, None] + np.einsum("ru,uwj,rw->rj", lacks, squares, lacks)
+    for own, lack in zip(of_points, lacks.T, strict=True):
+        explained += 2.0 * lack[:, None] * (of_rows @ own.T)
     variance = others.prior[:, None] + points.prior - explained
-    of_samples = covariance[samples] @ told
-    shared = others.cross[:, samples] + points.cross[np.arange(len(samples)), samples]
-    shared -= of_rows @ of_samples.T + np.einsum("ij,ij->i", of_points, of_samples)
+    shared = points.cross[:, np.arange(len(samples)), samples] - np.einsum(
+        "uji,ji->uj", of_points, of_samples
+    )
+    shared = others.cross[:, samples] - of_rows @ of_samples.T + lacks @ shared
     slope = shared / posterior.variance[samples]
     mean = mean + slope * (left.mean - posterior.mean)[samples]
     variance = variance + slope**2 * (1.0 / left.precision - posterior.variance)[samples]

@@ -23,6 +23,11 @@ over the training samples that have the view. `G` is the mean kernel of the othe
 where one of these is absent, it has a diagonal of one and zeros. :math:`\bar d` is the mean self-similarity, and `h`
 the part of the variance of images that other views tell, chosen by the density of each image given those of the
 others. With :math:`h = 0` views have nothing to do with each other.
+
+If an absent view were measured, what is expected of other absent ones would change too. Where its point is that of
+training sample `j`, the similarities :math:`G_{\cdot i}` of another absent view gain those of `j` in the measured
+one, and :math:`\beta_i` gains :math:`A^{-1} h` times this, without the part of `j` itself, which no new sample
+repeats.
 """
 
 from __future__ import annotations
@@ -213,6 +218,70 @@ class CompletedKernels:
         found *= self.have[:, None]
         return found / found.sum(axis=2, keepdims=True)
 
+    def reveal(
+        self, stack: DenseStack, diagonal: np.ndarray, v: int, points: np.ndarray
+    ) -> tuple[DenseStack, np.ndarray]:
+        """Return what covariances of `rows` gain where an absent view is found to be that of training samples.
+
+        Parameters
+        ----------
+        stack : DenseStack
+            Centered kernels of new samples, zero where a view is absent.
+        diagonal : ndarray of shape (n_kernels, n_rows)
+            Centered similarities of new samples to themselves, likewise.
+        v : int
+            The view that is found, which all of them lack.
+        points : ndarray of int, of shape (n_points,)
+            Training samples that have it.
+
+        Returns
+        -------
+        gains : DenseStack
+            Of the view covariances of its functions at the points with those at the training samples, in the place of
+            those of `rows`; of other views what is added to these where a sample lacks them.
+        variances : ndarray of shape (n_kernels, n_rows, n_points)
+            The same of variances, zero where a sample has the view.
+        """
+        own = self.views == v
+        kernels = np.where(own[:, None, None], stored_array(self.training.rows(points)), 0.0)
+        variances = np.zeros((len(own), stack.n_rows, len(points)))
+        variances[own] = self.training.diagonal()[own][:, None, points]
+        told_by = self._by_view(self.stack, self.stack.diagonal())[0][v, points]
+        by_view = self._by_view(stack, diagonal)
+        similar, (weights, rest) = self._others(by_view[0]), self._regressed(*by_view)
+        absent = ~_present(stack)
+        for u, factor in enumerate(self._factors):
+            if u == v or factor is None or not self.spread[own].any():
+                continue
+            have, h = self.have[u], self.told[u] / self._n_others()[u]
+            gain = h * told_by[:, have]
+            delta, alone = self._without_itself(u, gain, points)
+            explained = 2.0 * self.told[u] * similar[u][:, have] @ delta.T + alone
+            around = rest[u][:, None] + h * (told_by[np.arange(len(points)), points] - 1.0) - explained
+            for m in np.flatnonzero(self.views == u):
+                kernel, gone = stored_array(self.stack)[m], ~self.present[m]
+                edge = delta @ kernel[have]
+                expected = weights[u][:, have] @ kernel[np.ix_(have, have)] @ delta.T
+                found = 2.0 * expected + np.einsum("ij,ij->i", edge[:, have], delta)
+                found += self.spread[m] * (np.maximum(around, 0.0) - rest[u][:, None])
+                variances[m] = found * absent[m][:, None]
+                edge[:, gone] = edge @ self._weights[0][u][gone].T
+                kernels[m] = edge
+        return stack._replace(kernels=kernels, present=None), variances
+
+    def _without_itself(self, u: int, gain: np.ndarray, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return weights for similarities `gain` to points, each without its own, and what they explain alone."""
+        have, factor = self.have[u], self._factors[u]
+        delta = linalg.cho_solve(factor, gain.T).T
+        own = np.flatnonzero(have[points])
+        at = np.searchsorted(np.flatnonzero(have), points[own])
+        inverse = linalg.cho_solve(factor, np.eye(have.sum())[:, at])
+        surplus = delta[own, at] / inverse[at, np.arange(len(at))]
+        delta[own] -= surplus[:, None] * inverse.T
+        gain = gain.copy()
+        gain[own, at] -= surplus
+        return delta, np.einsum("ij,ij->i", gain, delta)
+
     def _by_view(self, stack: DenseStack, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean kernel of each view in units of variance, (n_views, n_rows, n_train), and its diagonal.
 
@@ -227,9 +296,12 @@ class CompletedKernels:
 
     def _others(self, by_view: np.ndarray) -> np.ndarray:
         """Return the mean over the other views that vary, for every view."""
-        varies = np.array([(self.spread[self.views == v] > 0.0).any() for v in range(len(by_view))])
-        count = np.maximum(varies.sum() - varies, 1)
-        return (by_view.sum(axis=0) - by_view) / count.reshape(-1, *[1] * (by_view.ndim - 1))
+        return (by_view.sum(axis=0) - by_view) / self._n_others().reshape(-1, *[1] * (by_view.ndim - 1))
+
+    def _n_others(self) -> np.ndarray:
+        """Return the number of other views that vary, at least one, for every view."""
+        varies = np.array([(self.spread[self.views == v] > 0.0).any() for v in range(self.views.max() + 1)])
+        return np.maximum(varies.sum() - varies, 1)
 
     def _regressed(self, by_view: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the weights of training samples in the images of rows, and the variance around them in units.

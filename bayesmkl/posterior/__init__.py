@@ -5,7 +5,12 @@ from __future__ import annotations
 from bayesmkl.posterior.chain_plots import plot_rank, plot_trace
 from bayesmkl.posterior.check_plots import plot_pareto_k, plot_posterior_predictive
 from bayesmkl.posterior.comparison_plots import plot_posteriors
-from bayesmkl.posterior.contribution_plots import plot_component, plot_contributions, plot_waterfall
+from bayesmkl.posterior.contribution_plots import (
+    plot_component,
+    plot_contributions,
+    plot_features,
+    plot_waterfall,
+)
 from bayesmkl.posterior.contributions import contributions
 from bayesmkl.posterior.convert import to_datatree
 from bayesmkl.posterior.diagnose import Diagnosis, diagnose
@@ -14,6 +19,7 @@ from bayesmkl.posterior.features import feature_table
 from bayesmkl.posterior.files import load_posterior, save_posterior
 from bayesmkl.posterior.inclusion import inclusion_table
 from bayesmkl.posterior.loo_comparison import compare_loo
+from bayesmkl.posterior.permutation import permutation_table
 from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
 from bayesmkl.posterior.prediction_plots import plot_predictions, plot_reliability
 from bayesmkl.posterior.refine import refine_posterior
@@ -36,9 +42,11 @@ __all__ = [
     "inclusion_table",
     "kernel_table",
     "load_posterior",
+    "permutation_table",
     "plot_component",
     "plot_contributions",
     "plot_elbo",
+    "plot_features",
     "plot_kernel_weights",
     "plot_pareto_k",
     "plot_posterior_predictive",

@@ -1,10 +1,11 @@
-"""Plots of what views or kernels add to scores: one sample, many samples, and one part as a function."""
+"""Plots of what views or kernels add to scores: one sample, many samples, one part as a function, and features."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from bayesmkl._utils.docstrings import fill_docs
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from xarray import Dataset
 
-__all__ = ["plot_component", "plot_contributions", "plot_waterfall"]
+__all__ = ["plot_component", "plot_contributions", "plot_features", "plot_waterfall"]
 
 LONGEST = 24  # characters of a name
 CONSTANT = ("intercept", "offset")  # kinds of parts that say nothing of features
@@ -244,6 +245,95 @@ def plot_component(
     ax.set_title(f"Part of {str(part)!r}", loc="left")
     tidy(ax, "both")
     return ax
+
+
+@fill_docs(MODEL)
+@own_settings
+def plot_features(
+    table: pd.DataFrame, output: Any = None, max_features: int = 20, ax: Axes | None = None
+) -> Axes:
+    """Show along which features the score rises or falls.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        Of :func:`feature_table`.
+    output : label, default=None
+        Class, label or output, where there are several.
+    max_features : int, default=20
+        Features to show, those of the largest slopes.
+    %(ax)s
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The average slope of every feature with its interval, and as a pale bar its root mean square slope, which is
+        large also where the score rises and falls.
+
+    Raises
+    ------
+    TypeError
+        If `table` is no such table.
+    ValueError
+        If it lacks the output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import GPMKLRegressor, KernelBank
+    >>> from bayesmkl.posterior import feature_table, plot_features
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> model = GPMKLRegressor(KernelBank(["rbf"])).fit(X, X[:, 1])
+    >>> plot_features(feature_table(model, random_state=0)).get_title(loc="left")
+    "'x1' has the largest slopes"
+    """
+    check_axes("ax", ax)
+    max_features = check_integer("max_features", max_features, low=1)
+    rows = _rows_of_output(table, output)
+    n_all, rows = len(rows), rows.head(max_features)
+    names = [str(feature) for feature in rows["feature"]]
+    if rows["feature"].duplicated().any():  # views share columns
+        names = [f"{name} · {view}" for name, view in zip(names, rows["view"], strict=True)]
+    if ax is None:
+        (ax,) = new_axes(6.6, 1.5 + 0.3 * len(rows))
+    at, size, of_std = np.arange(len(rows)), rows["size"].to_numpy(), table.attrs.get("per", "std") == "std"
+    if of_std:  # the scale that sizes have
+        ax.barh(at, 2.0 * size, left=-size, height=0.6, color="#DDDDDD")
+    for sure, color, marker in ((True, COLORS[0], "o"), (False, NEUTRAL, "D")):
+        own = ((rows["lower"] > 0.0) | (rows["upper"] < 0.0)).to_numpy() == sure
+        ax.hlines(at[own], rows["lower"][own], rows["upper"][own], color=color, linewidth=1.8)
+        ax.plot(rows["mean"][own], at[own], marker, color=color, markeredgecolor="white", markersize=6.5)
+    ax.axvline(0.0, color=NEUTRAL, linewidth=0.7)
+    ax.set_yticks(at, [shorten(name, 2 * LONGEST) for name in names])
+    ax.invert_yaxis()
+    about = "one standard deviation" if of_std else "one unit"
+    how = f"mean and {100 * table.attrs.get('ci_prob', 0.94):g} % interval by {rows['interval_by'].iloc[0]}"
+    ax.set_xlabel(f"average slope of the score for {about}\n{how}" + "\nbar: root mean square slope" * of_std)
+    first = shorten(str(rows["feature"].iloc[0]), LONGEST)
+    more = f" ({len(rows)} of {n_all})" if n_all > len(rows) else ""
+    ax.set_title(f"{first!r} has the largest slopes{more}", loc="left")
+    tidy(ax, "x")
+    return ax
+
+
+def _rows_of_output(table: Any, output: Any) -> pd.DataFrame:
+    """Return the rows of one output in a table of features, checked."""
+    if not isinstance(table, pd.DataFrame) or not {"feature", "size", "lower"} <= set(table.columns):
+        raise TypeError(
+            f"`table` must be what `feature_table` returns; got {shown(table)}. Call feature_table(model)."
+        )
+    kinds = [name for name in ("class", "label", "output") if name in table]
+    if not kinds:
+        if output is not None:
+            raise ValueError(f"`output` must be None: the model has one output; got {shown(output)}.")
+        return table
+    labels = table[kinds[0]].drop_duplicates().tolist()
+    if output not in labels:
+        raise ValueError(
+            f"`output` must be one of {', '.join(map(repr, labels))}, each of which has slopes of its own; got "
+            f"{shown(output)}."
+        )
+    return table[table[kinds[0]] == output].reset_index(drop=True)
 
 
 def _bars(found: Dataset) -> str:

@@ -22,7 +22,9 @@ from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import table_of_draws
 
-__all__ = ["feature_table"]
+__all__ = ["feature_table", "quick_feature_table"]
+
+MOST_ENTRIES = 3e7  # slopes of pairs of samples, of every kernel by every feature: a few seconds
 
 
 @fill_docs(MODEL)
@@ -82,6 +84,7 @@ def feature_table(
 
     See Also
     --------
+    plot_features : The table as a plot.
     contributions : What views add for every sample.
     relevance : Which views predictions need.
 
@@ -132,7 +135,25 @@ def feature_table(
         [k * len(columns) + np.argsort(-own, kind="stable") for k, own in enumerate(sizes)]
     )
     drawn = values.reshape(len(values), -1)[:, order]
-    return table_of_draws(fitted, [about[i] for i in order], drawn, ci_prob, np.ones(len(order), dtype=bool))
+    table = table_of_draws(fitted, [about[i] for i in order], drawn, ci_prob, np.ones(len(order), dtype=bool))
+    table.attrs.update(per=per, ci_prob=ci_prob)
+    return table
+
+
+def quick_feature_table(
+    model: BaseEstimator, ci_prob: float, random_state: int | np.random.Generator
+) -> pd.DataFrame | None:
+    """Return the table of slopes over training samples where there are slopes, and they take seconds; else None."""
+    fitted = fitted_bemkl(model, of_outcome=False)
+    try:
+        bank = _bank_of(fitted)
+        rows, _ = _rows(fitted, None)
+        n_slopes = sum(len(view.columns) for view, _ in bank.slopes(rows[:1]))
+    except ValueError:  # which says why there are none
+        return None
+    if n_slopes * float(len(rows)) ** 2 > MOST_ENTRIES:
+        return None
+    return feature_table(model, ci_prob=ci_prob, random_state=random_state)
 
 
 def _bank_of(fitted: FittedBEMKL) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ def value_of_view(
     Expectations are those of the model. What the view will be is not known: it is one of the points that training
     samples have, each as probable as the other views of the sample make it. The function of the view is not known
     exactly either, but at such a point more is known of it than at any, and the score there has moments in closed
-    form. Other views that the sample lacks stay as unknown as they are.
+    form. Of other views that the sample lacks more is known then too, as far as views tell of each other.
 
     A width can grow: a point where little is known of the function says that less is known than was believed on
     average.
@@ -187,20 +188,26 @@ def _moments(
     stack = estimator._stack_of(kernels)
     diagonal, stack = centers.diagonal(stack, own_diagonal), centers.rows(stack)
     of_points = completed.probabilities(stack, diagonal)[v]
+    samples, views = np.flatnonzero(completed.have[v]), completed.views
+    gains, gained = completed.reveal(stack, diagonal, v, samples)
+    of_views = np.array(
+        [views == u for u in range(len(completed.have)) if u == v or gains.kernels[views == u].any()]
+    )
+    lacks = np.array([~stack.present[own].any(axis=0) for own in of_views]).T
+    gained = gained.reshape(len(gained), -1)
     stack, diagonal = completed.rows(stack, diagonal)
     design_rows = None if estimator.design_ is None else estimator.design_.rows(X)
     covariance = estimator._covariance(completed.training)
-    samples, view = np.flatnonzero(completed.have[v]), completed.views == v
-    training = completed.training.rows(samples)
-    of_training = completed.training.diagonal()[:, samples]
-    points, counts = np.unique(draws.point[evenly(draws.n_draws, n_draws)], return_counts=True)
+    chosen, counts = np.unique(draws.point[evenly(draws.n_draws, n_draws)], return_counts=True)
     before, after = _Moments((len(X),)), _Moments((len(X), len(samples)))
-    groups = np.array([view, ~view])
+    groups = np.array([views == v, views != v])
     with blas_threads_for(completed.training.n_train):
-        for at, probability in zip(points, counts / counts.sum(), strict=True):
+        for at, probability in zip(chosen, counts / counts.sum(), strict=True):
             own, *rest = prior_parts(covariance, draws, at, stack, diagonal, groups, design_rows)
             others = PartRows(*(np.sum(values, axis=0) for values in zip(*rest, strict=True)))
-            there = next(prior_parts(covariance, draws, at, training, of_training, groups))
+            parts = islice(prior_parts(covariance, draws, at, gains, gained, of_views), len(of_views))
+            cross, prior = (np.array(values) for values in zip(*parts, strict=True))
+            points = PartRows(cross, prior.sum(axis=0).reshape(len(X), -1))
             matrix = covariance.matrix(draws.weights[at])
             sites = Sites(draws.site_precision[at, 0], draws.site_linear[at, 0])
             posterior, parameters = condition(matrix, sites), draws.parameters[at, 0]
@@ -208,7 +215,7 @@ def _moments(
             variance = np.maximum(own[1] + others.prior - posterior.explained(total), 0.0)
             before.add(probability, total @ posterior.dual, variance, parameters, estimator.likelihood_)
             found = revealed_moments(
-                posterior, matrix, cavity(posterior, sites), others, PartRows(*there), samples
+                posterior, matrix, cavity(posterior, sites), others, points, lacks, samples
             )
             after.add(probability, *found, parameters, estimator.likelihood_)
     return before, after, of_points[:, samples]

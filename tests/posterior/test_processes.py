@@ -89,12 +89,14 @@ REFUSING = {
 }
 OF_DESIGNS = {"effect_table", "task_table"}  # see marginal/test_design.py and marginal/test_tasks.py
 OF_SELECTIONS = {"inclusion_table"}  # see test_inclusion.py
+OF_TARGETS = {"permutation_table"}  # see test_permutation.py
 OF_MISSING_VIEWS = {"value_of_view"}  # see test_value_of_view.py
 WITHOUT_MODEL = {
     "Diagnosis",
     "Reliability",
     "plot_component",
     "plot_contributions",
+    "plot_features",
     "plot_predictions",
     "plot_reliability",
     "plot_waterfall",
@@ -124,6 +126,7 @@ def test_every_public_function_is_in_one_of_the_lists():
         *REFUSING,
         *OF_DESIGNS,
         *OF_SELECTIONS,
+        *OF_TARGETS,
         *OF_MISSING_VIEWS,
         *WITHOUT_MODEL,
     }

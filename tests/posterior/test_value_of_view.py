@@ -8,9 +8,11 @@ import pytest
 
 from bayesmkl import BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.kernels import Gaussian
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import Marginal
 from bayesmkl.marginal.conditioning import Sites, cavity, condition
 from bayesmkl.marginal.parts import PartRows, revealed_moments
+from bayesmkl.marginal.unknown_points import CompletedKernels, find_centers
 from bayesmkl.posterior import value_of_view
 
 N = 40
@@ -40,15 +42,61 @@ def test_moments_at_a_point_are_those_of_a_fit_without_its_sample():
     sites = Sites(np.full(N, 1 / variance), Y / variance)
     posterior = condition(covariance, sites)
     others = PartRows(kernel(new, X[:, 0]), np.ones(2))
-    points = PartRows(0.7 * second[samples], np.full(3, 0.7))
-    found = revealed_moments(posterior, covariance, cavity(posterior, sites), others, points, samples)
+    gain, lacks = 0.1 * first[samples], np.array([[True, False], [True, True]])
+    points = PartRows(np.array([0.7 * second[samples], gain]), np.array([[0.7] * 3, [0.8, 0.9, 1.0]]))
+    found = revealed_moments(posterior, covariance, cavity(posterior, sites), others, points, lacks, samples)
     for p, j in enumerate(samples):
         kept = np.delete(np.arange(N), j)
         inverse = np.linalg.inv(covariance[np.ix_(kept, kept)] + variance * np.eye(N - 1))
-        cross = (others.cross + points.cross[p])[:, kept]
+        cross = (others.cross + 0.7 * second[j] + np.outer([0, 1], gain[p]))[:, kept]
         np.testing.assert_allclose(found[0][:, p], cross @ inverse @ Y[kept], atol=1e-9)
-        expected = 1.7 - np.einsum("ij,jk,ik->i", cross, inverse, cross)
+        expected = 1.0 + points.prior[:, p] - np.einsum("ij,jk,ik->i", cross, inverse, cross)
         np.testing.assert_allclose(found[1][:, p], expected, atol=1e-9)
+
+
+def stack_of(rows, train):
+    """Return kernels on three views of one feature, zero where one of two samples lacks the view."""
+    kernels = np.array([kernel(rows[:, v], train[:, v], 0.7) for v in (0, 0, 1, 2)])
+    kernels[1] **= 2  # the first view has two kernels
+    present = ~np.isnan(rows.T)[[0, 0, 1, 2]]
+    return DenseStack(np.nan_to_num(kernels), present), present.astype(float)
+
+
+def test_what_a_view_tells_of_another_is_what_it_tells_of_samples_that_have_it():
+    rng = np.random.default_rng(3)
+    shared = rng.normal(size=(30, 1))
+    train = shared + 0.5 * rng.normal(size=(30, 3))
+    train[20:24, 2] = np.nan  # of views measured there, the third is told by all samples that have it
+    stack = stack_of(train, train)[0]
+    centers = find_centers(stack)
+    stack, views, told = centers.rows(stack), np.array([0, 0, 1, 2]), np.array([0.5, 0.6, 0.7])
+    completed = CompletedKernels(stack, centers.spread, views, told)
+    new = np.array([[np.nan, 0.4, np.nan], [np.nan, np.nan, np.nan]])
+    rows, diagonal = stack_of(new, train)
+    centered = centers.rows(rows), centers.diagonal(rows, diagonal)
+    points = np.array([20, 22, 3, 8])
+    gains, gained = completed.reveal(*centered, 0, points)
+    before = completed.rows(*centered)
+    for p, j in enumerate(points):
+        measured = new.copy()
+        measured[:, 0] = train[j, 0]
+        found, own = stack_of(measured, train)
+        found = centers.rows(found), centers.diagonal(found, own)
+        kept = (
+            np.arange(30) if j in (20, 22) else np.delete(np.arange(30), j)
+        )  # no sample is like another one
+        without = DenseStack(stack.kernels[:, kept][:, :, kept], stack.present[:, kept])
+        less = found[0]._replace(kernels=found[0].kernels[:, :, kept])
+        other = CompletedKernels(without, centers.spread, views, told)
+        after = other.rows(less, found[1])
+        whole = kept[other.present[3]]  # the first sample has other views, by which j tells of the third
+        for i in (0, 1) if j in (20, 22) else (1,):
+            at = np.isin(kept, whole)
+            total = before[0].kernels[3, i] + gains.kernels[3, p]
+            np.testing.assert_allclose(total[whole], after[0].kernels[3, i, at], atol=1e-12)
+            np.testing.assert_allclose(before[1][3, i] + gained[3, i, p], after[1][3, i], atol=1e-12)
+        np.testing.assert_allclose(gains.kernels[:2, p], completed.training.kernels[:2, j], atol=0)
+    assert not gained[2, 0].any()  # that view is there
 
 
 def test_table_lists_samples_and_views_that_they_lack(regressor):

@@ -31,9 +31,9 @@ from bayesmkl.marginal.design import (
     check_design,
     check_known_columns,
 )
-from bayesmkl.marginal.drawing import draw_hyperparameters
+from bayesmkl.marginal.drawing import draw_hyperparameters, with_kernels_to_choose
 from bayesmkl.marginal.estimators.completion import BLOCK_ENTRIES, CompletingMKL
-from bayesmkl.marginal.estimators.priors import NamedPriors, checked_weight_prior, is_spike_slab, of_kernels
+from bayesmkl.marginal.estimators.priors import NamedPriors, checked_weight_prior, of_kernels
 from bayesmkl.marginal.estimators.shared_docs import GPMKL
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence, mixture_evidence
 from bayesmkl.marginal.group_labels import GroupLabels, learn_groups, number_groups
@@ -195,7 +195,7 @@ class BaseGPMKL(CompletingMKL):
     ) -> tuple[int, Draws, Reading]:
         """Find the posterior of the hyperparameters and read from it; `targets` are (n_outputs, n_samples)."""
         rng, parts_rng = self._rng().spawn(2)  # hyperparameters do not depend on how many samples there are
-        model = self._hypermodel(stack, targets, options, kept)
+        model = with_kernels_to_choose(self._hypermodel(stack, targets, options, kept))
         n_tasks = 1 if model.covariance.tasks is None else model.covariance.tasks.n_tasks
         n_functions = options.n_draws * len(targets)
         n_bytes = 16.0 * stack.n_kernels * stack.n_train * n_functions * n_tasks
@@ -255,8 +255,7 @@ class BaseGPMKL(CompletingMKL):
         `kept`, None: all. Weights of samples multiply the first.
         """
         options = self._inference()
-        has_chains = is_spike_slab(self.kernel_prior, self.KERNEL_PRIORS)
-        if not has_chains and not np.isfinite(kernel_units(stack, self.sample_weight_)).any():
+        if not np.isfinite(kernel_units(stack, self.sample_weight_)).any():
             options = replace(options, n_points=LEAST_POINTS)  # nothing to infer but the noise
         targets = self._targets_of_outputs()
         targets = targets if order is None else targets[..., order]
