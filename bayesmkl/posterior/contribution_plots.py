@@ -256,7 +256,7 @@ def plot_features(
 
     Parameters
     ----------
-    table : pandas.DataFrame
+    table : pandas.DataFrame of shape (n_rows, n_columns)
         Of :func:`feature_table`.
     output : label, default=None
         Class, label or output, where there are several.

@@ -11,10 +11,10 @@ from headless_browser import Browser, find_browser
 
 from bayesmkl import BEMKLClassifier, BEMKLRegressor, GPMKLClassifier, GPMKLRegressor, KernelBank
 from bayesmkl.evaluation import concordance_index, evaluate_classifier, report_model
-from bayesmkl.evaluation.report.blocks import Facts, Items, Printed, Rows
+from bayesmkl.evaluation.report.blocks import Drawing, Facts, Items, Printed, Rows
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, GPMKLSurvival, Marginal
-from bayesmkl.posterior import contributions, relevance, view_table
+from bayesmkl.posterior import contributions, feature_table, inclusion_table, relevance, view_table
 
 EVIL = "<script>document.title='evil'</script>"
 FEW = Marginal(n_points=120, n_draws=100)
@@ -51,6 +51,22 @@ def test_shares_are_those_of_the_table(report, model):
     assert found["view"].tolist() == expected["view"].tolist() == ["person", EVIL]
     np.testing.assert_allclose(found["share"], expected["share"])
     assert f"person {expected['share'][0]:.2f} [" in report.parts["Summary"][0].texts[1]
+
+
+def test_slopes_are_those_of_the_table(report, model):
+    found, expected = rows_of(report, "Features", "slopes"), feature_table(model)
+    assert found["feature"].tolist() == expected["feature"].tolist()
+    np.testing.assert_allclose(found["size"], expected["size"])  # the rest is drawn
+    assert any(isinstance(block, Drawing) for block in report.parts["Features"])
+
+
+def test_inclusion_is_that_of_the_table():
+    y = 2.0 * X["age"].to_numpy() + 0.3 * rng.normal(size=70)
+    chosen = GPMKLRegressor(BANK, kernel_prior="spike-slab", inference=FEW).fit(X[:40], y[:40])
+    report = report_model(chosen, random_state=0)
+    found, expected = rows_of(report, "Views and kernels", "inclusion"), inclusion_table(chosen)
+    assert found["view"].tolist() == expected["view"].tolist()
+    np.testing.assert_allclose(found["prob included"], expected["prob_included"])
 
 
 def test_parts_of_samples_sum_to_scores(report, model):

@@ -21,7 +21,8 @@ from bayesmkl import (
 from bayesmkl.bemkl import BEMKLOrdinalClassifier, Gibbs
 from bayesmkl.kernels import Cosine, Gaussian, Linear, Polynomial
 from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, Marginal
-from bayesmkl.posterior import feature_table
+from bayesmkl.posterior import feature_table, plot_features
+from bayesmkl.posterior.features import quick_feature_table
 
 N, STEP = 36, 1e-4
 FEW = Marginal(n_points=100, n_draws=400)
@@ -198,3 +199,36 @@ def test_a_feature_that_does_not_vary_has_no_slope_per_deviation():
     values = table.iloc[-1][["size", "mean", "std", "lower", "upper"]].to_numpy(float)
     np.testing.assert_allclose(values, 0.0, atol=1e-12)
     assert table["feature"].iloc[-1] == "x2"
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_plot_shows_the_largest_slopes_of_one_output(fits):
+    table = feature_table(fits("targets"), random_state=0)
+    rows = table[table["output"] == "1"].reset_index(drop=True)
+    ax = plot_features(table, output="1", max_features=2)
+    assert [text.get_text() for text in ax.get_yticklabels()] == rows["feature"][:2].tolist()
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], 2 * rows["size"][:2])
+    drawn = np.concatenate([line.get_xdata() for line in ax.lines[:2]])  # those that are sure come first
+    np.testing.assert_allclose(np.sort(drawn), np.sort(rows["mean"][:2]))
+    assert ax.get_title(loc="left") == f"{rows['feature'][0]!r} has the largest slopes (2 of 3)"
+    assert not plot_features(feature_table(fits("process"), per="unit")).patches  # sizes are of another scale
+    with pytest.raises(ValueError, match="`output` must be one of '0', '1'"):
+        plot_features(table)
+    with pytest.raises(ValueError, match="`output` must be None"):
+        plot_features(feature_table(fits("process")), output="a")
+    with pytest.raises(TypeError, match="`table` must be what `feature_table` returns"):
+        plot_features(table[["view"]])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_slopes_that_take_long_are_left_out(fits, monkeypatch):
+    model = fits("process")
+    pd.testing.assert_frame_equal(
+        quick_feature_table(model, 0.9, 3), feature_table(model, ci_prob=0.9, random_state=3)
+    )
+    n_slopes = N * N * 3 * 3  # pairs of samples, three kernels, three features
+    monkeypatch.setattr("bayesmkl.posterior.features.MOST_ENTRIES", n_slopes - 1.0)
+    assert quick_feature_table(model, 0.94, 0) is None
+    monkeypatch.setattr("bayesmkl.posterior.features.MOST_ENTRIES", n_slopes)
+    assert quick_feature_table(model, 0.94, 0) is not None
+    assert quick_feature_table(BEMKLRegressor(KernelBank([Cosine()]), max_iter=5).fit(X, Y), 0.94, 0) is None

@@ -7,13 +7,17 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from typer.testing import CliRunner
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl.bemkl import NUTS, SpikeSlab
+from bayesmkl.cli import app
 from bayesmkl.cli.commands import _ending
 from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.marginal import Marginal, SpikeSlabWeights
 from bayesmkl.posterior import diagnose, inclusion_table, kernel_table, relevance, view_table
+from bayesmkl.posterior.fitted import fitted_bemkl
+from bayesmkl.posterior.refits import ProcessRefits
 
 SHORT = Marginal(n_points=160, n_draws=160, n_warmup=20)
 N = 40
@@ -176,3 +180,30 @@ def test_endings_of_chains_are_told_without_an_evidence(model):
     assert f"R-hat {model.rhat_:.3f}" in line
     assert "nan" not in line
     assert "chains over sets of kernels" in str(diagnose(model, n_draws=100, random_state=0))
+
+
+def test_a_model_without_kernels_needs_no_chains_over_them(model):
+    X, y = samples()
+    usual = GPMKLRegressor(bank(), inference=SHORT).fit(X, y)
+    nothing, expected = (ProcessRefits(fitted_bemkl(one)).without_kernels() for one in (model, usual))
+    assert np.isfinite(nothing.log_evidence)  # that chains do not know
+    assert nothing.log_evidence == pytest.approx(expected.log_evidence, abs=0.05)
+    np.testing.assert_allclose(nothing.elpd_i, expected.elpd_i, rtol=0.03)
+
+
+def test_command_lists_and_writes_what_is_in(tmp_path):
+    X, y = samples()
+    pd.DataFrame(X[:, [0, 3, 8]], columns=["a", "b", "c"]).assign(y=y).to_csv(tmp_path / "data.csv")
+    data = tmp_path / "data.csv"
+    given = ["--target", "y", "--method", "gpmkl", "--kernel-prior", "spike-slab", "--draws", "25"]
+    given += ["--kernels-on", "each", "--drop", "Unnamed: 0"]
+    result = CliRunner().invoke(app, ["fit", str(data), *given, "--out", str(tmp_path / "run")])
+    assert result.exit_code == 0, result.stderr
+    table = pd.read_csv(tmp_path / "run" / "inclusion.csv")
+    assert set(table["view"]) == {"a", "b", "c"}
+    chosen = inclusion_table(load_model(tmp_path / "run" / "model.skops"))
+    np.testing.assert_allclose(table["prob_included"], chosen["prob_included"])
+    assert f"{chosen['selected'].sum()} of 3 views in the model, at most 10 % of them" in " ".join(
+        result.stdout.split()
+    )
+    assert (tmp_path / "run" / "features.csv").exists()
