@@ -129,12 +129,9 @@ class KernelTiles:
         self.names = [bank.kernel_names_[m] for m in self.wanted]
         self.n_kernels, (self.n_basis, self.n_features) = len(self.wanted), bank.basis_.shape
         places = {int(m): place for place, m in enumerate(self.wanted)}
-        per_view = bank.n_kernels_ // len(bank.views_)
         self._views = []
-        for v, view in enumerate(bank.views_):
-            members = [
-                _member(bank, m, places[m]) for m in range(v * per_view, (v + 1) * per_view) if m in places
-            ]
+        for view, of_view in zip(bank.views_, bank.kernels_of_views(), strict=True):
+            members = [_member(bank, m, places[m]) for m in of_view if m in places]
             if members:
                 basis = np.ascontiguousarray(bank.basis_[:, view.columns])
                 self._views.append(_View(view.columns, basis, members))
