@@ -124,7 +124,8 @@ class ParametersByView(BaseEstimator):
 
         Returns
         -------
-        dict
+        dict of str to object
+            The parameters themselves, not copies.
         """
         found = super().get_params(deep=deep)
         for name in BY_VIEW if deep else ():
@@ -146,6 +147,7 @@ class ParametersByView(BaseEstimator):
         Returns
         -------
         self : estimator
+            With these parameters; what was learned stays until the next `fit`.
 
         Raises
         ------

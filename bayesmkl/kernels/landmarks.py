@@ -154,7 +154,7 @@ def check_distances(kernels: Sequence[Kernel], landmarks: Any, selection: str) -
     ValueError
         For distances that are precomputed, and for centers where a matrix holds the distances.
     """
-    functions = [kernel for kernel in kernels if isinstance(kernel, FromDistance)]
+    functions = [one for kernel in kernels for one in kernel.factors() if isinstance(one, FromDistance)]
     if any(function.is_precomputed for function in functions):
         raise ValueError(
             '`landmarks` must be None with FromDistance("precomputed"), whose columns are distances to all '

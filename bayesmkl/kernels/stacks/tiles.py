@@ -182,6 +182,7 @@ def _keeps_unit_diagonal(normalizer: Normalizer) -> bool:
 
 
 def _is_foreign(kernel: Kernel) -> bool:
-    return isinstance(kernel, CallableKernel) or (
-        isinstance(kernel, FromDistance) and callable(kernel.distance)
+    return any(
+        isinstance(one, CallableKernel) or (isinstance(one, FromDistance) and callable(one.distance))
+        for one in kernel.factors()
     )
