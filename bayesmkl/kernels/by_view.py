@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from bayesmkl._utils.validation import shown
 from bayesmkl.kernels.views import View
 
-__all__ = ["ParametersByView", "per_view", "read_by_view"]
+__all__ = ["ParametersByView", "check_entries", "per_view", "read_by_view"]
 
 Value = TypeVar("Value")
 BY_VIEW = ("kernels", "normalize")  # parameters that may be mappings
@@ -105,6 +105,34 @@ def per_view(name: str, values: Value | dict[str, Value], views: Sequence[View])
             f"called {twice[0]!r}. Name them, `views={{name: columns}}`."
         )
     return [values[view.name] for view in views]
+
+
+def check_entries(bank: Any, views: Sequence[View]) -> None:
+    """Raise for a bank whose parameters have other entries than its views.
+
+    Parameters
+    ----------
+    bank : KernelBank
+        Fitted or not.
+    views : sequence of View
+        Its views on a table.
+
+    Raises
+    ------
+    ValueError
+        As `per_view` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import KernelBank
+    >>> check_entries(KernelBank({"left": "rbf"}), [View("right", np.array([0]))])
+    Traceback (most recent call last):
+        ...
+    ValueError: `kernels` must have entries for views alone; got one for 'left', which is none. The views ...
+    """
+    for name in BY_VIEW:
+        per_view(name, read_by_view(name, getattr(bank, name), lambda value, _: value), views)
 
 
 def _listed(names: Sequence[str] | Mapping[str, Any]) -> str:
