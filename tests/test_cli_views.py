@@ -61,7 +61,7 @@ def test_fit_is_that_of_python(fit, table, tmp_path):
     assert list(model[-1].kernel_names_) == bank.fit(table).kernel_names_
     config = json.loads((tmp_path / "run" / "config.json").read_text())
     assert config["view"] == VIEWS[1::2]
-    assert config["kernels"] == KERNELS[1::2]
+    assert config["view_kernels"] == KERNELS[1::2]
     shares = pd.read_csv(tmp_path / "run" / "views.csv")
     assert sorted(shares["view"]) == ["bits", "genes"]
 

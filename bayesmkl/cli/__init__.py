@@ -328,7 +328,7 @@ def fit(
                 level=tuple(level or ()),
                 kernels_on=kernels_on.value,
                 view=tuple(view or ()),
-                kernels=tuple(kernels or ()),
+                view_kernels=tuple(kernels or ()),
                 method=method.value,
                 kernel_prior=None if kernel_prior is None else kernel_prior.value,
                 multiclass=None if multiclass is None else multiclass.value,

@@ -55,7 +55,7 @@ def _kernel_prior(options: FitOptions) -> str:
 
 def new_model(options: FitOptions, y: np.ndarray, columns: Sequence[str] = ()) -> Pipeline:
     """Build what is fitted; `y` says of which type labels are, `columns` are those that kernels may see."""
-    bank = bank_of_options(options.view, options.kernels, options.kernels_on, columns)
+    bank = bank_of_options(options.view, options.view_kernels, options.kernels_on, columns)
     last = (_gpmkl if options.method == "gpmkl" else _bemkl)(options, y, bank)
     first = standardizer(options.design, columns_as_they_are(bank, columns))
     return Pipeline([("standardize", first), (options.method, last)])

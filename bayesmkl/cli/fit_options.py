@@ -24,7 +24,7 @@ class FitOptions(NamedTuple):
     task: str = "auto"
     kernels_on: str = "all+each"
     view: tuple[str, ...] = ()
-    kernels: tuple[str, ...] = ()
+    view_kernels: tuple[str, ...] = ()
     method: str = "bemkl"
     kernel_prior: str | None = None
     multiclass: str | None = None
