@@ -150,7 +150,7 @@ PARTS = frozenset((
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.compose._column_transformer.make_column_selector",
-    "sklearn.impute._iterative.IterativeImputer",  # which skops lists only if it was enabled before skops was imported
+    "sklearn.impute._iterative.IterativeImputer",  # which skops lists if it is enabled before it
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn.model_selection._split.GroupKFold",
     "sklearn.model_selection._split.KFold",
