@@ -355,9 +355,9 @@ def test_bemkl_has_its_own_priors(csv, tmp_path):
 
 def test_many_kernels_of_a_process_are_announced(capsys):
     options = FitOptions("y", method="gpmkl", inference="marginal")
-    bayesmkl.cli.commands._announce(40, 9, options)
+    bayesmkl.cli.commands._announce(40, 40, options)
     assert "takes long with more than 2000 rows or 30 kernels" in capsys.readouterr().out
-    bayesmkl.cli.commands._announce(40, 6, options)
+    bayesmkl.cli.commands._announce(40, 28, options)
     assert "takes long" not in capsys.readouterr().out
 
 

@@ -14,7 +14,7 @@ from sklearn.svm import SVC
 from bayesmkl.bemkl import NUTS, BEMKLClassifier, Gamma, Storage
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.discriminative import GroupGating, LMKLClassifier, SimpleMKLClassifier
-from bayesmkl.kernels import Gaussian, KernelBank
+from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
 from bayesmkl.marginal import GPMKLSurvival
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -104,6 +104,36 @@ def test_parameters_objects_and_grids_reach_the_estimator(config):
     assert bayes.kernels.normalize is None
     assert bayes.kernels.views == {"first": [0, 1], "second": [2]}
     assert study.models["votes"].estimator[-1].estimator.C == 2.0
+
+
+def test_kernels_and_normalizations_of_each_view(config):
+    study, _ = config(
+        WINE
+        + """
+        [kernels.mixed]
+        views = {bits = [0, 1], genes = [2, 3]}
+        kernels = {bits = {type = "Tanimoto"}, genes = ["linear", {type = "Gaussian", relative_width = 1.0}]}
+        normalize = {bits = "none", genes = ["center", "spherical"]}
+        [models.x]
+        estimator = "UniformMKLClassifier"
+        kernels = "mixed"
+        standardize = false
+        [models.product]
+        estimator = "UniformMKLClassifier"
+        [models.product.kernels]
+        kernels = {all = {type = "Product", left = {type = "Gaussian"}, right = {type = "Linear"}}}
+        """
+    )
+    expected = KernelBank(
+        {"bits": Tanimoto(), "genes": ["linear", Gaussian(relative_width=1.0)]},
+        {"bits": [0, 1], "genes": [2, 3]},
+        {"bits": None, "genes": ["center", "spherical"]},
+    )
+    assert repr(study.models["x"].estimator.kernels) == repr(expected)
+    X = np.abs(study.datasets["wine"]().X)
+    assert study.models["x"].estimator.kernels.fit(X).kernel_views_ == ["bits", "genes", "genes"]
+    product = study.models["product"].estimator[-1].kernels
+    assert product.fit(X).kernel_names_ == ["gaussian(width=1) × linear · all"]
 
 
 def test_files_are_beside_the_configuration(config):
@@ -297,6 +327,27 @@ MISTAKES |= {
     "normalize": (MKL + '{normalize = "sphere"}', "`models.x.kernels.normalize`", "spherical"),
     "views": (MKL + '{views = "every"}', "`models.x.kernels.views` must be one of 'all', 'each'"),
     "view": (MKL + "{views = {a = [0, 13]}}", "`models.x.kernels`", "data set 'wine'", "13"),
+    "kernel of a view": (
+        MKL + '{views = {a = [0]}, kernels = {a = ["rbff"]}}',
+        "`kernels['a']` names 'rbff'",
+    ),
+    "kernel object of a view": (
+        MKL + '{views = {a = [0]}, kernels = {a = {type = "Gausian"}}}',
+        "`models.x.kernels.kernels.a.type`",
+        "'Gaussian'",
+    ),
+    "view without kernels": (
+        MKL + '{views = {a = [0], b = [1]}, kernels = {a = "rbf"}}',
+        "`models.x.kernels`",
+        "data set 'wine'",
+        "got none for 'b'",
+    ),
+    "kernels without a view": (MKL + '{kernels = {a = "rbf"}}', "`models.x.kernels`", "got one for 'a'"),
+    "normalization of no view": (
+        MKL + '{views = {a = [0]}, normalize = {b = "none"}}',
+        "`models.x.kernels`",
+        "got one for 'b'",
+    ),
     "gates": (LMKL + "gate_columns = ['hour']", "`models.x.gate_columns`", "data set 'wine'", "'hour'"),
     "table": (MKL + '"small"\n[kernels]\nsmall = 3', "`kernels.small` must be a table; got 3"),
 }

@@ -208,6 +208,14 @@ def fit(
             help="3 Gaussian kernels and a linear one on all columns together, on each column, or both."
         ),
     ] = KernelsOn.ALL_AND_EACH,
+    view: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=COLUMN: kernels on a view, such as mean='mean_*', instead; repeated."),
+    ] = None,
+    kernels: Annotated[
+        list[str] | None,
+        typer.Option(help="VIEW=KERNEL, such as bits=tanimoto; repeated. Views not named have auto."),
+    ] = None,
     method: Annotated[
         Method,
         typer.Option(
@@ -319,6 +327,8 @@ def fit(
                 event=event,
                 level=tuple(level or ()),
                 kernels_on=kernels_on.value,
+                view=tuple(view or ()),
+                view_kernels=tuple(kernels or ()),
                 method=method.value,
                 kernel_prior=None if kernel_prior is None else kernel_prior.value,
                 multiclass=None if multiclass is None else multiclass.value,

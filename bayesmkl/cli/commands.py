@@ -21,6 +21,7 @@ from bayesmkl.bemkl import VB
 from bayesmkl.cli.designs import design_columns, group_columns
 from bayesmkl.cli.fit_models import new_model
 from bayesmkl.cli.fit_options import FitOptions, check_options, may_be_empty
+from bayesmkl.cli.fit_views import bank_of_options, columns_as_they_are
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, check_free, folder_beside, load_run
 from bayesmkl.cli.held_out import held_out, predicted
 from bayesmkl.cli.report import (
@@ -203,10 +204,13 @@ def _fit_and_write(
     train, test = held_out(features, y, known, options)
     train = np.concatenate([train, unlabeled])
     X_train, X_test, y_train, y_test = features.iloc[train], features.iloc[test], y[train], y[test]
-    of_design = design_columns(options.design)
-    check_constant(X_train.drop(columns=of_design))
-    model = new_model(options, y)
-    _announce(len(features) if options.refit else len(X_train), features.shape[1] - len(of_design), options)
+    seen = X_train.drop(columns=design_columns(options.design))
+    columns = [str(name) for name in seen]
+    model = new_model(options, y, columns)
+    bank = bank_of_options(options.view, options.view_kernels, options.kernels_on, columns)
+    check_constant(seen.drop(columns=columns_as_they_are(bank, columns)))
+    n_kernels = bank.training_shape(seen)[0]
+    _announce(len(features) if options.refit else len(X_train), n_kernels, options)
     seconds = _timed_fit(model, X_train, y_train)
     on_test = Predictions(model, X_test, y_train=y_train)
     metrics = evaluated(on_test, y_test, options.task)
@@ -311,10 +315,8 @@ def _ending(last: BaseEstimator, about: dict[str, Any]) -> str:
     return f"ELBO {about['elbo']:.2f} nats; {outcome} ({numbers} {steps}, {seconds})."
 
 
-def _announce(n_train: int, n_features: int, options: FitOptions) -> None:
+def _announce(n_train: int, n_kernels: int, options: FitOptions) -> None:
     """Report the size of the fit, and raise if it cannot fit into memory."""
-    n_views = {"all": 1, "each": n_features, "all+each": 1 + n_features}[options.kernels_on]
-    n_kernels = n_views * len(auto_kernels())
     n_bytes = 8 * n_kernels * n_train**2
     require_memory(
         n_bytes,

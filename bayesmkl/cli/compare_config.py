@@ -36,6 +36,7 @@ from bayesmkl.evaluation.study import (
     times_of,
 )
 from bayesmkl.kernels import KernelBank
+from bayesmkl.kernels.by_view import check_entries
 from bayesmkl.kernels.column_labels import column_labels
 from bayesmkl.kernels.views import positions_of, resolve_views
 
@@ -228,11 +229,13 @@ def _check_views(
         if not isinstance(bank, KernelBank):
             continue
         checks: dict[str, Callable[[Any], Any]] = {}
-        if isinstance(bank.views, dict):
+        design = design_columns(getattr(estimator, "design", None))
+        by_view = any(isinstance(given, dict) for given in (bank.kernels, bank.normalize))
+        all_there = not design and gates is None  # which leave their columns out of views that name none
+        if isinstance(bank.views, dict) or (by_view and all_there):
             checks["kernels"] = partial(_resolve, bank)
         if gates is not None:
             checks["gate_columns"] = partial(_resolve_gates, bank, gates)
-        design = design_columns(getattr(estimator, "design", None))
         if design:
             checks["design"] = partial(_resolve_design, design)
         for key, name in product(checks, datasets):
@@ -245,7 +248,7 @@ def _check_views(
 
 
 def _resolve(bank: KernelBank, X: pd.DataFrame) -> None:
-    resolve_views(bank.views, X.shape[1], column_labels(X))
+    check_entries(bank, resolve_views(bank.views, X.shape[1], column_labels(X)))
 
 
 def _resolve_gates(bank: KernelBank, gate_columns: Sequence[str | int] | None, X: pd.DataFrame) -> None:

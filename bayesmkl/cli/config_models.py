@@ -22,6 +22,7 @@ from bayesmkl.evaluation.study import ModelSpec
 from bayesmkl.kernels import KernelBank
 from bayesmkl.kernels.adapters import NAMED, as_kernels
 from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.by_view import read_by_view
 from bayesmkl.kernels.normalize import check_normalize
 
 __all__ = ["Section", "bank_of", "did_you_mean", "model_of", "read_toml"]
@@ -129,7 +130,14 @@ def bank_of(section: Section, key: str, value: object, banks: dict[str, KernelBa
     table = Section(value, section.key_path(key), section.file)
     table.refuse_others(inspect.signature(KernelBank).parameters, "a bank of kernels")
     arguments = {name: _value(table, name) for name in value}
-    if arguments.get("normalize") == "none":
+    given = arguments.get("kernels")
+    if isinstance(given, dict):
+        own = table.section("kernels")
+        arguments["kernels"] = {view: _value(own, view) for view in given}
+    given = arguments.get("normalize")
+    if isinstance(given, dict):
+        arguments["normalize"] = {view: None if one == "none" else one for view, one in given.items()}
+    elif given == "none":
         arguments["normalize"] = None
     if "views" in table and not isinstance(value["views"], dict) and value["views"] not in VIEWS:
         raise table.wrong(
@@ -138,9 +146,9 @@ def bank_of(section: Section, key: str, value: object, banks: dict[str, KernelBa
         )
     bank = KernelBank(**arguments)
     with table.blamed("kernels"):
-        as_kernels(bank.kernels)
+        read_by_view("kernels", bank.kernels, as_kernels)
     with table.blamed("normalize"):
-        check_normalize(bank.normalize)
+        read_by_view("normalize", bank.normalize, check_normalize)
     return bank
 
 

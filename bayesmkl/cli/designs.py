@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -41,13 +42,13 @@ def listed(given: Any) -> list[Any]:
     return list(given) if isinstance(given, list | tuple) else [given]
 
 
-def standardizer(design: Design | None) -> BaseEstimator:
+def standardizer(design: Design | None, others: Sequence[Any] = ()) -> BaseEstimator:
     """Return the first step of a pipeline: columns of zero mean and unit variance, but for those of a design.
 
-    These come first, and keep their units: an effect is that of one unit, and a site is a site.
+    These come first, and keep their units: an effect is that of one unit, and a site is a site. So do `others`.
     """
     scaler = StandardScaler().set_output(transform="pandas")  # views may name columns
-    kept = design_columns(design)
+    kept = [*design_columns(design), *others]
     if not kept:
         return scaler
     beside = ColumnTransformer(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from bayesmkl.bemkl import (
 )
 from bayesmkl.cli.designs import standardizer
 from bayesmkl.cli.fit_options import KERNEL_PRIORS, FitOptions
+from bayesmkl.cli.fit_views import bank_of_options, columns_as_they_are
 from bayesmkl.cli.tables import label_in, levels_of
 from bayesmkl.kernels import KernelBank
 from bayesmkl.marginal import (
@@ -51,13 +53,15 @@ def _kernel_prior(options: FitOptions) -> str:
     return options.kernel_prior or KERNEL_PRIORS[options.method][0]
 
 
-def new_model(options: FitOptions, y: np.ndarray) -> Pipeline:
-    """Build what is fitted; `y` says of which type labels are."""
-    last = _gpmkl(options, y) if options.method == "gpmkl" else _bemkl(options, y)
-    return Pipeline([("standardize", standardizer(options.design)), (options.method, last)])
+def new_model(options: FitOptions, y: np.ndarray, columns: Sequence[str] = ()) -> Pipeline:
+    """Build what is fitted; `y` says of which type labels are, `columns` are those that kernels may see."""
+    bank = bank_of_options(options.view, options.view_kernels, options.kernels_on, columns)
+    last = (_gpmkl if options.method == "gpmkl" else _bemkl)(options, y, bank)
+    first = standardizer(options.design, columns_as_they_are(bank, columns))
+    return Pipeline([("standardize", first), (options.method, last)])
 
 
-def _gpmkl(options: FitOptions, y: np.ndarray) -> BaseEstimator:
+def _gpmkl(options: FitOptions, y: np.ndarray, bank: KernelBank) -> BaseEstimator:
     kinds: dict[str, type[BaseEstimator]] = {
         "classification": GPMKLClassifier,
         "ordinal": GPMKLOrdinalClassifier,
@@ -66,7 +70,7 @@ def _gpmkl(options: FitOptions, y: np.ndarray) -> BaseEstimator:
     }
     levels = {"levels": levels_of(options.level, y)} if options.task == "ordinal" else {}
     return kinds[options.task](
-        KernelBank("auto", views=options.kernels_on),
+        bank,
         kernel_prior=_kernel_prior(options),
         design=options.design,
         inference=_inference(options),
@@ -76,7 +80,7 @@ def _gpmkl(options: FitOptions, y: np.ndarray) -> BaseEstimator:
     )
 
 
-def _bemkl(options: FitOptions, y: np.ndarray) -> BaseEstimator:
+def _bemkl(options: FitOptions, y: np.ndarray, bank: KernelBank) -> BaseEstimator:
     common: dict[str, Any] = {
         "kernel_prior": _kernel_prior(options),
         "nonnegative": options.nonnegative,
@@ -86,7 +90,6 @@ def _bemkl(options: FitOptions, y: np.ndarray) -> BaseEstimator:
         "random_state": options.seed,
         "verbose": 1,
     }
-    bank = KernelBank("auto", views=options.kernels_on)
     if options.task == "ordinal":
         return BEMKLOrdinalClassifier(bank, levels=levels_of(options.level, y), **common)
     if options.task == "survival":

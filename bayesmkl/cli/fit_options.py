@@ -23,6 +23,8 @@ class FitOptions(NamedTuple):
     target: str
     task: str = "auto"
     kernels_on: str = "all+each"
+    view: tuple[str, ...] = ()
+    view_kernels: tuple[str, ...] = ()
     method: str = "bemkl"
     kernel_prior: str | None = None
     multiclass: str | None = None
@@ -84,6 +86,10 @@ def check_options(options: FitOptions) -> None:
             "--event names the column that says whether the event was seen, of --task survival. Give both "
             "of them, or neither."
         )
+    if options.view and options.kernels_on != FitOptions._field_defaults["kernels_on"]:
+        raise ValueError(
+            f"--view says what kernels see, and so does --kernels-on {options.kernels_on}. Leave one of them out."
+        )
     _check_method(options)
     if options.refine and options.inference != "vb":
         raise ValueError(
@@ -103,11 +109,11 @@ def check_options(options: FitOptions) -> None:
             f"--multiclass shared has no Gibbs sampler, which {options.sampling} needs. Use --multiclass "
             "one-versus-all, or --inference nuts."
         )
-    if options.missing_views == "integrate" and options.kernels_on != "each":
+    if options.missing_views == "integrate" and options.kernels_on != "each" and not options.view:
         raise ValueError(
             "--missing-views integrate needs --kernels-on each, where every column is a view of its own; got "
             f"--kernels-on {options.kernels_on}, and kernels on all columns need all of them. Views of several "
-            "columns are for Python: KernelBank(views={name: columns})."
+            "columns, which are empty together, are named by --view."
         )
 
 

@@ -290,7 +290,7 @@ def samples(about: Reported) -> list[Block]:
             f"{100 * about.ci_prob:.0f} % interval holds zero has a question mark."
         )
     ]
-    if about.bank is not None and "center" not in np.atleast_1d(about.bank.normalize):
+    if about.bank is not None and not about.bank.are_centered():
         blocks.append(
             Paragraph(
                 "Kernels that are not centered share a constant with the intercept: the sign of a part is less "

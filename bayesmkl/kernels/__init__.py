@@ -5,6 +5,7 @@ from __future__ import annotations
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
+from bayesmkl.kernels.product import Product
 from bayesmkl.kernels.quality.checks import KernelQualityWarning
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "Laplacian",
     "Linear",
     "Polynomial",
+    "Product",
     "Tanimoto",
 ]

@@ -60,13 +60,15 @@ def auto_kernels() -> list[Kernel]:
 NAMED = {"auto": auto_kernels, "paper": paper_kernels}
 
 
-def as_kernels(kernels: object) -> list[Kernel]:
+def as_kernels(kernels: object, name: str = "kernels") -> list[Kernel]:
     """Turn the `kernels` argument of a bank into fresh, unfitted kernel objects.
 
     Parameters
     ----------
     kernels : str, Kernel, callable, scikit-learn kernel, or a list or tuple of them
         "auto" and "paper" stand for the kernels of `auto_kernels` and `paper_kernels`, alone or inside a list.
+    name : str, default="kernels"
+        What to call the argument in messages.
 
     Returns
     -------
@@ -89,42 +91,42 @@ def as_kernels(kernels: object) -> list[Kernel]:
     specs = list(kernels) if isinstance(kernels, (list, tuple)) else [kernels]
     if not specs:
         raise ValueError(
-            "`kernels` must hold at least one kernel; got an empty list. "
+            f"`{name}` must hold at least one kernel; got an empty list. "
             'Use "auto" for three Gaussian kernels and a linear one.'
         )
     resolved: list[Kernel] = []
     for position, spec in enumerate(specs):
         named = NAMED.get(spec) if isinstance(spec, str) else None
-        resolved += [_as_kernel(spec, position)] if named is None else named()
+        resolved += [_as_kernel(spec, position, name)] if named is None else named()
     for kernel in resolved:
         kernel.check_parameters()
     return resolved
 
 
-def _as_kernel(spec: object, position: int) -> Kernel:
+def _as_kernel(spec: object, position: int, name: str) -> Kernel:
     if isinstance(spec, str):
         if spec not in PAIRWISE_NAMES:
             raise ValueError(
-                f"`kernels` names {spec!r}, which is not known; the names are "
+                f"`{name}` names {spec!r}, which is not known; the names are "
                 f'"auto", "paper" and scikit-learn\'s {", ".join(PAIRWISE_NAMES)}.'
             )
         return SklearnPairwise(spec)
     if isinstance(spec, type):
-        raise TypeError(f"`kernels` holds the class {spec.__name__}; pass an instance, {spec.__name__}(...).")
+        raise TypeError(f"`{name}` holds the class {spec.__name__}; pass an instance, {spec.__name__}(...).")
     if isinstance(spec, Kernel):
         return clone(spec)
     if isinstance(spec, GaussianProcessKernel):
         return GaussianProcess(clone(spec))
     if callable(spec):
-        _check_signature(spec, position)
+        _check_signature(spec, position, name)
         return CallableKernel(spec, position)
     raise TypeError(
-        "`kernels` must hold kernel objects, callables (X, Z) -> (n_rows, n_train), names or "
+        f"`{name}` must hold kernel objects, callables (X, Z) -> (n_rows, n_train), names or "
         f"sklearn.gaussian_process kernels; got {spec!r} of type {type(spec).__name__}."
     )
 
 
-def _check_signature(function: Callable[..., Any], position: int) -> None:
+def _check_signature(function: Callable[..., Any], position: int, name: str) -> None:
     """Raise for a function that cannot be called with two tables; some of compiled modules do not tell."""
     try:
         signature = inspect.signature(function)
@@ -134,7 +136,7 @@ def _check_signature(function: Callable[..., Any], position: int) -> None:
         signature.bind(None, None)
     except TypeError as error:
         raise TypeError(
-            f"`kernels` holds {callable_name(function)} (callable[{position}]), which cannot be called as "
+            f"`{name}` holds {callable_name(function)} (callable[{position}]), which cannot be called as "
             f"kernel(X, Z): {error}."
         ) from error
 

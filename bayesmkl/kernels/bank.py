@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from bayesmkl._utils.given import check_weights, naming
@@ -20,15 +20,16 @@ from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.adapters import as_kernels
-from bayesmkl.kernels.base import Kernel, check_range
+from bayesmkl.kernels.base import check_range
+from bayesmkl.kernels.by_view import ParametersByView, per_view, read_by_view
 from bayesmkl.kernels.cache import current_cache
-from bayesmkl.kernels.column_labels import column_labels, have_same_columns, refuse_other_columns
+from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.fitted import FittedKernels, naming_kernel, put_present
-from bayesmkl.kernels.landmarks import SELECTIONS, check_distances, choose_landmarks
+from bayesmkl.kernels.landmarks import SELECTIONS, landmarks_of_bank
 from bayesmkl.kernels.normalize import Normalizer, check_normalize
 from bayesmkl.kernels.presence import column_means
 from bayesmkl.kernels.training import fit_training, fit_weighted, learn_by_rows
-from bayesmkl.kernels.views import View, check_samples, resolve_views
+from bayesmkl.kernels.views import check_samples, resolve_views
 
 __all__ = ["CheckedTable", "KernelBank"]
 
@@ -48,12 +49,12 @@ class CheckedTable(NamedTuple):
 
 
 @methods_with_own_settings
-class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
+class KernelBank(FittedKernels, TransformerMixin, ParametersByView):
     """Evaluate several kernels on several views of the same samples.
 
     Parameters
     ----------
-    kernels : "auto", "paper", kernel, callable, str, or a list of these, default="paper"
+    kernels : "auto", "paper", kernel, callable, str, a list of these, or dict, default="paper"
         * "auto": Gaussian kernels of half, once and twice the median distance between training samples in the view,
           and a linear kernel.
         * "paper": Gaussian kernels of width 2^-3, ..., 2^6 and polynomials ``(x.z + 1)^q`` of degree 1, 2, 3.
@@ -64,18 +65,23 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
           "sigmoid" of :mod:`sklearn.metrics.pairwise`, at their default parameters;
         * kernels of :mod:`sklearn.gaussian_process`, evaluated as ``kernel(X, Z)``, so that a ``WhiteKernel``
           term adds nothing.
+
+        All of these are evaluated on every view. A dict ``{view name: kernel or list of kernels}`` gives each view
+        its own, ``{"fingerprint": Tanimoto(), "expression": [Gaussian(relative_width=1), Linear()]}``. It has an
+        entry for every view, in any order.
     views : "all", "each", "all+each" or dict, default="all"
         The columns that kernels see: all of them, each on its own, or both; or ``{view name: columns}``,
         where columns are names (of a pandas or polars DataFrame), positions, a slice, a boolean mask, or one
         name or position. Whole numbers are positions; they are refused where a DataFrame has them as labels of
-        other columns. Every kernel is evaluated on every view.
-    normalize : "spherical", "trace", "center", None or a sequence of these, default="spherical"
+        other columns.
+    normalize : "spherical", "trace", "center", None, a sequence of these, or dict, default="spherical"
         * "spherical": unit self-similarity, ``k(x, z) / sqrt(k(x, x) k(z, z))``. A sample without any
           self-similarity (a row of zeros under a linear kernel) gets a row of zeros.
         * "trace": divide by the mean training self-similarity.
         * "center": move the origin of the feature space to the training mean, ``HKH``.
 
-        A sequence is applied in order, usually ``("center", "spherical")``.
+        A sequence is applied in order, usually ``("center", "spherical")``. A dict has an entry for every view, as
+        that of `kernels`.
     missing_views : {"error", "keep", "impute"}, default="error"
         Meaning of NaN. "error": raise an error. "keep": all columns of a view are NaN in samples that lack the view,
         and rows and columns of such samples are NaN in the kernels on that view. A view that shares those columns
@@ -96,9 +102,12 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
     kernel_names_ : list of str
         Such as "gaussian(width=2) · mean radius", all different.
     kernel_views_ : list of str
-        The view of each kernel. Kernels of one view are neighbors, in the order of `kernels`.
+        The view of each kernel, in the order of `views`. Kernels of one view are neighbors, in the order of
+        `kernels`.
+    view_positions_ : ndarray of int of shape (n_kernels_,)
+        Position of the view of each kernel in `views_`.
     n_kernels_ : int
-        Number of kernels: views times kernel functions.
+        Number of kernels: views times kernel functions, unless views have their own.
     kernels_known_psd_ : ndarray of shape (n_kernels_,)
         Kernels that are positive semidefinite by their formula and need no test.
     views_ : list of View
@@ -151,13 +160,25 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
     (5, 20, 4)
     >>> KernelBank(Linear(), landmarks=8).fit_transform(X).shape
     (20, 8, 1)
+
+    Views with kernels of their own:
+
+    >>> bank = KernelBank(
+    ...     {"left": [Gaussian(relative_width=1), Linear()], "right": "linear"},
+    ...     views={"left": [0, 1], "right": 2},
+    ...     normalize={"left": "spherical", "right": ("center", "trace")},
+    ... )
+    >>> bank.fit(X).kernel_names_
+    ['gaussian(1 median) · left', 'linear · left', 'linear · right']
+    >>> bank.set_params(kernels__right=Gaussian(width=2), kernels__right__width=3).fit(X).kernel_names_[-1]
+    'gaussian(width=3) · right'
     """
 
     def __init__(
         self,
         kernels: Any = "paper",
         views: str | Mapping[str, Any] = "all",
-        normalize: str | Sequence[str] | None = "spherical",
+        normalize: str | Sequence[str] | Mapping[str, Any] | None = "spherical",
         missing_views: str = "error",
         *,
         landmarks: Any = None,
@@ -298,7 +319,8 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If `kernels` or `views` is not of those above, or `views` names columns that `X` does not have.
+            If `kernels` or `views` is not of those above, `views` names columns that `X` does not have, or `kernels`
+            is a dict of other views.
         TypeError
             If `kernels` holds what is no kernel.
         """
@@ -310,7 +332,8 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         n_basis = (
             n_train if landmarks is None else landmarks if isinstance(landmarks, Integral) else len(landmarks)
         )
-        return len(views) * len(as_kernels(self.kernels)), n_train, int(n_basis)
+        functions = per_view("kernels", read_by_view("kernels", self.kernels, as_kernels), views)
+        return sum(map(len, functions)), n_train, int(n_basis)
 
     def row_stack(self, X: Samples) -> np.ndarray:
         """Return the kernels between the rows of `X` and the basis points with kernels first.
@@ -373,12 +396,12 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         refuse_other_columns(X, self.column_labels_)
 
     def _learn(self, X: Samples, keep: bool, sample_weight: ArrayLike | None = None) -> np.ndarray:
-        normalize = check_normalize(self.normalize)
+        given_normalize = read_by_view("normalize", self.normalize, check_normalize)
         check_choice("missing_views", self.missing_views, ("error", "keep", "impute"))
         check_choice("landmark_selection", self.landmark_selection, SELECTIONS)
         if self.random_state is not None:
             check_integer("random_state", self.random_state, low=0)
-        functions = as_kernels(self.kernels)
+        given_kernels = read_by_view("kernels", self.kernels, as_kernels)
         # a copy: the caller may change theirs
         X_train = self._take(X) if isinstance(X, CheckedTable) else self._validate(X, copy=True)
         weights = None if sample_weight is None else check_weights(sample_weight, len(X_train))
@@ -388,15 +411,18 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
                 "all training samples (`landmarks=None`)."
             )
         views = resolve_views(self.views, self.n_features_in_, self.column_labels_)
+        functions = per_view("kernels", given_kernels, views)
+        normalize = per_view("normalize", given_normalize, views)
         for view in views:
             check_range("X", X_train[:, view.columns])
         self.views_, self.column_means_ = views, None
         if self.missing_views == "impute":
             self.column_means_ = column_means(X_train)
             X_train = self.imputed(X_train)
-        landmarks = None if self.landmarks is None else self._choose_landmarks(X_train, views, functions)
-        kernels = [copy.copy(function) for _ in views for function in functions]
-        self.kernel_views_ = [view.name for view in views for _ in functions]
+        kernels = [copy.copy(function) for own in functions for function in own]
+        landmarks = None if self.landmarks is None else landmarks_of_bank(self, X_train, views, kernels)
+        self.view_positions_ = np.repeat(np.arange(len(views)), [len(own) for own in functions])
+        self.kernel_views_ = [views[v].name for v in self.view_positions_]
         labels = [
             f"{kernel.label} · {view}" for kernel, view in zip(kernels, self.kernel_views_, strict=True)
         ]
@@ -410,26 +436,13 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
         self.kernels_known_psd_ = np.array([kernel.known_psd for kernel in kernels])
         return stack
 
-    def _choose_landmarks(
-        self, X_train: np.ndarray, views: list[View], functions: list[Kernel]
+    def _fit_kernels(
+        self, normalize: list[tuple[str, ...]], keep: bool, weights: np.ndarray | None
     ) -> np.ndarray:
-        check_distances(functions, self.landmarks, self.landmark_selection)
-        if self.missing_views != "error":
-            raise ValueError(
-                f'`landmarks` must be None with `missing_views="{self.missing_views}"`: a landmark has all views. '
-                "Leave out samples that lack views, or compare with all training samples."
-            )
-        labels = column_labels(self.landmarks)
-        if not have_same_columns(labels, self.column_labels_):
-            raise ValueError(
-                f"`landmarks` must have the columns of `X`, in their order; got {labels}. Select them: "
-                "`landmarks[X.columns]`."
-            )
-        columns = np.unique(np.concatenate([view.columns for view in views]))
-        return choose_landmarks(X_train, self.landmarks, self.landmark_selection, self.random_state, columns)
+        """Fit kernels and normalizations to the basis; return the training kernels if they are to `keep`.
 
-    def _fit_kernels(self, normalize: tuple[str, ...], keep: bool, weights: np.ndarray | None) -> np.ndarray:
-        """Fit kernels and normalizations to the basis; return the training kernels if they are to `keep`."""
+        `normalize` are the normalizations of each view.
+        """
         self.normalizers_: list[list[Normalizer]] = []
         basis, together = self.basis_, keep and self.landmarks_ is None
         shape = self.n_kernels_, len(self.X_train_), len(basis)
@@ -438,14 +451,15 @@ class KernelBank(FittedKernels, TransformerMixin, BaseEstimator):
             require_memory(8 * math.prod(shape), what, REMEDY)
         stack = np.empty((self.n_kernels_ if together else 0, len(basis), len(basis)))
         for m, kernel, geometry, place in self._evaluations(basis):
+            steps = normalize[self.view_positions_[m]]
             counts = weights if weights is None or place is None else weights[place[1][0]]
             with naming_kernel(self.kernel_names_[m]):
                 kernel.fit(geometry.Z) if counts is None else fit_weighted(kernel, geometry.Z, counts)
                 if not together:
-                    self.normalizers_.append(learn_by_rows(normalize, kernel, geometry.Z, counts))
+                    self.normalizers_.append(learn_by_rows(steps, kernel, geometry.Z, counts))
                     continue
                 values = stack[m] if place is None else np.empty(geometry.shape)
-                self.normalizers_.append(fit_training(normalize, kernel, geometry, values, counts))
+                self.normalizers_.append(fit_training(steps, kernel, geometry, values, counts))
                 if place is not None:
                     put_present(values, place, stack[m])
         return self.evaluate(self.X_train_) if keep and not together else stack

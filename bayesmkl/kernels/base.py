@@ -93,6 +93,24 @@ class Kernel(BaseEstimator):
         self.check_parameters()
         return self
 
+    def factors(self) -> list[Kernel]:
+        """Return the kernels that are multiplied.
+
+        Returns
+        -------
+        list of Kernel
+            The kernel itself where it is no product.
+        """
+        return [self]
+
+    def __mul__(self, other: object) -> Kernel:
+        """Return the product with another kernel, which sees the same columns."""
+        from bayesmkl.kernels.product import Product
+
+        product = Product(self, other)  # type: ignore[arg-type]
+        product.check_parameters()
+        return product
+
     def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
         """Write the kernel between the two sides of `geometry` into `out`.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -34,6 +35,7 @@ class FittedKernels:
     n_kernels_: int
     kernel_names_: list[str]
     views_: list[View]
+    view_positions_: np.ndarray
     kernels_: list[Kernel]
     normalizers_: list[list[Normalizer]]
     present_: np.ndarray
@@ -76,6 +78,27 @@ class FittedKernels:
         """
         check_is_fitted(self, "normalizers_")
         return None if self.landmarks_ is None else self.train_diagonal().mean(axis=1)
+
+    def kernels_of_views(self) -> list[range]:
+        """Return the positions of the kernels of each view, which are neighbors.
+
+        Returns
+        -------
+        list of range
+            One for each view.
+        """
+        first = np.searchsorted(self.view_positions_, np.arange(len(self.views_) + 1)).tolist()
+        return [range(start, stop) for start, stop in pairwise(first)]
+
+    def are_centered(self) -> bool:
+        """Return whether all kernels are centered.
+
+        Returns
+        -------
+        bool
+            False where "center" is not among the normalizations of some view.
+        """
+        return all(any(isinstance(one, Center) for one in own) for own in self.normalizers_)
 
     def centering_errors(self) -> np.ndarray:
         """Return bounds on the rounding errors that centering leaves in the kernels.
@@ -270,7 +293,7 @@ class FittedKernels:
                     f"kernel {self.kernel_names_[m]!r} has no slopes. Use the kernels Gaussian, Linear and "
                     "Polynomial, whose functions have slopes with a formula."
                 )
-            yield self.views_[m * len(self.views_) // self.n_kernels_], found
+            yield self.views_[self.view_positions_[m]], found
 
     def imputed(self, X: np.ndarray) -> np.ndarray:
         """Return rows that were validated before, with means where a part of a view is missing.
@@ -324,17 +347,17 @@ class FittedKernels:
 
     def _evaluations(self, X: np.ndarray) -> Iterator[tuple[int, Kernel, PairwiseGeometry, Place]]:
         """Go through the kernels view by view; those of one view share distances and inner products."""
-        per_view = self.n_kernels_ // len(self.views_)
         is_basis = X is self.basis_
         of_basis = self.present_ if self.landmarks_ is None else self._present(self.basis_)
         of_rows = of_basis if is_basis else self._present(X)
-        for v, view in enumerate(self.views_):
-            rows, columns = of_rows[v], of_basis[v]
+        for view, members, rows, columns in zip(
+            self.views_, self.kernels_of_views(), of_rows, of_basis, strict=True
+        ):
             basis = np.ascontiguousarray(self.basis_[:, view.columns][columns])
             points = basis if is_basis else np.ascontiguousarray(X[:, view.columns][rows])
             geometry = PairwiseGeometry(points, basis)
             place = None if rows.all() and columns.all() else np.ix_(rows, columns)
-            for m in range(v * per_view, (v + 1) * per_view):
+            for m in members:
                 yield m, self.kernels_[m], geometry, place
 
 

@@ -20,9 +20,11 @@ from bayesmkl._utils.threads import one_thread
 from bayesmkl._utils.validation import check_choice, check_integer, shown
 from bayesmkl._utils.warnings import holding_back
 from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.column_labels import column_labels, have_same_columns
 from bayesmkl.kernels.distance import FromDistance
+from bayesmkl.kernels.views import View
 
-__all__ = ["SELECTIONS", "check_distances", "choose_landmarks"]
+__all__ = ["SELECTIONS", "check_distances", "choose_landmarks", "landmarks_of_bank"]
 
 SELECTIONS = ("kmeans", "random")
 # Clusters are learned from at most this many samples per landmark, so that they cost less than the kernels do.
@@ -96,6 +98,47 @@ def choose_landmarks(
     return np.ascontiguousarray(draw(X, used, int(landmarks), rng))
 
 
+def landmarks_of_bank(
+    bank: Any, X: np.ndarray, views: Sequence[View], functions: Sequence[Kernel]
+) -> np.ndarray:
+    """Choose or check the landmarks of a bank among its training samples.
+
+    Parameters
+    ----------
+    bank : KernelBank
+        With `landmarks`; it knows the labels of the columns.
+    X : ndarray of shape (n_train, n_features)
+        Training samples.
+    views : sequence of View
+    functions : sequence of Kernel
+        Its kernel functions on all views.
+
+    Returns
+    -------
+    ndarray of shape (n_landmarks, n_features)
+
+    Raises
+    ------
+    ValueError
+        As `choose_landmarks` and `check_distances` do; for landmarks with other columns than `X`, and where samples
+        may lack views.
+    """
+    check_distances(functions, bank.landmarks, bank.landmark_selection)
+    if bank.missing_views != "error":
+        raise ValueError(
+            f'`landmarks` must be None with `missing_views="{bank.missing_views}"`: a landmark has all views. '
+            "Leave out samples that lack views, or compare with all training samples."
+        )
+    labels = column_labels(bank.landmarks)
+    if not have_same_columns(labels, bank.column_labels_):
+        raise ValueError(
+            f"`landmarks` must have the columns of `X`, in their order; got {labels}. Select them: "
+            "`landmarks[X.columns]`."
+        )
+    columns = np.unique(np.concatenate([view.columns for view in views]))
+    return choose_landmarks(X, bank.landmarks, bank.landmark_selection, bank.random_state, columns)
+
+
 def check_distances(kernels: Sequence[Kernel], landmarks: Any, selection: str) -> None:
     """Raise for landmarks that have no distance to the samples.
 
@@ -111,7 +154,7 @@ def check_distances(kernels: Sequence[Kernel], landmarks: Any, selection: str) -
     ValueError
         For distances that are precomputed, and for centers where a matrix holds the distances.
     """
-    functions = [kernel for kernel in kernels if isinstance(kernel, FromDistance)]
+    functions = [one for kernel in kernels for one in kernel.factors() if isinstance(one, FromDistance)]
     if any(function.is_precomputed for function in functions):
         raise ValueError(
             '`landmarks` must be None with FromDistance("precomputed"), whose columns are distances to all '

@@ -172,13 +172,15 @@ Normalizer = Spherical | Trace | Center
 NORMALIZATIONS: dict[str, type[Normalizer]] = {"spherical": Spherical, "trace": Trace, "center": Center}
 
 
-def check_normalize(normalize: str | Sequence[str] | None) -> tuple[str, ...]:
+def check_normalize(normalize: str | Sequence[str] | None, name: str = "normalize") -> tuple[str, ...]:
     """Return the `normalize` argument of a bank as a tuple of names, in the order they are applied.
 
     Parameters
     ----------
     normalize : str, None, or sequence of str
         "spherical", "trace", "center", or several of them.
+    name : str, default="normalize"
+        What to call the argument in messages.
 
     Returns
     -------
@@ -199,10 +201,10 @@ def check_normalize(normalize: str | Sequence[str] | None) -> tuple[str, ...]:
     if normalize is None:
         return ()
     names = normalize if isinstance(normalize, (list, tuple)) else (normalize,)
-    for name in names:
-        if not isinstance(name, str) or name not in NORMALIZATIONS:
+    for one in names:
+        if not isinstance(one, str) or one not in NORMALIZATIONS:
             raise ValueError(
-                f'`normalize` must be "spherical", "trace", "center", None or several of them; got {name!r}.'
+                f'`{name}` must be "spherical", "trace", "center", None or several of them; got {one!r}.'
             )
     return tuple(names)
 

@@ -7,6 +7,7 @@ at the description of the model (known kinds of parts, each of a known type).
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import math
@@ -22,7 +23,7 @@ import numpy as np
 from bayesmkl._utils.files import READING_ARRAYS
 from bayesmkl.persistence.known_types import FUNCTIONS, PARTS, PRESENT
 
-__all__ = ["Contents", "check_archive", "untrusted_parts", "with_present_modules"]
+__all__ = ["Contents", "check_archive", "plain_by_kind", "untrusted_parts", "with_present_modules"]
 
 SCHEMA = "schema.json"
 PROTOCOL = 2  # of skops; older ones have parts that check less
@@ -197,9 +198,19 @@ def _unpacked(name: str, content: bytes, entry: zipfile.ZipInfo) -> bytes:
 
 # ------------------------------------------------------------------------------------------- parts of a model
 
+
+def subclasses_of(kind: type) -> Iterator[type]:
+    """Yield a type and all that are derived from it."""
+    yield kind
+    derived: list[type] = kind.__subclasses__()
+    for one in derived:
+        yield from subclasses_of(one)
+
+
 _SCALARS = {f"builtins.{kind}" for kind in ("bool", "float", "int", "str")}
 _CONTAINERS = {f"builtins.{kind}" for kind in ("list", "set", "tuple")}
 _NUMBERS = {f"numpy.{kind.__name__}" for kind in np.sctypeDict.values() if kind is not np.object_}
+_TYPES = {f"numpy.{kind.__name__}" for kind in subclasses_of(np.generic) if kind.__module__ == "numpy"}
 _GENERATORS = {"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
 
 
@@ -213,6 +224,21 @@ def _object_of_scikit_learn(name: str) -> bool:
 
 def _loss_of_scikit_learn(name: str) -> bool:
     return name.startswith("sklearn.") and name not in FUNCTIONS | PARTS
+
+
+def _tuple(name: str) -> bool:
+    """Return whether a name is that of tuples, or of tuples of scikit-learn with named fields, which only store."""
+    if name == "builtins.tuple":
+        return True
+    module, _, last = name.rpartition(".")
+    if not module.startswith("sklearn.") or _NO_PARTS.intersection(module.split(".")):
+        return False
+    try:
+        kind = getattr(importlib.import_module(module), last, None)
+    except ImportError:
+        return False
+    fields = getattr(kind, "_fields", None)
+    return isinstance(kind, type) and kind.__bases__ == (tuple,) and isinstance(fields, tuple)
 
 
 def _function(name: str) -> bool:
@@ -233,7 +259,7 @@ _KINDS: dict[str, Callable[[str], bool]] = {
     "DefaultDictNode": lambda name: name == "collections.defaultdict",
     "ListNode": lambda name: name == "builtins.list",
     "SetNode": lambda name: name == "builtins.set",
-    "TupleNode": lambda name: name == "builtins.tuple",
+    "TupleNode": _tuple,
     "NdArrayNode": lambda name: name == "numpy.ndarray" or name in _NUMBERS,
     "MaskedArrayNode": lambda name: name in ("numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"),
     "DTypeNode": lambda name: name == "numpy.dtype",
@@ -242,13 +268,25 @@ _KINDS: dict[str, Callable[[str], bool]] = {
         name in ("numpy.random.Generator", "numpy.random._generator.Generator")
     ),
     "SparseMatrixNode": _never,
-    "TypeNode": lambda name: name in _SCALARS | _CONTAINERS | _NUMBERS,
+    "TypeNode": lambda name: (
+        name in _SCALARS | _CONTAINERS | _TYPES | {"builtins.object"}
+    ),  # nothing is made of it
     "FunctionNode": _function,
     "ObjectNode": _object_of_scikit_learn,
     "LossNode": _loss_of_scikit_learn,
     "ConstructorFromReduceNode": _never,
-    "PartialNode": _never,
+    "PartialNode": lambda name: (
+        name == "functools.partial"
+    ),  # of what is judged itself, and called by models only
 }
+# Kinds of parts that are judged by what they are: skops lists none of the names that these may have.
+_BY_WHAT_THEY_ARE = {"TupleNode", "TypeNode", "PartialNode"}
+_NO_PARTS = {
+    "conftest",
+    "experimental",
+    "externals",
+    "tests",
+}  # modules of scikit-learn that are more than definitions
 _ONLY_BY_TRUST = ("MethodNode", "OperatorFuncNode", "TreeNode")
 
 
@@ -261,6 +299,14 @@ def untrusted_parts(schema: dict[str, Any], trusted: Collection[str]) -> set[str
         For a kind of part that is unknown or contradicts itself.
     """
     return {name for part in _parts(schema) for name in _needed(part) if name not in trusted}
+
+
+def plain_by_kind(schema: dict[str, Any]) -> set[str]:
+    """Return the names in a file that occur only as parts which are judged by what they are, not by a list."""
+    kinds: dict[str, set[str]] = {}
+    for part in _parts(schema):
+        kinds.setdefault(part.name, set()).add(part.loader)
+    return {name for name, own in kinds.items() if own <= _BY_WHAT_THEY_ARE}
 
 
 def _needed(part: Part) -> Iterator[str]:

@@ -25,8 +25,11 @@ __all__ = ["check_consistent"]
 
 OF_FITTED_BANK = (
     "X_train_", "column_labels_", "kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "landmarks_",
-    "n_features_in_", "n_kernels_", "normalizers_", "present_", "views_",
+    "n_features_in_", "n_kernels_", "normalizers_", "present_", "view_positions_", "views_",
 )  # fmt: skip
+OF_KERNELS = (
+    *("kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "normalizers_", "view_positions_"),
+)
 SCORES = ("decision_function", "predict_proba", "predict")  # what is asked of a model, the first that it has
 OF_FITTED_MODEL = ("dual_coef_", "kernel_bank_", "n_features_in_", "n_kernels_in_")
 
@@ -62,7 +65,7 @@ def _absent(part: object, names: Iterable[str]) -> Iterator[str]:
 def _faults_of_bank(bank: KernelBank) -> Iterator[str]:
     yield from _absent(bank, OF_FITTED_BANK)
     n_kernels, n_features = bank.n_kernels_, bank.n_features_in_
-    for name in ("kernel_names_", "kernel_views_", "kernels_", "kernels_known_psd_", "normalizers_"):
+    for name in OF_KERNELS:
         yield from _wrong(name, len(getattr(bank, name)), n_kernels)
     if bank.column_labels_ is not None:
         yield from _wrong("column_labels_", len(bank.column_labels_), n_features)
@@ -72,12 +75,22 @@ def _faults_of_bank(bank: KernelBank) -> Iterator[str]:
             yield from _wrong(name, np.shape(points)[1:], (n_features,))
             if np.asarray(points).dtype != np.float64:
                 yield f"has `{name}` of the type {np.asarray(points).dtype}"
-    if not bank.views_ or n_kernels % len(bank.views_):
-        yield f"has {n_kernels} kernels on {len(bank.views_)} views"
+    yield from _faults_of_positions(bank)
     for view in bank.views_:
         columns = np.asarray(view.columns)
         if columns.size and not 0 <= columns.min() <= columns.max() < n_features:
             yield f"has the view {view.name!r} of columns that are not there"
+
+
+def _faults_of_positions(bank: KernelBank) -> Iterator[str]:
+    """Yield what is wrong with the views of kernels: all views have some, in their order."""
+    positions, n_views = np.asarray(bank.view_positions_), len(bank.views_)
+    if not n_views or positions.dtype.kind != "i" or positions.ndim != 1:
+        yield f"has {n_views} views, and kernels on {positions!r}"
+    elif not np.array_equal(np.unique(positions), np.arange(n_views)) or (np.diff(positions) < 0).any():
+        yield f"has {n_views} views, and kernels that are not on all of them, in their order"
+    elif [bank.views_[v].name for v in positions] != list(bank.kernel_views_):
+        yield "has `kernel_views_` that are not the names of these views"
 
 
 def _faults_of_model(model: BaseEstimator) -> Iterator[str]:

@@ -16,11 +16,17 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.files import READING_ARRAYS, check_layout, written_beside
 from bayesmkl._utils.memory import available_memory, format_bytes
 from bayesmkl._utils.warnings import recording_warnings, warn_user
-from bayesmkl.persistence.archive import Contents, check_archive, untrusted_parts, with_present_modules
+from bayesmkl.persistence.archive import (
+    Contents,
+    check_archive,
+    plain_by_kind,
+    untrusted_parts,
+    with_present_modules,
+)
 from bayesmkl.persistence.consistency import check_consistent
 from bayesmkl.persistence.known_types import FUNCTIONS, PARTS, TRUSTED, SavedOutcome
 from bayesmkl.persistence.layouts import VERSION, migrate
-from bayesmkl.persistence.parts import faults
+from bayesmkl.persistence.parts import every_part, faults, labels_of_index
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -87,7 +93,7 @@ def save_model(
         contents = check_archive(data)
         unknown = _untrusted(data, contents.schema, named)
         if not unknown:
-            check_consistent(_content(data, named)["model"])
+            check_consistent(_content(data, named | plain_by_kind(contents.schema))["model"])
     except MemoryError:
         raise
     except Exception as error:
@@ -107,9 +113,12 @@ def _packed(model: BaseEstimator) -> bytes:
     """Return the contents of a file for a model."""
     from bayesmkl import __version__
 
-    outcomes = {id(outcome): SavedOutcome.of(outcome) for outcome in Outcome}
+    instead: dict[int, Any] = {id(outcome): SavedOutcome.of(outcome) for outcome in Outcome}
+    for part in every_part(model):
+        if (labels := labels_of_index(part)) is not None:
+            instead[id(part)] = labels
     try:
-        copied = copy.deepcopy(model, outcomes)
+        copied = copy.deepcopy(model, instead)
         return skops.io.dumps({"format": FORMAT, "version": VERSION, "package": __version__, "model": copied})
     except MemoryError:
         raise
@@ -189,7 +198,7 @@ def load_model(path: str | os.PathLike[str], trusted: Iterable[str | type] = ())
         raise _unreadable(path, error) from error
     if unknown:
         raise _not_trusted(path, unknown)
-    return _checked(path, _build(path, data, named))
+    return _checked(path, _build(path, data, named | plain_by_kind(schema)))
 
 
 def _names(trusted: object) -> set[str]:
@@ -239,7 +248,7 @@ def _untrusted(data: bytes, schema: dict[str, Any], named: set[str]) -> list[str
     allowed = named | set(TRUSTED)
     unknown = untrusted_parts(schema, allowed)
     by_skops = set(skops.io.get_untrusted_types(data=data))
-    return sorted(unknown | (by_skops - allowed - PARTS - FUNCTIONS))
+    return sorted(unknown | (by_skops - allowed - PARTS - FUNCTIONS - plain_by_kind(schema)))
 
 
 def _content(data: bytes, named: set[str]) -> Any:

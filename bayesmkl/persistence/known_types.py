@@ -43,6 +43,7 @@ from bayesmkl.kernels import (
     Laplacian,
     Linear,
     Polynomial,
+    Product,
     Tanimoto,
 )
 from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
@@ -121,7 +122,7 @@ OWN_TYPES: tuple[type, ...] = (
     of_targets.PiecewiseHazard, of_targets.Poisson, of_targets.Probit, of_targets.StudentT,
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
-    Gaussian, Laplacian, Linear, Polynomial, Tanimoto, Clipping, LowRankStack, MKLResult,
+    Gaussian, Laplacian, Linear, Polynomial, Product, Tanimoto, Clipping, LowRankStack, MKLResult,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.
@@ -149,6 +150,7 @@ PARTS = frozenset((
     "sklearn.calibration._CalibratedClassifier",
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.impute._iterative.IterativeImputer",  # which skops lists if it is enabled before it
     "sklearn.metrics._scorer._PassthroughScorer",
     "sklearn.model_selection._split.GroupKFold",
     "sklearn.model_selection._split.KFold",

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._utils.options import INFERENCES
 from bayesmkl.bemkl import (
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "migrate"]
 
-VERSION = 7
+VERSION = 8
 BEMKL = (BEMKLClassifier, BEMKLRegressor, BEMKLMultitaskClassifier, BEMKLMultitaskRegressor)
 WITH_CLASS_WEIGHT = (
     *(AlignmentMKLClassifier, GMKLClassifier, LpMKLClassifier, OBMKLClassifier, SILPMKLClassifier),
@@ -141,6 +143,13 @@ def _from_6(part: object) -> None:
             _add(part, temperature_=1.0)
 
 
+def _from_7(part: object) -> None:
+    """Migrate from layout 7, where every view had the same kernels."""
+    if isinstance(part, KernelBank) and hasattr(part, "normalizers_"):
+        n_views = len(part.views_)
+        _add(part, view_positions_=np.repeat(np.arange(n_views), part.n_kernels_ // n_views))
+
+
 def _add(part: object, **attributes: Any) -> None:
     for name, value in attributes.items():
         if name not in vars(part):  # classes may have a default
@@ -154,4 +163,5 @@ STEPS: dict[int, Callable[[Any], None]] = {
     4: _from_4,
     5: _from_5,
     6: _from_6,
+    7: _from_7,
 }

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 
-__all__ = ["every_part", "faults"]
+__all__ = ["every_part", "faults", "labels_of_index"]
 
 _PLAIN = (str, bytes, int, float, np.generic)
 
@@ -30,12 +30,36 @@ def faults(model: BaseEstimator, name: str) -> Iterator[tuple[str, str]]:
             yield place, fault
 
 
+def labels_of_index(part: object) -> np.ndarray | None:
+    """Return the labels of an index of pandas as an array, if they are text or numbers; None of anything else.
+
+    Transformers of scikit-learn hold the names of columns so, where they give frames.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> labels_of_index(pd.Index(["age", "sex"])), labels_of_index(pd.RangeIndex(2))
+    (array(['age', 'sex'], dtype=object), array([0, 1]))
+    >>> labels_of_index(pd.Series(["age"])) is labels_of_index(pd.Index([("a", 1)])) is None
+    True
+    """
+    is_of_pandas = type(part).__module__.partition(".")[0] == "pandas"
+    if not is_of_pandas or type(part).__name__ not in ("Index", "RangeIndex"):
+        return None
+    labels = part.tolist()  # type: ignore[attr-defined]
+    if all(isinstance(label, str) for label in labels):
+        return np.array(labels, dtype=object)
+    return np.array(labels) if all(type(label) in (bool, int, float) for label in labels) else None
+
+
 def _fault(part: object) -> str | None:
     if isinstance(part, (types.FunctionType, type)):
         return _not_importable(part)
     if isinstance(part, types.ModuleType):
         return f"the module {part.__name__!r}, which no file keeps. Leave out what holds it."
     if type(part).__module__.partition(".")[0] == "pandas":
+        if labels_of_index(part) is not None:
+            return None
         return f"a pandas {type(part).__name__}, which skops cannot keep. Pass a NumPy array or a list."
     fault = _not_importable(type(part))
     return None if fault is None else f"an object of {fault}"

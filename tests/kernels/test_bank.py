@@ -448,7 +448,7 @@ def test_model_files_hold_the_training_data_but_no_stack():
     [
         ({"kernels": []}, ValueError, "`kernels` must hold at least one kernel; got an empty list"),
         ({"kernels": [Gaussian(), 3]}, TypeError, "`kernels` must hold kernel objects.*got 3 of type int"),
-        ({"kernels": {"a": Gaussian()}}, TypeError, "of type dict"),
+        ({"kernels": {1, 2}}, TypeError, "of type set"),
         ({"kernels": "rbff"}, ValueError, "`kernels` names 'rbff', which is not known; .*chi2.*rbf"),
         ({"kernels": [Gaussian]}, TypeError, r"the class Gaussian; pass an instance, Gaussian\(...\)"),
         (

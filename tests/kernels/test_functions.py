@@ -49,9 +49,17 @@ REFERENCES = [
     (Linear(), linear_kernel),
     (Cosine(), cosine_similarity),
     (Tanimoto(), lambda x, z: np.array([[a @ b / (a @ a + b @ b - a @ b) for b in z] for a in x])),
+    (Gaussian(width=2) * Linear(), lambda x, z: rbf_kernel(x, z, gamma=0.125) * linear_kernel(x, z)),
+    (
+        Polynomial() * (Laplacian() * Cosine()),
+        lambda x, z: (x @ z.T + 1) ** 2 * laplacian_kernel(x, z, gamma=1.0) * cosine_similarity(x, z),
+    ),
 ]
 KERNELS = [kernel for kernel, _ in REFERENCES]
-FITTED = [*KERNELS, FromDistance().fit(Z), FromDistance("cosine", scale=0.5).fit(Z)]
+FITTED = [
+    *(*KERNELS, FromDistance().fit(Z), FromDistance("cosine", scale=0.5).fit(Z)),
+    (FromDistance() * Gaussian(relative_width=1)).fit(Z),
+]
 
 
 def _id(value):

@@ -33,6 +33,9 @@ KERNELS = [
     Polynomial(degree=3),
     "rbf",
     "linear",
+    Gaussian(width=1.5) * Linear(),
+    Polynomial(degree=2) * Gaussian(width=1) * Polynomial(degree=1),
+    Gaussian(width=1) * Gaussian(width=2),
 ]
 
 

@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import RBF
 from verdicts import THING, assert_refused, quietly
 
 from bayesmkl import KernelBank
-from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
+from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Product, Tanimoto
 
 pytestmark = [pytest.mark.family("functions"), pytest.mark.heavy]
 
@@ -29,6 +29,7 @@ KERNELS = {
     "Cosine": Cosine(),
     "Tanimoto": Tanimoto(),
     "FromDistance": FromDistance("cityblock"),
+    "Product": Gaussian(relative_width=1) * Polynomial(degree=2),
 }
 
 # ------------------------------------------------------------------------------------------- kernel parameters
@@ -59,7 +60,11 @@ WRONG = {
         {},
     ],
     (FromDistance, "scale"): ["mean", None, *NO_SCALES],
+    (Product, "left"): ["rbf", None, 2.0, np.ones((3, 3)), RBF(), Gaussian],
+    (Product, "right"): ["rbf", None, 2.0, np.ones((3, 3)), RBF(), Gaussian],
 }
+
+NEEDED = {Product: {"left": Linear(), "right": Linear()}}
 
 
 @pytest.mark.parametrize(
@@ -71,9 +76,10 @@ WRONG = {
     ),
 )
 def test_wrong_parameters_of_kernels_are_refused_by_name(cls, parameter, value):
-    assert_refused(lambda: cls(**{parameter: value})(X, X), f"`{parameter}`")
-    assert_refused(lambda: cls(**{parameter: value}).fit(X), f"`{parameter}`")
-    assert_refused(lambda: KernelBank([cls(**{parameter: value})]).fit(X), f"`{parameter}`")
+    kernel = cls(**NEEDED.get(cls, {}) | {parameter: value})
+    assert_refused(lambda: kernel(X, X), f"`{parameter}`")
+    assert_refused(lambda: kernel.fit(X), f"`{parameter}`")
+    assert_refused(lambda: KernelBank([kernel]).fit(X), f"`{parameter}`")
 
 
 EQUAL = [
@@ -89,6 +95,8 @@ EQUAL = [
     (Polynomial(degree=1, offset=0), Linear()),
     (FromDistance(scale=0.5), FromDistance(scale=Fraction(1, 2))),
     (FromDistance("cityblock", scale=2), Laplacian(width=2)),
+    (Product(Gaussian(width=1), Gaussian(width=1)), Gaussian(gamma=1)),
+    (Linear() * Linear(), Polynomial(degree=2, offset=0)),
 ]
 
 
@@ -145,6 +153,7 @@ def test_kernels_of_huge_and_tiny_features_are_right_or_refused(kernel, scale):
         "Laplacian": np.where(different, float(scale < 1.0), 1.0),
         "Polynomial": np.ones((8, 8)) if scale < 1.0 else None,
         "Linear": (scale * X) @ (scale * X).T,
+        "Product": Gaussian(relative_width=1).fit(X)(X, X) if scale < 1.0 else None,
     }
     expected = limits.get(kernel, at_one)
     if expected is not None:
@@ -167,6 +176,11 @@ BANKS = {
         [[Gaussian()]],
         {},
         {"a": Gaussian()},
+        {"all": None},
+        {"all": []},
+        {"all": {"all": Gaussian()}},
+        {"all": Gaussian(), "each": Gaussian()},
+        {None: Gaussian()},
         Gaussian,
         [Gaussian],
         np.eye(3),
@@ -214,6 +228,11 @@ BANKS = {
         {"spherical"},
         object,
         [[]],
+        {},
+        {"a": "center"},
+        {"all": "middle"},
+        {"all": {"all": None}},
+        {"all": None, "each": None},
     ],
     "missing_views": ["integrate", "", None, 1, True, np.nan, ["error"]],
     "landmarks": [
@@ -265,6 +284,8 @@ SAME = [
     ({"kernels": Gaussian()}, {"kernels": [Gaussian()]}),
     ({"kernels": Gaussian()}, {"kernels": (Gaussian(width=1),)}),
     ({"kernels": "rbf"}, {"kernels": Gaussian(gamma=1 / 3)}),
+    ({"kernels": Gaussian()}, {"kernels": {"all": (Gaussian(),)}}),
+    ({"normalize": "center"}, {"normalize": {"all": ["center"]}}),
     ({"kernels": RBF(2.0)}, {"kernels": Gaussian(width=2)}),
     ({"views": {"a": [0, 1]}}, {"views": {"a": np.array([0, 1], dtype=np.uint8)}}),
     ({"views": {"a": [0, 1]}}, {"views": {"a": slice(2)}}),

@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import families
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
-from sklearn.decomposition import TruncatedSVD
+from sklearn.cluster import FeatureAgglomeration
+from sklearn.compose import (
+    ColumnTransformer,
+    TransformedTargetRegressor,
+    make_column_selector,
+    make_column_transformer,
+)
+from sklearn.decomposition import PCA, FastICA, KernelPCA, TruncatedSVD
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
-from sklearn.feature_selection import SelectKBest, chi2, f_regression, mutual_info_classif, r_regression
-from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.feature_selection import (
+    RFECV,
+    GenericUnivariateSelect,
+    SelectFromModel,
+    SelectKBest,
+    SequentialFeatureSelector,
+    chi2,
+    f_regression,
+    mutual_info_classif,
+    r_regression,
+)
+from sklearn.impute import IterativeImputer, KNNImputer, MissingIndicator, SimpleImputer
+from sklearn.linear_model import BayesianRidge, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier, OutputCodeClassifier
 from sklearn.multioutput import MultiOutputClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
     MinMaxScaler,
     OneHotEncoder,
     OrdinalEncoder,
+    PolynomialFeatures,
+    PowerTransformer,
     QuantileTransformer,
+    RobustScaler,
     StandardScaler,
+    TargetEncoder,
 )
 from sklearn.utils import all_estimators
 
@@ -150,6 +174,119 @@ def test_pipeline_with_a_transformer(name, tmp_path):
 def test_most_transformers_are_kept():
     assert len(TRANSFORMERS) > 70
     assert len(REFUSED) < len(TRANSFORMERS.keys() - NO_STEP) / 9
+
+
+# ------------------------------------------------------------------------------------ their settings and tables
+
+WITH_GAPS = np.where(np.random.default_rng(2).random(X.shape) < 0.15, np.nan, X)
+GAPS = pd.DataFrame(WITH_GAPS, columns=["a", "b", "c"])
+TABLES_WITH_GAPS = {
+    "array": WITH_GAPS,
+    "single precision": WITH_GAPS.astype(np.float32),
+    "frame": GAPS,
+    "nullable": GAPS.convert_dtypes(),
+    "Arrow": GAPS.convert_dtypes(dtype_backend="pyarrow"),
+}
+IMPUTERS = [
+    *(SimpleImputer(strategy=strategy) for strategy in ("mean", "median", "most_frequent")),
+    SimpleImputer(strategy="constant", fill_value=0.5),
+    SimpleImputer(add_indicator=True, keep_empty_features=True),
+    KNNImputer(n_neighbors=2, weights="distance", add_indicator=True),
+    IterativeImputer(max_iter=2),
+    IterativeImputer(
+        BayesianRidge(), sample_posterior=True, max_iter=1, random_state=np.random.RandomState(3)
+    ),
+    make_union(SimpleImputer(), MissingIndicator(features="all")),
+]
+
+
+@pytest.mark.parametrize("table", TABLES_WITH_GAPS)
+@pytest.mark.parametrize("imputer", IMPUTERS, ids=lambda step: " ".join(str(step).split())[:60])
+def test_imputers_of_every_table(imputer, table, tmp_path):
+    rows = TABLES_WITH_GAPS[table]
+    for steps in ([imputer], [clone(imputer).set_output(transform="pandas"), StandardScaler()]):
+        model = families.fitted(lambda s=steps: make_pipeline(*map(clone, s), classifier()).fit(rows, LABELS))
+        assert_same_or_refused(model, rows, tmp_path / f"{len(steps)}.skops", refused=False)
+
+
+WORD = np.array(["u", "v", "w"] * 8)
+WORDS_BY_TYPE = {
+    **{
+        dtype: pd.Series(WORD).astype(dtype)
+        for dtype in ("object", "str", "string", "string[pyarrow]", "category")
+    },
+    "missing": pd.Series(WORD).where(np.arange(24) % 5 > 0, None).astype(object),
+    "bool": pd.Series(WORD == "u"),
+    "int": pd.Series(np.arange(24) % 3),
+    "Int64": pd.Series(np.arange(24) % 3, dtype="Int64"),
+}
+ENCODERS = [
+    OneHotEncoder(sparse_output=False),
+    OneHotEncoder(sparse_output=False, drop="first", handle_unknown="ignore", dtype=np.float32),
+    OneHotEncoder(sparse_output=False, min_frequency=9, handle_unknown="infrequent_if_exist", dtype=int),
+    OrdinalEncoder(encoded_missing_value=-1),
+    OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-2, encoded_missing_value=-1),
+    TargetEncoder(cv=2),
+]
+
+
+@pytest.mark.parametrize("dtype", WORDS_BY_TYPE)
+@pytest.mark.parametrize("encoder", ENCODERS, ids=lambda step: " ".join(str(step).split())[:60])
+def test_encoders_of_every_type(encoder, dtype, tmp_path):
+    rows = FRAME.assign(c=WORDS_BY_TYPE[dtype])
+    steps = ColumnTransformer([("c", clone(encoder), TEXT)], remainder=StandardScaler())
+    model = families.fitted(lambda: make_pipeline(steps, classifier()).fit(rows, LABELS))
+    assert_same_or_refused(model, rows, tmp_path / "model.skops", refused=False)
+
+
+NUMERIC = [np.number, [np.number], "number", np.floating, [np.float64, float], ["float64", np.inexact]]
+
+
+@pytest.mark.parametrize("dtype", NUMERIC, ids=str)
+def test_columns_selected_by_types(dtype, tmp_path):
+    steps = [
+        (StandardScaler(), make_column_selector(dtype_include=dtype)),
+        (
+            OneHotEncoder(sparse_output=False),
+            make_column_selector(dtype_include=[object, np.object_, "category"]),
+        ),
+    ]
+    rows = FRAME.astype({"c": object})
+    model = families.fitted(
+        lambda: make_pipeline(make_column_transformer(*steps), classifier()).fit(rows, LABELS)
+    )
+    assert model[0].n_features_in_ == 3
+    assert model[-1].n_features_in_ == 4
+    assert_same_or_refused(model, rows, tmp_path / "model.skops", refused=False)
+
+
+VARIANTS = [
+    *(MinMaxScaler((0.5, 2), clip=True), RobustScaler(quantile_range=(10, 90), unit_variance=True)),
+    *(
+        PowerTransformer("box-cox", standardize=False),
+        QuantileTransformer(n_quantiles=5, output_distribution="normal"),
+    ),
+    *(
+        PolynomialFeatures((1, 2), interaction_only=True),
+        KBinsDiscretizer(3, encode="ordinal", strategy="kmeans"),
+    ),
+    *(FunctionTransformer(np.log1p, np.expm1), FunctionTransformer(functools.partial(np.power, 2.0))),
+    SelectKBest(functools.partial(mutual_info_classif, random_state=0), k=2),
+    GenericUnivariateSelect(chi2, mode="k_best", param=2),
+    SelectFromModel(LogisticRegression(), threshold="0.5*mean", max_features=2),
+    *(
+        RFECV(LogisticRegression(), cv=2),
+        SequentialFeatureSelector(classifier(), cv=2, n_features_to_select=1),
+    ),
+    *(PCA(0.9), KernelPCA(2, kernel="rbf", fit_inverse_transform=True), FastICA(2, fun="exp")),
+    *(FeatureAgglomeration(2, pooling_func=np.median), make_union(PCA(1), SelectKBest(k=1))),
+]
+
+
+@pytest.mark.parametrize("step", VARIANTS, ids=lambda step: " ".join(str(step).split())[:60])
+def test_settings_of_transformers(step, tmp_path):
+    model = families.fitted(lambda: make_pipeline(SimpleImputer(), clone(step), classifier()).fit(X, LABELS))
+    assert_same_or_refused(model, X, tmp_path / "model.skops", refused=False)
 
 
 # ------------------------------------------------------------------------------- what is built around a model

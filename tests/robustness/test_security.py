@@ -101,6 +101,7 @@ def operator(name, *attrs):
 
 SCORE = "sklearn.feature_selection._univariate_selection.f_classif"
 FOLDS = "sklearn.model_selection._split.KFold"
+TRIPLET = "sklearn.impute._iterative._ImputerTriplet"
 WRONG_KINDS = {
     "constructor": lambda name: node("ConstructorFromReduceNode", name, content=several(plain(1))),
     "loss": lambda name: (
@@ -230,6 +231,60 @@ ATTACKS = {
         for name in ("numpy.dtype", "numpy.mean", "sklearn.utils._bunch.Bunch", SCORE, FOLDS)
         for kind in ("constructor", "loss", "partial", "tree", "list", "array", "operator")
     },
+    "tuple of a module of scikit-learn": (
+        lambda m: disguised(several(plain("id")), "sklearn.utils.os"),
+        None,
+    ),
+    "tuple of a function of scikit-learn": (
+        lambda m: disguised(several(plain("x")), "sklearn.datasets.load_files"),
+        None,
+    ),
+    "tuple of an estimator": (lambda m: disguised(several(plain("x")), "sklearn.pipeline.Pipeline"), None),
+    "tuple of a module that is not there": (
+        lambda m: disguised(several(plain("x")), "sklearn.nothing.Evil"),
+        None,
+    ),
+    "tuple of a module that does something": (
+        lambda m: disguised(several(plain("x")), "sklearn.experimental.enable_iterative_imputer.Evil"),
+        None,
+    ),
+    "tuple of one's own": (lambda m: disguised(several(plain("x")), "inspect.ArgSpec"), None),
+    "object of the class of a tuple": (
+        lambda m: several(disguised(several(*[plain(1)] * 3), TRIPLET), built(TRIPLET)),
+        None,
+    ),
+    "function of the class of a tuple": (
+        lambda m: several(disguised(several(*[plain(1)] * 3), TRIPLET), function(TRIPLET)),
+        None,
+    ),
+    "object of a kind of number": (lambda m: several(type_("numpy.number"), built("numpy.number")), None),
+    "constructor of a kind of number": (
+        lambda m: several(
+            type_("builtins.object"),
+            node("ConstructorFromReduceNode", "builtins.object", content=several()),
+        ),
+        None,
+    ),
+    "array of any object's type": (
+        lambda m: several(
+            type_("builtins.object"), node("NdArrayNode", "builtins.object", type="numpy", file="1.npy")
+        ),
+        None,
+    ),
+    "type of numbers from elsewhere": (lambda m: type_("numpy.memmap"), None),
+    "partial of another class": (
+        lambda m: node(
+            "PartialNode",
+            "functools.partialmethod",
+            content={
+                "func": function("numpy.log"),
+                "args": several(),
+                "kwds": mapping({}),
+                "namespace": plain(None),
+            },
+        ),
+        None,
+    ),
     "score as an object": (lambda m: built(SCORE), None),
     "score as a type": (lambda m: type_(SCORE), None),
     "folds as a function": (lambda m: function(FOLDS), None),

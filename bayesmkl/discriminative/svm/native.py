@@ -299,10 +299,11 @@ def native_kernels(bank: KernelBank) -> tuple[NativeKernel, ...] | None:
     >>> bool(abs(values - bank.row_stack(X[:5])[1]).max() < 1e-12)
     True
     """
-    per_view = bank.n_kernels_ // len(bank.views_)
     natives: list[NativeKernel] = []
     for m, (kernel, normalizers) in enumerate(zip(bank.kernels_, bank.normalizers_, strict=True)):
-        native = native_kernel(kernel, bank.X_train_, bank.views_[m // per_view].columns, normalizers)
+        native = native_kernel(
+            kernel, bank.X_train_, bank.views_[bank.view_positions_[m]].columns, normalizers
+        )
         if native is None:
             return None
         same = [other.features for other in natives if _same_map(other.feature_map, native.feature_map)]

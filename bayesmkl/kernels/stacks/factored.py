@@ -103,7 +103,7 @@ def factored_rows(
 
 def _at_pivots(bank: KernelBank, m: int, X: np.ndarray, pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return kernel m between rows and training samples at `pivots`, (n_rows, rank), and of each row with itself."""
-    kernel, view = bank.kernels_[m], bank.views_[m * len(bank.views_) // bank.n_kernels_]
+    kernel, view = bank.kernels_[m], bank.views_[bank.view_positions_[m]]
     rows, train = (np.ascontiguousarray(values[:, view.columns]) for values in (X, bank.X_train_[pivots]))
     geometry = PairwiseGeometry(rows, train)
     values = np.empty(geometry.shape)

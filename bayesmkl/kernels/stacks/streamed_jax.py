@@ -53,7 +53,10 @@ class Family:
 @partial(jax.tree_util.register_dataclass, data_fields=["columns", "basis", "families"], meta_fields=[])
 @dataclass(frozen=True)
 class Group:
-    """Views with one number of columns: their positions (n_views, n_columns), basis (n_views, n_train, n_columns)."""
+    """Views with as many columns and kernels of the same formulas and normalizations.
+
+    Positions of columns are (n_views, n_columns), the basis is (n_views, n_train, n_columns).
+    """
 
     columns: Any
     basis: Any
@@ -269,21 +272,23 @@ def _cut(X: np.ndarray, n_devices: int, row_entries: int, platform: str) -> tupl
 def _groups(bank: KernelBank) -> tuple[tuple[Group, ...], np.ndarray]:
     """Sort the kernels of a bank into groups and families; return these with the order of the kernels in them."""
     formulas = _formulas(bank)
-    n_views, each = len(bank.views_), bank.n_kernels_ // len(bank.views_)
-    of_width: dict[int, list[int]] = {}
-    for v, view in enumerate(bank.views_):
-        of_width.setdefault(len(view.columns), []).append(v)
-    kinds = [formulas[k][0] for k in range(each)]  # the same in all views
-    groups, sequence = [], []
-    for views in of_width.values():
-        families = []
-        for kind, members in groupby(sorted(range(each), key=lambda k: kinds[k]), key=lambda k: kinds[k]):
-            index = np.add.outer(each * np.array(views), np.array(list(members)))
+    of_views = bank.kernels_of_views()
+    alike: dict[tuple[int, tuple[Formula, ...], tuple[type, ...]], list[int]] = {}
+    for v, (view, members) in enumerate(zip(bank.views_, of_views, strict=True)):
+        steps = tuple(map(type, bank.normalizers_[members[0]]))  # the same for all kernels of a view
+        kinds = tuple(formulas[m][0] for m in members)
+        alike.setdefault((len(view.columns), kinds, steps), []).append(v)
+    groups: list[Group] = []
+    sequence: list[int] = []
+    for (_, kinds, _), views in alike.items():
+        families, first = [], np.array([of_views[v].start for v in views])
+        for kind, places in groupby(sorted(range(len(kinds)), key=kinds.__getitem__), key=kinds.__getitem__):
+            index = np.add.outer(first, np.array(list(places)))
             families.append(_family(bank, kind, index, np.array([formulas[m][1] for m in index.flat])))
             sequence += index.ravel().tolist()
         columns = np.array([bank.views_[v].columns for v in views])
         groups.append(Group(columns, np.moveaxis(bank.basis_[:, columns], 1, 0), tuple(families)))
-    assert len(sequence) == n_views * each
+    assert len(sequence) == bank.n_kernels_
     return tuple(groups), np.argsort(sequence)
 
 

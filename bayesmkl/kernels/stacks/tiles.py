@@ -129,12 +129,9 @@ class KernelTiles:
         self.names = [bank.kernel_names_[m] for m in self.wanted]
         self.n_kernels, (self.n_basis, self.n_features) = len(self.wanted), bank.basis_.shape
         places = {int(m): place for place, m in enumerate(self.wanted)}
-        per_view = bank.n_kernels_ // len(bank.views_)
         self._views = []
-        for v, view in enumerate(bank.views_):
-            members = [
-                _member(bank, m, places[m]) for m in range(v * per_view, (v + 1) * per_view) if m in places
-            ]
+        for view, of_view in zip(bank.views_, bank.kernels_of_views(), strict=True):
+            members = [_member(bank, m, places[m]) for m in of_view if m in places]
             if members:
                 basis = np.ascontiguousarray(bank.basis_[:, view.columns])
                 self._views.append(_View(view.columns, basis, members))
@@ -185,6 +182,7 @@ def _keeps_unit_diagonal(normalizer: Normalizer) -> bool:
 
 
 def _is_foreign(kernel: Kernel) -> bool:
-    return isinstance(kernel, CallableKernel) or (
-        isinstance(kernel, FromDistance) and callable(kernel.distance)
+    return any(
+        isinstance(one, CallableKernel) or (isinstance(one, FromDistance) and callable(one.distance))
+        for one in kernel.factors()
     )

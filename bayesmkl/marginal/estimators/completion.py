@@ -51,7 +51,7 @@ class CompletingMKL(BaseMKL):
         """Return covariances of functions from centered training kernels, zero where a view is absent."""
         bank, n_kernels = self.kernel_bank_, centered.n_kernels
         if bank is not None:
-            views = np.repeat(np.arange(len(bank.views_)), n_kernels // len(bank.views_))
+            views = bank.view_positions_
         else:  # kernels that are absent together are of one view
             views = np.unique(np.asarray(self.present_), axis=0, return_inverse=True)[1].reshape(n_kernels)
         return CompletedKernels(centered, self.kernel_centers_.spread, views, told)  # type: ignore[union-attr]

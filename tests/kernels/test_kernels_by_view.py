@@ -1,0 +1,602 @@
+"""Views with kernels and normalizations of their own: the same numbers as banks of one view, beside each other."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from bayesmkl import (
+    BEMKLClassifier,
+    BEMKLRegressor,
+    GPMKLRegressor,
+    KernelBank,
+    load_model,
+    save_model,
+)
+from bayesmkl.bemkl import Storage
+from bayesmkl.discriminative import (
+    AlignmentMKLClassifier,
+    LMKLClassifier,
+    SimpleMKLClassifier,
+    SMOMKLClassifier,
+    UniformMKLClassifier,
+)
+from bayesmkl.discriminative.svm.native import native_kernels
+from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
+from bayesmkl.kernels.cache import KernelCache, sharing_kernels
+from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.streamed import streamed_stack
+from bayesmkl.marginal import Design, Marginal, SpikeSlabWeights
+from bayesmkl.persistence.layouts import migrate
+from bayesmkl.posterior import contributions, feature_table, inclusion_table, kernel_table, relevance
+
+RNG = np.random.default_rng(11)
+BITS, EXPRESSION, AGE = RNG.integers(0, 2, (40, 6)), RNG.normal(size=(40, 3)), RNG.normal(50, 10, (40, 1))
+X = np.hstack([BITS, EXPRESSION, AGE]).astype(float)
+TARGET = BITS[:, 0] + np.sin(EXPRESSION[:, 0]) + 0.1 * RNG.normal(size=40)
+LABELS = np.sin(EXPRESSION[:, 0]) + BITS[:, 0] > 0.5
+ROWS = X[::3] + np.r_[np.zeros(6), np.full(4, 0.1)]
+for _shared in (X, ROWS, TARGET):
+    _shared.flags.writeable = False
+VIEWS = {"fingerprint": slice(6), "expression": [6, 7, 8], "age": 9}
+
+
+def dot(X, Z):
+    return X @ Z.T
+
+
+KERNELS = {
+    "expression": [Gaussian(relative_width=1), Linear(), dot],
+    "fingerprint": Tanimoto(),
+    "age": ["rbf", "auto", "linear"],
+}
+NORMALIZE = {"age": "trace", "fingerprint": None, "expression": ("center", "spherical")}
+SMOOTH = {
+    "fingerprint": "linear",
+    "expression": [Gaussian(2), Polynomial()],
+    "age": Gaussian(relative_width=1),
+}
+
+
+def bank(kernels=KERNELS, views=VIEWS, **options):
+    return KernelBank(kernels, views, **options)
+
+
+def beside_each_other(make, options, kernels=KERNELS, normalize=NORMALIZE):
+    """Return what `make` returns of banks of one view each, along the first axis."""
+    parts = [
+        make(KernelBank(kernels[name], {name: columns}, normalize[name], **options))
+        for name, columns in VIEWS.items()
+    ]
+    return np.concatenate(parts)
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"landmarks": 7},
+        {"landmarks": 5, "landmark_selection": "random", "random_state": 3},
+        {"missing_views": "keep"},
+    ],
+    ids=str,
+)
+def test_stack_is_those_of_the_views_beside_each_other(options):
+    if "landmarks" in options:  # which are chosen by all columns that kernels see
+        options = {"landmarks": bank(**options).fit(X).landmarks_}
+    together = bank(normalize=NORMALIZE, **options)
+    stack = np.moveaxis(together.fit_transform(X), -1, 0)
+    assert stack.shape == (10, 40, len(together.basis_))
+    assert together.training_shape(X) == stack.shape
+    np.testing.assert_array_equal(
+        stack, beside_each_other(lambda one: np.moveaxis(one.fit_transform(X), -1, 0), options)
+    )
+    pieces = {
+        "row_stack": lambda one: one.fit(X).row_stack(ROWS),
+        "train_diagonal": lambda one: one.fit(X).train_diagonal(),
+        "rows": lambda one: one.fit(X).rows_and_diagonal(ROWS)[0],
+        "diagonal": lambda one: one.fit(X).rows_and_diagonal(ROWS)[1],
+        "train_kernels": lambda one: np.array([kernel.copy() for kernel in one.fit(X).train_kernels()]),
+        "centering_errors": lambda one: one.fit(X).centering_errors(),
+        "kernels_known_psd_": lambda one: one.fit(X).kernels_known_psd_,
+        "kernel_names_": lambda one: one.fit(X).kernel_names_,
+        "kernel_views_": lambda one: one.fit(X).kernel_views_,
+    }
+    for name, piece in pieces.items():
+        np.testing.assert_array_equal(piece(together), beside_each_other(piece, options), err_msg=name)
+    np.testing.assert_array_equal(together.evaluate(ROWS, np.array([0, 5])), together.row_stack(ROWS)[[0, 5]])
+
+
+def test_names_views_and_positions():
+    fitted = bank().fit(X)
+    assert fitted.kernel_names_ == [
+        "tanimoto · fingerprint",
+        "gaussian(1 median) · expression",
+        "linear · expression",
+        "dot · expression",
+        "rbf · age",
+        "gaussian(0.5 median) · age",
+        "gaussian(1 median) · age",
+        "gaussian(2 median) · age",
+        "linear · age",
+        "linear · age #2",
+    ]
+    assert fitted.view_positions_.tolist() == [0, 1, 1, 1, 2, 2, 2, 2, 2, 2]
+    assert fitted.kernels_of_views() == [range(1), range(1, 4), range(4, 10)]
+    assert [view.name for view in fitted.views_] == list(VIEWS)
+    assert fitted.n_kernels_ == 10
+
+
+def test_entries_come_in_any_order_and_views_in_theirs():
+    expected = bank(normalize=NORMALIZE).fit_transform(X)
+    for order in itertools.permutations(KERNELS):
+        kernels, normalize = ({name: by[name] for name in order} for by in (KERNELS, NORMALIZE))
+        np.testing.assert_array_equal(bank(kernels, normalize=normalize).fit_transform(X), expected)
+    turned = bank(views=dict(reversed(VIEWS.items())), normalize=NORMALIZE).fit(X)
+    names = bank(normalize=NORMALIZE).fit(X).kernel_names_
+    order = [names.index(name) for name in turned.kernel_names_]
+    assert turned.kernel_views_[0] == "age"
+    np.testing.assert_array_equal(turned.row_stack(X), np.moveaxis(expected, -1, 0)[order])
+
+
+@pytest.mark.parametrize("normalize", ["spherical", ("center", "trace"), None])
+def test_same_kernels_in_all_entries_are_those_of_every_view(normalize):
+    kernels = ["auto", Polynomial()]
+    one = KernelBank(kernels, VIEWS, normalize).fit(X)
+    each = KernelBank(dict.fromkeys(VIEWS, kernels), VIEWS, dict.fromkeys(VIEWS, normalize)).fit(X)
+    np.testing.assert_array_equal(each.row_stack(ROWS), one.row_stack(ROWS))
+    assert each.kernel_names_ == one.kernel_names_
+    assert each.are_centered() == one.are_centered() == (normalize == ("center", "trace"))
+    assert each.view_positions_.tolist() == one.view_positions_.tolist()
+
+
+def test_views_are_centered_where_all_of_them_are():
+    assert not bank(normalize=NORMALIZE).fit(X).are_centered()
+    assert bank(normalize=dict.fromkeys(VIEWS, "center")).fit(X).are_centered()
+
+
+@pytest.mark.parametrize("views", ["each", "all+each", "all"])
+def test_columns_as_views(views):
+    frame = pd.DataFrame(EXPRESSION, columns=["a", "b", "c"])
+    kernels = {"c": [Linear(), Gaussian()], "all": "auto", "a": "linear", "b": Laplacian()}
+    kernels = {"each": {k: kernels[k] for k in "cab"}, "all": {"all": "auto"}}.get(views, kernels)
+    fitted = KernelBank(kernels, views, None).fit(frame)
+    expected = (["all"] * 4 if "all" in views else []) + (["a", "b", "c", "c"] if "each" in views else [])
+    assert fitted.kernel_views_ == expected
+    if "each" in views:
+        np.testing.assert_allclose(fitted.row_stack(frame)[-2], np.outer(EXPRESSION[:, 2], EXPRESSION[:, 2]))
+
+
+def test_entries_are_named_as_views_are_in_arrays_and_by_numbers():
+    fitted = KernelBank({"x1": "linear", "x0": Gaussian()}, "each").fit(EXPRESSION[:, :2])
+    assert fitted.kernel_names_ == ["gaussian(width=1) · x0", "linear · x1"]
+    numbered = KernelBank({2: "linear", 1: "rbf"}, {1: [0], 2: [1]}).fit(EXPRESSION)
+    assert numbered.kernel_names_ == ["rbf · 1", "linear · 2"]
+
+
+def test_one_kernel_object_in_two_views_learns_two_widths():
+    shared = Gaussian(relative_width=1)
+    fitted = KernelBank({"fingerprint": shared, "expression": shared, "age": [shared, shared]}, VIEWS).fit(X)
+    widths = [kernel.width_ for kernel in fitted.kernels_]
+    assert len(set(widths)) == 3
+    assert widths[2] == widths[3]
+    assert not hasattr(shared, "width_")
+
+
+def test_weights_of_samples_are_repetitions():
+    weights = RNG.integers(1, 3, len(X))
+    repeated = np.repeat(X, weights, axis=0)
+    weighted = bank(normalize=NORMALIZE).fit(X, sample_weight=weights)
+    first = np.cumsum(weights) - weights
+    expected = bank(normalize=NORMALIZE).fit(repeated).row_stack(ROWS)[:, :, first]
+    np.testing.assert_allclose(weighted.row_stack(ROWS), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_absent_views_have_nan_in_their_kernels_alone():
+    missing = X.copy()
+    missing[:5, 6:9] = np.nan
+    missing[3:9, 9] = np.nan
+    together = bank(normalize=NORMALIZE, missing_views="keep")
+    stack = np.moveaxis(together.fit_transform(missing), -1, 0)
+    np.testing.assert_array_equal(np.isnan(stack[:, :10, 20]).sum(axis=1), [0, 5, 5, 5, 6, 6, 6, 6, 6, 6])
+    alone = KernelBank(KERNELS["expression"], {"e": [0, 1, 2]}, ("center", "spherical")).fit(X[5:, 6:9])
+    np.testing.assert_array_equal(stack[1:4, 5:, 5:], alone.train_stack())
+    options = {"missing_views": "keep"}
+    np.testing.assert_array_equal(
+        together.row_stack(missing),
+        beside_each_other(lambda one: one.fit(missing).row_stack(missing), options),
+    )
+    for kind in (BEMKLRegressor, GPMKLRegressor):
+        model = kind(bank(SMOOTH), missing_views="integrate").fit(missing, TARGET)
+        assert np.isfinite(model.predict(missing)).all()
+        assert model.present_.sum(axis=1).tolist() == [40, 35, 35, 34]
+
+
+def test_slopes_are_those_of_differences():
+    fitted = bank(SMOOTH, normalize={**NORMALIZE, "fingerprint": "spherical"}).fit(X)
+    found = list(fitted.slopes(ROWS))
+    assert [view.name for view, _ in found] == fitted.kernel_views_
+    step = 1e-6
+    for m, (view, slopes) in enumerate(found):
+        factors = RNG.normal(size=len(X))
+        for j, column in enumerate(view.columns):
+            moved = [ROWS + sign * step * (np.arange(10) == column) for sign in (1, -1)]
+            up, down = (fitted.evaluate(rows, np.array([m]))[0] @ factors for rows in moved)
+            np.testing.assert_allclose(
+                slopes.over_train(factors)[:, j], (up - down) / (2 * step), rtol=1e-5, atol=1e-6
+            )
+
+
+# --- storage -----------------------------------------------------------------------------------
+
+FORMULAS = {
+    "fingerprint": [Tanimoto(), Cosine()],
+    "expression": [Gaussian(relative_width=1), Gaussian(2), Laplacian(), FromDistance()],
+    "age": [Polynomial(), Linear(), Gaussian()],
+}
+
+
+def test_tiles_are_the_kernels():
+    fitted = bank(FORMULAS, normalize=NORMALIZE).fit(X)
+    stack, vector = streamed_stack(fitted, ROWS), RNG.normal(size=len(X))
+    np.testing.assert_allclose(stack.apply(vector), fitted.row_stack(ROWS) @ vector, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("views", [VIEWS, {**VIEWS, "expression": slice(3, 9)}], ids=["three widths", "two"])
+@pytest.mark.parametrize("landmarks", [None, 8])
+def test_devices_evaluate_the_same_kernels(views, landmarks):
+    from bayesmkl.kernels.stacks.streamed_jax import shard_bank, stream
+
+    fitted = bank(FORMULAS, views, normalize=NORMALIZE, landmarks=landmarks).fit(X)
+    dense, vector = DenseStack(fitted.row_stack(ROWS)), RNG.normal(size=len(fitted.basis_))
+    for stack in (stream(fitted, ROWS), shard_bank(fitted, ROWS, None)):
+        np.testing.assert_allclose(stack.apply(vector), dense.apply(vector), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("storage", ["compressed", "float32", "streamed"])
+def test_models_with_other_storage_predict_alike(storage):
+    kernels = {"fingerprint": Tanimoto(), "expression": ["auto", Polynomial()], "age": "linear"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dense, other = (
+            BEMKLRegressor(bank(kernels), storage=Storage(kind), max_iter=30, tol=0.0).fit(X, TARGET)
+            for kind in ("dense", storage)
+        )
+    np.testing.assert_allclose(other.predict(ROWS), dense.predict(ROWS), rtol=1e-3, atol=1e-3)
+
+
+def test_kernels_for_libsvm_see_their_columns():
+    fitted = bank({**SMOOTH, "fingerprint": Linear()}, normalize="spherical").fit(X)
+    for m, kernel in enumerate(native_kernels(fitted)):
+        np.testing.assert_allclose(
+            kernel.block(kernel.rows(ROWS), slice(None)), fitted.row_stack(ROWS)[m], atol=1e-12
+        )
+
+
+# --- models ------------------------------------------------------------------------------------
+
+
+def in_turn(kernels):
+    """Return the training stack that a bank makes, for a model of precomputed kernels."""
+    return bank(kernels).fit_transform(X)
+
+
+@pytest.mark.parametrize(
+    "kind", [UniformMKLClassifier, SimpleMKLClassifier, SMOMKLClassifier, AlignmentMKLClassifier]
+)
+def test_discriminative_models_are_those_of_the_stack(kind):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = kind(bank()).fit(X, LABELS)
+        precomputed = kind("precomputed").fit(in_turn(KERNELS), LABELS)
+    assert list(model.kernel_names_) == bank().fit(X).kernel_names_
+    rows = bank().fit(X).transform(ROWS)
+    np.testing.assert_allclose(
+        model.decision_function(ROWS), precomputed.decision_function(rows), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_bayesian_models_are_those_of_the_stack():
+    model = BEMKLClassifier(bank(SMOOTH), max_iter=50, tol=0.0).fit(X, LABELS)
+    precomputed = BEMKLClassifier("precomputed", max_iter=50, tol=0.0).fit(in_turn(SMOOTH), LABELS)
+    rows = bank(SMOOTH).fit(X).transform(ROWS)
+    np.testing.assert_allclose(model.predict_proba(ROWS), precomputed.predict_proba(rows), rtol=1e-9)
+
+
+def test_gates_and_designs_leave_their_columns_out():
+    kernels, views = {"fingerprint": Tanimoto(), "expression": "linear"}, dict(list(VIEWS.items())[:2])
+    gated = LMKLClassifier(bank(kernels, views), gate_columns=[9], max_iter=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gated.fit(X, LABELS)
+    assert gated.kernel_bank_.kernel_views_ == ["fingerprint", "expression"]
+    each = KernelBank({"x0": "linear", "x1": Gaussian()}, "each")
+    model = GPMKLRegressor(each, design=Design(covariate_columns=[2])).fit(EXPRESSION, TARGET)
+    assert list(model.kernel_names_) == ["linear · x0", "gaussian(width=1) · x1"]
+    with pytest.raises(ValueError, match=r"`kernels` must have an entry for every view; got none for 'x2'"):
+        GPMKLRegressor(each).fit(EXPRESSION, TARGET)
+
+
+@pytest.fixture(scope="module")
+def process():
+    return GPMKLRegressor(bank(SMOOTH), random_state=0).fit(X, TARGET)
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    return BEMKLRegressor(bank(SMOOTH), max_iter=100, tol=0.0, random_state=0).fit(X, TARGET)
+
+
+@pytest.mark.parametrize("kind", ["process", "regressor"])
+def test_tables_of_views_and_features(kind, request):
+    model = request.getfixturevalue(kind)
+    found = contributions(model, ROWS, random_state=0)
+    assert found["part"].values.tolist()[:3] == list(VIEWS)
+    total = found["mean"].sum("part").values.ravel()
+    np.testing.assert_allclose(total, model.predict(ROWS), rtol=1e-6, atol=1e-6)
+    features = feature_table(model, random_state=0)
+    assert sorted(features["feature"]) == sorted(f"x{j}" for j in range(10))
+    assert set(features["view"]) == set(VIEWS)
+    views = features.set_index("feature")["view"]
+    assert [views[f"x{j}"] for j in (0, 6, 9)] == list(VIEWS)
+    table = kernel_table(model)
+    assert sorted(table["kernel"]) == sorted(model.kernel_names_)
+
+
+def test_relevance_of_views(regressor):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = relevance(regressor, random_state=0)
+    assert sorted(found["without"]) == sorted(["all", *VIEWS])
+
+
+@pytest.mark.heavy
+def test_inclusion_of_views():
+    few = Marginal(n_points=100, n_warmup=40, n_draws=100)
+    prior = SpikeSlabWeights(groups="view")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few draws
+        model = GPMKLRegressor(bank(SMOOTH), kernel_prior=prior, inference=few, random_state=0).fit(X, TARGET)
+    assert sorted(inclusion_table(model)["view"]) == sorted(VIEWS)
+
+
+# --- parameters --------------------------------------------------------------------------------
+
+
+@parametrize_with_checks(
+    [KernelBank({"all": [Linear(), "rbf"]}, normalize={"all": ("center", "spherical")})],
+    expected_failed_checks=lambda _: {
+        "check_sample_weight_equivalence_on_dense_data": "columns are training samples, which are more if repeated"
+    },
+)
+def test_scikit_learn_estimator_checks(estimator, check):
+    check(estimator)
+
+
+def test_clone_copies_kernels_and_keeps_nothing_learned():
+    original = bank(normalize=NORMALIZE).fit(X)
+    copied = clone(original)
+    assert list(copied.kernels) == list(KERNELS)
+    assert copied.kernels["fingerprint"] is not KERNELS["fingerprint"]
+    assert not hasattr(copied, "kernels_")
+    np.testing.assert_array_equal(copied.fit(X).row_stack(ROWS), original.row_stack(ROWS))
+    again = pickle.loads(pickle.dumps(original))
+    np.testing.assert_array_equal(again.row_stack(ROWS), original.row_stack(ROWS))
+
+
+def test_names_of_parameters():
+    made = bank(SMOOTH, normalize=NORMALIZE)
+    names = made.get_params()
+    assert made.get_params(deep=False).keys() <= names.keys()
+    assert names["kernels__fingerprint"] == "linear"
+    assert names["kernels__age"] is SMOOTH["age"]
+    assert names["kernels__age__relative_width"] == 1
+    assert names["normalize__expression"] == ("center", "spherical")
+    assert not any("expression__" in name for name in names)  # a list has no names
+    single = KernelBank(Gaussian(2))
+    assert single.get_params()["kernels__width"] == 2
+    assert single.set_params(kernels__width=3).kernels.width == 3
+
+
+def test_set_params_changes_entries_and_not_the_mapping_that_was_given():
+    given = {"fingerprint": Tanimoto(), "expression": ["linear"], "age": Gaussian(2)}
+    made = clone(bank(given, normalize=dict(NORMALIZE)))
+    made.set_params(kernels__expression=Linear(), kernels__age__width=5, normalize__fingerprint="trace")
+    assert made.fit(X).kernel_names_ == [
+        "tanimoto · fingerprint",
+        "linear · expression",
+        "gaussian(width=5) · age",
+    ]
+    assert given["expression"] == ["linear"]
+    assert given["age"].width == 2
+    assert NORMALIZE["fingerprint"] is None
+    made.set_params(kernels__age=Laplacian(), kernels__age__width=7)  # a new kernel, then its parameter
+    assert made.fit(X).kernel_names_[-1] == "laplacian(width=7) · age"
+    made.set_params(kernels={"a": Gaussian()}, kernels__a__width=4, views={"a": [0]}, normalize=None)
+    assert made.fit(X).kernel_names_ == ["gaussian(width=4) · a"]
+    odd = KernelBank({"a__b": Gaussian(), "a": Gaussian()}, {"a": 6, "a__b": 7})
+    odd.set_params(kernels__a__b__width=2, kernels__a__width=3)
+    assert odd.fit(X).kernel_names_ == ["gaussian(width=3) · a", "gaussian(width=2) · a__b"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kernels__agee",
+        "kernels__agee__width",
+        "kernels__expression__width",
+        "kernels__age__wide",
+        "normal__age",
+    ],
+)
+def test_unknown_names_of_parameters(name):
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        clone(bank(SMOOTH)).set_params(**{name: 1})
+
+
+def test_search_over_the_kernel_of_a_view():
+    model = make_pipeline(StandardScaler(), UniformMKLClassifier(bank(SMOOTH)))
+    step = "uniformmklclassifier__kernels__kernels__age"
+    grid = [{f"{step}__relative_width": [0.1, 1.0]}, {step: [Linear(), ["auto"]]}]
+    search = GridSearchCV(model, grid, cv=2).fit(X, LABELS)
+    assert len(search.cv_results_["params"]) == 4
+    assert SMOOTH["age"].relative_width == 1
+
+
+def test_printed_form_builds_the_same_bank():
+    made = KernelBank(
+        {"a": Tanimoto(), "b": [Gaussian(relative_width=1), Linear()]},
+        {"a": [0], "b": [1]},
+        {"a": None, "b": "trace"},
+    )
+    again = eval(repr(made))
+    assert repr(again) == repr(made)
+    assert "'a': Tanimoto()" in " ".join(repr(made).split())
+    assert "Tanimoto" in made._repr_html_()
+
+
+def test_kernels_of_equal_banks_are_shared():
+    cache = KernelCache()
+    with sharing_kernels(cache):
+        first, second = (bank(normalize=NORMALIZE).fit_transform(X) for _ in range(2))
+        bank(normalize={**NORMALIZE, "age": None}).fit_transform(X)
+        bank({**KERNELS, "fingerprint": Cosine()}, normalize=NORMALIZE).fit_transform(X)
+        fitted = bank(normalize=NORMALIZE)
+        fitted.fit_transform(X)
+        np.testing.assert_array_equal(fitted.shared_rows(ROWS), fitted.row_stack(ROWS))
+    assert np.shares_memory(first, second)
+    assert (cache.tally.n_evaluated, cache.tally.n_reused) == (4, 2)
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def test_models_in_files_predict_the_same(tmp_path, process, regressor):
+    kernels = {"fingerprint": Tanimoto(), "expression": ["auto", "chi2"], "age": FromDistance()}
+    normalize = {"fingerprint": None, "expression": None, "age": ("center", "spherical")}
+    positive = X - X.min(axis=0)
+    svm = UniformMKLClassifier(bank(kernels, normalize=normalize)).fit(positive, LABELS)
+    for model in (process, regressor, svm):
+        save_model(model, tmp_path / "model.skops")
+        again = load_model(tmp_path / "model.skops")
+        rows = positive if model is svm else ROWS
+        np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+        assert again.kernel_bank_.kernels_of_views() == model.kernel_bank_.kernels_of_views()
+        assert list(again.kernels.kernels) == list(model.kernels.kernels)
+        clone(again)
+
+
+def test_bank_of_an_earlier_layout_learns_where_its_kernels_are():
+    fitted = KernelBank(["auto", Polynomial()], VIEWS).fit(X)
+    positions = fitted.view_positions_
+    del fitted.view_positions_
+    migrate(fitted, 7)
+    np.testing.assert_array_equal(fitted.view_positions_, positions)
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        *([0, 1, 1], [0, 1, 1, 3], [0, 0, 1, 1], [1, 1, 0, 2], [0, 0, 1, 2]),
+        *([0.0, 1.0, 1.0, 2.0], ["0", "1", "1", "2"], [[0], [1], [1], [2]]),
+    ],
+)
+def test_file_whose_kernels_are_on_other_views_is_refused(positions, tmp_path):
+    model = UniformMKLClassifier(bank(SMOOTH)).fit(X, LABELS)
+    model.kernel_bank_.view_positions_ = np.array(positions)
+    with pytest.raises(ValueError, match="KernelBank has"):
+        save_model(model, tmp_path / "model.skops")
+
+
+# --- bad input ---------------------------------------------------------------------------------
+
+LINEAR = dict.fromkeys(VIEWS, "linear")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kernels": {}}, "`kernels` must have an entry for every view; got an empty mapping"),
+        ({"normalize": {}}, "`normalize` must have an entry for every view; got an empty mapping"),
+        (
+            {"kernels": {"age": "linear", "fingerprint": "linear"}},
+            "`kernels` must have an entry for every view; got none for 'expression'. Its entries are 'age', "
+            "'fingerprint'. Add one, or leave the view out of `views`",
+        ),
+        ({"normalize": {"age": None}}, "`normalize` .* got none for 'fingerprint', 'expression'"),
+        (
+            {"kernels": {**LINEAR, "expresion": "linear"}},
+            "`kernels` must have entries for views alone; got one for 'expresion', which is none. Did you mean "
+            "'expression'",
+        ),
+        (
+            {"kernels": {**LINEAR, "sex": "linear"}},
+            "one for 'sex', .* views are 'fingerprint', 'expr.*, or leave",
+        ),
+        ({"views": "all"}, r"The views are 'all': name others, `views=\{name: columns\}`"),
+        ({"kernels": {1: "linear", "1": "rbf"}, "views": {1: [0]}}, "one entry for a view; got 2 for '1'"),
+        ({"normalize": LINEAR | {"age": "unit"}}, r"`normalize\['.*'\]` must be .*got 'linear'"),
+    ],
+)
+def test_entries_that_are_not_those_of_views(arguments, message):
+    arguments = {"kernels": LINEAR, "views": VIEWS} | arguments
+    for learn in (KernelBank(**arguments).fit, KernelBank(**arguments).fit_transform):
+        with pytest.raises(ValueError, match=message):
+            learn(X)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "error", "message"),
+    [
+        ([], ValueError, r"`kernels\['age'\]` must hold at least one kernel; got an empty list"),
+        (["rbff"], ValueError, r"`kernels\['age'\]` names 'rbff', which is not known"),
+        (3, TypeError, r"`kernels\['age'\]` must hold kernel objects.*got 3 of type int"),
+        (None, TypeError, r"`kernels\['age'\]` must hold .*got None"),
+        ({"age": "linear"}, TypeError, r"`kernels\['age'\]` must hold .*of type dict"),
+        (Gaussian, TypeError, r"`kernels\['age'\]` holds the class Gaussian; pass an instance"),
+        (lambda x: x, TypeError, r"`kernels\['age'\]` holds .*cannot be called as"),
+        (lambda X, Z: X, ValueError, r"kernel 'callable\[0\] · age': the result must have shape"),
+        (Gaussian(-1), ValueError, "`width` of Gaussian must be a positive number"),
+        ("chi2", ValueError, "kernel 'chi2 · age': .*egative"),
+        (FromDistance("precomputed"), ValueError, "kernel 'distance.* · age': "),
+        (FromDistance(np.ones((40, 40)) - np.eye(40)), ValueError, "kernel 'distance.* · age': "),
+    ],
+)
+def test_kernels_that_cannot_take_a_view(kernels, error, message):
+    made = bank({**LINEAR, "age": kernels})
+    for learn in (made.fit, made.fit_transform):
+        with pytest.raises(error, match=message):
+            learn(X - 50.0)
+
+
+def test_views_of_one_name_cannot_have_kernels_of_their_own():
+    frame = pd.DataFrame(EXPRESSION, columns=["all", "b", "c"])
+    assert KernelBank("linear", "all+each").fit(frame).view_positions_.tolist() == [0, 1, 2, 3]
+    with pytest.raises(
+        ValueError, match=r"`kernels` must be the same for all views .* 2 views that are called 'all'"
+    ):
+        KernelBank(dict.fromkeys(["all", "b", "c"], "linear"), "all+each").fit(frame)
+
+
+def test_landmarks_have_no_precomputed_distances_in_any_view():
+    distances = np.abs(np.subtract.outer(AGE[:, 0], AGE[:, 0]))
+    table = np.c_[X, np.arange(40)]
+    kernels = {**LINEAR, "age": FromDistance(distances)}
+    views = {**VIEWS, "age": 10}
+    assert KernelBank(kernels, views, landmarks=5, landmark_selection="random").fit(table).n_kernels_ == 3
+    with pytest.raises(ValueError, match='`landmark_selection` must be "random" where a matrix holds'):
+        KernelBank(kernels, views, landmarks=5).fit(table)

@@ -1,0 +1,146 @@
+"""Products of kernels: in banks as the product of two stacks, with what each factor learns on its own."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
+
+from bayesmkl import BEMKLRegressor, KernelBank, load_model, save_model
+from bayesmkl.discriminative import UniformMKLClassifier
+from bayesmkl.discriminative.svm.native import native_kernels
+from bayesmkl.kernels import FromDistance, Gaussian, Linear, Polynomial, Product, Tanimoto
+from bayesmkl.kernels.adapters import as_kernels
+from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.stacks.streamed import streamed_stack
+
+RNG = np.random.default_rng(4)
+X = np.abs(RNG.normal(size=(25, 4)))
+ROWS = np.abs(RNG.normal(size=(6, 4)))
+TARGET = X[:, 0] * np.sin(3 * X[:, 1])
+PRODUCT = Gaussian(relative_width=1) * Polynomial(degree=2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({}, {"views": "all+each"}, {"landmarks": 6}, {"sample_weight": RNG.integers(1, 4, 25)}),
+        {"views": {"a": [0, 1], "b": [2, 3]}, "missing_views": "keep"},
+    ],
+    ids=str,
+)
+def test_in_a_bank_it_is_the_product_of_two_stacks(options):
+    fit = {key: value for key, value in options.items() if key == "sample_weight"}
+    options = {key: value for key, value in options.items() if key not in fit}
+    samples = X.copy()
+    if "missing_views" in options:
+        samples[3, :2] = np.nan
+    product, left, right = (
+        KernelBank(kernel, normalize=None, **options).fit(samples, **fit)
+        for kernel in (PRODUCT, PRODUCT.left, PRODUCT.right)
+    )
+    np.testing.assert_allclose(
+        product.row_stack(ROWS), left.row_stack(ROWS) * right.row_stack(ROWS), rtol=1e-14
+    )
+    np.testing.assert_allclose(
+        product.train_diagonal(), left.train_diagonal() * right.train_diagonal(), rtol=1e-14
+    )
+    widths = [
+        [one.width_ for one in (kernel.left_, own)]
+        for kernel, own in zip(product.kernels_, left.kernels_, strict=True)
+    ]
+    assert all(one == other for one, other in widths)
+    assert len({one for one, _ in widths}) == len(product.views_)
+    assert not hasattr(PRODUCT, "left_")
+    assert not hasattr(PRODUCT.left, "width_")
+
+
+def test_names_and_factors():
+    assert PRODUCT.label == "gaussian(1 median) × polynomial(degree=2)"
+    nested = PRODUCT * Linear()
+    assert [kernel.label for kernel in nested.factors()] == [
+        "gaussian(1 median)",
+        "polynomial(degree=2)",
+        "linear",
+    ]
+    assert [kernel.label for kernel in Linear().factors()] == ["linear"]
+    assert eval(repr(nested)).label == nested.label
+    assert KernelBank({"a": PRODUCT}, {"a": [0]}).fit(X).kernel_names_ == [f"{PRODUCT.label} · a"]
+
+
+def test_it_is_positive_semidefinite_where_both_factors_are():
+    assert PRODUCT.known_psd
+    for doubtful in (Polynomial(offset=-1.0), FromDistance("cosine"), as_kernels(np.minimum)[0]):
+        assert not (doubtful * Gaussian()).known_psd
+        assert not (Gaussian() * doubtful).known_psd
+
+
+def test_parameters_of_factors_have_names():
+    bank = clone(KernelBank({"a": PRODUCT, "b": Linear()}, {"a": [0, 1], "b": [2]}))
+    bank.set_params(kernels__a__left__relative_width=3, kernels__a__right__degree=1)
+    assert bank.fit(X).kernel_names_[0] == "gaussian(3 median) × polynomial(degree=1) · a"
+    assert PRODUCT.right.degree == 2
+
+
+def test_centered_and_streamed_and_for_libsvm():
+    bank = KernelBank([PRODUCT, "linear"], normalize=("center", "spherical")).fit(X)
+    vector = RNG.normal(size=25)
+    np.testing.assert_allclose(
+        streamed_stack(bank, ROWS).apply(vector), bank.row_stack(ROWS) @ vector, rtol=1e-10
+    )
+    np.testing.assert_array_equal(bank.fit_transform(X)[:, :, 0].T, bank.fit_transform(X)[:, :, 0])
+    assert native_kernels(KernelBank(PRODUCT).fit(X)) is None
+
+
+def test_distances_in_products_are_looked_at():
+    bank = KernelBank(FromDistance("precomputed") * Gaussian(), landmarks=3)
+    with pytest.raises(ValueError, match=r'must be None with FromDistance\("precomputed"\)'):
+        bank.fit(np.abs(np.subtract.outer(X[:, 0], X[:, 0])))
+
+
+def test_models_with_products_in_files(tmp_path):
+    bank = KernelBank({"a": PRODUCT * Tanimoto(), "b": "linear"}, {"a": [0, 1], "b": [2, 3]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        models = [
+            BEMKLRegressor(bank, max_iter=20, tol=0.0).fit(X, TARGET),
+            UniformMKLClassifier(bank).fit(X, TARGET > 0),
+        ]
+    for model in models:
+        save_model(model, tmp_path / "model.skops")
+        np.testing.assert_array_equal(load_model(tmp_path / "model.skops").predict(ROWS), model.predict(ROWS))
+
+
+class WithoutWeights(Kernel):
+    """A kernel of the user, whose fit takes no weights."""
+
+    label = "own"
+
+    def fit(self, X, y=None):
+        return self
+
+    def evaluate(self, geometry, out):
+        out[...] = 1.0
+
+
+def test_weights_are_refused_where_a_factor_does_not_take_them():
+    bank = KernelBank(Gaussian() * WithoutWeights())
+    assert bank.fit(X).n_kernels_ == 1
+    with pytest.raises(ValueError, match="the `fit` of WithoutWeights must take a `sample_weight`"):
+        bank.fit(X, sample_weight=np.arange(1.0, 26.0))
+
+
+@pytest.mark.parametrize("other", [2, 2.0, "rbf", None, RBF(), np.minimum, Gaussian])
+def test_other_things_are_no_factors(other):
+    with pytest.raises(TypeError, match=r"`right` of Product must be a kernel object such as Gaussian\(\)"):
+        Gaussian() * other
+    with pytest.raises(TypeError, match="`left` of Product must be a kernel object"):
+        KernelBank(Product(other, Gaussian())).fit(X)
+
+
+def test_parameters_of_factors_are_checked():
+    with pytest.raises(ValueError, match="`degree` of Polynomial"):
+        Gaussian() * Polynomial(degree=0)
