@@ -5,8 +5,9 @@ is shown. One realized change depends on one label: changes are averaged in 20 b
 prediction.
 
 Simulated: a score of three views of one feature each, the second of which depends on the first, gives labels; views
-of 250 training samples are absent at random in 15 %, and of new samples one view is hidden in turn. How well can single
-samples be ranked? The model that draws the data ranks its own realized changes, with all integrals by quadrature.
+of 250 training samples are absent at random in 15 %, and of new samples one view is hidden in turn. How well can
+single samples be ranked? The model that draws the data ranks its own realized changes, with all integrals by
+quadrature.
 
 mfeat: is a digit odd, of six views of 2000 digits? Views of 300 training samples are absent in 15 %. New ones lack
 every view with a probability of .3 or .6, so that mostly several are absent and each would also tell of the others.

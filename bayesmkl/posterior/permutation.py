@@ -185,8 +185,7 @@ def _probabilities(bank: Any, rows: np.ndarray, by: str) -> np.ndarray:
         raise ValueError(
             "`conditional` must be False with landmarks, which have no samples' views. Fit without."
         )
-    of_view = {view.name: v for v, view in enumerate(bank.views_)}
-    views = np.array([of_view[name] for name in bank.kernel_views_])
+    views = bank.view_positions_
     training = stack_with_absent(bank.train_stack(), bank.kernel_names_)
     centers = find_centers(training)
     completed = CompletedKernels(centers.rows(training), centers.spread, views)
