@@ -12,7 +12,10 @@ import pandas as pd
 
 from bayesmkl._utils.docstrings import entries, fill_docs
 from bayesmkl._utils.files import as_path
+from bayesmkl._utils.validation import check_integer
 from bayesmkl.evaluation.journal import CELLS, RESULTS, Journal, read_results, table_of
+from bayesmkl.evaluation.kernel_weights import KernelTables
+from bayesmkl.evaluation.latex import latex_table
 from bayesmkl.evaluation.significance import pairwise, rank_table, wins
 
 if TYPE_CHECKING:
@@ -24,12 +27,14 @@ METRIC = entries(
     """
     metric : str, default=None
         One of `metrics`; None is the first.
+    dataset : str, default=None
+        One of `datasets`; None is all.
     """
 )
 
 
 @fill_docs(METRIC)
-class Comparison:
+class Comparison(KernelTables):
     """Scores of models on splits of data sets.
 
     :func:`compare_models` makes it, and :meth:`load` reads it from a folder.
@@ -49,8 +54,9 @@ class Comparison:
         part of both that was spent on kernels of banks, ``reused_seconds``, the part of that which was saved because
         another model had computed them, and ``kernel_stacks``, how many stacks of kernels were computed for this
         model: none if all were found; ``peak_memory_mb`` (MiB above the start of the cell, with shared kernels);
-        ``support_fraction``, ``n_active_kernels``, ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and
-        ``note`` (warnings), empty where there was none; then one column per metric. NaN where there is no number.
+        ``support_fraction``, ``n_active_kernels``, ``kernel_shares`` (as JSON; :meth:`weights` reads them),
+        ``converged`` (1 or 0), ``best_params`` of a grid; ``error`` and ``note`` (warnings), empty where there was
+        none; then one column per metric. NaN where there is no number.
     about : dict
         ``metrics`` (name to whether greater is better), ``random_state``, ``cv``, ``models``, ``datasets``,
         ``environment``, ``started``, ``seconds``.
@@ -80,11 +86,6 @@ class Comparison:
         return list(dict.fromkeys(self.cells["model"]))
 
     @property
-    def datasets(self) -> list[str]:
-        """Names of the data sets."""
-        return list(dict.fromkeys(self.cells["dataset"]))
-
-    @property
     def metrics(self) -> list[str]:
         """Names of the metrics, the first one being the one that matters most."""
         return list(self.about["metrics"])
@@ -92,7 +93,7 @@ class Comparison:
     @property
     def frame(self) -> pd.DataFrame:
         """All scores in long form: one row per data set, model, split and ``metric``, with its ``value``."""
-        fixed = [name for name in self.cells.columns if name not in self.metrics]
+        fixed = [name for name in self.cells.columns if name not in (*self.metrics, "kernel_shares")]
         return self.cells.melt(id_vars=fixed, value_vars=self.metrics, var_name="metric", value_name="value")
 
     @property
@@ -107,8 +108,7 @@ class Comparison:
         Parameters
         ----------
         %(metric)s
-        dataset : str, default=None
-            One of `datasets`; None is all.
+        %(dataset)s
 
         Returns
         -------
@@ -120,11 +120,7 @@ class Comparison:
         ValueError
             If `metric` or `dataset` is not one of the comparison.
         """
-        cells = self.cells
-        if dataset is not None:
-            if dataset not in self.datasets:
-                raise ValueError(f"`dataset` must be one of {self.datasets}; got {dataset!r}.")
-            cells = cells[cells["dataset"] == dataset]
+        cells = self._cells_of(dataset)
         table = cells.pivot(index=["dataset", "split"], columns="model", values=self._metric(metric))
         order = [name for name in self.datasets if name in set(cells["dataset"])]
         return table.reindex(columns=self.models).reindex(order, level="dataset").rename_axis(columns=None)
@@ -147,9 +143,7 @@ class Comparison:
         ValueError
             If there is no such data set.
         """
-        if dataset not in self.datasets:
-            raise ValueError(f"`dataset` must be one of {self.datasets}; got {dataset!r}.")
-        cells = self.cells[self.cells["dataset"] == dataset]
+        cells = self._cells_of(dataset)
         return float(cells["n_test"].mean() / cells["n_train"].mean())
 
     def summary(self, metric: str | None = None) -> pd.DataFrame:
@@ -203,6 +197,31 @@ class Comparison:
         """
         name = self._metric(metric)
         return rank_table(self.scores(name), self.about["metrics"][name])
+
+    def to_latex(self, metric: str | None = None, test: str | None = "corrected_t", decimals: int = 3) -> str:
+        """Write means and standard deviations as a table for LaTeX.
+
+        Parameters
+        ----------
+        %(metric)s
+        test : {"corrected_t", "paired_t", "wilcoxon"} or None, default="corrected_t"
+            Beside the best mean of a data set, those are bold that this test over its splits does not tell from it,
+            at .05, without a correction for several models. None: the best mean alone.
+        decimals : int, default=3
+
+        Returns
+        -------
+        str
+            A ``tabular`` with a row per data set and a column per model, for the package booktabs. Models that failed
+            on a split have a dagger.
+
+        Raises
+        ------
+        ValueError
+            If `metric` or `test` is not known.
+        """
+        check_integer("decimals", decimals, low=0)
+        return latex_table(self, self._metric(metric), test, decimals)
 
     def significance(
         self, metric: str | None = None, test: str = "corrected_t", **options: Any

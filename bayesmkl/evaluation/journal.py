@@ -19,7 +19,7 @@ from bayesmkl.datasets._text import as_object, read_text
 
 __all__ = ["ABOUT", "CELLS", "KEY", "RESULTS", "Journal", "held_run", "read_results", "table_of"]
 
-FORMAT, VERSION = "bayesmkl-comparison", 3
+FORMAT, VERSION = "bayesmkl-comparison", 4
 KNOWN_OF_RUNS: dict[str, Any] = {
     "metrics": dict,
     "environment": dict,
@@ -44,13 +44,15 @@ COLUMNS = (
     "peak_memory_mb",
     "support_fraction",
     "n_active_kernels",
+    "kernel_shares",
     "converged",
     "best_params",
     "error",
     "note",
 )
 COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
-TEXTS = ("dataset", "model", "best_params", "error", "note")
+TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
+SINCE_4 = ("kernel_shares",)  # columns that earlier layouts do not have
 
 
 class Journal:
@@ -209,14 +211,15 @@ def read_results(path: Path) -> pd.DataFrame:
         names, columns = read_text(path)
     except (OSError, ValueError) as error:
         raise ValueError(f"{str(path)!r} is not the {RESULTS} of a comparison: {error}.") from error
-    wrong = [name for name in COLUMNS if names.count(name) != 1]
+    wrong = [name for name in COLUMNS if names.count(name) != 1 and (name in names or name not in SINCE_4)]
     if wrong:
         number = "two columns" if wrong[0] in names else "no column"
         raise ValueError(f"{str(path)!r} is not the {RESULTS} of a comparison: it has {number} {wrong[0]!r}.")
     # a set may be called "NA"
-    return _typed(
-        pd.DataFrame({name: as_object(column, ("",)) for name, column in zip(names, columns, strict=True)})
+    table = pd.DataFrame(
+        {name: as_object(column, ("",)) for name, column in zip(names, columns, strict=True)}
     )
+    return _typed(table.assign(**{name: "" for name in SINCE_4 if name not in table}))
 
 
 def _typed(table: pd.DataFrame) -> pd.DataFrame:

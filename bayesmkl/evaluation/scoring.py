@@ -19,6 +19,7 @@ from bayesmkl._utils.typing import Scoring, Targets
 from bayesmkl._utils.validation import check_choice
 from bayesmkl._utils.warnings import holding_back, warn_user
 from bayesmkl.bemkl.estimators.base import BaseBEMKL
+from bayesmkl.evaluation.kernel_weights import kept_shares
 from bayesmkl.evaluation.named_metrics import METRICS, NEEDS, Metric
 from bayesmkl.evaluation.predictions import Predictions, final_estimator, gives
 
@@ -303,7 +304,8 @@ def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
     dict
         ``support_fraction``: share of the training samples that predictions depend on, NaN where the model has no
         such thing. ``n_active_kernels``: kernels with a weight (of BEMKL, above 1/1000 of the largest in absolute
-        value, for any class), NaN where there are none. ``converged``: True, False, or None if the model does not
+        value, for any class), NaN where there are none. ``kernel_shares``: see
+        :mod:`bayesmkl.evaluation.kernel_weights`. ``converged``: True, False, or None if the model does not
         say. ``best_params``: the choice of a search as JSON, or an empty string.
 
     Examples
@@ -313,13 +315,15 @@ def facts(model: BaseEstimator, n_train: int) -> dict[str, Any]:
     >>> from sklearn.svm import SVC
     >>> from bayesmkl.evaluation.scoring import facts
     >>> X, y = load_iris(return_X_y=True)
-    >>> facts(GridSearchCV(SVC(), {"C": [1.0, 10.0]}).fit(X, y), len(X))
-    {'support_fraction': 0.18, 'n_active_kernels': nan, 'converged': True, 'best_params': '{"C": 10.0}'}
+    >>> found = facts(GridSearchCV(SVC(), {"C": [1.0, 10.0]}).fit(X, y), len(X))
+    >>> found["support_fraction"], found["kernel_shares"], found["converged"], found["best_params"]
+    (0.18, '', True, '{"C": 10.0}')
     """
     final = final_estimator(model)
     return {
         "support_fraction": _support_fraction(final, n_train),
         "n_active_kernels": _n_active_kernels(final),
+        "kernel_shares": kept_shares(final),
         "converged": _converged(final),
         "best_params": _best_params(model),
     }

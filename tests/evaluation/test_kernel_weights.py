@@ -1,0 +1,177 @@
+"""Kernel weights over splits: tables beside the models, stability beside a direct computation, LaTeX."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kendalltau, spearmanr
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
+
+from bayesmkl import BEMKLClassifier, KernelBank
+from bayesmkl.datasets import load_wine
+from bayesmkl.discriminative import SimpleMKLClassifier, UniformMKLClassifier
+from bayesmkl.evaluation import Comparison, compare_models
+from bayesmkl.evaluation.kernel_weights import MOST_KERNELS, kept_shares, selection_stability
+from bayesmkl.evaluation.latex import escaped
+
+BANK = KernelBank(["rbf"], views="each")
+SPLITS = StratifiedKFold(3, shuffle=True, random_state=0)
+X, Y = load_wine(return_X_y=True)
+X = ((X - X.mean(axis=0)) / X.std(axis=0))[::2, :6]
+Y = Y[::2] == 1
+MODELS = {
+    "simple": SimpleMKLClassifier(BANK),
+    "uniform": UniformMKLClassifier(BANK),
+    "bemkl": BEMKLClassifier(BANK, intermediate_scale=1.0),
+    "log_reg": LogisticRegression(),
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run") / "folder"
+    return compare_models(
+        MODELS, datasets={"wine & co": (X, Y)}, cv=SPLITS, scoring="accuracy", folder=folder, n_jobs=1
+    ), folder
+
+
+def test_weights_are_those_of_the_models(found):
+    table = found[0].weights()
+    assert set(table["model"]) == {"simple", "uniform", "bemkl"}  # a model without kernels has none
+    shares = []
+    for train, _ in SPLITS.split(X, Y):
+        own = SimpleMKLClassifier(BANK).fit(X[train], Y[train])
+        shares.append(own.kernel_weights_ / own.kernel_weights_.sum())
+    simple = table[table["model"] == "simple"].set_index("kernel").loc[list(own.kernel_names_)]
+    np.testing.assert_allclose(simple["mean"], np.mean(shares, axis=0), atol=2e-6)
+    np.testing.assert_allclose(simple["std"], np.std(shares, axis=0, ddof=1), atol=2e-6)
+    chosen = np.array(shares) > 1e-3 * np.max(shares, axis=1, keepdims=True)
+    np.testing.assert_allclose(simple["selected"], chosen.mean(axis=0))
+    assert simple["posterior_std"].isna().all()
+    bemkl = table[table["model"] == "bemkl"]
+    assert (bemkl["posterior_std"] > 0).all()
+    assert bemkl["mean"].sum() == pytest.approx(1.0, abs=1e-5)
+    assert (np.diff(bemkl["mean"]) <= 0).all()
+    assert set(bemkl["view"]) == {f"x{j}" for j in range(6)}
+
+
+def test_a_folder_keeps_them(found):
+    again = Comparison.load(found[1])
+    pd.testing.assert_frame_equal(again.weights(), found[0].weights())
+    pd.testing.assert_frame_equal(again.stability(), found[0].stability())
+    assert "kernel_shares" not in again.frame
+
+
+def test_a_folder_of_an_earlier_layout_has_none(found, tmp_path):
+    found[0].save(tmp_path / "old")
+    table = pd.read_csv(tmp_path / "old" / "results.csv").drop(columns="kernel_shares")
+    table.to_csv(tmp_path / "old" / "results.csv", index=False)
+    about = json.loads((tmp_path / "old" / "about.json").read_text())
+    (tmp_path / "old" / "about.json").write_text(json.dumps(about | {"version": 3}))
+    old = Comparison.load(tmp_path / "old")
+    assert old.weights().empty
+    assert old.stability().empty
+    np.testing.assert_allclose(old.cells["accuracy"], found[0].cells["accuracy"], rtol=1e-12)
+
+
+def test_agreement_is_the_rank_correlation_of_means(found):
+    table = found[0].weights().set_index(["model", "kernel"])["mean"]
+    matrix = found[0].agreement("wine & co")
+    names = table["simple"].index
+    expected = spearmanr(table["simple"], table["bemkl"].loc[names])[0]
+    assert matrix.loc["simple", "bemkl"] == matrix.loc["bemkl", "simple"] == pytest.approx(expected)
+    assert np.sign(expected) == np.sign(kendalltau(table["simple"], table["bemkl"].loc[names])[0])
+    assert np.isnan(matrix.loc["uniform", "simple"])  # which has no order
+    with pytest.raises(ValueError, match="`dataset` must be one of"):
+        found[0].agreement("iris")
+
+
+def test_stability_by_pairs_of_splits():
+    """Of selections of equal size it is the mean of a similarity over pairs, corrected for chance (Kuncheva 2007)."""
+    rng = np.random.default_rng(0)
+    chosen = np.array([rng.permutation(12) < 4 for _ in range(9)])
+    pairs = [(a & b).sum() for i, a in enumerate(chosen) for b in chosen[:i]]
+    kuncheva = np.mean([(r - 16 / 12) / (4 - 16 / 12) for r in pairs])
+    assert selection_stability(chosen)[0] == pytest.approx(kuncheva)
+    assert selection_stability(np.tile(chosen[:1], (5, 1))) == pytest.approx((1.0, 1.0, 1.0))
+    assert all(np.isnan(selection_stability(np.ones((4, 3), dtype=bool))))
+    assert all(np.isnan(selection_stability(chosen[:1])))
+
+
+def test_intervals_of_stability_cover_it():
+    rng = np.random.default_rng(1)
+    part = rng.random(40)
+
+    def drawn(n):
+        return rng.random((n, 40)) < part
+
+    truth = selection_stability(drawn(40000))[0]
+    ends = np.array([selection_stability(drawn(100), 0.9)[1:] for _ in range(300)])
+    covered = np.mean((ends[:, 0] < truth) & (truth < ends[:, 1]))
+    assert 0.85 < covered < 0.95
+
+
+def test_what_has_no_weights_keeps_none():
+    assert kept_shares(LogisticRegression().fit(X, Y)) == ""
+    model = UniformMKLClassifier(BANK).fit(X, Y)
+    kept = json.loads(kept_shares(model))
+    assert kept["shares"] == [pytest.approx(1 / 6, abs=1e-6)] * 6
+    assert kept["stds"] is None
+    model.kernel_names_, model.kernel_weights_ = ["k"] * (MOST_KERNELS + 1), np.ones(MOST_KERNELS + 1)
+    assert kept_shares(model) == ""
+    with pytest.raises(ValueError, match="`threshold` must be between 0 and 1"):
+        Comparison(pd.DataFrame(), {"metrics": {}}).weights(threshold=2.0)
+
+
+def test_report_has_a_part_of_kernels(found, tmp_path):
+    page = found[0].to_html(tmp_path / "page.html").read_text()
+    assert ">Kernels<" in page
+    assert "stability of the selection of kernels" in page
+    first = found[0].weights().iloc[0]
+    assert first["kernel"] in page
+    assert f"{first['mean']:.3f}" in page
+
+
+def test_latex_has_the_best_and_what_is_no_worse_in_bold():
+    rng = np.random.default_rng(0)
+    own = rng.normal(size=10) * 0.01
+    scores = {
+        "good_1": 0.9 + own,
+        "as good": 0.899 + rng.permutation(own),
+        "bad": 0.5 + own,
+        "failed": 0.7 + own,
+    }
+    rows = [
+        {
+            "dataset": "a_b",
+            "model": name,
+            "split": s,
+            "n_train": 80,
+            "n_test": 20,
+            "error": "",
+            "accuracy": value,
+        }
+        for name, values in scores.items()
+        for s, value in enumerate(values)
+    ]
+    cells = pd.DataFrame(rows).assign(
+        fit_seconds=1.0, predict_seconds=1.0, support_fraction=np.nan, n_active_kernels=np.nan
+    )
+    cells.loc[cells.index[-1], "accuracy"] = np.nan
+    comparison = Comparison(cells, {"metrics": {"accuracy": True}})
+    lines = comparison.to_latex(decimals=2).split("\n")
+    assert lines[2] == r" & good\_1 & as good & bad & failed \\"
+    assert lines[4].startswith(
+        r"a\_b & \textbf{0.90} $\pm$ 0.01 & \textbf{0.90} $\pm$ 0.01 & 0.50 $\pm$ 0.01 & 0.7"
+    )
+    assert lines[4].endswith(r"$^\dagger$ \\")
+    alone = comparison.to_latex(test=None, decimals=2).split("\n")[4]
+    assert alone.count("textbf") == 1
+    assert comparison.to_latex(test="paired_t").count("{tabular}") == 2
+    assert escaped("50 % of x_1^2 {\\}") == r"50 \% of x\_1\textasciicircum{}2 \{\textbackslash{}\}"
+    with pytest.raises(ValueError, match="`test` must be"):
+        comparison.to_latex(test="nemenyi")
