@@ -60,7 +60,9 @@ FAST = "BAYESMKL_FAST" in os.environ
 SEED = 0
 N_PATIENTS, N_NEW, N_FOLDS = (140, 60, 2) if FAST else (240, 100, 5)
 LAYERS = Marginal(n_points=120, n_draws=200) if FAST else Marginal()
-CHAINS = Marginal(n_points=320, n_warmup=20, n_draws=150, n_chains=2) if FAST else Marginal(n_draws=500)
+CHAINS = Marginal(n_points=1000, n_draws=500)
+if FAST:
+    CHAINS = Marginal(n_points=320, n_warmup=20, n_draws=150, n_chains=2)
 
 # %% [markdown]
 # ## The patients
