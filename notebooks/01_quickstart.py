@@ -102,6 +102,7 @@ print(f"accuracy on the tumors that were kept: {model.score(X_test, y_test):.3f}
 columns = ["kernel", "share", "share_lower", "share_upper", "interval_by"]
 kernel_table(model)[columns].round(2)
 
+
 # %% [markdown]
 # The worst values carry about three quarters of the score, and the data leave open whether it is half of it or nearly
 # all. The intervals of the other two begin near zero or below it: one group, or the other, may say nothing that the
@@ -109,7 +110,6 @@ kernel_table(model)[columns].round(2)
 #
 # How sure is it that the worst values come first, and that the errors come before the means? Every draw from the
 # posterior has an answer to such a question; count them.
-
 
 # %%
 def orders_of(model):

@@ -82,8 +82,8 @@ def relevance(
     NotFittedError
         Before `fit`.
     ValueError
-        If `by` asks for views that precomputed kernels do not have, precomputed kernels are missing, or the model
-        has unlabeled samples or missing views.
+        If `by` asks for views that precomputed kernels do not have, precomputed kernels are missing, or a BEMKL
+        model has unlabeled samples or missing views.
 
     Warns
     -----
