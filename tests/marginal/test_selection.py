@@ -82,7 +82,7 @@ def test_chains_visit_models_as_often_as_their_probability(labels, rng):
     model = model_of(stack, y, prior, group, labels)
     expected = enumerated(model, 2**6 if labels else 2**8)
     n_draws = 400 if labels else 800
-    draws = draw_selections(model, n_draws, 2, 60, rng)
+    draws = draw_selections(model, n_draws, 4 if labels else 2, 60, rng)
     included = np.array([model.weight_prior.included(u[: model.n_weights]) for u in draws.coordinates])
     for m in range(3):
         exact = sum(p for mask, p in expected.items() if mask[m])
