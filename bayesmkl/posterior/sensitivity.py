@@ -26,7 +26,7 @@ __all__ = ["power_scaling", "sensitivity_section"]
 THRESHOLD = 0.05
 MOST_ROWS = 8
 N_SHIFTS = 40
-POWERS = 0.99, 1.01  # ArviZ's
+LOWER, UPPER = 0.99, 1.01  # powers, those of ArviZ
 FLAT = 1e-6  # a log prior that varies less is constant
 COMPONENTS = {
     "kernel_prior": ("prior", "kernel_weights"),
@@ -123,11 +123,13 @@ def _distances(values: np.ndarray, log_density: np.ndarray) -> np.ndarray:
     """Return how far values, (n_values, n_chains, n_draws), move per doubling of the power of a density."""
     from arviz_stats.base import array_stats
 
-    weights = []
-    for power in POWERS:
+    def weights(power: float) -> np.ndarray:
         scaled = np.exp(array_stats.power_scale_lw(log_density, alpha=power, axis=(-2, -1)))
-        weights.append(np.broadcast_to(scaled / scaled.sum(), values.shape))
-    return array_stats.power_scale_sense(values, *weights, *POWERS, chain_axis=-2, draw_axis=-1)
+        return np.broadcast_to(scaled / scaled.sum(), values.shape)
+
+    return array_stats.power_scale_sense(
+        values, weights(LOWER), weights(UPPER), LOWER, UPPER, chain_axis=-2, draw_axis=-1
+    )
 
 
 def _shifted(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
