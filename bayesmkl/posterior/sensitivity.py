@@ -14,8 +14,6 @@ variational posterior they scale q: they say how q would move, if a changed prio
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from bayesmkl._numerics.psis import quietly
@@ -28,6 +26,7 @@ __all__ = ["power_scaling", "sensitivity_section"]
 THRESHOLD = 0.05
 MOST_ROWS = 8
 N_SHIFTS = 40
+LOWER, UPPER = 0.99, 1.01  # powers, those of ArviZ
 FLAT = 1e-6  # a log prior that varies less is constant
 COMPONENTS = {
     "kernel_prior": ("prior", "kernel_weights"),
@@ -100,26 +99,37 @@ def power_scaling(
     dict of str to float
         For the same, the 95 % quantile over shares whose chains are shifted against the weights.
     """
-    from arviz_base import from_dict
-    from arviz_stats import psense
-
-    shares, terms = model.in_chains(model.shares), log_prior_terms(model.problem, model.flat)
-    groups: dict[str, dict[str, Any]] = {
-        "posterior": {"kernel_shares": shares, "shifted": _shifted(shares, rng)},
-        "log_prior": {name: model.in_chains(values) for name, values in terms.items()},
-        "log_likelihood": {"y": model.in_chains(model.log_likelihood)},
-    }
-    tree = from_dict(groups, dims={"kernel_shares": ["kernel"], "shifted": ["shift"], "y": ["obs_id"]})
+    terms = log_prior_terms(model.problem, model.flat)
+    shares = model.in_chains(model.shares)
+    n_kernels = shares.shape[-1]
+    moved = np.moveaxis(np.concatenate([shares, _shifted(shares, rng)], axis=-1), -1, 0)
     sensitivities, noise = {}, {}
     for what, (group, name) in COMPONENTS.items():
         if name in terms and np.ptp(terms[name]) < FLAT:  # Dirichlet(1): to scale it changes nothing
-            sensitivities[what], noise[what] = np.zeros(shares.shape[-1]), 0.0
+            sensitivities[what], noise[what] = np.zeros(n_kernels), 0.0
             continue
+        if group == "likelihood":
+            log_density = model.log_likelihood.sum(axis=-1)
+        else:
+            log_density = terms[name] if name else sum(terms.values())
         with quietly():
-            found = psense(tree, group=group, group_var_names=name)
-        sensitivities[what] = np.nan_to_num(found["kernel_shares"].values)  # NaN where a share never moves
-        noise[what] = float(np.quantile(np.nan_to_num(found["shifted"].values), 0.95))
+            found = np.nan_to_num(_distances(moved, model.in_chains(log_density)))  # NaN of what never moves
+        sensitivities[what] = found[:n_kernels]
+        noise[what] = float(np.quantile(found[n_kernels:], 0.95))
     return sensitivities, noise
+
+
+def _distances(values: np.ndarray, log_density: np.ndarray) -> np.ndarray:
+    """Return how far values, (n_values, n_chains, n_draws), move per doubling of the power of a density."""
+    from arviz_stats.base import array_stats
+
+    def weights(power: float) -> np.ndarray:
+        scaled = np.exp(array_stats.power_scale_lw(log_density, alpha=power, axis=(-2, -1)))
+        return np.broadcast_to(scaled / scaled.sum(), values.shape)
+
+    return array_stats.power_scale_sense(
+        values, weights(LOWER), weights(UPPER), LOWER, UPPER, chain_axis=-2, draw_axis=-1
+    )
 
 
 def _shifted(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:

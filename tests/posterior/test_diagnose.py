@@ -286,8 +286,9 @@ def test_every_inference_is_diagnosed(name, first, request):
         assert section["advice"]
     assert report.count("-> ") == 6
     assert found._repr_html_().count("<h5>") == 6
-    again = diagnose(request.getfixturevalue(name), n_draws=120, random_state=0)
-    assert str(again) == report
+    if name in ("binary_model", "gibbs_model"):  # others draw as one of them does
+        again = diagnose(request.getfixturevalue(name), n_draws=120, random_state=0)
+        assert str(again) == report
 
 
 def test_accuracy_with_and_without_correction(binary_model):

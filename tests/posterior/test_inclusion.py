@@ -19,7 +19,7 @@ from bayesmkl.posterior import diagnose, inclusion_table, kernel_table, relevanc
 from bayesmkl.posterior.fitted import fitted_bemkl
 from bayesmkl.posterior.refits import ProcessRefits
 
-SHORT = Marginal(n_points=160, n_draws=160, n_warmup=20)
+SHORT = Marginal(n_points=120, n_draws=120, n_chains=2, n_warmup=20)
 N = 40
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -114,19 +114,20 @@ def test_groups_are_views_kernels_or_names():
     listed = GPMKLRegressor(
         bank(), kernel_prior=SpikeSlabWeights(groups={"a": ["v0", "v3"], "b": "linear · v1"})
     )
-    listed.set_params(inference=SHORT).fit(X, y)
+    listed._prepare(X, y)
     group = dict(zip(listed.kernel_names_, listed._hyperprior().group, strict=True))
     assert len({group[f"{kernel} · {view}"] for kernel in ("linear", "rbf") for view in ("v0", "v3")}) == 1
     assert len(set(group.values())) == 12 - 3
-    single = GPMKLRegressor(bank(), kernel_prior=SpikeSlabWeights(groups="kernel"), inference=SHORT)
-    assert len(set(single.fit(X, y)._hyperprior().group)) == 12
+    single = GPMKLRegressor(bank(), kernel_prior=SpikeSlabWeights(groups="kernel"))
+    single._prepare(X, y)
+    assert len(set(single._hyperprior().group)) == 12
 
 
 def test_classes_share_what_is_in():
-    X, y = samples()
+    X, y = samples(n_views=5)
     model = make_pipeline(
         StandardScaler(),
-        GPMKLClassifier(bank(kernels=["linear"]), kernel_prior="spike-slab", inference=SHORT),
+        GPMKLClassifier(bank(5, kernels=["linear"]), kernel_prior="spike-slab", inference=SHORT),
     )
     table = inclusion_table(model.fit(X, np.digitize(y, [-1.0, 1.0]))).set_index("view")
     assert table.loc["v0", "prob_included"] > 0.9

@@ -22,7 +22,7 @@ class Fresh(NamedTuple):
     """Predictions by family and method on one thread and on all, what imports changed, and the hosts asked for."""
 
     predictions: dict[str, dict[str, np.ndarray]]
-    on_all_threads: dict[str, dict[str, np.ndarray]]  # of models of at most two classes
+    on_all_threads: dict[str, dict[str, np.ndarray]]  # of those that are fitted there too
     changed_by_models: list[str]
     changed_by_import: list[str]
     asked_by_import: list[str]

@@ -1,15 +1,16 @@
-"""Do everything that writes on a disk with less and less room, in a mount that only this process sees; writes JSON.
+"""Do everything that writes on a disk with less and less room, in a mount that only this process sees.
 
-Called as ``unshare -rm sh -c 'mount -t tmpfs ...; python full_disk_driver.py DISK'``.
+Call `on_a_small_disk` in a fork of the tests: what it mounts ends with the process.
 """
 
 from __future__ import annotations
 
-import json
+import ctypes
 import os
 import shutil
-import sys
+import subprocess
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -110,7 +111,33 @@ def command(*arguments: str) -> None:
         raise OSError(result.stderr)
 
 
-def main(disk: Path) -> None:
+def mount_of_its_own(disk: Path, size: str) -> None:
+    """Mount a file system that this process alone sees, as ``unshare -rm`` and ``mount`` do."""
+    libc, user, group = ctypes.CDLL(None, use_errno=True), os.getuid(), os.getgid()
+    new_user, new_mounts, private = (
+        0x10000000,
+        0x00020000,
+        0x4000 | 0x40000,
+    )  # Linux: CLONE_*, MS_REC | MS_PRIVATE
+    if libc.unshare(new_user | new_mounts):
+        raise OSError(ctypes.get_errno(), "unshare")
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+    if libc.mount(b"none", b"/", None, private, None):
+        raise OSError(ctypes.get_errno(), "mount")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], check=True)
+
+
+def on_a_small_disk(disk: Path) -> list[dict]:
+    """Work on a disk of 8 MB; return what became of every attempt."""
+    mount_of_its_own(disk, "8m")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of short fits
+        return attempts(disk)
+
+
+def attempts(disk: Path) -> list[dict]:
     from sklearn.svm import SVC
 
     from bayesmkl import BEMKLRegressor, KernelBank, save_model
@@ -140,7 +167,7 @@ def main(disk: Path) -> None:
             {"svm": SVC(), "rough": SVC(C=0.1)}, X, y, cv=3, scoring="accuracy", folder=place / "run"
         )
 
-    found = [
+    return [
         *tried(disk, "model", lambda d: save_model(model, d / "m"), lambda d: save_model(small, d / "m")),
         *tried(
             disk, "posterior", lambda d: save_posterior(tree, d / "p"), lambda d: save_model(small, d / "p")
@@ -167,8 +194,3 @@ def main(disk: Path) -> None:
             lambda d: (d / "p.csv").write_text("earlier"),
         ),
     ]
-    sys.stdout.write(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

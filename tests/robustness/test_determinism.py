@@ -5,7 +5,7 @@ from __future__ import annotations
 import families
 import numpy as np
 import pytest
-from fit_everything import predictions_of
+from fit_everything import are_on_all_threads, predictions_of
 from fresh import N_SAMPLES, fresh_process
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -38,7 +38,7 @@ def test_a_fresh_process_agrees_to_the_last_bit(fresh, name):
         assert values.tobytes() == there[method].tobytes(), method
 
 
-@pytest.mark.parametrize("name", [name for name in FAMILIES if "three classes" not in name])
+@pytest.mark.parametrize("name", [*filter(are_on_all_threads, FAMILIES)])
 def test_threads_of_blas_change_only_rounding(fresh, name):
     for method, values in fresh.predictions[name].items():
         change = np.abs(values - fresh.on_all_threads[name][method]).max(initial=0.0)
