@@ -195,9 +195,47 @@ class CompletedKernels:
             variances[m, absent] = (
                 np.einsum("ij,ij->i", kernels[m, absent], beta) + self.spread[m] * rest[v, absent]
             )
-            gone = ~self.present[m]
-            kernels[m][:, gone] = kernels[m] @ self._weights[0][v][gone].T
+            self._continue(m, kernels[m])
         return stack._replace(kernels=kernels), variances
+
+    def slopes(self, m: int, centers: KernelCenters, cross: np.ndarray) -> np.ndarray:
+        """Return covariances of a derivative with functions at the training samples, (n_features, n_train).
+
+        Parameters
+        ----------
+        m : int
+            The kernel.
+        centers : KernelCenters
+        cross : ndarray of shape (n_features, n_present)
+            The same by the kernel before centering, with functions at the samples that have the view.
+        """
+        present = self.present[m]
+        found = np.zeros((len(cross), len(present)))
+        if self.spread[m] > 0.0:
+            found[:, present] = cross - (cross @ centers.share[m, present])[:, None]
+            self._continue(m, found)
+        return found
+
+    def duals(self, m: int, centers: KernelCenters, duals: np.ndarray) -> np.ndarray:
+        """Return weights of the samples that have the view, (..., n_present), by the kernel before centering.
+
+        Parameters
+        ----------
+        m : int
+            The kernel.
+        centers : KernelCenters
+        duals : ndarray of shape (..., n_train)
+            Weights of functions at the training samples in a function.
+        """
+        present, weights = self.present[m], self._weights[0][self.views[m]]
+        found = (duals + duals[..., ~present] @ weights[~present])[..., present]
+        found = found - found.sum(axis=-1, keepdims=True) * centers.share[m, present]
+        return found if self.spread[m] > 0.0 else np.zeros_like(found)
+
+    def _continue(self, m: int, kernel: np.ndarray) -> None:
+        """Fill in covariances with functions at training samples that lack the view, in place, (n_rows, n_train)."""
+        gone = ~self.present[m]
+        kernel[:, gone] = kernel @ self._weights[0][self.views[m]][gone].T
 
     def probabilities(self, stack: DenseStack, diagonal: np.ndarray) -> np.ndarray:
         """Return probabilities that points of views are those of training samples, (n_views, n_rows, n_train).
@@ -258,14 +296,14 @@ class CompletedKernels:
             delta, alone = self._without_itself(u, gain, points)
             explained = 2.0 * self.told[u] * similar[u][:, have] @ delta.T + alone
             around = rest[u][:, None] + h * (told_by[np.arange(len(points)), points] - 1.0) - explained
-            for m in np.flatnonzero(self.views == u):
-                kernel, gone = stored_array(self.stack)[m], ~self.present[m]
+            for m in np.flatnonzero(self.views == u).tolist():
+                kernel = stored_array(self.stack)[m]
                 edge = delta @ kernel[have]
                 expected = weights[u][:, have] @ kernel[np.ix_(have, have)] @ delta.T
                 found = 2.0 * expected + np.einsum("ij,ij->i", edge[:, have], delta)
                 found += self.spread[m] * (np.maximum(around, 0.0) - rest[u][:, None])
                 variances[m] = found * absent[m][:, None]
-                edge[:, gone] = edge @ self._weights[0][u][gone].T
+                self._continue(m, edge)
                 kernels[m] = edge
         return stack._replace(kernels=kernels, present=None), variances
 

@@ -16,6 +16,7 @@ from bayesmkl._utils.typing import Samples
 from bayesmkl._utils.validation import check_choice, check_probability, generator_of
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.parts import mean_duals
+from bayesmkl.kernels.presence import present_views
 from bayesmkl.kernels.views import View, column_names
 from bayesmkl.marginal.slopes import KernelSlopes, draw_slopes
 from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
@@ -79,8 +80,9 @@ def feature_table(
     NotFittedError
         Before `fit`.
     ValueError
-        If the model was fitted to precomputed kernels, to kernels that have no slopes, with missing views or tasks;
-        if `X` is nothing that the model predicts, or `ci_prob` or `per` is out of range.
+        If the model was fitted to precomputed kernels, to kernels that have no slopes, or with tasks, or is one of
+        BEMKL with missing views; if `X` is nothing that the model predicts or has no sample with some view, or
+        `ci_prob` or `per` is out of range.
 
     See Also
     --------
@@ -93,8 +95,8 @@ def feature_table(
     A slope is that of the part of the view, all other features and views held where they are: where features are
     correlated, so are their slopes, and one of them can stand for another. A kernel on many features expects the same
     of each; which of them matter it learns from the slopes alone. Averages are linear in functions, and exact given
-    hyperparameters; nothing is refitted. Time grows with the square of the number of samples, and in proportion to
-    the number of features.
+    hyperparameters; nothing is refitted. Where samples lack views, slopes are averaged over those that have the view.
+    Time grows with the square of the number of samples, and in proportion to the number of features.
 
     References
     ----------
@@ -119,21 +121,23 @@ def feature_table(
     fitted = fitted_bemkl(model, of_outcome=False)
     bank = _bank_of(fitted)
     rows, parts = _rows(fitted, X)
+    present = _present(bank, rows)
     draws = [] if fitted.is_marginal else [own.flat() for own in fitted.draws(None, rng)]
-    views = _of_views(bank, rows, parts, _mean_duals(fitted, draws))
+    there = [
+        (rows[own][:, view.columns], parts[own] / parts[own].sum())
+        for view, own in zip(bank.views_, present, strict=True)
+    ]
+    views = _of_views(fitted, rows, [of_view for _, of_view in there], _mean_duals(fitted, draws))
     values = _drawn_of_process(fitted, views, rng) if fitted.is_marginal else _drawn_of_bemkl(draws, views)
     if fitted.is_marginal:
         units = fitted.estimator._score_units()
     else:
         units = np.array([fitted.units(k)[1] for k in range(values.shape[1])])
-    columns = np.concatenate([view.columns for view in bank.views_])
-    stds = np.sqrt(parts @ (rows - parts @ rows) ** 2)[columns]
+    stds = np.concatenate([np.sqrt(q @ (own - q @ own) ** 2) for own, q in there])
     sizes = np.concatenate([view.size for view in views], axis=1) * stds * units[:, None]
     values = values * units[:, None] * (stds if per == "std" else 1.0)
     about = _about(fitted, bank.views_, sizes)
-    order = np.concatenate(
-        [k * len(columns) + np.argsort(-own, kind="stable") for k, own in enumerate(sizes)]
-    )
+    order = np.concatenate([k * len(stds) + np.argsort(-own, kind="stable") for k, own in enumerate(sizes)])
     drawn = values.reshape(len(values), -1)[:, order]
     table = table_of_draws(fitted, [about[i] for i in order], drawn, ci_prob, np.ones(len(order), dtype=bool))
     table.attrs.update(per=per, ci_prob=ci_prob)
@@ -165,11 +169,12 @@ def _bank_of(fitted: FittedBEMKL) -> Any:
             "`model` was fitted to precomputed kernels, which know no features. Fit it to a KernelBank."
         )
     design = getattr(estimator, "design_", None)
-    tasks = design is not None and design.has_tasks
-    if tasks or estimator.present_ is not None:
+    if design is not None and design.has_tasks:
+        raise ValueError("`model` must have no tasks. Fit one model for each task.")
+    if estimator.present_ is not None and not fitted.is_marginal:
         raise ValueError(
-            f"`model` must have neither tasks nor missing views; got {'tasks' if tasks else 'missing views'}. Fit "
-            "one model for each task, or to samples that have all views."
+            f"`model` must have no missing views; got {type(estimator).__name__}. Fit it to samples that have all "
+            "views, or an estimator of bayesmkl.marginal to all of them."
         )
     return bank
 
@@ -188,6 +193,18 @@ def _rows(fitted: FittedBEMKL, X: Samples | None) -> tuple[np.ndarray, np.ndarra
     return rows, np.full(len(rows), 1.0 / len(rows)) if counts is None else counts / counts.sum()
 
 
+def _present(bank: Any, rows: np.ndarray) -> np.ndarray:
+    """Return which rows have each view, some of them every one: (n_views, n_rows)."""
+    present = present_views(rows, bank.views_)
+    for view, own in zip(bank.views_, present, strict=True):
+        if not own.any():
+            raise ValueError(
+                f"`X` must have samples with the view {view.name!r}; got {len(rows)} without it. Leave `X` out for "
+                "the training samples."
+            )
+    return present
+
+
 class _View(NamedTuple):
     """Average slopes of the kernels of a view, and the root mean squares of its mean slopes.
 
@@ -198,17 +215,27 @@ class _View(NamedTuple):
     size: np.ndarray
 
 
-def _of_views(bank: Any, rows: np.ndarray, parts: np.ndarray, duals: np.ndarray) -> list[_View]:
-    """Return the slopes of all views; `duals` are mean weights, (n_outputs, n_kernels, n_basis)."""
+def _of_views(
+    fitted: FittedBEMKL, rows: np.ndarray, parts: list[np.ndarray], duals: np.ndarray
+) -> list[_View]:
+    """Return the slopes of all views.
+
+    `parts` are those of the rows that have each view, `duals` mean weights, (n_outputs, n_kernels, n_basis).
+    """
     found: list[_View] = []
-    kernels = bank.slopes(rows)
-    for _, of_view in groupby(enumerate(kernels), key=lambda pair: pair[1][0].name):
+    bank, centers = fitted.estimator.kernel_bank_, getattr(fitted.estimator, "kernel_centers_", None)
+    completed = None if centers is None else fitted.estimator._completed_training()
+    by_view = groupby(enumerate(bank.slopes(rows)), key=lambda pair: pair[1][0].name)
+    for (_, of_view), q in zip(by_view, parts, strict=True):
         averages: list[KernelSlopes] = []
         slopes: Any = 0.0
         for m, (_, own) in of_view:  # one kernel at a time: each has several matrices of rows
-            averages.append(KernelSlopes(own.over_rows(parts).T, own.variance(parts)))
-            slopes = slopes + np.stack([own.over_train(dual) for dual in duals[:, m]])
-        found.append(_View(averages, np.sqrt(np.einsum("r,krj->kj", parts, slopes**2))))
+            cross, dual = own.over_rows(q).T, duals[:, m]
+            if completed is not None:
+                cross, dual = completed.slopes(m, centers, cross), completed.duals(m, centers, dual)
+            averages.append(KernelSlopes(cross, own.variance(q)))
+            slopes = slopes + np.stack([own.over_train(one) for one in dual])
+        found.append(_View(averages, np.sqrt(np.einsum("r,krj->kj", q, slopes**2))))
     return found
 
 

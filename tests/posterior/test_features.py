@@ -35,8 +35,12 @@ X = rng.normal(size=(N, 3)) * [1.0, 3.0, 0.5]
 Y = np.sin(X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.normal(size=N)
 THREE = np.digitize(Y, [-0.5, 0.5])
 NEW = rng.normal(size=(7, 3))
+ABSENT = X.copy()
+ABSENT[:9, 1] = np.nan
+ABSENT[20:26, [0, 2]] = np.nan
 CASES = {
     "process": lambda: GPMKLRegressor(BANK, inference=FEW).fit(X, 10 + 5 * Y),
+    "absent": lambda: GPMKLRegressor(BANK, missing_views="integrate", inference=FEW).fit(ABSENT, 10 + 5 * Y),
     "targets": lambda: GPMKLRegressor(BANK, inference=FEW).fit(X, np.column_stack([Y, 7 * X[:, 2]])),
     "labels": lambda: GPMKLClassifier(BANK, inference=FEW).fit(X, THREE),
     "grades": lambda: GPMKLOrdinalClassifier(BANK, inference=FEW).fit(X, THREE),
@@ -47,6 +51,9 @@ CASES = {
     "bemkl": lambda: BEMKLRegressor(BANK).fit(X, 9 * Y),
     "bemkl classes": lambda: BEMKLClassifier(BANK, max_iter=50, tol=1e-1).fit(X, THREE),
 }
+# at samples that lack a view, one that moves also tells of it
+PAIRS = {f"{kind}-training": (kind, None) for kind in CASES if kind != "absent"}
+PAIRS |= {f"{kind}-new": (kind, NEW) for kind in CASES}
 BY_DRAWS = {"bemkl", "bemkl classes"}  # of a posterior in closed form
 
 
@@ -69,8 +76,7 @@ def fits():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("rows", [None, NEW], ids=["training", "new"])
-@pytest.mark.parametrize("kind", CASES)
+@pytest.mark.parametrize(("kind", "rows"), PAIRS.values(), ids=PAIRS)
 def test_slopes_are_those_of_predictions(kind, rows, fits):
     model = fits(kind)
     table = feature_table(model, rows, per="unit", random_state=0)
@@ -93,6 +99,29 @@ def test_slopes_are_those_of_predictions(kind, rows, fits):
             np.abs(own["mean"] - exact[..., k].mean(axis=0)) <= (1e-5 if kind == "gibbs" else error)
         ).all()
         assert ((own["lower"] < own["mean"]) & (own["mean"] < own["upper"])).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_slopes_of_samples_that_lack_views(fits):
+    """Covariances are those of differences, and averages are over samples that have the view."""
+    model = fits("absent")
+    completed, centers = model._completed_training(), model.kernel_centers_
+    for m, (view, own) in enumerate(model.kernel_bank_.slopes(NEW)):
+        found = completed.slopes(m, centers, own.over_rows(np.full(len(NEW), 1.0 / len(NEW))).T)
+        for j, cross in zip(view.columns, found, strict=True):
+            move = STEP * np.eye(3)[j]
+            (above, _), (below, _) = (next(model._completed_rows(NEW + sign * move)) for sign in (1, -1))
+            exact = (above.kernels[m] - below.kernels[m]).mean(axis=0) / (2.0 * STEP)
+            np.testing.assert_allclose(cross, exact, atol=1e-7 * np.abs(exact).max() + 1e-9)
+    table = feature_table(model, per="unit", random_state=0).set_index("feature")
+    whole = feature_table(model, ABSENT, per="unit", random_state=0).set_index("feature").loc[table.index]
+    np.testing.assert_allclose(table["size"], whole["size"])
+    have = ~np.isnan(ABSENT[:, 1])
+    alone = feature_table(model, np.where(have[:, None], X, np.nan)[have], random_state=0).set_index(
+        "feature"
+    )
+    assert alone.loc["x1", "size"] == pytest.approx(table.loc["x1", "size"])
+    assert table.loc["x1", "lower"] > 0.0
 
 
 def test_a_linear_kernel_is_bayesian_linear_regression():
@@ -168,10 +197,12 @@ def test_what_has_no_slopes_is_named(fits):
         feature_table(GPMKLRegressor(KernelBank([Cosine()]), inference=FEW).fit(X, Y))
     absent = X.copy()
     absent[:3, 1] = np.nan
-    with pytest.raises(ValueError, match="neither tasks nor missing views; got missing views"):
-        feature_table(GPMKLRegressor(BANK, missing_views="integrate", inference=FEW).fit(absent, Y))
+    with pytest.raises(ValueError, match="no missing views; got BEMKLRegressor"):
+        feature_table(BEMKLRegressor(BANK, missing_views="integrate", max_iter=5).fit(absent, Y))
+    with pytest.raises(ValueError, match="`X` must have samples with the view 'dose'; got 3 without it"):
+        feature_table(fits("absent"), ABSENT[:3])
     of_tasks = np.column_stack([X, np.arange(N) % 2])
-    with pytest.raises(ValueError, match="neither tasks nor missing views; got tasks"):
+    with pytest.raises(ValueError, match="`model` must have no tasks"):
         feature_table(GPMKLRegressor(BANK, design=Design(task_column=3), inference=FEW).fit(of_tasks, Y))
     with pytest.raises(ValueError, match="`per` must be"):
         feature_table(fits("process"), per="row")
