@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_sco
 
 from bayesmkl import BEMKLClassifier, GPMKLClassifier, GPMKLRegressor, KernelBank, load_model, save_model
 from bayesmkl._utils.content import hash_or_none
-from bayesmkl.datasets import open_rows
+from bayesmkl.datasets import make_localized, open_rows
 from bayesmkl.discriminative import LMKLClassifier, SimpleMKLClassifier, UniformMKLClassifier
 from bayesmkl.discriminative.svm.native import native_kernels
 from bayesmkl.kernels import FromDistance, Gate, Gaussian, Linear, Polynomial, Product
@@ -301,6 +301,27 @@ def test_evidence_with_gates_is_that_of_the_matrices():
     matrix = sum(w**2 / c * k for w, c, k in zip(weights, units, stack, strict=True))
     matrix = matrix + covariance.intercept_std**2 + noise**2 * np.eye(N)
     np.testing.assert_allclose(found, multivariate_normal(np.zeros(N), matrix).logpdf(target), rtol=1e-10)
+
+
+@pytest.mark.parametrize("design", ["hours", "halves", "regions", "global"])
+def test_evidence_is_for_gates_where_something_is_local(design):
+    sample = make_localized(500, design=design, random_state=1)
+    bank = KernelBank([Gaussian(2), Gaussian(2) * Gate(sample.gate_columns)], sample.views)
+    models = [
+        GPMKLClassifier(kernels, inference=SHORT, random_state=0).fit(sample.data[:200], sample.target[:200])
+        for kernels in (clone(bank).set_params(kernels=Gaussian(2)), bank)
+    ]
+    gain = models[1].log_evidence_ - models[0].log_evidence_
+    plain, gated = (model.score(sample.data[200:], sample.target[200:]) for model in models)
+    share = models[1].kernel_shares_[1::2].sum()
+    if design == "global":
+        assert -6.0 < gain < 0.0
+        assert abs(gated - plain) < 0.03
+        assert share < 0.3
+    else:
+        assert gain > 10.0
+        assert gated > plain + 0.07
+        assert share > 0.5
 
 
 def test_relevance_is_by_view():
