@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -416,6 +417,8 @@ class KernelBank(FittedKernels, TransformerMixin, ParametersByView):
         normalize = per_view("normalize", given_normalize, views)
         kernels = [
             placed(function, view, self.n_features_in_, self.column_labels_)
+            if function.has_gates
+            else copy.copy(function)
             for view, own in zip(views, functions, strict=True)
             for function in own
         ]

@@ -95,7 +95,10 @@ class Kernel(BaseEstimator):
         self.check_parameters()
         return self
 
-    gate_columns: np.ndarray = NO_COLUMNS  # positions in `X` of what it sees beside its view
+    has_gates: bool = False  # whether a bank has to find columns for it
+    gate_columns: np.ndarray = (
+        NO_COLUMNS  # positions in `X` of what it sees beside its view, once they are found
+    )
 
     def of_view(self, geometry: PairwiseGeometry) -> PairwiseGeometry:
         """Return what the columns of the view make of rows, where the kernel sees other columns, too.

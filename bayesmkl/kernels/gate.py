@@ -68,6 +68,7 @@ class Gate(ScaledKernel):
 
     NAME = "Gate"
     METRIC = "euclidean"
+    has_gates = True
 
     def __init__(
         self,
@@ -299,12 +300,12 @@ class Gated(Kernel):
 
 
 def placed(kernel: Kernel, view: View, n_features: int, labels: Sequence[Any] | None) -> Kernel:
-    """Return a copy of a kernel function for a view, gates with their columns found.
+    """Return a kernel with gates as it is evaluated on a view, its columns found.
 
     Parameters
     ----------
     kernel : Kernel
-        Not fitted.
+        A product with gates, not fitted, or a gate. It is left as it is.
     view : View
     n_features : int
         Number of columns of the samples.
@@ -326,8 +327,6 @@ def placed(kernel: Kernel, view: View, n_features: int, labels: Sequence[Any] | 
     """
     factors = kernel.factors()
     gates = [one for one in factors if isinstance(one, Gate)]
-    if not gates:
-        return copy.copy(kernel)
     kernel.check_parameters()
     own = [copy.copy(one) for one in factors if not isinstance(one, Gate)]
     if not own:
