@@ -79,6 +79,8 @@ class FittedKernels:
         ------
         NotFittedError
             Before `fit`.
+        ValueError
+            For landmarks without the gate columns of a kernel.
         """
         check_is_fitted(self, "normalizers_")
         return None if self.landmarks_ is None else self.train_diagonal().mean(axis=1)
@@ -157,6 +159,8 @@ class FittedKernels:
         ------
         NotFittedError
             Before `fit`.
+        ValueError
+            For points without the gate columns of a kernel.
         """
         check_is_fitted(self, "normalizers_")
         diagonals = np.full((self.n_kernels_, len(self.basis_)), np.nan)

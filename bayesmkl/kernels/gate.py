@@ -92,6 +92,7 @@ class Gate(ScaledKernel):
         Parameters
         ----------
         names : sequence of str
+            All of them are in it where they are three or fewer.
 
         Returns
         -------
@@ -110,13 +111,16 @@ class Gate(ScaledKernel):
         Parameters
         ----------
         X : array-like of shape (n_train, n_features)
-            Ignored, as `y` and `sample_weight` are.
+            Ignored.
         y : None
+            Ignored.
         sample_weight : ndarray of shape (n_train,), default=None
+            Ignored.
 
         Returns
         -------
         self : Gate
+            The gate itself.
 
         Raises
         ------
