@@ -122,6 +122,10 @@ def test_kernels_and_normalizations_of_each_view(config):
         estimator = "UniformMKLClassifier"
         [models.product.kernels]
         kernels = {all = {type = "Product", left = {type = "Gaussian"}, right = {type = "Linear"}}}
+        [models.gated]
+        estimator = "UniformMKLClassifier"
+        [models.gated.kernels]
+        kernels = {type = "Product", left = {type = "Linear"}, right = {type = "Gate", columns = [0, 3]}}
         """
     )
     expected = KernelBank(
@@ -134,6 +138,8 @@ def test_kernels_and_normalizations_of_each_view(config):
     assert study.models["x"].estimator.kernels.fit(X).kernel_views_ == ["bits", "genes", "genes"]
     product = study.models["product"].estimator[-1].kernels
     assert product.fit(X).kernel_names_ == ["gaussian(width=1) × linear · all"]
+    gated = study.models["gated"].estimator[-1].kernels
+    assert gated.fit(X).kernel_names_ == ["linear × gate(x0, x3) · all"]
 
 
 def test_files_are_beside_the_configuration(config):

@@ -7,6 +7,7 @@ the environment variable ``BAYESMKL_DATA``, or from OpenML. :func:`list_datasets
 from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_iris, load_wdbc, load_wine
 from bayesmkl.datasets._fetch import fetch
 from bayesmkl.datasets._gene_sets import read_gene_sets
+from bayesmkl.datasets._localized import make_localized
 from bayesmkl.datasets._names import list_datasets
 from bayesmkl.datasets._pathways import make_pathways
 from bayesmkl.datasets._rows import RowSource, open_rows
@@ -26,6 +27,7 @@ __all__ = [
     "load_wdbc",
     "load_wine",
     "make_corrupted",
+    "make_localized",
     "make_multiview",
     "make_pathways",
     "make_ringnorm",

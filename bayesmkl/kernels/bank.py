@@ -25,6 +25,7 @@ from bayesmkl.kernels.by_view import ParametersByView, per_view, read_by_view
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.fitted import FittedKernels, naming_kernel, put_present
+from bayesmkl.kernels.gate import placed
 from bayesmkl.kernels.landmarks import SELECTIONS, landmarks_of_bank
 from bayesmkl.kernels.normalize import Normalizer, check_normalize
 from bayesmkl.kernels.presence import column_means
@@ -86,7 +87,8 @@ class KernelBank(FittedKernels, TransformerMixin, ParametersByView):
         Meaning of NaN. "error": raise an error. "keep": all columns of a view are NaN in samples that lack the view,
         and rows and columns of such samples are NaN in the kernels on that view. A view that shares those columns
         is absent as well; where other views have NaN in some but not all of their columns, that is an error.
-        "impute": as "keep", but NaN in some columns of a view is replaced by the means of the training samples.
+        "impute": as "keep", but NaN in some columns of a view is replaced by the means of the training samples. The
+        gate columns of a kernel must be known for samples that have its view.
     landmarks : int or array-like of shape (n_landmarks, n_features), default=None
         Points that samples are compared with in place of the training samples, so that time and memory grow in
         proportion to the number of samples: how many of them, or the points themselves. None: the training samples.
@@ -413,13 +415,19 @@ class KernelBank(FittedKernels, TransformerMixin, ParametersByView):
         views = resolve_views(self.views, self.n_features_in_, self.column_labels_)
         functions = per_view("kernels", given_kernels, views)
         normalize = per_view("normalize", given_normalize, views)
-        for view in views:
-            check_range("X", X_train[:, view.columns])
+        kernels = [
+            placed(function, view, self.n_features_in_, self.column_labels_)
+            if function.has_gates
+            else copy.copy(function)
+            for view, own in zip(views, functions, strict=True)
+            for function in own
+        ]
+        for columns in [*(view.columns for view in views), *(kernel.gate_columns for kernel in kernels)]:
+            check_range("X", X_train[:, columns])
         self.views_, self.column_means_ = views, None
         if self.missing_views == "impute":
             self.column_means_ = column_means(X_train)
             X_train = self.imputed(X_train)
-        kernels = [copy.copy(function) for own in functions for function in own]
         landmarks = None if self.landmarks is None else landmarks_of_bank(self, X_train, views, kernels)
         self.view_positions_ = np.repeat(np.arange(len(views)), [len(own) for own in functions])
         self.kernel_views_ = [views[v].name for v in self.view_positions_]

@@ -17,6 +17,8 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 
 __all__ = ["KERNEL", "LARGEST", "SMALLEST", "Kernel", "SlopeForms", "check_range"]
 
+NO_COLUMNS = np.array([], dtype=np.intp)
+NO_COLUMNS.setflags(write=False)
 SMALLEST, LARGEST = 1e-150, 1e150  # magnitudes whose squares are in the range of float64
 
 KERNEL = entries(
@@ -92,6 +94,25 @@ class Kernel(BaseEstimator):
         """
         self.check_parameters()
         return self
+
+    has_gates: bool = False  # whether a bank has to find columns for it
+    gate_columns: np.ndarray = (
+        NO_COLUMNS  # positions in `X` of what it sees beside its view, once they are found
+    )
+
+    def of_view(self, geometry: PairwiseGeometry) -> PairwiseGeometry:
+        """Return what the columns of the view make of rows, where the kernel sees other columns, too.
+
+        Parameters
+        ----------
+        %(geometry)s
+
+        Returns
+        -------
+        PairwiseGeometry
+            The same one, unless there are gates.
+        """
+        return geometry
 
     def factors(self) -> list[Kernel]:
         """Return the kernels that are multiplied.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +17,7 @@ from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.normalize import Center, Normalizer, normalized_kernel
 from bayesmkl.kernels.presence import present_views, with_means
 from bayesmkl.kernels.slopes import Slopes, normalized_slopes
-from bayesmkl.kernels.views import View
+from bayesmkl.kernels.views import View, column_names
 
 __all__ = ["FittedKernels", "check_finite", "naming_kernel", "put_present"]
 
@@ -34,6 +35,9 @@ class FittedKernels:
     missing_views: str
     n_kernels_: int
     kernel_names_: list[str]
+    kernel_views_: list[str]
+    n_features_in_: int
+    column_labels_: list[Any] | None
     views_: list[View]
     view_positions_: np.ndarray
     kernels_: list[Kernel]
@@ -75,6 +79,8 @@ class FittedKernels:
         ------
         NotFittedError
             Before `fit`.
+        ValueError
+            For landmarks without the gate columns of a kernel.
         """
         check_is_fitted(self, "normalizers_")
         return None if self.landmarks_ is None else self.train_diagonal().mean(axis=1)
@@ -153,6 +159,8 @@ class FittedKernels:
         ------
         NotFittedError
             Before `fit`.
+        ValueError
+            For points without the gate columns of a kernel.
         """
         check_is_fitted(self, "normalizers_")
         diagonals = np.full((self.n_kernels_, len(self.basis_)), np.nan)
@@ -284,6 +292,7 @@ class FittedKernels:
             For a kernel that has no derivatives, or none with a formula.
         """
         own: PairwiseGeometry | None = None
+        self._refuse_gates_of_own_views()
         for m, kernel, geometry, _ in self._evaluations(X):
             if own is None or own.X is not geometry.X:  # kernels of one view share distances
                 own = geometry if geometry.X is geometry.Z else PairwiseGeometry(geometry.X, geometry.X)
@@ -294,6 +303,31 @@ class FittedKernels:
                     "Polynomial, whose functions have slopes with a formula."
                 )
             yield self.views_[self.view_positions_[m]], found
+
+    def _refuse_gates_of_own_views(self) -> None:
+        for m, kernel in enumerate(self.kernels_):
+            view = self.views_[self.view_positions_[m]]
+            if np.isin(kernel.gate_columns, view.columns).any():
+                raise ValueError(
+                    f"kernel {self.kernel_names_[m]!r} has no slopes: a gate column is one of its view. Leave it out "
+                    "of `views`; slopes are then those at the gate column of each sample."
+                )
+
+    def columns_of(self, m: int) -> np.ndarray:
+        """Return the columns that a kernel sees.
+
+        Parameters
+        ----------
+        m : int
+            Position of the kernel.
+
+        Returns
+        -------
+        ndarray of int, of shape (n_columns,)
+            Positions of those of its view, and of gate columns.
+        """
+        own = self.views_[self.view_positions_[m]].columns
+        return np.concatenate([own, self.kernels_[m].gate_columns])
 
     def imputed(self, X: np.ndarray) -> np.ndarray:
         """Return rows that were validated before, with means where a part of a view is missing.
@@ -357,8 +391,28 @@ class FittedKernels:
             points = basis if is_basis else np.ascontiguousarray(X[:, view.columns][rows])
             geometry = PairwiseGeometry(points, basis)
             place = None if rows.all() and columns.all() else np.ix_(rows, columns)
+            wide = {b"": geometry}
             for m in members:
-                yield m, self.kernels_[m], geometry, place
+                gates = self.kernels_[m].gate_columns
+                if gates.tobytes() not in wide:
+                    of_basis_gates = self._gates_of(self.basis_, m, columns)
+                    of_rows_gates = of_basis_gates if is_basis else self._gates_of(X, m, rows)
+                    wide[gates.tobytes()] = geometry.with_columns(of_rows_gates, of_basis_gates)
+                yield m, self.kernels_[m], wide[gates.tobytes()], place
+
+    def _gates_of(self, X: np.ndarray, m: int, present: np.ndarray) -> np.ndarray:
+        """Return the gate columns of rows that have the view of a kernel; raise where some lack them."""
+        values = X[:, self.kernels_[m].gate_columns][present]
+        lacking = np.isnan(values)
+        if lacking.any():
+            row, which = np.argwhere(lacking)[0]
+            names = column_names(self.n_features_in_, self.column_labels_)
+            raise ValueError(
+                f"`X` must have the gate columns of samples that have the view {self.kernel_views_[m]!r}; got NaN in "
+                f"{names[self.kernels_[m].gate_columns[which]]!r}, first in row {np.flatnonzero(present)[row]}. "
+                "Impute it, or leave these samples out."
+            )
+        return values
 
 
 def put_present(values: np.ndarray, place: tuple[np.ndarray, ...], out: np.ndarray) -> None:

@@ -38,6 +38,7 @@ class PairwiseGeometry:
         self.X = X
         self.Z = Z
         self._about: tuple[np.ndarray, PairwiseGeometry] | None = None
+        self._parts: dict[tuple[int, int], PairwiseGeometry] = {}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -70,6 +71,22 @@ class PairwiseGeometry:
         if self._about is None or not np.array_equal(self._about[0], origin):
             self._about = origin, self._moved(origin)
         return self._about[1]
+
+    def part(self, columns: slice) -> PairwiseGeometry:
+        """Return the same rows with some of their columns, of positions from `start` up to `stop`."""
+        key = columns.start, columns.stop
+        if key not in self._parts:
+            Z = np.ascontiguousarray(self.Z[:, columns])
+            X = Z if self.X is self.Z else np.ascontiguousarray(self.X[:, columns])
+            self._parts[key] = PairwiseGeometry(X, Z)
+        return self._parts[key]
+
+    def with_columns(self, X: np.ndarray, Z: np.ndarray) -> PairwiseGeometry:
+        """Return rows with further columns, which have this geometry as the part of their first columns."""
+        wide_z = np.hstack([self.Z, Z])
+        wide = PairwiseGeometry(wide_z if self.X is self.Z else np.hstack([self.X, X]), wide_z)
+        wide._parts[0, self.Z.shape[1]] = self
+        return wide
 
     def _moved(self, origin: np.ndarray) -> PairwiseGeometry:
         Z = self.Z - origin

@@ -135,7 +135,8 @@ def landmarks_of_bank(
             f"`landmarks` must have the columns of `X`, in their order; got {labels}. Select them: "
             "`landmarks[X.columns]`."
         )
-    columns = np.unique(np.concatenate([view.columns for view in views]))
+    seen = [*(view.columns for view in views), *(function.gate_columns for function in functions)]
+    columns = np.unique(np.concatenate(seen))
     return choose_landmarks(X, bank.landmarks, bank.landmark_selection, bank.random_state, columns)
 
 

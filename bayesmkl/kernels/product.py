@@ -67,6 +67,11 @@ class Product(Kernel):
         """True where both factors are known to be positive semidefinite."""
         return all(factor.known_psd for factor in self._factors())
 
+    @property
+    def has_gates(self) -> bool:  # type: ignore[override]
+        """True where a factor has."""
+        return self.left.has_gates or self.right.has_gates
+
     def factors(self) -> list[Kernel]:
         """Return the kernels that are multiplied, those of products in the place of products.
 

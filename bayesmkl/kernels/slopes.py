@@ -99,8 +99,9 @@ class _Plain:
         forms: SlopeForms,
         own_forms: SlopeForms,
     ) -> None:
-        origin = mean_row(between.Z) if forms.of_differences else 0.0  # nothing large is subtracted
-        self.X, self.Z, self.forms, self.own = between.X - origin, between.Z - origin, forms, own_forms
+        seen = kernel.of_view(between)
+        origin = mean_row(seen.Z) if forms.of_differences else 0.0  # nothing large is subtracted
+        self.X, self.Z, self.forms, self.own = seen.X - origin, seen.Z - origin, forms, own_forms
         self.values = np.empty(between.shape)
         kernel.evaluate(between, self.values)
         if own is between:

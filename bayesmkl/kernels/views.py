@@ -199,7 +199,7 @@ def _columns_of(name: str, wanted: Any, n_features: int, labels: _Labels | None)
         except TypeError as error:
             raise ValueError(f"`{name}` must be a slice of positions; got {wanted!r}.") from error
     else:
-        items = [wanted] if np.ndim(wanted) == 0 else list(wanted)
+        items = [wanted] if _is_one(wanted) else list(wanted)
         if items and all(isinstance(item, (bool, np.bool_)) for item in items):
             if len(items) != n_features:
                 raise ValueError(
@@ -212,6 +212,13 @@ def _columns_of(name: str, wanted: Any, n_features: int, labels: _Labels | None)
     if len(columns) == 0:
         raise ValueError(f"`{name}` selects no column; got {wanted!r}. Give it columns or leave it out.")
     return columns
+
+
+def _is_one(wanted: Any) -> bool:
+    try:
+        return np.ndim(wanted) == 0
+    except ValueError:  # lists of different lengths in a list
+        return False
 
 
 def _position(name: str, item: Any, n_features: int, labels: _Labels | None) -> int:

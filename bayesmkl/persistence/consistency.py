@@ -15,6 +15,7 @@ import numpy as np
 from bayesmkl._estimator import BaseMKL
 from bayesmkl._utils.warnings import holding_back
 from bayesmkl.kernels import KernelBank
+from bayesmkl.kernels.gate import Gated
 from bayesmkl.persistence.parts import every_part
 
 if TYPE_CHECKING:
@@ -80,6 +81,15 @@ def _faults_of_bank(bank: KernelBank) -> Iterator[str]:
         columns = np.asarray(view.columns)
         if columns.size and not 0 <= columns.min() <= columns.max() < n_features:
             yield f"has the view {view.name!r} of columns that are not there"
+    for m, kernel in enumerate(bank.kernels_):
+        if isinstance(kernel, Gated):
+            columns, n_own = (
+                np.asarray(kernel.gate_columns),
+                len(bank.views_[bank.view_positions_[m]].columns),
+            )
+            is_there = columns.dtype.kind == "i" and np.isin(columns, np.arange(n_features)).all()
+            if not is_there or kernel.n_own != n_own or sum(map(len, kernel.gate_names)) != columns.size:
+                yield f"has the kernel {kernel.name!r} with gate columns that are not there"
 
 
 def _faults_of_positions(bank: KernelBank) -> Iterator[str]:

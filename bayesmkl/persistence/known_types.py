@@ -38,6 +38,7 @@ from bayesmkl.discriminative.outer import MKLResult
 from bayesmkl.kernels import (
     Cosine,
     FromDistance,
+    Gate,
     Gaussian,
     KernelBank,
     Laplacian,
@@ -47,6 +48,7 @@ from bayesmkl.kernels import (
     Tanimoto,
 )
 from bayesmkl.kernels.adapters import CallableKernel, GaussianProcess, SklearnPairwise
+from bayesmkl.kernels.gate import Gated
 from bayesmkl.kernels.normalize import Center, Spherical, Trace
 from bayesmkl.kernels.quality.definiteness import Clipping
 from bayesmkl.kernels.stacks.lowrank import LowRankStack
@@ -122,7 +124,7 @@ OWN_TYPES: tuple[type, ...] = (
     of_targets.PiecewiseHazard, of_targets.Poisson, of_targets.Probit, of_targets.StudentT,
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
-    Gaussian, Laplacian, Linear, Polynomial, Product, Tanimoto, Clipping, LowRankStack, MKLResult,
+    Gaussian, Gate, Gated, Laplacian, Linear, Polynomial, Product, Tanimoto, Clipping, LowRankStack, MKLResult,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.

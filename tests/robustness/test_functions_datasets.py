@@ -23,6 +23,7 @@ MAKERS = {
     name: getattr(datasets, name)
     for name in (
         "make_corrupted",
+        "make_localized",
         "make_multiview",
         "make_pathways",
         "make_ringnorm",
@@ -47,6 +48,10 @@ WRONG = {
         "corruption": ["", "labels", None, 1, True, ["features"]],
         "fraction": ["0.2", None, True, np.nan, np.inf, -0.1, 1.1, [0.2], 1j],
         "separations": [None, 1.0, "1", [], ["a"], [np.nan], [-1.0], [[1.0]], [1j], {}, [1e200]],
+    },
+    "make_localized": {
+        "design": ["", "Hours", None, 1, True, ["hours"], np.nan],
+        "noise": ["0.1", None, True, np.nan, np.inf, -0.1, [0.1], 1j, 1e200],
     },
     "make_multiview": {
         "kernel_weights": [None, 1.0, "1", [], ["a"], [np.nan], [0.0, 0.0], [[1.0]], [1j], {}, [1e200]],

@@ -16,7 +16,17 @@ from sklearn.gaussian_process.kernels import RBF
 from verdicts import THING, assert_refused, quietly
 
 from bayesmkl import KernelBank
-from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Product, Tanimoto
+from bayesmkl.kernels import (
+    Cosine,
+    FromDistance,
+    Gate,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Polynomial,
+    Product,
+    Tanimoto,
+)
 
 pytestmark = [pytest.mark.family("functions"), pytest.mark.heavy]
 
@@ -60,11 +70,14 @@ WRONG = {
         {},
     ],
     (FromDistance, "scale"): ["mean", None, *NO_SCALES],
+    (Gate, "width"): NO_SCALES,
+    (Gate, "gamma"): NO_SCALES,
+    (Gate, "relative_width"): NO_SCALES,
     (Product, "left"): ["rbf", None, 2.0, np.ones((3, 3)), RBF(), Gaussian],
     (Product, "right"): ["rbf", None, 2.0, np.ones((3, 3)), RBF(), Gaussian],
 }
 
-NEEDED = {Product: {"left": Linear(), "right": Linear()}}
+NEEDED = {Product: {"left": Linear(), "right": Linear()}, Gate: {"columns": 2}}
 
 
 @pytest.mark.parametrize(
@@ -80,6 +93,46 @@ def test_wrong_parameters_of_kernels_are_refused_by_name(cls, parameter, value):
     assert_refused(lambda: kernel(X, X), f"`{parameter}`")
     assert_refused(lambda: kernel.fit(X), f"`{parameter}`")
     assert_refused(lambda: KernelBank([kernel]).fit(X), f"`{parameter}`")
+
+
+NO_COLUMNS = [
+    None,
+    True,
+    "hour",
+    "",
+    3,
+    -4,
+    1.0,
+    np.nan,
+    1j,
+    10**400,
+    [],
+    [0, 0],
+    [0, -3],
+    [0.5],
+    [True, False],
+    [False, False, False],
+    [[0, 1]],
+    [[0], [1, 2]],
+    {},
+    {0},
+    slice("a", "b"),
+    slice(0.5, 2.5),
+    slice(5, 9),
+    object,
+    np.eye(3),
+    Gaussian(),
+]
+
+
+@pytest.mark.parametrize("columns", NO_COLUMNS, ids=lambda columns: str(columns)[:24])
+def test_wrong_columns_of_gates_are_refused_by_name(columns):
+    assert_refused(lambda: KernelBank(Gaussian() * Gate(columns)).fit(X), "`columns of Gate`")
+
+
+@pytest.mark.parametrize("kernels", [Gate(2), [Gaussian(), Gate(0) * Gate(1)], {"all": Gate(2)}], ids=str)
+def test_gates_of_nothing_are_refused(kernels):
+    assert_refused(lambda: KernelBank(kernels).fit(X), "`kernels`")
 
 
 EQUAL = [

@@ -103,8 +103,8 @@ def factored_rows(
 
 def _at_pivots(bank: KernelBank, m: int, X: np.ndarray, pivots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return kernel m between rows and training samples at `pivots`, (n_rows, rank), and of each row with itself."""
-    kernel, view = bank.kernels_[m], bank.views_[bank.view_positions_[m]]
-    rows, train = (np.ascontiguousarray(values[:, view.columns]) for values in (X, bank.X_train_[pivots]))
+    kernel, columns = bank.kernels_[m], bank.columns_of(m)
+    rows, train = (np.ascontiguousarray(values[:, columns]) for values in (X, bank.X_train_[pivots]))
     geometry = PairwiseGeometry(rows, train)
     values = np.empty(geometry.shape)
     kernel.evaluate(geometry, values)

@@ -158,10 +158,14 @@ class KernelTiles:
             geometry = _RoomyGeometry(np.ascontiguousarray(X[:, view.columns]), view.basis, room)
             for place, name, kernel, normalizers in view.members:
                 values = memory(place)
+                seen: PairwiseGeometry = geometry
+                if len(kernel.gate_columns):
+                    gates = kernel.gate_columns
+                    seen = geometry.with_columns(X[:, gates], self.bank.basis_[:, gates])
                 try:
-                    kernel.evaluate(geometry, values)
+                    kernel.evaluate(seen, values)
                     if normalizers:
-                        diagonal = kernel.diagonal(geometry.X)
+                        diagonal = kernel.diagonal(seen.X)
                         for normalizer in normalizers:
                             diagonal = normalizer.apply(values, diagonal)
                 except ValueError as error:
