@@ -10,7 +10,7 @@ from scipy.linalg import blas, lapack
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 
-__all__ = ["bordered", "plus_diagonal", "spd_inverse", "spd_inverse_root"]
+__all__ = ["bordered", "plus_diagonal", "solve_factor", "spd_factor", "spd_inverse", "spd_inverse_root"]
 
 TILE = 64  # rows of a block, in which LAPACK is at its best and that stays in cache
 ABOVE = np.triu(np.ones((TILE, TILE), dtype=bool), 1)  # the diagonal, in a tile on it
@@ -134,6 +134,61 @@ def spd_inverse_root(matrix: Any, vector: Array, overwrite: bool = False) -> tup
         _invert_triangle(upper)
         return upper, log_det, solution
     return _one_at_a_time(_invert_root_and_solve_on_jax)(matrix, vector)
+
+
+def spd_factor(
+    matrix: np.ndarray, vector: np.ndarray, overwrite: bool = False
+) -> tuple[np.ndarray, np.floating, np.ndarray]:
+    """Return the Cholesky factor of a matrix, the inverse's log determinant, and the solution of a system.
+
+    It is what `spd_inverse_root` does without the root, which takes half of its time.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (d, d)
+        Symmetric positive definite; only the lower triangle is read.
+    vector : ndarray of shape (d,)
+        Right-hand side.
+    overwrite : bool
+        Whether the memory of the matrix, in C order, may be used for the factor.
+
+    Returns
+    -------
+    upper : ndarray of shape (d, d)
+        Upper triangular in Fortran order, with anything below its diagonal; ``upper.T @ upper`` is the matrix.
+    log_det : float
+        Log determinant of the inverse.
+    solution : ndarray of shape (d,)
+        Inverse times `vector`.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        When the matrix is not positive definite or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> upper, _, solution = spd_factor(np.array([[4.0, 0.0], [0.0, 16.0]]), np.array([1.0, 1.0]))
+    >>> upper.diagonal(), solution
+    (array([2., 4.]), array([0.25  , 0.0625]))
+    """
+    upper, log_det = _factorize(matrix, overwrite)
+    return upper, log_det, lapack.dpotrs(upper, vector, lower=0)[0]
+
+
+def solve_factor(upper: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Return the transposed inverse of the factor of `spd_factor` times vectors, the columns of `vectors`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> solve_factor(np.diag([2.0, 4.0]), np.array([[1.0], [1.0]]))
+    array([[0.5 ],
+           [0.25]])
+    """
+    found: np.ndarray = lapack.dtrtrs(upper, vectors, lower=0, trans=1)[0]
+    return found
 
 
 def _spd_inverse_lapack(matrix: np.ndarray, overwrite: bool = False) -> tuple[np.ndarray, np.floating]:

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bayesmkl._numerics.arrays import Array, is_numpy, namespace
-from bayesmkl._numerics.linalg import plus_diagonal, spd_inverse_root
+from bayesmkl._numerics.linalg import plus_diagonal, solve_factor, spd_factor, spd_inverse_root
 
-__all__ = ["Cavity", "Conditioned", "Sites", "cavity", "condition"]
+__all__ = ["Cavity", "Conditioned", "Factored", "Sites", "cavity", "condition", "factorize"]
 
 LEAST_PRECISION = 1e-100
 LITTLE = 1e-6  # variance of a score in units of the variance of its site; nine digits are left of it
@@ -61,6 +61,10 @@ class Conditioned(NamedTuple):
         scaled = self.root[:, None] * self.inverse_root
         return scaled @ scaled.T
 
+    def within(self, columns: Array) -> Any:
+        r"""Return `W` with :math:`W^\top W = Z^\top R Z`, of some columns `Z`, (n_samples, n_columns)."""
+        return self.inverse_root.T @ (self.root[:, None] * columns)
+
     def remain(self, vector: Array) -> Any:
         """Return :math:`(I - R C) v`, in the form in which no digits cancel."""
         return self.root * self.solve(vector / self.root)
@@ -93,6 +97,27 @@ class Conditioned(NamedTuple):
         """
         found = (cross * self.root) @ self.inverse_root
         return namespace(found).einsum("ij,ij->i", found, found)
+
+
+class Factored(NamedTuple):
+    r"""Scores given sites as far as an evidence without gradient needs them, on NumPy.
+
+    Attributes
+    ----------
+    dual, half_log_det, root
+        As those of `Conditioned`.
+    upper : ndarray of shape (n_samples, n_samples)
+        Cholesky factor of :math:`B`; below its diagonal is anything.
+    """
+
+    dual: np.ndarray
+    half_log_det: np.floating
+    root: np.ndarray
+    upper: np.ndarray
+
+    def within(self, columns: np.ndarray) -> np.ndarray:
+        r"""Return `W` with :math:`W^\top W = Z^\top R Z`, of some columns `Z`, (n_samples, n_columns)."""
+        return solve_factor(self.upper, self.root[:, None] * columns)
 
 
 class Cavity(NamedTuple):
@@ -129,6 +154,18 @@ def condition(covariance: Array, sites: Sites) -> Conditioned:
     return posterior._replace(variance=_with_little_told(posterior, covariance, told))
 
 
+def factorize(covariance: np.ndarray, sites: Sites, overwrite: bool = False) -> Factored:
+    """Condition scores on sites without variances and without an inverse, in half of the time.
+
+    The factor may `overwrite` the covariance, in C order.
+    """
+    root = np.sqrt(np.maximum(sites.precision, LEAST_PRECISION))
+    upper, log_det, pull = spd_factor(
+        _balanced(covariance, root, overwrite), sites.linear / root, overwrite=True
+    )
+    return Factored(root * pull, -0.5 * log_det, root, upper)
+
+
 def _with_little_told(posterior: Conditioned, covariance: Array, told: Array) -> Any:
     """Return variances that are right also where `told`, their ratio to those of the sites, has lost digits."""
     if not is_numpy(covariance):
@@ -141,11 +178,11 @@ def _with_little_told(posterior: Conditioned, covariance: Array, told: Array) ->
     return posterior.variance
 
 
-def _balanced(covariance: Array, root: Array) -> Any:
+def _balanced(covariance: Any, root: Any, overwrite: bool = False) -> Any:
     """Return :math:`B = I + S C S`."""
-    balanced = covariance * root
     if not is_numpy(covariance):
-        return plus_diagonal(root[:, None] * balanced, 1.0)
+        return plus_diagonal(root[:, None] * (covariance * root), 1.0)
+    balanced = np.multiply(covariance, root, out=covariance if overwrite else None)
     balanced *= root[:, None]
     np.einsum("ii->i", balanced)[...] += 1.0
     return balanced

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
-from bayesmkl._numerics.arrays import Array, namespace
+from bayesmkl._numerics.arrays import Array, is_numpy, namespace
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.kernels.stacks.base import KernelRows, StoredStack
 from bayesmkl.marginal.effects import Effects
@@ -143,8 +144,17 @@ class Additive(NamedTuple):
         found = self.stack.combine(own**2 / self.units)
         if self.tasks is not None:
             found = found * self.tasks.matrix(of_tasks)
-        found = found + self.intercept_std**2
+        if is_numpy(found):
+            found += self.intercept_std**2  # nobody else has it
+        else:
+            found = found + self.intercept_std**2
         return found if self.effects is None else found + self.effects.matrix(of_groups)
+
+    def plus_kernel(self, matrix: np.ndarray, m: int, square: float) -> np.ndarray:
+        """Return a covariance with the variance `square` more of kernel `m`, or less, where there are no tasks."""
+        (kernel,) = self.stack.each([m])
+        found = matrix.copy()
+        return daxpy(kernel.ravel(), found.ravel(), a=square / self.units[m]).reshape(matrix.shape)
 
     def pull(self, weights: Array, adjoint: Array) -> Any:
         """Return the gradient by the weights of what has the gradient `adjoint` by the covariance."""
@@ -199,7 +209,12 @@ class Additive(NamedTuple):
         """Return the covariance of each kernel's part with the scores, times vectors: (n_kernels, n_samples, q)."""
         own, _, of_tasks = self.split(weights)
         if self.tasks is None:
-            found = self.stack.apply(residuals)
+            active = np.flatnonzero(own)
+            if 2 * len(active) >= len(own):
+                return (own**2 / self.units)[:, None, None] * self.stack.apply(residuals)
+            found = np.zeros((len(own), *residuals.shape))  # few of many kernels are in
+            if len(active):
+                found[active] = self.stack.select(active).apply(residuals)
         else:
             between = self.tasks.matrix(of_tasks)
             found = np.stack([(kernel * between) @ residuals for kernel in self.stack.each()])

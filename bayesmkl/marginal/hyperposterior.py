@@ -26,7 +26,7 @@ from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._numerics.psis import smooth_weights
 from bayesmkl.marginal.conditioning import Sites
 from bayesmkl.marginal.covariances import Covariance
-from bayesmkl.marginal.evidence import Evidence
+from bayesmkl.marginal.evidence import Evidence, Height, exact_evidence, exact_height
 from bayesmkl.marginal.hyperpriors import WeightPrior, WithDesign
 from bayesmkl.marginal.likelihoods import Likelihood
 
@@ -38,6 +38,7 @@ __all__ = [
     "draw_importance",
     "equally_likely",
     "evaluate",
+    "evaluate_height",
     "evaluate_slope",
     "find_mode",
 ]
@@ -113,7 +114,12 @@ class Hypermodel(NamedTuple):
     def values(self, coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return kernel weights, and parameters of the likelihood of shape (n_outputs, n_parameters)."""
         weights = self.weight_prior.weights(coordinates[: self.n_weights]).values
-        return weights, self.parameter_prior.parameters(self._of_outputs(coordinates)).values
+        return weights, self.parameters(coordinates)
+
+    def parameters(self, coordinates: np.ndarray) -> np.ndarray:
+        """Return parameters of the likelihood, (n_outputs, n_parameters)."""
+        found: np.ndarray = self.parameter_prior.parameters(self._of_outputs(coordinates)).values
+        return found
 
     def _of_outputs(self, coordinates: np.ndarray) -> np.ndarray:
         """Return the coordinates of the parameters of every output, (n_outputs, n_parameters)."""
@@ -253,14 +259,53 @@ def evaluate(
     weights, parameters = model.values(coordinates)
     with np.errstate(all="ignore"):
         matrix = model.covariance.matrix(weights)
+    return _point_of(model, coordinates, matrix, parameters, start, model.evidence, tol)
+
+
+def evaluate_height(
+    model: Hypermodel,
+    coordinates: np.ndarray,
+    start: tuple[Sites, ...] | None,
+    matrix: np.ndarray | None = None,
+    **tol: float,
+) -> tuple[Point, list[Evidence | Height]]:
+    """Do what `evaluate` does, without what gradients are made of.
+
+    `matrix` is the covariance at the coordinates, if it is known.
+    """
+    options: dict[str, Any] = dict(tol)
+    evidence: Callable[..., Any] = model.evidence
+    if evidence is exact_evidence:
+        evidence = exact_height
+        options["overwrite"] = matrix is None and len(model.targets) == 1
+    if matrix is not None:
+        parameters = model.parameters(coordinates)
+    else:
+        weights, parameters = model.values(coordinates)
+        with np.errstate(all="ignore"):
+            matrix = model.covariance.matrix(weights)
+    return _point_of(model, coordinates, matrix, parameters, start, evidence, options)
+
+
+def _point_of(
+    model: Hypermodel,
+    coordinates: np.ndarray,
+    matrix: np.ndarray,
+    parameters: np.ndarray,
+    start: tuple[Sites, ...] | None,
+    evidence: Callable[..., Any],
+    options: dict[str, Any],
+) -> tuple[Point, list[Any]]:
+    with np.errstate(all="ignore"):
         found = [
-            model.evidence(model.likelihood, y, matrix, own, None if start is None else start[k], **tol)
+            evidence(model.likelihood, y, matrix, own, None if start is None else start[k], **options)
             for k, (y, own) in enumerate(zip(model.targets, parameters, strict=True))
         ]
     log_evidence = float(sum(output.log_evidence for output in found))
     converged = all(bool(output.converged) for output in found)
-    if start is not None and not (converged and np.isfinite(log_evidence)):  # other sites may lead astray
-        return evaluate(model, coordinates, None, **tol)
+    astray = not (converged and np.isfinite(log_evidence))
+    if astray and start is not None and evidence is not exact_height:  # other sites may lead there
+        return _point_of(model, coordinates, matrix, parameters, None, evidence, options)
     if not np.isfinite(log_evidence):
         raise np.linalg.LinAlgError("the evidence is not finite")
     log_density = log_evidence + model.log_prior(coordinates)[0]
@@ -298,7 +343,7 @@ def find_mode(
     found = optimize.minimize(
         negative, at, jac=True, method="L-BFGS-B", options={"maxiter": max_iter, "ftol": tol}
     )
-    point, _ = evaluate(model, found.x, latest[-1].sites)
+    point, _ = evaluate_height(model, found.x, latest[-1].sites)
     directions = STEP * np.eye(len(found.x))
     below, above = (
         np.array([evaluate_slope(model, found.x + sign * d, point.sites, tol=CLOSE)[1] for d in directions])
@@ -340,7 +385,7 @@ def draw_importance(
         for u in proposals[-1].draw(n_draws // N_ROUNDS, rng):
             near = _nearest(u, coordinates, points, mode, model)
             try:
-                points.append(evaluate(model, u, near.sites, tol=LOOSE)[0])
+                points.append(evaluate_height(model, u, near.sites, tol=LOOSE)[0])
             except np.linalg.LinAlgError:
                 points.append(Point(-np.inf, -np.inf, near.sites, False))
             coordinates = np.vstack([coordinates, u])

@@ -407,9 +407,15 @@ def checked_log_normal(name: str, value: Any, usual: LogNormal) -> LogNormal:
 
 def half_t_quantiles(coordinates: np.ndarray, df: float, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """Return half-t quantiles of normal coordinates and their slopes."""
-    u = np.clip(coordinates, -FARTHEST, FARTHEST)
+    u = _cut_off(coordinates)
     values, density = _upper_t(0.5 * special.ndtr(-u), df)
     return scale * values, 0.5 * scale * _normal_density(u) / density * (u == coordinates)
+
+
+def half_t_values(coordinates: np.ndarray, df: float, scale: float) -> np.ndarray:
+    """Return half-t quantiles of normal coordinates, as `half_t_quantiles` does, without their slopes."""
+    found: np.ndarray = -scale * special.stdtrit(df, 0.5 * special.ndtr(-_cut_off(coordinates)))
+    return found
 
 
 def _upper_t(area: np.ndarray, df: float) -> tuple[np.ndarray, np.ndarray]:
@@ -421,13 +427,22 @@ def _upper_t(area: np.ndarray, df: float) -> tuple[np.ndarray, np.ndarray]:
 
 def gamma_quantiles(coordinates: np.ndarray, shape: float) -> tuple[np.ndarray, np.ndarray]:
     """Return Gamma quantiles of normal coordinates, with scale one, and their slopes."""
-    u = np.clip(coordinates, -FARTHEST, FARTHEST)
-    values = np.where(
-        u < 0.0, special.gammaincinv(shape, special.ndtr(u)), special.gammainccinv(shape, special.ndtr(-u))
-    )
-    values = np.maximum(values, 1e-300)
+    u, values = _cut_off(coordinates), gamma_values(coordinates, shape)
     slopes = _normal_density(u) / np.exp((shape - 1.0) * np.log(values) - values - special.gammaln(shape))
     return values, slopes * (u == coordinates)
+
+
+def gamma_values(coordinates: np.ndarray, shape: float) -> np.ndarray:
+    """Return Gamma quantiles of normal coordinates, as `gamma_quantiles` does, without their slopes."""
+    u = _cut_off(coordinates)
+    values, is_low = np.empty_like(u), u < 0.0
+    values[is_low] = special.gammaincinv(shape, special.ndtr(u[is_low]))
+    values[~is_low] = special.gammainccinv(shape, special.ndtr(-u[~is_low]))
+    return np.maximum(values, 1e-300)
+
+
+def _cut_off(coordinates: np.ndarray) -> np.ndarray:
+    return np.minimum(np.maximum(coordinates, -FARTHEST), FARTHEST)
 
 
 def _normal_density(u: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -32,11 +32,12 @@ from scipy.special import gammainc, gammaincc, ndtr, ndtri
 
 from bayesmkl._numerics.slice_sampling import elliptical_slice, slice_step
 from bayesmkl.kernels.stacks.base import StoredStack
+from bayesmkl.kernels.stacks.factorize import Factorizer
 from bayesmkl.marginal.agreement import draws_of_chains
-from bayesmkl.marginal.covariances import Additive
-from bayesmkl.marginal.evidence import Evidence
-from bayesmkl.marginal.hyperposterior import LOOSE, Draws, Hypermodel, Point, evaluate
-from bayesmkl.marginal.hyperpriors import FARTHEST, half_t_quantiles
+from bayesmkl.marginal.covariances import Additive, Covariance
+from bayesmkl.marginal.evidence import Evidence, Height
+from bayesmkl.marginal.hyperposterior import LOOSE, Draws, Hypermodel, Point, evaluate_height
+from bayesmkl.marginal.hyperpriors import FARTHEST, half_t_values
 from bayesmkl.marginal.spike_slab import Chosen, SpikeSlabOfKernels, SpikeSlabWeights
 
 __all__ = ["draw_selections"]
@@ -47,6 +48,8 @@ RARE, SELDOM = 0.05, 0.2  # kernels that were in less often than this are propos
 EVEN = 0.1  # part of the partners of swaps that is the same for all
 LIKENESS = 2.0  # power of the alignment of two kernels
 KEPT, MOST_COLUMNS = 0.95, 48  # part of the trace of a kernel that its columns keep, and how many there are
+MOST_TAKEN = 10.0  # variance of kernels that were subtracted, relative to what is left
+FACTOR_TOL = 1e-13  # of the factorization of kernels of low rank
 START = 0.3  # of coordinates of weights and noise, above the median
 TINY = 1e-12  # of a bin, where a normal quantile is finite
 MIDDLES = ndtri((np.arange(N_BINS) + 0.5) / N_BINS)
@@ -88,19 +91,23 @@ class State:
         Coordinates of what the design and the likelihood have.
     point : Point
         Its log density is not that of the state.
-    outputs : list of Evidence
+    weights : ndarray
+        Of all kernels, and what a design has.
+    matrix : ndarray of shape (n_samples, n_samples)
+        Covariance of the scores.
+    most : float
+        The largest sum of variances since kernels were combined, by which digits of `matrix` are lost.
+    outputs : list of Evidence or Height
     """
 
     included: np.ndarray
     of_weights: np.ndarray
     rest: np.ndarray
     point: Point
-    outputs: list[Evidence]
-
-    @cached_property
-    def surroundings(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        r"""Return :math:`\alpha` and `R` of every output; most states are asked for them often, or never."""
-        return [(output.posterior.dual, output.posterior.shrinkage) for output in self.outputs]
+    weights: np.ndarray
+    matrix: np.ndarray
+    most: float
+    outputs: list[Evidence | Height]
 
 
 def draw_selections(
@@ -200,7 +207,7 @@ def swap(selector: Selector, state: State, rng: np.random.Generator) -> State:
         return state
     m = int(rng.choice(inside))
     toward = selector.likeness[m, outside]
-    other = int(rng.choice(outside, p=toward / toward.sum()))
+    other = int(outside[_chosen(toward, rng)])
     base = _without(selector, state, m)
     if base is None:
         return state
@@ -232,7 +239,7 @@ def move(selector: Selector, state: State, kernels: np.ndarray, rng: np.random.G
         if key not in seen:
             of_weights, rest = state.of_weights.copy(), there[len(own) :]
             of_weights[own] = there[: len(own)]
-            found = _at(selector.model, state.included, of_weights, rest, state.point)
+            found = _at(selector.model, state.included, of_weights, rest, state)
             if found is None:
                 return -np.inf
             seen[key] = found
@@ -253,7 +260,7 @@ def rescale(selector: Selector, state: State, rng: np.random.Generator) -> State
     weights = Chosen(prior, np.arange(len(chosen)), len(chosen)).weights(state.of_weights[own]).values
 
     def size_at(u: float) -> float:
-        return float(half_t_quantiles(np.array([u]), prior.df, prior.scale)[0][0])
+        return float(half_t_values(np.array([u]), prior.df, prior.scale)[0])
 
     def log_density(step: float) -> float:
         u = state.of_weights[0] + step
@@ -281,9 +288,10 @@ def _gains(selector: Selector, base: State, m: int) -> np.ndarray:
     columns = selector.columns[m]
     squares = _squares(*selector.prior.prior[:3], float(base.of_weights[0]))
     gains = np.zeros(N_BINS)
-    for dual, shrinkage in base.surroundings:
-        values, vectors = np.linalg.eigh(columns.T @ (shrinkage @ columns))
-        heights = (vectors.T @ (columns.T @ dual)) ** 2
+    for output in base.outputs:
+        within = output.posterior.within(columns)
+        values, vectors = np.linalg.eigh(within.T @ within)
+        heights = (vectors.T @ (columns.T @ output.posterior.dual)) ** 2
         growth = 1.0 + squares[:, None] * np.maximum(values, 0.0)
         gains += 0.5 * (squares[:, None] * heights / growth - np.log(growth)).sum(axis=1)
     return gains
@@ -304,8 +312,14 @@ def _log_sum(values: np.ndarray) -> float:
 
 def _drawn_weight(gains: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
     """Draw the coordinate of a weight, in a bin by its gain and there from the prior; return the gain too."""
-    at = int(rng.choice(N_BINS, p=np.exp(gains - _log_sum(gains))))
+    at = _chosen(np.exp(gains - gains.max()), rng)
     return float(ndtri((at + max(rng.random(), TINY)) / N_BINS)), float(gains[at])
+
+
+def _chosen(odds: np.ndarray, rng: np.random.Generator) -> int:
+    """Draw a position by its odds, with less ado than ``rng.choice``."""
+    below = odds.cumsum()
+    return min(int(below.searchsorted(rng.random() * below[-1], side="right")), len(odds) - 1)
 
 
 def _bin_of(coordinate: float) -> int:
@@ -317,28 +331,59 @@ def _with(selector: Selector, base: State, m: int, coordinate: float) -> State |
     """Add a kernel."""
     included, of_weights = base.included.copy(), base.of_weights.copy()
     included[m], of_weights[1 + m] = True, coordinate
-    return _at(selector.model, included, of_weights, base.rest, base.point)
+    return _at(selector.model, included, of_weights, base.rest, base, m)
 
 
 def _without(selector: Selector, state: State, m: int) -> State | None:
     """Leave a kernel out."""
     included = state.included.copy()
     included[m] = False
-    return _at(selector.model, included, state.of_weights, state.rest, state.point)
+    return _at(selector.model, included, state.of_weights, state.rest, state, m)
 
 
 def _at(
-    model: Hypermodel, included: np.ndarray, of_weights: np.ndarray, rest: np.ndarray, near: Point | None
+    model: Hypermodel,
+    included: np.ndarray,
+    of_weights: np.ndarray,
+    rest: np.ndarray,
+    near: State | None,
+    changed: int | None = None,
 ) -> State | None:
-    """Return a state with its evidence, or None where no digits are left of it."""
+    """Return a state with its evidence, or None where no digits are left of it.
+
+    Nothing but the kernel that `changed`, if there is one, is other than it is in the state `near`.
+    """
     chosen = np.flatnonzero(included)
     coordinates = np.concatenate([of_weights[np.append(0, 1 + chosen)], rest])
-    sites = None if near is None else near.sites
+    given = _given(model, chosen)
+    weights = given.weight_prior.weights(coordinates[: given.n_weights]).values
+    most = float(weights @ weights) + model.covariance.intercept_std**2
+    with np.errstate(all="ignore"):
+        if near is None or changed is None or not _is_near(model.covariance, near, most):
+            matrix = model.covariance.matrix(weights)
+        else:
+            matrix = _changed(model.covariance, near, weights, changed)
+            most = max(most, near.most)
+    sites = None if near is None else near.point.sites
     try:
-        point, outputs = evaluate(_given(model, chosen), coordinates, sites, tol=LOOSE)
+        point, outputs = evaluate_height(given, coordinates, sites, matrix, tol=LOOSE)
     except np.linalg.LinAlgError:
         return None
-    return State(included, of_weights, rest, point, outputs)
+    return State(included, of_weights, rest, point, weights, matrix, most, outputs)
+
+
+def _is_near(covariance: Covariance, near: State, total: float) -> bool:
+    """Return whether a kernel can be added to a covariance, or taken from it, and no digits are lost.
+
+    What is rounded does not add up over sweeps: moves of all weights combine the kernels anew.
+    """
+    return covariance.tasks is None and near.most <= MOST_TAKEN * total
+
+
+def _changed(covariance: Covariance, near: State, weights: np.ndarray, m: int) -> np.ndarray:
+    """Return the covariance where one weight is another than nearby."""
+    assert isinstance(covariance, Additive)
+    return covariance.plus_kernel(near.matrix, m, float(weights[m] ** 2 - near.weights[m] ** 2))
 
 
 def _given(model: Hypermodel, chosen: np.ndarray) -> Hypermodel:
@@ -354,22 +399,29 @@ def _selector(model: Hypermodel) -> Selector:
     """Factorize the kernels, and compare them."""
     covariance = model.covariance
     assert isinstance(covariance, Additive)
+    factorize = Factorizer(covariance.stack.n_train, FACTOR_TOL)
     columns = [
-        _columns(kernel / unit)
+        _columns(kernel / unit, factorize)
         for kernel, unit in zip(covariance.stack.each(), covariance.units, strict=True)
     ]
     return Selector(model, columns, _likeness(covariance.stack))
 
 
-def _columns(kernel: np.ndarray) -> np.ndarray:
+def _columns(kernel: np.ndarray, factorize: Factorizer) -> np.ndarray:
     """Return the leading columns of a root of a kernel around its mean, which the intercept does not hold."""
     centered = kernel - kernel.mean(axis=0)
     centered = centered - centered.mean(axis=1, keepdims=True)
-    values, vectors = np.linalg.eigh(centered)
-    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-    parts = np.cumsum(values) / max(values.sum(), np.finfo(float).tiny)
+    factor = factorize(centered)
+    if factor is None:
+        values, vectors = np.linalg.eigh(centered)
+        columns = vectors * np.sqrt(np.maximum(values, 0.0))
+    else:
+        values, turned = np.linalg.eigh(factor.transposed @ factor.transposed.T)
+        columns = factor.transposed.T @ turned
+    parts = np.maximum(values[::-1], 0.0)
+    parts = np.cumsum(parts) / max(parts.sum(), np.finfo(float).tiny)
     n_columns = min(int(np.searchsorted(parts, KEPT)) + 1, MOST_COLUMNS)
-    return np.ascontiguousarray(vectors[:, :n_columns] * np.sqrt(values[:n_columns]))
+    return np.asfortranarray(columns[:, ::-1][:, :n_columns])
 
 
 def _likeness(stack: StoredStack) -> np.ndarray:

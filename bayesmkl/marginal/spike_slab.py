@@ -19,7 +19,15 @@ import numpy as np
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from bayesmkl._utils.docstrings import fill_docs
-from bayesmkl.marginal.hyperpriors import DOCS, FARTHEST, Mapped, gamma_quantiles, half_t_quantiles
+from bayesmkl.marginal.hyperpriors import (
+    DOCS,
+    FARTHEST,
+    Mapped,
+    gamma_quantiles,
+    gamma_values,
+    half_t_quantiles,
+    half_t_values,
+)
 
 __all__ = ["Chosen", "SpikeSlabOfKernels", "SpikeSlabWeights"]
 
@@ -100,14 +108,15 @@ class Chosen(NamedTuple):
     def weights(self, coordinates: np.ndarray) -> Mapped:
         """Return the weights of all kernels."""
         alpha = self.prior.concentration
-        (size,), (slope,) = half_t_quantiles(coordinates[:1], self.prior.df, self.prior.scale)
-        parts, part_slopes = gamma_quantiles(coordinates[1:], alpha)
-        root = np.sqrt(parts / alpha)
+        (size,) = half_t_values(coordinates[:1], self.prior.df, self.prior.scale)
+        root = np.sqrt(gamma_values(coordinates[1:], alpha) / alpha)
         values = np.zeros(self.n_kernels)
         values[self.chosen] = size * root
 
         def pull(gradient: np.ndarray) -> np.ndarray:
             own = gradient[self.chosen]
+            _, (slope,) = half_t_quantiles(coordinates[:1], self.prior.df, self.prior.scale)
+            parts, part_slopes = gamma_quantiles(coordinates[1:], alpha)
             return np.append(slope * (own @ root), 0.5 * own * size * root / parts * part_slopes)
 
         return Mapped(values, pull)

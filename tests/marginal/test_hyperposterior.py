@@ -15,9 +15,17 @@ from bayesmkl._utils.numpyro_session import numpyro_session
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal.conditioning import Sites, condition
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, laplace_evidence
-from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, evaluate, evaluate_slope, find_mode
+from bayesmkl.marginal.hyperposterior import (
+    Hypermodel,
+    draw_importance,
+    evaluate,
+    evaluate_height,
+    evaluate_slope,
+    find_mode,
+)
 from bayesmkl.marginal.hyperpriors import DirichletShares, HalfT, Horseshoe, LogNormal, StudentT
 from bayesmkl.marginal.likelihoods import Gaussian, Logit, Probit
+from bayesmkl.marginal.likelihoods.repeated import repeated
 from bayesmkl.marginal.numpyro_program import differentiable_evidence, evidence_program, explicit_program
 from bayesmkl.marginal.reading import draw_parts, read, score_moments, shares
 
@@ -47,6 +55,39 @@ def drawn(model, n_draws=400, seed=0):
 def reading(model, weighted, n_draws, rng):
     prior = model.covariance.draw_parts(rng, n_draws * len(model.targets))
     return read(model, weighted, np.moveaxis(prior, -1, 0).reshape(n_draws, -1, *prior.shape[:2]), rng)
+
+
+@pytest.mark.parametrize("build", [classification, regression])
+@pytest.mark.parametrize("process", ["additive", "weighted"])
+def test_evidence_without_gradient_is_the_same(build, process, rng):
+    model = build(rng, process)
+    for u in 2.0 * rng.normal(size=(5, model.n_coordinates)):
+        (point, found), (plain, heights) = evaluate(model, u, None), evaluate_height(model, u, None)
+        assert plain.log_density == pytest.approx(point.log_density, rel=1e-10, abs=1e-10)
+        assert plain.log_evidence == pytest.approx(point.log_evidence, rel=1e-10, abs=1e-10)
+        columns = rng.normal(size=(40, 3))
+        for output, height in zip(found, heights, strict=True):
+            np.testing.assert_allclose(height.posterior.dual, output.posterior.dual, rtol=1e-8, atol=1e-10)
+            np.testing.assert_array_equal(height.sites, output.sites)
+            for within in (height.posterior.within(columns), output.posterior.within(columns)):
+                expected = columns.T @ output.posterior.shrinkage @ columns
+                np.testing.assert_allclose(within.T @ within, expected, rtol=1e-9, atol=1e-10)
+
+
+def test_evidence_without_gradient_of_several_outputs_and_counted_samples(rng):
+    model = regression(rng)
+    several = model._replace(targets=rng.normal(size=(2, 40)))
+    likelihood, targets = repeated(Gaussian(), several.targets, rng.integers(1, 4, 40).astype(float))
+    for own in (several, several._replace(likelihood=likelihood, targets=targets)):
+        u = rng.normal(size=own.n_coordinates)
+        expected, found = evaluate(own, u, None)[0], evaluate_height(own, u, None)[0]
+        assert found.log_evidence == pytest.approx(expected.log_evidence, rel=1e-10)
+        matrix = own.covariance.matrix(own.values(u)[0])
+        kept = matrix.copy()
+        assert evaluate_height(own, u, None, matrix)[0].log_evidence == pytest.approx(
+            found.log_evidence, rel=1e-12
+        )
+        np.testing.assert_array_equal(matrix, kept)
 
 
 @pytest.mark.parametrize("build", [classification, regression])

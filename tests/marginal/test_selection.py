@@ -11,6 +11,7 @@ from scipy.special import logsumexp, ndtri
 from scipy.stats import qmc
 
 from bayesmkl.kernels.stacks.dense import DenseStack
+from bayesmkl.kernels.stacks.factorize import Factorizer
 from bayesmkl.marginal import SpikeSlabWeights, selection
 from bayesmkl.marginal.covariances import Additive, kernel_units
 from bayesmkl.marginal.evidence import ep_evidence, exact_evidence
@@ -172,6 +173,31 @@ def test_gains_are_differences_of_evidences(rng):
     for gain, coordinate in zip(gains, selection.MIDDLES, strict=True):
         with_it = selection._with(selector, base, 0, coordinate)
         assert gain == pytest.approx(with_it.point.log_evidence - base.point.log_evidence, abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [0.3, 2.0])
+def test_covariances_of_a_sweep_are_those_of_all_kernels(size, rng):
+    X, stack = stack_of(rng, 5)
+    model = model_of(stack, X[:, 0, 0] + 0.3 * rng.normal(size=N), SpikeSlabWeights(), range(5))
+    selector = selection._selector(model)
+    state = selection._start(selector, 2, rng)
+    state = selection._at(model, state.included, np.full(6, size), state.rest, state)
+    for m in [*range(5), *rng.permutation(5), 2, 4]:
+        change = selection._without if state.included[m] else selection._with
+        new = change(selector, state, m, *([] if state.included[m] else [rng.normal()]))
+        anew = selection._at(model, new.included, new.of_weights, new.rest, state)
+        np.testing.assert_allclose(new.matrix, anew.matrix, rtol=1e-12, atol=1e-12 * new.matrix.max())
+        assert new.point.log_evidence == pytest.approx(anew.point.log_evidence, rel=1e-10, abs=1e-10)
+        state = new
+
+
+def test_columns_of_kernels_of_low_rank_are_those_of_their_eigenvectors(rng):
+    X = rng.normal(size=(30, 3)) * [3.0, 2.0, 1.0]
+    kernel = X @ X.T
+    short = selection._columns(kernel, Factorizer(30, selection.FACTOR_TOL))
+    usual = selection._columns(kernel, lambda kernel: None)
+    assert short.shape == usual.shape
+    np.testing.assert_allclose(short @ short.T, usual @ usual.T, atol=1e-10)
 
 
 def test_standard_deviations_of_a_design_move_with_the_rest(rng):

@@ -72,6 +72,7 @@ class Heteroscedastic(NamedTuple):
         by_parameters = {
             name: self.pull(y, getattr(found, name))
             for name in ("parameters", "first_parameters", "second_parameters")
+            if getattr(found, name) is not None
         }
         return found._replace(**by_parameters)
 

@@ -55,8 +55,12 @@ class Gaussian(NamedTuple):
     def derivatives(self, y: Array, score: Array, parameters: Array, order: int = 3) -> Derivatives:
         """Return derivatives of the log density."""
         rest, variance = y - score, parameters[0] ** 2
-        one = namespace(y).ones_like(rest)
         by_std = (rest**2 / variance - 1.0) / parameters[0]
+        if order == 0:
+            return Derivatives(None, None, None, by_std[None], None, None)
+        one = namespace(y).ones_like(rest)
+        if order == 2:
+            return Derivatives(rest / variance, -one / variance, None, by_std[None], None, None)
         precision_by_std = -2.0 / (variance * parameters[0])
         return Derivatives(
             rest / variance,

@@ -391,9 +391,12 @@ def _put(
     if xp is np:
         chosen = np.flatnonzero(where)
         if len(chosen):
-            own = slopes(*(end[..., chosen] for end in ends))
+            own = slopes(*(end.take(chosen, axis=-1) for end in ends))
             for name, total in found.items():
-                total[..., chosen] += sign * getattr(own, name)
+                if sign > 0.0:  # nothing was there yet
+                    total[..., chosen] = getattr(own, name)
+                else:
+                    total[..., chosen] -= getattr(own, name)
         return found
     own = slopes(*(xp.where(where, end, 0.5 * place) for place, end in enumerate(ends)))
     return {name: total + sign * xp.where(where, getattr(own, name), 0.0) for name, total in found.items()}
