@@ -434,7 +434,11 @@ class KernelBank(FittedKernels, TransformerMixin, ParametersByView):
         labels = [
             f"{kernel.label} · {view}" for kernel, view in zip(kernels, self.kernel_views_, strict=True)
         ]
-        self.kernel_names_ = _unique(labels)
+        seen: Counter[str] = Counter()
+        self.kernel_names_ = []
+        for label in labels:  # the second "linear · all" is "linear · all #2"
+            seen[label] += 1
+            self.kernel_names_.append(label if seen[label] == 1 else f"{label} #{seen[label]}")
         self.n_kernels_ = len(kernels)
         self.kernels_, self.X_train_, self.landmarks_ = kernels, X_train, landmarks
         self.present_ = self._present(X_train)
@@ -478,13 +482,3 @@ class KernelBank(FittedKernels, TransformerMixin, ParametersByView):
                 raise ValueError(
                     f"`X`: all training samples lack the view {view.name!r}. Leave it out of `views`."
                 )
-
-
-def _unique(labels: list[str]) -> list[str]:
-    """Tell equal labels apart: the second "linear · all" becomes "linear · all #2"."""
-    seen: Counter[str] = Counter()
-    names = []
-    for label in labels:
-        seen[label] += 1
-        names.append(label if seen[label] == 1 else f"{label} #{seen[label]}")
-    return names

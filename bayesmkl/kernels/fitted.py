@@ -384,15 +384,13 @@ class FittedKernels:
         is_basis = X is self.basis_
         of_basis = self.present_ if self.landmarks_ is None else self._present(self.basis_)
         of_rows = of_basis if is_basis else self._present(X)
-        for view, members, rows, columns in zip(
-            self.views_, self.kernels_of_views(), of_rows, of_basis, strict=True
-        ):
+        for v, (view, rows, columns) in enumerate(zip(self.views_, of_rows, of_basis, strict=True)):
             basis = np.ascontiguousarray(self.basis_[:, view.columns][columns])
             points = basis if is_basis else np.ascontiguousarray(X[:, view.columns][rows])
             geometry = PairwiseGeometry(points, basis)
             place = None if rows.all() and columns.all() else np.ix_(rows, columns)
             wide = {b"": geometry}
-            for m in members:
+            for m in np.flatnonzero(self.view_positions_ == v).tolist():
                 gates = self.kernels_[m].gate_columns
                 if gates.tobytes() not in wide:
                     of_basis_gates = self._gates_of(self.basis_, m, columns)

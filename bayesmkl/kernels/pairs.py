@@ -29,17 +29,15 @@ def median_distance(X: np.ndarray, metric: str, weights: np.ndarray | None = Non
         X, weights = X[weights > 0.0], weights[weights > 0.0]
     some = slice(None, None, -(-len(X) // ENOUGH))
     distances = pdist(X[some], metric)
+    pairs = None
     if weights is not None:
         distances, pairs = weigh_pairs(distances, weights[some])
-        if not pairs.any():
-            return 1.0
-        averages = (lambda: weighted_median(distances, pairs), lambda: np.average(distances, weights=pairs))
-    else:
-        averages = (lambda: np.median(distances), lambda: np.mean(distances))
-    for typical in averages:
-        if distances.size and typical() > 0.0:
-            return float(typical())
-    return 1.0
+    if distances.size == 0 or (pairs is not None and not pairs.any()):
+        return 1.0
+    typical = np.median(distances) if pairs is None else weighted_median(distances, pairs)
+    if typical <= 0.0:
+        typical = np.average(distances, weights=pairs)
+    return float(typical) if typical > 0.0 else 1.0
 
 
 def weigh_pairs(distances: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
