@@ -1,16 +1,15 @@
-"""Do everything that writes on a disk with less and less room, in a mount that only this process sees.
+"""Do everything that writes on a disk with less and less room, in a mount that only this process sees; writes JSON.
 
-Call `on_a_small_disk` in a fork of the tests: what it mounts ends with the process.
+Called as ``unshare -rm sh -c 'mount -t tmpfs ...; python full_disk_driver.py DISK'``.
 """
 
 from __future__ import annotations
 
-import ctypes
+import json
 import os
 import shutil
-import subprocess
+import sys
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,33 +110,7 @@ def command(*arguments: str) -> None:
         raise OSError(result.stderr)
 
 
-def mount_of_its_own(disk: Path, size: str) -> None:
-    """Mount a file system that this process alone sees, as ``unshare -rm`` and ``mount`` do."""
-    libc, user, group = ctypes.CDLL(None, use_errno=True), os.getuid(), os.getgid()
-    new_user, new_mounts, private = (
-        0x10000000,
-        0x00020000,
-        0x4000 | 0x40000,
-    )  # Linux: CLONE_*, MS_REC | MS_PRIVATE
-    if libc.unshare(new_user | new_mounts):
-        raise OSError(ctypes.get_errno(), "unshare")
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-    if libc.mount(b"none", b"/", None, private, None):
-        raise OSError(ctypes.get_errno(), "mount")
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", disk], check=True)
-
-
-def on_a_small_disk(disk: Path) -> list[dict]:
-    """Work on a disk of 8 MB; return what became of every attempt."""
-    mount_of_its_own(disk, "8m")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of short fits
-        return attempts(disk)
-
-
-def attempts(disk: Path) -> list[dict]:
+def main(disk: Path) -> None:
     from sklearn.svm import SVC
 
     from bayesmkl import BEMKLRegressor, KernelBank, save_model
@@ -167,7 +140,7 @@ def attempts(disk: Path) -> list[dict]:
             {"svm": SVC(), "rough": SVC(C=0.1)}, X, y, cv=3, scoring="accuracy", folder=place / "run"
         )
 
-    return [
+    found = [
         *tried(disk, "model", lambda d: save_model(model, d / "m"), lambda d: save_model(small, d / "m")),
         *tried(
             disk, "posterior", lambda d: save_posterior(tree, d / "p"), lambda d: save_model(small, d / "p")
@@ -194,3 +167,8 @@ def attempts(disk: Path) -> list[dict]:
             lambda d: (d / "p.csv").write_text("earlier"),
         ),
     ]
+    sys.stdout.write(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
