@@ -254,7 +254,7 @@ def broken_model(rng: np.random.Generator, data: bytes) -> bytes:
             elif name == chosen:
                 content = _broken_array(rng, content)
             if content or rng.random() < 0.5:
-                new.writestr(name, content)
+                new.writestr(zipfile.ZipInfo(name), content)  # without the time
     return buffer.getvalue()
 
 

@@ -267,7 +267,7 @@ def _write_posterior(model: Pipeline, folder: Path, seed: int) -> dict[str, pd.D
 
 def _write_inclusion(model: Pipeline, folder: Path) -> pd.DataFrame | None:
     """Write which views or kernels are in the model; return the table, None of priors that leave none out."""
-    if not fitted_bemkl(model, of_outcome=False).selects_kernels:
+    if not fitted_bemkl(model).selects_kernels:
         return None
     table = inclusion_table(model)
     write_table(table, folder / "inclusion.csv")

@@ -208,6 +208,7 @@ class Comparison(KernelTables):
             Beside the best mean of a data set, those are bold that this test over its splits does not tell from it,
             at .05, without a correction for several models. None: the best mean alone.
         decimals : int, default=3
+            Digits after the point.
 
         Returns
         -------

@@ -262,7 +262,7 @@ def selection_stability(selected: np.ndarray, ci_prob: float = 0.95) -> tuple[fl
     >>> import numpy as np
     >>> from bayesmkl.evaluation.kernel_weights import selection_stability
     >>> [round(value, 2) for value in selection_stability(np.eye(3)[[0, 0, 0, 1]] > 0)]
-    [0.25, -0.55, 1.05]
+    [0.25, -0.39, 0.89]
     """
     chosen = np.asarray(selected, dtype=float)
     n_splits, n_kernels = chosen.shape
@@ -311,6 +311,8 @@ def agreement_of_models(cells: pd.DataFrame, dataset: str) -> pd.DataFrame:
 def _kept(cells: pd.DataFrame) -> dict[tuple[str, str], list[dict[str, Any]]]:
     """Return what cells keep, by data set and model; splits that have other kernels than the first are left out."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    if "kernel_shares" not in cells:
+        return found
     for dataset, model, text in cells[[*MODEL, "kernel_shares"]].itertuples(index=False):
         if text:
             own = json.loads(text)

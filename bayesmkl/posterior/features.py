@@ -150,12 +150,12 @@ def quick_feature_table(
     model: BaseEstimator, ci_prob: float, random_state: int | np.random.Generator
 ) -> pd.DataFrame | None:
     """Return the table of slopes over training samples where there are slopes, and they take seconds; else None."""
-    fitted = fitted_bemkl(model, of_outcome=False)
     try:
+        fitted = fitted_bemkl(model, of_outcome=False)
         bank = _bank_of(fitted)
         rows, _ = _rows(fitted, None)
         n_slopes = sum(len(view.columns) for view, _ in bank.slopes(rows[:1]))
-    except ValueError:  # which says why there are none
+    except (TypeError, ValueError):  # which say why there are none
         return None
     if n_slopes * float(len(rows)) ** 2 > MOST_ENTRIES:
         return None

@@ -190,9 +190,8 @@ def _moments(
     of_points = completed.probabilities(stack, diagonal)[v]
     samples, views = np.flatnonzero(completed.have[v]), completed.views
     gains, gained = completed.reveal(stack, diagonal, v, samples)
-    of_views = np.array(
-        [views == u for u in range(len(completed.have)) if u == v or gains.kernels[views == u].any()]
-    )
+    gain = np.array([kernel.any() for kernel in gains.each()])  # none of views that the others do not tell
+    of_views = np.array([views == u for u in range(len(completed.have)) if u == v or gain[views == u].any()])
     lacks = np.array([~stack.present[own].any(axis=0) for own in of_views]).T
     gained = gained.reshape(len(gained), -1)
     stack, diagonal = completed.rows(stack, diagonal)

@@ -189,7 +189,7 @@ def test_a_model_without_kernels_needs_no_chains_over_them(model):
     nothing, expected = (ProcessRefits(fitted_bemkl(one)).without_kernels() for one in (model, usual))
     assert np.isfinite(nothing.log_evidence)  # that chains do not know
     assert nothing.log_evidence == pytest.approx(expected.log_evidence, abs=0.05)
-    np.testing.assert_allclose(nothing.elpd_i, expected.elpd_i, rtol=0.03)
+    np.testing.assert_allclose(nothing.elpd_i, expected.elpd_i, rtol=0.1)
 
 
 def test_command_lists_and_writes_what_is_in(tmp_path):

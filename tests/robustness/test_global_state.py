@@ -199,6 +199,9 @@ PLOTS = {
     "plot_contributions": lambda models: posterior.plot_contributions(parts(models)),
     "plot_waterfall": lambda models: posterior.plot_waterfall(parts(models), 0),
     "plot_component": lambda models: posterior.plot_component(parts(models), "intercept", X[:, 0]),
+    "plot_features": lambda models: posterior.plot_features(
+        posterior.feature_table(models["binary"], random_state=0)
+    ),
     "plot_elbo": lambda models: posterior.plot_elbo(models["binary"]),
     "plot_kernel_weights": lambda models: posterior.plot_kernel_weights(models["binary"]),
     "plot_pareto_k": lambda models: posterior.plot_pareto_k(models["binary"], n_draws=100),
