@@ -55,7 +55,7 @@ TASKS = {
     "grades": "ordinal",
     "times": "survival",
 }
-N_DRAWS = 300  # by which a part's interval is found to hold zero
+N_DRAWS = 200  # by which a part's interval is found to hold zero
 MOST_SAMPLES = 500  # that are shown one by one
 MOST_PARTS = 12  # of a score, in the table of samples
 MOST_COLUMNS = 12  # that are named of a view

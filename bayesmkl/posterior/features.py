@@ -19,12 +19,13 @@ from bayesmkl.bemkl.reading.parts import mean_duals
 from bayesmkl.kernels.presence import present_views
 from bayesmkl.kernels.views import View, column_names
 from bayesmkl.marginal.slopes import KernelSlopes, draw_slopes
-from bayesmkl.posterior.fitted import FittedBEMKL, fitted_bemkl
+from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import table_of_draws
 
 __all__ = ["feature_table", "quick_feature_table"]
 
+QUICK_DRAWS = 200  # of a table in passing
 MOST_ENTRIES = 3e7  # slopes of pairs of samples, of every kernel by every feature: a few seconds
 
 
@@ -120,7 +121,18 @@ def feature_table(
     """
     ci_prob, rng = check_probability("ci_prob", ci_prob), generator_of("random_state", random_state)
     check_choice("per", per, ("std", "unit"))
-    fitted = fitted_bemkl(model, of_outcome=False)
+    return _table_of(fitted_bemkl(model, of_outcome=False), X, ci_prob, per, rng, None)
+
+
+def _table_of(
+    fitted: FittedBEMKL,
+    X: Samples | None,
+    ci_prob: float,
+    per: str,
+    rng: np.random.Generator,
+    n_draws: int | None,
+) -> pd.DataFrame:
+    """Return the table, of additive Gaussian processes from `n_draws` of their draws; None: from all."""
     bank = _bank_of(fitted)
     rows, parts = _rows(fitted, X)
     present = _present(bank, rows)
@@ -130,10 +142,10 @@ def feature_table(
         for view, own in zip(bank.views_, present, strict=True)
     ]
     views = _of_views(fitted, rows, [of_view for _, of_view in there], _mean_duals(fitted, draws))
-    values = _drawn_of_process(fitted, views, rng) if fitted.is_marginal else _drawn_of_bemkl(draws, views)
     if fitted.is_marginal:
-        units = fitted.estimator._score_units()
+        values, units = _drawn_of_process(fitted, views, rng, n_draws), fitted.estimator._score_units()
     else:
+        values = _drawn_of_bemkl(draws, views)
         units = np.array([fitted.units(k)[1] for k in range(values.shape[1])])
     stds = np.concatenate([np.sqrt(q @ (own - q @ own) ** 2) for own, q in there])
     sizes = np.concatenate([view.size for view in views], axis=1) * stds * units[:, None]
@@ -147,9 +159,9 @@ def feature_table(
 
 
 def quick_feature_table(
-    model: BaseEstimator, ci_prob: float, random_state: int | np.random.Generator
+    model: BaseEstimator, ci_prob: float, rng: np.random.Generator
 ) -> pd.DataFrame | None:
-    """Return the table of slopes over training samples where there are slopes, and they take seconds; else None."""
+    """Return the table over training samples from few draws; None where there are no slopes, or they take long."""
     try:
         fitted = fitted_bemkl(model, of_outcome=False)
         bank = _bank_of(fitted)
@@ -159,7 +171,7 @@ def quick_feature_table(
         return None
     if n_slopes * float(len(rows)) ** 2 > MOST_ENTRIES:
         return None
-    return feature_table(model, ci_prob=ci_prob, random_state=random_state)
+    return _table_of(fitted, None, ci_prob, "std", rng, QUICK_DRAWS)
 
 
 def _bank_of(fitted: FittedBEMKL) -> Any:
@@ -249,12 +261,15 @@ def _mean_duals(fitted: FittedBEMKL, draws: list[PosteriorDraws]) -> np.ndarray:
     return np.concatenate([mean_duals(own) for own in draws])
 
 
-def _drawn_of_process(fitted: FittedBEMKL, views: list[_View], rng: np.random.Generator) -> np.ndarray:
+def _drawn_of_process(
+    fitted: FittedBEMKL, views: list[_View], rng: np.random.Generator, n_draws: int | None
+) -> np.ndarray:
     """Return draws of average slopes, (n_draws, n_outputs, n_features)."""
-    estimator = fitted.estimator
+    estimator, draws = fitted.estimator, fitted.states[0]
+    draws = draws._replace(point=draws.point[evenly(draws.n_draws, n_draws)])
     with blas_threads_for(fitted.n_samples):
         covariance = estimator._covariance(estimator._training_dense())
-        return draw_slopes(covariance, fitted.states[0], [view.averages for view in views], rng)
+        return draw_slopes(covariance, draws, [view.averages for view in views], rng)
 
 
 def _drawn_of_bemkl(draws: list[PosteriorDraws], views: list[_View]) -> np.ndarray:
