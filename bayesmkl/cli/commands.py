@@ -21,7 +21,7 @@ from bayesmkl.bemkl import VB
 from bayesmkl.cli.designs import design_columns, group_columns
 from bayesmkl.cli.fit_models import new_model
 from bayesmkl.cli.fit_options import FitOptions, check_options, may_be_empty
-from bayesmkl.cli.fit_views import bank_of_options, columns_as_they_are
+from bayesmkl.cli.fit_views import columns_as_they_are
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, check_free, folder_beside, load_run
 from bayesmkl.cli.held_out import held_out, predicted
 from bayesmkl.cli.report import (
@@ -207,7 +207,7 @@ def _fit_and_write(
     seen = X_train.drop(columns=design_columns(options.design))
     columns = [str(name) for name in seen]
     model = new_model(options, y, columns)
-    bank = bank_of_options(options.view, options.view_kernels, options.kernels_on, columns)
+    bank = model[-1].get_params(deep=False)["kernels"]
     check_constant(seen.drop(columns=columns_as_they_are(bank, columns)))
     n_kernels = bank.training_shape(seen)[0]
     _announce(len(features) if options.refit else len(X_train), n_kernels, options)

@@ -323,17 +323,9 @@ def _rows_of_output(table: Any, output: Any) -> pd.DataFrame:
             f"`table` must be what `feature_table` returns; got {shown(table)}. Call feature_table(model)."
         )
     kinds = [name for name in ("class", "label", "output") if name in table]
-    if not kinds:
-        if output is not None:
-            raise ValueError(f"`output` must be None: the model has one output; got {shown(output)}.")
-        return table
-    labels = table[kinds[0]].drop_duplicates().tolist()
-    if output not in labels:
-        raise ValueError(
-            f"`output` must be one of {', '.join(map(repr, labels))}, each of which has slopes of its own; got "
-            f"{shown(output)}."
-        )
-    return table[table[kinds[0]] == output].reset_index(drop=True)
+    labels = table[kinds[0]].drop_duplicates().tolist() if kinds else []
+    _check_output(output, labels, output in labels, "slopes")
+    return table if not kinds else table[table[kinds[0]] == output].reset_index(drop=True)
 
 
 def _bars(found: Dataset) -> str:
@@ -351,14 +343,18 @@ def _of_output(found: Any, output: Any) -> Dataset:
             "contributions(model, X)."
         )
     others = [name for name in found["mean"].dims if name not in ("sample", "part")]
-    if not others:
+    labels = found[others[0]].values.tolist() if others else []
+    _check_output(output, labels, output is not None and str(output) in labels, "parts")
+    return found.sel({others[0]: str(output)}) if others else found
+
+
+def _check_output(output: Any, labels: list[Any], is_known: bool, what: str) -> None:
+    """Raise where an output is named of a model that has one, and where none of several is."""
+    if not labels:
         if output is not None:
             raise ValueError(f"`output` must be None: the model has one output; got {shown(output)}.")
-        return found
-    labels = found[others[0]].values
-    if output is None or str(output) not in labels:
+    elif not is_known:
         raise ValueError(
-            f"`output` must be one of {', '.join(map(repr, map(str, labels)))}, each of which has parts of its own; "
-            f"got {shown(output)}."
+            f"`output` must be one of {', '.join(map(repr, labels))}, each of which has {what} of its own; got "
+            f"{shown(output)}."
         )
-    return found.sel({others[0]: str(output)})

@@ -17,8 +17,10 @@ from bayesmkl._utils.validation import check_choice, check_probability, generato
 from bayesmkl.bemkl.reading.draws import PosteriorDraws
 from bayesmkl.bemkl.reading.parts import mean_duals
 from bayesmkl.kernels.presence import present_views
+from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.kernels.views import View, column_names
 from bayesmkl.marginal.slopes import KernelSlopes, draw_slopes
+from bayesmkl.marginal.unknown_points import CompletedKernels
 from bayesmkl.posterior.fitted import FittedBEMKL, evenly, fitted_bemkl
 from bayesmkl.posterior.shared_docs import MODEL
 from bayesmkl.posterior.summary import table_of_draws
@@ -141,9 +143,14 @@ def _table_of(
         (rows[own][:, view.columns], parts[own] / parts[own].sum())
         for view, own in zip(bank.views_, present, strict=True)
     ]
-    views = _of_views(fitted, rows, [of_view for _, of_view in there], _mean_duals(fitted, draws))
+    lacks_views = getattr(fitted.estimator, "kernel_centers_", None) is not None
+    completed = fitted.estimator._completed_training() if lacks_views else None
+    duals = _mean_duals(fitted, draws)
+    views = _of_views(fitted, completed, rows, [of_view for _, of_view in there], duals)
     if fitted.is_marginal:
-        values, units = _drawn_of_process(fitted, views, rng, n_draws), fitted.estimator._score_units()
+        training = fitted.estimator._training_dense() if completed is None else completed.training
+        values = _drawn_of_process(fitted, training, views, rng, n_draws)
+        units = fitted.estimator._score_units()
     else:
         values = _drawn_of_bemkl(draws, views)
         units = np.array([fitted.units(k)[1] for k in range(values.shape[1])])
@@ -230,22 +237,27 @@ class _View(NamedTuple):
 
 
 def _of_views(
-    fitted: FittedBEMKL, rows: np.ndarray, parts: list[np.ndarray], duals: np.ndarray
+    fitted: FittedBEMKL,
+    completed: CompletedKernels | None,
+    rows: np.ndarray,
+    parts: list[np.ndarray],
+    duals: np.ndarray,
 ) -> list[_View]:
     """Return the slopes of all views.
 
-    `parts` are those of the rows that have each view, `duals` mean weights, (n_outputs, n_kernels, n_basis).
+    `completed` are the training kernels where samples may lack views, `parts` those of rows that have each view,
+    `duals` mean weights, (n_outputs, n_kernels, n_basis).
     """
     found: list[_View] = []
-    bank, centers = fitted.estimator.kernel_bank_, getattr(fitted.estimator, "kernel_centers_", None)
-    completed = None if centers is None else fitted.estimator._completed_training()
-    by_view = groupby(enumerate(bank.slopes(rows)), key=lambda pair: pair[1][0].name)
+    estimator = fitted.estimator
+    by_view = groupby(enumerate(estimator.kernel_bank_.slopes(rows)), key=lambda pair: pair[1][0].name)
     for (_, of_view), q in zip(by_view, parts, strict=True):
         averages: list[KernelSlopes] = []
         slopes: Any = 0.0
         for m, (_, own) in of_view:  # one kernel at a time: each has several matrices of rows
             cross, dual = own.over_rows(q).T, duals[:, m]
             if completed is not None:
+                centers = estimator.kernel_centers_
                 cross, dual = completed.slopes(m, centers, cross), completed.duals(m, centers, dual)
             averages.append(KernelSlopes(cross, own.variance(q)))
             slopes = slopes + np.stack([own.over_train(one) for one in dual])
@@ -262,13 +274,17 @@ def _mean_duals(fitted: FittedBEMKL, draws: list[PosteriorDraws]) -> np.ndarray:
 
 
 def _drawn_of_process(
-    fitted: FittedBEMKL, views: list[_View], rng: np.random.Generator, n_draws: int | None
+    fitted: FittedBEMKL,
+    training: DenseStack,
+    views: list[_View],
+    rng: np.random.Generator,
+    n_draws: int | None,
 ) -> np.ndarray:
     """Return draws of average slopes, (n_draws, n_outputs, n_features)."""
     estimator, draws = fitted.estimator, fitted.states[0]
     draws = draws._replace(point=draws.point[evenly(draws.n_draws, n_draws)])
     with blas_threads_for(fitted.n_samples):
-        covariance = estimator._covariance(estimator._training_dense())
+        covariance = estimator._covariance(training)
         return draw_slopes(covariance, draws, [view.averages for view in views], rng)
 
 
