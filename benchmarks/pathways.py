@@ -209,10 +209,12 @@ def report(rows: list[dict[str, Any]], names: list[str]) -> tuple[str, dict[str,
         "seconds",
     ]
     large = chosen_rows(rows, LARGE, OURS)
-    runs = sorted({found["runs"] for models in numbers.values() for found in models.values()})
-    about = (
-        f"{'–'.join(map(str, sorted({*runs[:1], *runs[-1:]})))} runs of each task, means and standard errors."
-    )
+    runs = [
+        f"{'–'.join(map(str, sorted({min(found), max(found)})))} runs of {task}"
+        for task, models in numbers.items()
+        if (found := [own["runs"] for own in models.values()])
+    ]
+    about = f"{' and '.join(runs)}: means and standard errors."
     if large:
         about += f" With 1000 sets the fit takes {large[0]['wall']:.0f} s."
     kept = {"tasks": numbers, "large": [row["wall"] for row in large], "claims": claims(numbers, large)}

@@ -162,7 +162,7 @@ class BaseMKL(BaseEstimator):
         if is_row_source(X):
             return X, self._check_data(np.zeros((len(X), 1)), y, check)
         y = self._check_data(X, y, check)
-        with naming("X", NAN_REMEDY if self._takes_missing_views else ""):
+        with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
             values, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2, **check)
         return CheckedTable(values, getattr(self, "feature_names_in_", None), column_labels(X)), y
 
@@ -272,7 +272,7 @@ class BaseMKL(BaseEstimator):
 
     def _fit_precomputed(self, X: Any, y: Any, check: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
         y = self._check_data(X, y, check)
-        with naming("X", NAN_REMEDY if self._takes_missing_views else ""):
+        with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
             refuse_shuffled_rows(X)
             self._column_labels = column_labels(X)  # of kernels: the training samples
             X, y = validate_data(self, X, y, dtype=np.float64, allow_nd=True, ensure_min_samples=2, **check)
@@ -375,7 +375,7 @@ class BaseMKL(BaseEstimator):
             check_rows(X, self.kernel_bank_)
             return X
         check_samples(X)
-        with naming("X", NAN_REMEDY if self._takes_missing_views else ""):
+        with naming("X", X, NAN_REMEDY if self._takes_missing_views else ""):
             if self.kernel_bank_ is not None:
                 values = validate_data(self, X, reset=False, order="C", **options)
                 self.kernel_bank_.check_columns(X)

@@ -6,10 +6,11 @@ Whatever NumPy would turn into numbers in silence (text such as "1.5", dates, th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -188,8 +189,17 @@ def check_magnitude(name: str, values: np.ndarray, remedy: str) -> None:
 
 
 @contextmanager
-def naming(name: str, nan_remedy: str = "") -> Iterator[None]:
-    """Name the argument in errors of a validation that do not, and add the remedy for NaN to the error for it.
+def naming(name: str, values: object = None, nan_remedy: str = "") -> Iterator[None]:
+    """Name the argument in errors of a validation that do not; say where it is not finite, and what to do.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    values : object, optional
+        What is validated, to say where NaN and infinity are; None leaves the words of the validation.
+    nan_remedy : str
+        Is added where there is NaN.
 
     Examples
     --------
@@ -203,11 +213,36 @@ def naming(name: str, nan_remedy: str = "") -> Iterator[None]:
         with np.errstate(over="ignore", invalid="ignore"):  # sums over all entries look for infinities
             yield
     except (TypeError, ValueError) as error:
-        if nan_remedy and f"Input {name} contains NaN" in str(error):
-            raise ValueError(f"{error}\n\n{nan_remedy}") from error
+        found = re.match(rf"Input {name} contains (NaN|infinity)", str(error))
+        if found and values is not None:
+            remedy = "Fill them in, or leave these rows or columns out."
+            remedy += f" {nan_remedy}" if nan_remedy and found[1] == "NaN" else ""
+            where = _places(values, np.isnan if found[1] == "NaN" else np.isinf)
+            raise ValueError(f"`{name}` must be finite. {found[0]}{where}. {remedy}") from error
         if re.search(rf"\b{name}\b", str(error)):
             raise
         raise type(error)(f"`{name}`: {error}") from error
+
+
+def _places(values: Any, is_wrong: Callable[[np.ndarray], np.ndarray]) -> str:
+    """Say where an array or a frame has wrong numbers, as ", in columns 'b' and 'c' (2 of 30 rows, the first row 4)"."""
+    try:
+        array = np.asarray(
+            values.to_numpy(dtype=float, na_value=np.nan) if hasattr(values, "columns") else values, dtype=float
+        )
+    except (TypeError, ValueError, AttributeError):
+        return ""
+    wrong = is_wrong(array)
+    if array.ndim != 2 or not wrong.any():
+        return f": {int(wrong.sum())} of {wrong.size} values"
+    names = list(values.columns) if hasattr(values, "columns") else range(array.shape[1])
+    columns = [repr(plain) for plain, any_wrong in zip(names, wrong.any(axis=0), strict=True) if any_wrong]
+    first = columns if len(columns) <= 4 else [*columns[:3], f"{len(columns) - 3} others"]
+    rows = wrong.any(axis=1)
+    return (
+        f", in column{'s' * (len(columns) > 1)} {', '.join(first)} ({int(rows.sum())} of {len(rows)} rows, the first row "
+        f"{int(rows.argmax())})"
+    )
 
 
 def _is_number(value: object) -> bool:

@@ -366,7 +366,7 @@ class KernelBank(FittedKernels, TransformerMixin, ParametersByView):
     def _validate(self, X: Samples, **options: Any) -> np.ndarray:
         finite = True if self.missing_views == "error" else "allow-nan"
         check_samples(X)
-        with naming("X"):
+        with naming("X", X):
             values = validate_data(self, X, dtype=np.float64, order="C", ensure_all_finite=finite, **options)
         if options.get("reset", True):
             self.column_labels_ = column_labels(X)

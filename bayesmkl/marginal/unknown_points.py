@@ -40,7 +40,7 @@ from scipy import linalg
 from bayesmkl._numerics.linalg import plus_diagonal
 from bayesmkl.kernels.stacks.dense import DenseStack, stored_array
 
-__all__ = ["CompletedKernels", "KernelCenters", "find_centers", "predictability"]
+__all__ = ["CompletedKernels", "Images", "KernelCenters", "find_centers", "predictability"]
 
 CONSTANT = 1e-10  # part of a kernel around its mean that is rounding error
 # parts of the variance of images that are tried
@@ -117,6 +117,24 @@ def find_centers(stack: DenseStack) -> KernelCenters:
     return KernelCenters(mean, grand_mean, share, spread)
 
 
+class Images(NamedTuple):
+    """What present views of new samples say of the points of all views.
+
+    Attributes
+    ----------
+    similar : ndarray of shape (n_views, n_rows, n_train)
+        Mean kernel of the other views.
+    weights : ndarray of shape (n_views, n_rows, n_train)
+        Of training samples in expected images.
+    rest : ndarray of shape (n_views, n_rows)
+        Variance of images around them, in units.
+    """
+
+    similar: np.ndarray
+    weights: np.ndarray
+    rest: np.ndarray
+
+
 class CompletedKernels:
     """Covariances of functions at training samples, and of new ones with them, where some points are unknown.
 
@@ -167,14 +185,14 @@ class CompletedKernels:
             linalg.cho_factor(plus_diagonal(block, 1.0 - h, h)) if h else None
             for block, h in zip(blocks, told, strict=True)
         ]
-        self._weights = self._regressed(by_view, own)
+        self._weights = self._regressed(self._others(by_view), own)
         kernels = self._complete(stored_array(stack), self.present)
         m, i = np.nonzero(~self.present)
         kernels[m, i, i] += self.spread[m] * self._weights[1][views[m], i]
         self.training = stack._replace(kernels=kernels)
 
-    def rows(self, stack: DenseStack, diagonal: np.ndarray) -> tuple[DenseStack, np.ndarray]:
-        """Return covariances of functions at new samples with those at the training samples, and their variances.
+    def images(self, stack: DenseStack, diagonal: np.ndarray) -> Images:
+        """Regress the images of new samples on their present views.
 
         Parameters
         ----------
@@ -183,9 +201,27 @@ class CompletedKernels:
         diagonal : ndarray of shape (n_kernels, n_rows)
             Centered similarities of new samples to themselves, likewise.
         """
+        by_view, own = self._by_view(stack, diagonal)
+        similar = self._others(by_view)
+        return Images(similar, *self._regressed(similar, own))
+
+    def rows(
+        self, stack: DenseStack, diagonal: np.ndarray, images: Images | None = None
+    ) -> tuple[DenseStack, np.ndarray]:
+        """Return covariances of functions at new samples with those at the training samples, and their variances.
+
+        Parameters
+        ----------
+        stack : DenseStack
+            Centered kernels of new samples, zero where a view is absent.
+        diagonal : ndarray of shape (n_kernels, n_rows)
+            Centered similarities of new samples to themselves, likewise.
+        images : Images, optional
+            Of these samples, where they are known.
+        """
         if stack.present is None and self.stack.present is None:
             return stack, diagonal
-        weights, rest = self._regressed(*self._by_view(stack, diagonal))
+        _, weights, rest = self.images(stack, diagonal) if images is None else images
         kernels, variances, of_training = stored_array(stack), diagonal.copy(), self.stack.each()
         present = _present(stack)
         for (m, v), kernel in zip(enumerate(self.views), of_training, strict=True):
@@ -237,7 +273,7 @@ class CompletedKernels:
         gone = ~self.present[m]
         kernel[:, gone] = kernel @ self._weights[0][self.views[m]][gone].T
 
-    def probabilities(self, stack: DenseStack, diagonal: np.ndarray) -> np.ndarray:
+    def probabilities(self, images: Images) -> np.ndarray:
         """Return probabilities that points of views are those of training samples, (n_views, n_rows, n_train).
 
         These are the weights by which the mean image of those points is the expected one; the few negative ones are
@@ -245,19 +281,17 @@ class CompletedKernels:
 
         Parameters
         ----------
-        stack : DenseStack
-            Centered kernels of new samples, zero where a view is absent.
-        diagonal : ndarray of shape (n_kernels, n_rows)
-            Centered similarities of new samples to themselves, likewise.
+        images : Images
+            Of new samples.
         """
-        weights, _ = self._regressed(*self._by_view(stack, diagonal))
+        weights = images.weights
         count = self.have.sum(axis=1)[:, None, None]
         found = np.maximum(weights + (1.0 - weights.sum(axis=2, keepdims=True)) / count, 0.0)
         found *= self.have[:, None]
         return found / found.sum(axis=2, keepdims=True)
 
     def reveal(
-        self, stack: DenseStack, diagonal: np.ndarray, v: int, points: np.ndarray
+        self, stack: DenseStack, images: Images, v: int, points: np.ndarray
     ) -> tuple[DenseStack, np.ndarray]:
         """Return what covariances of `rows` gain where an absent view is found to be that of training samples.
 
@@ -265,8 +299,8 @@ class CompletedKernels:
         ----------
         stack : DenseStack
             Centered kernels of new samples, zero where a view is absent.
-        diagonal : ndarray of shape (n_kernels, n_rows)
-            Centered similarities of new samples to themselves, likewise.
+        images : Images
+            Of these samples.
         v : int
             The view that is found, which all of them lack.
         points : ndarray of int, of shape (n_points,)
@@ -285,8 +319,7 @@ class CompletedKernels:
         variances = np.zeros((len(own), stack.n_rows, len(points)))
         variances[own] = self.training.diagonal()[own][:, None, points]
         told_by = self._by_view(self.stack, self.stack.diagonal())[0][v, points]
-        by_view = self._by_view(stack, diagonal)
-        similar, (weights, rest) = self._others(by_view[0]), self._regressed(*by_view)
+        similar, weights, rest = images
         absent = ~_present(stack)
         for u, factor in enumerate(self._factors):
             if u == v or factor is None or not self.spread[own].any():
@@ -341,13 +374,13 @@ class CompletedKernels:
         varies = np.array([(self.spread[self.views == v] > 0.0).any() for v in range(self.views.max() + 1)])
         return np.maximum(varies.sum() - varies, 1)
 
-    def _regressed(self, by_view: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _regressed(self, similar: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the weights of training samples in the images of rows, and the variance around them in units.
 
-        Weights are (n_views, n_rows, n_train), variances (n_views, n_rows).
+        `similar` are mean kernels of the other views, `diagonal` that of each view. Weights are (n_views, n_rows,
+        n_train), variances (n_views, n_rows).
         """
-        weights = np.zeros_like(by_view)
-        similar, rest = self._others(by_view), self._others(diagonal)
+        weights, rest = np.zeros_like(similar), self._others(diagonal)
         for v, (h, factor, have) in enumerate(zip(self.told, self._factors, self.have, strict=True)):
             if factor is None:
                 rest[v] = 1.0

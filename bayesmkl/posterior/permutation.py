@@ -191,7 +191,7 @@ def _probabilities(bank: Any, rows: np.ndarray, by: str) -> np.ndarray:
     completed = CompletedKernels(centers.rows(training), centers.spread, views)
     kernels, diagonal = bank.rows_and_diagonal(rows)
     stack = stack_with_absent(kernels, bank.kernel_names_, bank.present_[views])
-    return completed.probabilities(centers.rows(stack), centers.diagonal(stack, diagonal))
+    return completed.probabilities(completed.images(centers.rows(stack), centers.diagonal(stack, diagonal)))
 
 
 def _drawn(

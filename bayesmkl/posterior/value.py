@@ -187,14 +187,15 @@ def _moments(
     kernels, own_diagonal = estimator.kernel_bank_.rows_and_diagonal(X)
     stack = estimator._stack_of(kernels)
     diagonal, stack = centers.diagonal(stack, own_diagonal), centers.rows(stack)
-    of_points = completed.probabilities(stack, diagonal)[v]
+    images = completed.images(stack, diagonal)
+    of_points = completed.probabilities(images)[v]
     samples, views = np.flatnonzero(completed.have[v]), completed.views
-    gains, gained = completed.reveal(stack, diagonal, v, samples)
+    gains, gained = completed.reveal(stack, images, v, samples)
     gain = np.array([kernel.any() for kernel in gains.each()])  # none of views that the others do not tell
     of_views = np.array([views == u for u in range(len(completed.have)) if u == v or gain[views == u].any()])
     lacks = np.array([~stack.present[own].any(axis=0) for own in of_views]).T
     gained = gained.reshape(len(gained), -1)
-    stack, diagonal = completed.rows(stack, diagonal)
+    stack, diagonal = completed.rows(stack, diagonal, images)
     design_rows = None if estimator.design_ is None else estimator.design_.rows(X)
     covariance = estimator._covariance(completed.training)
     chosen, counts = np.unique(draws.point[evenly(draws.n_draws, n_draws)], return_counts=True)

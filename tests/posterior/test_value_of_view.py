@@ -75,7 +75,7 @@ def test_what_a_view_tells_of_another_is_what_it_tells_of_samples_that_have_it()
     rows, diagonal = stack_of(new, train)
     centered = centers.rows(rows), centers.diagonal(rows, diagonal)
     points = np.array([20, 22, 3, 8])
-    gains, gained = completed.reveal(*centered, 0, points)
+    gains, gained = completed.reveal(centered[0], completed.images(*centered), 0, points)
     before = completed.rows(*centered)
     for p, j in enumerate(points):
         measured = new.copy()

@@ -142,7 +142,7 @@ def fit_columns(
 def fit_bank(model: BaseMKL, X: Samples, y: Any, **check_y: Any) -> tuple[KernelBank, np.ndarray]:
     """Validate training data and fit the bank."""
     y = model._check_data(X, y, check_y)
-    with naming("X"):
+    with naming("X", X):
         _, y = validate_data(model, X, y, dtype=np.float64, ensure_min_samples=2, **check_y)
     bank = model._new_bank(X).fit(X)
     model.kernel_bank_, model.n_kernels_in_ = bank, bank.n_kernels_
