@@ -335,7 +335,6 @@ def test_priors_of_a_process():
         ),
         (["--nonnegative"], "--nonnegative is an option of --method bemkl"),
         (["--unlabeled-label", "benign"], "--unlabeled-label is an option of"),
-        (["--missing-views", "integrate"], "--missing-views is an option of"),
         (["--refine"], "--refine is an option of"),
         (["--max-iter", "9"], "--max-iter is an option of"),
         (["--tol", "0.1"], "--tol is an option of"),

@@ -309,3 +309,53 @@ def test_mistakes_in_designs_of_comparisons(config, old, new, message):
     assert old in STUDY
     with pytest.raises(ValueError, match=message):
         config(STUDY.replace(old, new))
+
+
+def test_slopes_differ_between_levels(write):
+    """Effects are those of Python; a slope names a group and a covariate that are named too."""
+    folder, _, _ = write(
+        [*FEATURES, "age", "grade", "marker"], "--target", "marker", *GPMKL, "--covariate", "age",
+        "--group", "grade", "--slope", "grade=age",
+    )  # fmt: skip
+    assert pd.read_csv(folder / "effects.csv")["effect"].tolist() == ["age", "grade", "age | grade"]
+    assert json.loads((folder / "config.json").read_text())["slope"] == ["grade=age"]
+    options = FitOptions("y", method="gpmkl", inference="marginal", covariate=("a", "b"), group=("g", "h"))
+    options = options._replace(slope=("g=a", "h=a", "g=b"))
+    check_options(options)
+    assert options.design.slope_columns == {"g": ["a", "b"], "h": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"slope": ("site=week",)}, "covariate 'week', which --covariate does not name; it has 'age'"),
+        ({"slope": ("clinic=age",)}, "group 'clinic', which --group does not name; it has 'site'"),
+        ({"slope": ("site",)}, "--slope must be GROUP=COVARIATE, such as subject=week; got 'site'"),
+        ({"task_correlation": "free"}, "--task-correlation free is of tasks, which --task-column names"),
+        ({"missing_views": "integrate"}, "--missing-views integrate needs --kernels-on each"),
+    ],
+)
+def test_slopes_and_correlations_of_what_is_not_named(change, message):
+    options = FitOptions("y", method="gpmkl", inference="marginal", covariate=("age",), group=("site",))
+    with pytest.raises(ValueError, match=message):
+        check_options(options._replace(**change))
+    if "missing_views" in change:
+        with pytest.raises(ValueError, match="--missing-views impute is for --method gpmkl"):
+            check_options(FitOptions("y", missing_views="impute"))
+
+
+@pytest.mark.parametrize(("how", "kernels_on"), [("integrate", "each"), ("impute", "all+each")])
+def test_processes_take_empty_cells(write, table, tmp_path, how, kernels_on):
+    folder, csv, _ = write(
+        [*FEATURES, "marker"], "--target", "marker", *GPMKL[:-1], kernels_on, "--missing-views", how
+    )
+    holes = pd.read_csv(csv)
+    holes.loc[:9, "protein"] = np.nan
+    holes.to_csv(tmp_path / "holes.csv", index=False)
+    assert run("predict", folder, tmp_path / "holes.csv", "--out", tmp_path / "out.csv")[0] == 0
+    found = pd.read_csv(tmp_path / "out.csv")
+    model = load_model(folder / "model.skops")
+    assert model[-1].missing_views == how
+    np.testing.assert_allclose(found["mean"], model.predict(holes[FEATURES]), rtol=1e-6)
+    if how == "integrate":
+        assert found["sd"][:10].mean() > found["sd"][10:].mean()

@@ -225,24 +225,23 @@ def naming(name: str, values: object = None, nan_remedy: str = "") -> Iterator[N
 
 
 def _places(values: Any, is_wrong: Callable[[np.ndarray], np.ndarray]) -> str:
-    """Say where an array or a frame has wrong numbers, as ", in columns 'b' and 'c' (2 of 30 rows, the first row 4)"."""
+    """Say where an array or a frame has wrong numbers, as ", in column 'b' (2 of 30 rows, the first row 4)"."""
     try:
         array = np.asarray(
-            values.to_numpy(dtype=float, na_value=np.nan) if hasattr(values, "columns") else values, dtype=float
+            values.to_numpy(dtype=float, na_value=np.nan) if hasattr(values, "columns") else values,
+            dtype=float,
         )
     except (TypeError, ValueError, AttributeError):
         return ""
-    wrong = is_wrong(array)
+    wrong = np.asarray(is_wrong(array))
     if array.ndim != 2 or not wrong.any():
         return f": {int(wrong.sum())} of {wrong.size} values"
     names = list(values.columns) if hasattr(values, "columns") else range(array.shape[1])
     columns = [repr(plain) for plain, any_wrong in zip(names, wrong.any(axis=0), strict=True) if any_wrong]
     first = columns if len(columns) <= 4 else [*columns[:3], f"{len(columns) - 3} others"]
-    rows = wrong.any(axis=1)
-    return (
-        f", in column{'s' * (len(columns) > 1)} {', '.join(first)} ({int(rows.sum())} of {len(rows)} rows, the first row "
-        f"{int(rows.argmax())})"
-    )
+    rows = np.asarray(wrong.any(axis=1))
+    counts = f"{int(rows.sum())} of {len(rows)} rows, the first row {int(rows.argmax())}"
+    return f", in column{'s' * (len(columns) > 1)} {', '.join(first)} ({counts})"
 
 
 def _is_number(value: object) -> bool:

@@ -6,7 +6,6 @@ answers at once.
 
 from __future__ import annotations
 
-import enum
 import io
 import sys
 from collections.abc import Iterator
@@ -17,19 +16,20 @@ from typing import Annotated
 import typer
 
 from bayesmkl import __version__
+from bayesmkl.cli.choices import (
+    BY_DEFAULT,
+    Inference,
+    KernelPrior,
+    KernelsOn,
+    Method,
+    MissingViews,
+    Multiclass,
+    Task,
+    TaskCorrelation,
+)
 from bayesmkl.cli.stops import STOPS, stops_raise, told
 
-__all__ = [
-    "Inference",
-    "KernelPrior",
-    "KernelsOn",
-    "Method",
-    "MissingViews",
-    "Multiclass",
-    "Task",
-    "app",
-    "main",
-]
+__all__ = ["app", "main"]
 
 app = typer.Typer(
     name="bayesmkl",
@@ -38,70 +38,6 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
-
-
-class Task(enum.StrEnum):
-    """Kind of target."""
-
-    AUTO = "auto"
-    CLASSIFICATION = "classification"
-    REGRESSION = "regression"
-    ORDINAL = "ordinal"
-    SURVIVAL = "survival"
-
-
-class KernelsOn(enum.StrEnum):
-    """The columns that kernels see."""
-
-    ALL = "all"
-    EACH = "each"
-    ALL_AND_EACH = "all+each"
-
-
-class Method(enum.StrEnum):
-    """Model that is fitted."""
-
-    BEMKL = "bemkl"
-    GPMKL = "gpmkl"
-
-
-class KernelPrior(enum.StrEnum):
-    """Prior of the kernel weights: of their precisions in BEMKL, of the weights themselves in GPMKL."""
-
-    NONSPARSE = "nonsparse"
-    SPARSE = "sparse"
-    DIRICHLET = "dirichlet"
-    HALF_T = "half-t"
-    HORSESHOE = "horseshoe"
-    SPIKE_SLAB = "spike-slab"
-
-
-class Multiclass(enum.StrEnum):
-    """Decomposition of more than two classes."""
-
-    SHARED = "shared"
-    ONE_VERSUS_ALL = "one-versus-all"
-    MULTINOMIAL = "multinomial"
-
-
-class MissingViews(enum.StrEnum):
-    """Treatment of empty cells."""
-
-    ERROR = "error"
-    INTEGRATE = "integrate"
-
-
-class Inference(enum.StrEnum):
-    """Inference method."""
-
-    VB = "vb"
-    NUTS = "nuts"
-    GIBBS = "gibbs"
-    SVI = "svi"
-    MARGINAL = "marginal"
-
-
-BY_DEFAULT = {Method.BEMKL: Inference.VB, Method.GPMKL: Inference.MARGINAL}
 
 
 def main() -> None:
@@ -253,7 +189,8 @@ def fit(
     missing_views: Annotated[
         MissingViews,
         typer.Option(
-            help="Empty cells: integrate averages over what their kernels may say; with --kernels-on each, vb only."
+            help="Empty cells: integrate averages over what their kernels may say, with --kernels-on each or --view; "
+            "impute (gpmkl) does so for whole views, and takes means of columns inside views."
         ),
     ] = MissingViews.ERROR,
     covariate: Annotated[
@@ -264,10 +201,18 @@ def fit(
         list[str] | None,
         typer.Option(help="gpmkl: column of sites, batches or subjects, text too; may be repeated."),
     ] = None,
+    slope: Annotated[
+        list[str] | None,
+        typer.Option(help="GROUP=COVARIATE: gpmkl: an effect that differs between levels; may be repeated."),
+    ] = None,
     task_column: Annotated[
         str | None,
         typer.Option(help="gpmkl: column that says which outcome the target is of.", show_default=False),
     ] = None,
+    task_correlation: Annotated[
+        TaskCorrelation,
+        typer.Option(help="Correlation of functions of tasks: the same for all pairs, or each its own."),
+    ] = TaskCorrelation.EQUAL,
     offset: Annotated[
         str | None,
         typer.Option(
@@ -337,7 +282,9 @@ def fit(
                 missing_views=missing_views.value,
                 covariate=tuple(covariate or ()),
                 group=tuple(group or ()),
+                slope=tuple(slope or ()),
                 task_column=task_column,
+                task_correlation=task_correlation.value,
                 offset=offset,
                 precision=precision,
                 inference=(inference or BY_DEFAULT[method]).value,

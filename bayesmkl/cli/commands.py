@@ -119,7 +119,7 @@ def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
     words = words_among(y[known]) if task in ("classification", "ordinal") else []
     if words:
         say(f"{named(words)} in {options.target!r} is a class here. {EMPTY_CELLS}")
-    features = check_features(features, options.missing_views == "integrate", groups)
+    features = check_features(features, may_be_empty(options._asdict()), groups)
     _fit_and_write(features, y, out, options._replace(task=task), {"data": str(data.absolute())}, force)
 
 

@@ -73,6 +73,7 @@ def _gpmkl(options: FitOptions, y: np.ndarray, bank: KernelBank) -> BaseEstimato
         bank,
         kernel_prior=_kernel_prior(options),
         design=options.design,
+        missing_views=options.missing_views,
         inference=_inference(options),
         random_state=options.seed,
         verbose=1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from bayesmkl.cli.designs import design_columns
+from bayesmkl.cli.fit_views import pairs_of
 from bayesmkl.marginal import Design, Marginal
 
 __all__ = ["KERNEL_PRIORS", "FitOptions", "check_options", "may_be_empty"]
@@ -14,7 +15,8 @@ KERNEL_PRIORS = {
     "bemkl": ("nonsparse", "sparse"),
     "gpmkl": ("dirichlet", "half-t", "horseshoe", "spike-slab"),
 }
-DESIGN = ("covariate", "group", "task_column", "offset", "precision")
+SLOPE = "GROUP=COVARIATE, such as subject=week"
+DESIGN = ("covariate", "group", "slope", "task_column", "offset", "precision")
 
 
 class FitOptions(NamedTuple):
@@ -35,7 +37,9 @@ class FitOptions(NamedTuple):
     level: tuple[str, ...] = ()
     covariate: tuple[str, ...] = ()
     group: tuple[str, ...] = ()
+    slope: tuple[str, ...] = ()
     task_column: str | None = None
+    task_correlation: str = "equal"
     offset: str | None = None
     precision: str | None = None
     inference: str = "vb"
@@ -51,11 +55,16 @@ class FitOptions(NamedTuple):
     @property
     def design(self) -> Design | None:
         """The columns that are no features, None where there are none."""
+        slopes: dict[str | int, list[str | int]] = {}
+        for group, covariate in pairs_of("--slope", self.slope, SLOPE):
+            slopes.setdefault(group, []).append(covariate)
         found = Design(
             offset_column=self.offset,
             covariate_columns=self.covariate,
             group_columns=self.group,
+            slope_columns=slopes or None,
             task_column=self.task_column,
+            task_correlation=self.task_correlation,
             precision_column=self.precision,
         )
         return found if design_columns(found) else None
@@ -91,6 +100,7 @@ def check_options(options: FitOptions) -> None:
             f"--view says what kernels see, and so does --kernels-on {options.kernels_on}. Leave one of them out."
         )
     _check_method(options)
+    _check_design(options)
     if options.refine and options.inference != "vb":
         raise ValueError(
             f"--refine follows --inference vb; got {options.inference}, whose draws need no refinement. Leave it out."
@@ -99,7 +109,7 @@ def check_options(options: FitOptions) -> None:
         "--multiclass multinomial": options.multiclass == "multinomial",
         "--nonnegative": options.nonnegative,
         "--unlabeled-label": options.unlabeled_label is not None,
-        "--missing-views integrate": options.missing_views == "integrate",
+        "--missing-views integrate": options.missing_views == "integrate" and options.method == "bemkl",
     }
     for name, given in closed_form_only.items():
         if given and options.sampling is not None:
@@ -133,7 +143,7 @@ def _check_method(options: FitOptions) -> None:
             f"--method gpmkl has --inference {Marginal.name} only; got {options.inference}. Leave it out."
         )
     default = FitOptions._field_defaults
-    of_bemkl = ("multiclass", "nonnegative", "unlabeled_label", "missing_views", "refine", "max_iter", "tol")
+    of_bemkl = ("multiclass", "nonnegative", "unlabeled_label", "refine", "max_iter", "tol")
     for name in of_bemkl:
         if getattr(options, name) != default[name]:
             raise ValueError(
@@ -142,8 +152,32 @@ def _check_method(options: FitOptions) -> None:
             )
 
 
+def _check_design(options: FitOptions) -> None:
+    """Raise for slopes of columns that are no groups or covariates, and for correlations of no tasks."""
+    for group, covariate in pairs_of("--slope", options.slope, SLOPE):
+        for name, given, known in (
+            ("group", group, options.group),
+            ("covariate", covariate, options.covariate),
+        ):
+            if given not in known:
+                raise ValueError(
+                    f"--slope {group}={covariate} is of the {name} {given!r}, which --{name} does not name; it has "
+                    f"{', '.join(map(repr, known)) or 'nothing'}. Name it there too: a slope differs from the mean "
+                    "effect of its covariate."
+                )
+    if options.task_column is None and options.task_correlation != "equal":
+        raise ValueError(
+            f"--task-correlation {options.task_correlation} is of tasks, which --task-column names. Give both, or "
+            "leave it out."
+        )
+
+
 def _check_bemkl(options: FitOptions) -> None:
     """Raise for what BEMKL, or BEMKL of this task, does not have."""
+    if options.missing_views == "impute":
+        raise ValueError(
+            "--missing-views impute is for --method gpmkl; got it with --method bemkl. Use integrate, or gpmkl."
+        )
     if options.design is not None:
         given = next(name for name in DESIGN if getattr(options, name))
         raise ValueError(
@@ -163,4 +197,4 @@ def _check_bemkl(options: FitOptions) -> None:
 
 def may_be_empty(config: dict[str, Any]) -> bool:
     """Return whether the model of a run takes empty cells."""
-    return config.get("missing_views") == "integrate"
+    return config.get("missing_views", "error") != "error"

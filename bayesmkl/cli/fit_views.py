@@ -10,7 +10,7 @@ from bayesmkl.cli.config_models import did_you_mean
 from bayesmkl.kernels import Gaussian, KernelBank, Tanimoto
 from bayesmkl.kernels.adapters import NAMED, PAIRWISE_NAMES
 
-__all__ = ["bank_of_options", "columns_as_they_are"]
+__all__ = ["bank_of_options", "columns_as_they_are", "pairs_of"]
 
 OWN: dict[str, Any] = {"gaussian": Gaussian(relative_width=1.0), "tanimoto": Tanimoto()}
 NAMES = (*NAMED, *OWN, *PAIRWISE_NAMES)
@@ -49,7 +49,7 @@ def bank_of_options(
     views = _views(view, columns)
     together, each = (["all"] if "all" in kernels_on else []), (columns if "each" in kernels_on else [])
     of_view = {name: list[Any]() for name in views or [*together, *each]}
-    for name, word in _pairs("--kernels", kernels, "VIEW=KERNEL, such as bits=tanimoto"):
+    for name, word in pairs_of("--kernels", kernels, "VIEW=KERNEL, such as bits=tanimoto"):
         if name not in of_view:
             raise ValueError(
                 f"--kernels is for the view {name!r}, which is none; {did_you_mean(name, of_view)}"
@@ -90,7 +90,7 @@ def columns_as_they_are(bank: KernelBank, columns: Sequence[str]) -> list[str]:
 
 def _views(given: Sequence[str], columns: Sequence[str]) -> dict[str, list[str]]:
     views: dict[str, list[str]] = {}
-    for name, pattern in _pairs("--view", given, "NAME=COLUMN, such as mean='mean_*'"):
+    for name, pattern in pairs_of("--view", given, "NAME=COLUMN, such as mean='mean_*'"):
         found = [column for column in columns if column == pattern]
         found = found or [column for column in columns if fnmatchcase(column, pattern)]
         if not found:
@@ -102,8 +102,14 @@ def _views(given: Sequence[str], columns: Sequence[str]) -> dict[str, list[str]]
     return views
 
 
-def _pairs(option: str, given: Sequence[str], form: str) -> list[tuple[str, str]]:
-    """Cut texts of the form NAME=WORD in two."""
+def pairs_of(option: str, given: Sequence[str], form: str) -> list[tuple[str, str]]:
+    """Cut texts of the form NAME=WORD in two.
+
+    Examples
+    --------
+    >>> pairs_of("--slope", ["subject=week"], "GROUP=COVARIATE")
+    [('subject', 'week')]
+    """
     pairs = []
     for text in given:
         name, _, word = (part.strip() for part in text.partition("="))
