@@ -5,8 +5,9 @@ fixed points in two views, a Gaussian kernel on one and a linear kernel on the o
 among draws from the posterior is uniform if inference is right (Talts et al. 2018). Ranked are shares and weights of
 both kernels, the parameters, the size of the score (its standard deviation) and four training scores. What is drawn
 here uses none of the package's maps, densities or samplers. Times are censored after a time of their own; of one
-sample in ten the event is seen between visits only. Targets of which one is above 10 000 are drawn anew: whether a
-data set is kept depends on its targets alone, and given those the posterior is what it was.
+sample in ten the event is seen between visits only. Normal noise that is not the same for all has a standard
+deviation of either half of the samples, and known precisions from 1/4 to 4. Targets of which one is above 10 000 are
+drawn anew: whether a data set is kept depends on its targets alone, and given those the posterior is what it was.
 
 The priors are those of `GPMKLRegressor`, of a total and shares, with `intercept_std=1`, and draws are as many as by
 default but for 500 of scores in the place of 2000 and 256 points in the place of 512.
@@ -40,7 +41,7 @@ from bayesmkl.kernels import Gaussian, Linear
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import likelihoods as of
 from bayesmkl.marginal.covariances import Additive, kernel_units
-from bayesmkl.marginal.evidence import ep_evidence, mixture_evidence
+from bayesmkl.marginal.evidence import ep_evidence, exact_evidence, mixture_evidence
 from bayesmkl.marginal.hyperposterior import Hypermodel, draw_importance, find_mode
 from bayesmkl.marginal.hyperpriors import DirichletShares, ParameterPriors
 from bayesmkl.marginal.reading import read as read_posterior
@@ -98,6 +99,12 @@ def _intervals(log_times: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return np.stack([lower, np.where(visited, after, upper), np.full(n, -np.inf)])
 
 
+def _uneven_normal(f: np.ndarray, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    half, precision = (np.arange(len(f)) % 2).astype(float), 4.0 ** rng.uniform(-1.0, 1.0, len(f))
+    noise = p[half.astype(int)] / np.sqrt(precision) * rng.standard_normal(len(f))
+    return np.stack([f + noise, half, precision])
+
+
 def _failure(kind: str) -> Draw:
     def draw(f: np.ndarray, p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         noise = {
@@ -127,7 +134,9 @@ MODELS: dict[str, tuple[Any, Draw]] = {
     "ordinal": (of.OrdinalProbit(4), _ordinal),
     **{kind: (of.FailureTime(kind), _failure(kind)) for kind in ("log-normal", "log-logistic", "weibull")},
     "piecewise-hazard": (of.PiecewiseHazard(BREAKS), _hazards),
+    "heteroscedastic": (of.Heteroscedastic(of.Gaussian(), ("even", "odd")), _uneven_normal),
 }
+EVIDENCES: dict[str, Any] = {"student-t": mixture_evidence, "heteroscedastic": exact_evidence}  # else EP
 
 
 def kernels() -> np.ndarray:
@@ -167,10 +176,9 @@ def places(name: str, seed: int, n_points: int, n_draws: int) -> dict[str, Any]:
     }  # fmt: skip
     start = os.times().user
     dense = DenseStack(stack)
-    evidence = mixture_evidence if name == "student-t" else ep_evidence
     model = Hypermodel(
         Additive(dense, kernel_units(dense), INTERCEPT_STD), likelihood, y[None], PRIOR,
-        ParameterPriors(likelihood.priors), evidence,
+        ParameterPriors(likelihood.priors), EVIDENCES.get(name, ep_evidence),
     )  # fmt: skip
     inner = np.random.default_rng([9301, seed])
     points = draw_importance(model, find_mode(model), 2 * n_points, inner)

@@ -41,6 +41,7 @@ __all__ = [
     "evaluate_height",
     "evaluate_slope",
     "find_mode",
+    "remedy_of_weights",
 ]
 
 START = 0.3  # of every coordinate, above the median
@@ -57,6 +58,7 @@ LOOSE = 3e-2  # tolerance of sites for an evidence without gradient: what it lac
 N_ROUNDS = 4  # densities that are drawn from, and as many again where their weights have a heavy tail
 GOOD_K = 0.5  # k-hat below which the tail has a variance
 LARGEST_K = 0.7  # k-hat of importance weights that can be relied on
+HOPELESS_K = 1.0  # k-hat from which on weights have no mean, so that more of them are as bad
 LARGEST_RHAT = 1.05  # of chains that are short, and start where they belong
 LEAST_DRAWS = 50.0  # effective ones
 MOST_UNKNOWN = 0.01  # weight of points whose evidence is not known
@@ -226,7 +228,7 @@ class Draws(NamedTuple):
             return (
                 f"finished with importance weights of a heavy tail: k-hat is {self.pareto_k:.2f} (at most "
                 f"{LARGEST_K}), and {n_draws} points are worth {np.floor(self.ess):.0f} draws (at least "
-                f'{LEAST_DRAWS:.0f}). Increase `n_points` of `inference`, or use its sampler="nuts".'
+                f"{LEAST_DRAWS:.0f}). {remedy_of_weights(self.pareto_k)}"
             )
         if not self.converged:
             return (
@@ -235,6 +237,19 @@ class Draws(NamedTuple):
                 f"a smaller {smaller}."
             )
         return None
+
+
+def remedy_of_weights(pareto_k: float) -> str:
+    """Say what to do about importance weights whose tail is too heavy, or that are too few.
+
+    Examples
+    --------
+    >>> remedy_of_weights(0.8)
+    'Increase `n_points` of `inference`: four times as many are mostly enough.'
+    """
+    if pareto_k < HOPELESS_K:
+        return "Increase `n_points` of `inference`: four times as many are mostly enough."
+    return 'Use sampler="nuts" of `inference`: with a k-hat above 1 more points are as bad.'
 
 
 def evaluate(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bayesmkl.bemkl.inference.runs import DIVERGENT, ESS, RHAT
-from bayesmkl.marginal.hyperposterior import GOOD_K, LARGEST_K, LEAST_DRAWS
+from bayesmkl.marginal.hyperposterior import GOOD_K, LARGEST_K, LEAST_DRAWS, remedy_of_weights
 from bayesmkl.posterior.evaluated import Evaluated
 from bayesmkl.posterior.report import Section, table, worst
 
@@ -188,7 +188,7 @@ def weights_section(names: list[str], pareto_k: Any, ess: Any) -> Section:
         verdict = "bad"
     elif largest > GOOD_K or fewest < BAD_ESS:
         verdict = "caution"
-    remedy = 'Increase `n_points` of `inference`, or use its sampler="nuts".'
+    remedy = remedy_of_weights(largest)
     advice = {
         "good": "The weights have a light tail, and there are enough effective draws.",
         "caution": f"Means are usable, ends of intervals are rough. {remedy}",

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from bayesmkl.marginal.hyperposterior import GOOD_K, LARGEST_K, LARGEST_RHAT, LEAST_DRAWS, MOST_UNKNOWN
+from bayesmkl.marginal.hyperposterior import (
+    GOOD_K,
+    LARGEST_K,
+    LARGEST_RHAT,
+    LEAST_DRAWS,
+    MOST_UNKNOWN,
+    remedy_of_weights,
+)
 from bayesmkl.marginal.reading import HyperDraws
 from bayesmkl.posterior.calibration import Predictions, calibration_section, left_out_predictions
 from bayesmkl.posterior.cavities import leave_one_out_by_cavities
@@ -125,10 +132,11 @@ def hyperparameters_section(fitted: FittedBEMKL) -> Section:
         "unknown evidence: posterior probability of the points at which expectation propagation did not converge."
     )
     key, title = ("sampling", "Sampling") if chains else ("importance", "Importance sampling")
-    return Section(key, title, values, lines, verdict, _advice_on_draws(verdict, chains, unknown))
+    return Section(key, title, values, lines, verdict, _advice_on_draws(verdict, float(estimator.pareto_k_), unknown))
 
 
-def _advice_on_draws(verdict: str, chains: bool, unknown: float) -> str:
+def _advice_on_draws(verdict: str, pareto_k: float, unknown: float) -> str:
+    chains = bool(np.isnan(pareto_k))
     if unknown >= MOST_UNKNOWN:
         return (
             'Evidences are not to be believed there. Use approximation="laplace" in `inference`, or a `kernel_prior` '
@@ -140,8 +148,7 @@ def _advice_on_draws(verdict: str, chains: bool, unknown: float) -> str:
         f"Wanted: R-hat of several chains at most {GOOD_RHAT}, at least {GOOD_ESS:.0f} effective draws. Increase "
         "`n_points` of `inference`, or its `n_warmup`."
         if chains
-        else f"Wanted: k-hat at most {GOOD_K}, at least {GOOD_ESS:.0f} effective draws. Increase `n_points` of "
-        '`inference`, or use its sampler="nuts".'
+        else f"Wanted: k-hat at most {GOOD_K}, at least {GOOD_ESS:.0f} effective draws. {remedy_of_weights(pareto_k)}"
     )
     return f"{'Do not use these draws yet.' if verdict == 'bad' else 'Ends of intervals are rough.'} {wanted}"
 
