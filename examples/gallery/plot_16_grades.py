@@ -60,7 +60,8 @@ for column in receptors:
 for k, of_grade in enumerate(model.predict_proba(women).T, start=1):
     axes[0].plot(amount, of_grade, label=f"grade {k}")
 axes[0].set_xscale("log")
-axes[0].set(xlabel="fmol of both receptors", ylabel="probability")
+axes[0].set_xlabel("fmol of both receptors")
+axes[0].set_ylabel("probability")
 axes[0].legend()
 shares = ", ".join(f"{row.view} {100 * row.share:.0f} %" for row in view_table(model).itertuples())
 axes[0].set_title(f"Few receptors, high grades\n{shares}", loc="left", fontsize="medium")
@@ -71,7 +72,9 @@ said, came = (np.array([values[rows].mean() for rows in bins]) for values in (th
 error = [np.sqrt(p * (1.0 - p) / len(rows)) for p, rows in zip(came, bins, strict=True)]
 axes[1].errorbar(said, came, np.multiply(error, 1.96), fmt="o", capsize=3)
 axes[1].axline((0.0, 0.0), slope=1.0, color="grey", linewidth=1.0)
-axes[1].set(xlabel="predicted probability of grade 3", ylabel="part of the women", xlim=(0.0, None))
+axes[1].set_xlabel("predicted probability of grade 3")
+axes[1].set_ylabel("part of the women")
+axes[1].set_xlim(0.0, None)
 _ = axes[1].set_title(
     f"{len(known)} new women: ranked probability score {ranked_score(probability):.3f},\n"
     f"of the frequencies alone {ranked_score(everyone):.3f}",

@@ -47,7 +47,9 @@ for shift, (name, model) in zip((-0.1, 0.1), models.items(), strict=True):
     ends = [found["share"] - found["share_lower"], found["share_upper"] - found["share"]]
     axes[0].errorbar(np.arange(3) + shift, found["share"], yerr=ends, fmt="o", capsize=3, label=name)
 axes[0].set_xticks(np.arange(3), list(views))
-axes[0].set(xlabel="view", ylabel="share", ylim=(0.0, 1.0))
+axes[0].set_xlabel("view")
+axes[0].set_ylabel("share")
+axes[0].set_ylim(0.0, 1.0)
 axes[0].legend()
 axes[0].set_title(
     f"{gain.sum():.0f} nats in favor of the negative binomial,\n"
@@ -62,5 +64,6 @@ said, came = (np.array([values[rows].mean() for rows in bins]) for values in (ex
 error = [1.96 * known[rows].std() / np.sqrt(len(rows)) for rows in bins]
 axes[1].errorbar(said, came, error, fmt="o", capsize=3)
 axes[1].axline((4.0, 4.0), slope=1.0, color="grey", linewidth=1.0)
-axes[1].set(xlabel="expected further nodes", ylabel="mean of the women")
+axes[1].set_xlabel("expected further nodes")
+axes[1].set_ylabel("mean of the women")
 _ = axes[1].set_title(f"{len(known)} new women", loc="left", fontsize="medium")
