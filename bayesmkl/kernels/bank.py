@@ -426,7 +426,7 @@ class KernelBank(FittedKernels, TransformerMixin, ParametersByView):
             check_range("X", X_train[:, columns])
         self.views_, self.column_means_ = views, None
         if self.missing_views == "impute":
-            self.column_means_ = column_means(X_train)
+            self.column_means_ = column_means(X_train, weights)
             X_train = self.imputed(X_train)
         landmarks = None if self.landmarks is None else landmarks_of_bank(self, X_train, views, kernels)
         self.view_positions_ = np.repeat(np.arange(len(views)), [len(own) for own in functions])

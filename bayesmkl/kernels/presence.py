@@ -76,12 +76,14 @@ def _of_absent_views(missing: np.ndarray, views: Sequence[View]) -> np.ndarray:
     return explained
 
 
-def column_means(X: np.ndarray) -> np.ndarray:
+def column_means(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the means of columns over what is not NaN, (n_features,); NaN where there is nothing.
 
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
+    weights : ndarray of shape (n_rows,), optional
+        How often rows count; None is once each.
 
     Examples
     --------
@@ -91,7 +93,8 @@ def column_means(X: np.ndarray) -> np.ndarray:
     array([ 2., nan])
     """
     there = ~np.isnan(X)
-    total, count = np.where(there, X, 0.0).sum(axis=0), there.sum(axis=0)
+    counts = np.ones(len(X)) if weights is None else weights
+    total, count = counts @ np.where(there, X, 0.0), counts @ there
     return np.divide(total, count, out=np.full(X.shape[1], np.nan), where=count > 0)
 
 

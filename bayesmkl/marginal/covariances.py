@@ -310,12 +310,13 @@ def kernel_units(stack: StoredStack, sample_weight: np.ndarray | None = None) ->
     It is infinite of constant kernels, which add nothing that the intercept does not. Samples count as often as
     `sample_weight`, (n_samples,), says; those that lack what a kernel compares do not.
     """
+    counts = np.ones(stack.n_train) if sample_weight is None else sample_weight
     if stack.present is not None:
-        share = np.asarray(stack.present) / np.asarray(stack.present).sum(axis=1, keepdims=True)
+        present = np.asarray(stack.present) * counts
+        share = present / present.sum(axis=1, keepdims=True)
         diagonal = (share * np.asarray(stack.diagonal())).sum(axis=1)
         variance = diagonal - np.asarray(stack.quadratic(share[..., None]))
         return np.where(variance > CONSTANT * np.abs(diagonal), variance, np.inf)
-    counts = np.ones(stack.n_train) if sample_weight is None else sample_weight
     share = counts / counts.sum()
     diagonal = np.average(np.asarray(stack.diagonal()), axis=1, weights=counts)
     mean = np.average(np.asarray(stack.apply(share)), axis=1, weights=counts)

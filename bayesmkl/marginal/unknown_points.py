@@ -100,15 +100,17 @@ class KernelCenters(NamedTuple):
         return np.where(present & (self.spread > 0.0)[:, None], np.maximum(centered, 0.0), 0.0)
 
 
-def find_centers(stack: DenseStack) -> KernelCenters:
+def find_centers(stack: DenseStack, counts: np.ndarray | None = None) -> KernelCenters:
     """Find the centers of training kernels.
 
     Parameters
     ----------
     stack : DenseStack
         Square, zero at absent rows and columns; `present` says what is there, None: everything.
+    counts : ndarray of shape (n_train,), optional
+        How often samples count, above zero; None is once each.
     """
-    present = _present(stack)
+    present = _present(stack) if counts is None else _present(stack) * counts
     share = present / present.sum(axis=1, keepdims=True)
     mean = stack.apply(share[..., None])
     grand_mean = (share * mean).sum(axis=1)
@@ -148,6 +150,10 @@ class CompletedKernels:
         Number of the view of each kernel, from zero.
     told : ndarray of shape (n_views,), optional
         The part `h` of the variance of each view's images that other views tell; None: it is found.
+    counts : ndarray of shape (n_train,), optional
+        How often samples count, above zero; None is once each. In the regression of images a sample of weight `v` is
+        `v` equal ones: the term :math:`1 - h` of its diagonal is divided by `v`. In covariances it is a single one:
+        its lost points are those of all of its copies.
 
     Examples
     --------
@@ -167,9 +173,15 @@ class CompletedKernels:
     told: np.ndarray
 
     def __init__(
-        self, stack: DenseStack, spread: np.ndarray, views: np.ndarray, told: np.ndarray | None = None
+        self,
+        stack: DenseStack,
+        spread: np.ndarray,
+        views: np.ndarray,
+        told: np.ndarray | None = None,
+        counts: np.ndarray | None = None,
     ) -> None:
         self.stack, self.spread, self.views = stack, spread, views
+        self.counts = np.ones(stack.n_train) if counts is None else counts
         self.present = _present(stack)
         by_view, own = self._by_view(stack, stack.diagonal())
         np.einsum("vii->vi", by_view)[...] = own  # of absent views too
@@ -179,11 +191,14 @@ class CompletedKernels:
         ]
         if told is None:
             own_blocks = (kernel[np.ix_(have, have)] for kernel, have in zip(by_view, self.have, strict=True))
-            told = np.array([predictability(*pair) for pair in zip(own_blocks, blocks, strict=True)])
+            own_counts = (self.counts[have] for have in self.have)
+            told = np.array(
+                [predictability(*own) for own in zip(own_blocks, blocks, own_counts, strict=True)]
+            )
         self.told = told
         self._factors = [
-            linalg.cho_factor(plus_diagonal(block, 1.0 - h, h)) if h else None
-            for block, h in zip(blocks, told, strict=True)
+            linalg.cho_factor(plus_diagonal(block, (1.0 - h) / self.counts[have], h)) if h else None
+            for block, h, have in zip(blocks, told, self.have, strict=True)
         ]
         self._weights = self._regressed(self._others(by_view), own)
         kernels = self._complete(stored_array(stack), self.present)
@@ -285,9 +300,9 @@ class CompletedKernels:
             Of new samples.
         """
         weights = images.weights
-        count = self.have.sum(axis=1)[:, None, None]
-        found = np.maximum(weights + (1.0 - weights.sum(axis=2, keepdims=True)) / count, 0.0)
-        found *= self.have[:, None]
+        counts = (self.have * self.counts)[:, None]
+        rest = (1.0 - weights.sum(axis=2, keepdims=True)) * counts / counts.sum(axis=2, keepdims=True)
+        found = np.maximum(weights + rest, 0.0) * self.have[:, None]
         return found / found.sum(axis=2, keepdims=True)
 
     def reveal(
@@ -403,7 +418,7 @@ class CompletedKernels:
         return completed
 
 
-def predictability(kernel: np.ndarray, others: np.ndarray) -> float:
+def predictability(kernel: np.ndarray, others: np.ndarray, counts: np.ndarray | None = None) -> float:
     """Return the part of the variance of images that other views tell, by the density of each left out.
 
     Parameters
@@ -412,6 +427,9 @@ def predictability(kernel: np.ndarray, others: np.ndarray) -> float:
         Centered, with a mean diagonal of one.
     others : ndarray of shape (n, n)
         Of other views, of the same samples.
+    counts : ndarray of shape (n,), optional
+        How often samples count; None is once each. A sample is left out with all of its copies, by which its image
+        would be known.
 
     Returns
     -------
@@ -420,15 +438,20 @@ def predictability(kernel: np.ndarray, others: np.ndarray) -> float:
     """
     if len(kernel) < 3 or not others.any():
         return 0.0
-    values, vectors = np.linalg.eigh(others)
-    rotated = vectors.T @ kernel @ vectors
+    v = np.ones(len(kernel)) if counts is None else counts
+    root = np.sqrt(v)
+    values, vectors = np.linalg.eigh(
+        root[:, None] * others * root
+    )  # A = hG + (1 - h) / v, between these roots
+    rotated = vectors.T @ (root[:, None] * kernel * root) @ vectors
     loss = []
     for h in PREDICTABLE:
         inverse = 1.0 / np.maximum(h * values + 1.0 - h, 1e-12)
-        precision = vectors**2 @ inverse
+        precision = v * (vectors**2 @ inverse)  # diagonal of the inverse of A
         scaled = vectors * inverse
-        square = np.einsum("ij,ij->i", scaled @ rotated, scaled) / precision**2  # of the error
-        loss.append(np.mean(square * precision - np.log(precision)))
+        square = v * np.einsum("ij,ij->i", scaled @ rotated, scaled) / precision**2  # of the error
+        variance = 1.0 / precision + (1.0 - h) * (1.0 - 1.0 / v)  # of one copy
+        loss.append(np.average(square / variance + np.log(variance), weights=v))
     return float(PREDICTABLE[np.argmin(loss)])
 
 

@@ -132,7 +132,9 @@ def hyperparameters_section(fitted: FittedBEMKL) -> Section:
         "unknown evidence: posterior probability of the points at which expectation propagation did not converge."
     )
     key, title = ("sampling", "Sampling") if chains else ("importance", "Importance sampling")
-    return Section(key, title, values, lines, verdict, _advice_on_draws(verdict, float(estimator.pareto_k_), unknown))
+    return Section(
+        key, title, values, lines, verdict, _advice_on_draws(verdict, float(estimator.pareto_k_), unknown)
+    )
 
 
 def _advice_on_draws(verdict: str, pareto_k: float, unknown: float) -> str:

@@ -181,6 +181,23 @@ def test_predictability_by_refits_without_each_sample(rng):
 # --- special cases -------------------------------------------------------------------------------
 
 
+def test_predictability_leaves_samples_out_with_all_their_copies(rng):
+    kernel, others = (Gaussian(width=2.0)(X, X) for X in rng.normal(size=(2, 12, 2)))
+    others = 0.7 * kernel + 0.3 * others
+    weights, loss = rng.uniform(0.2, 4.0, 12), []
+    for h in PREDICTABLE:
+        losses = np.empty(12)
+        for i in range(12):
+            rest = np.arange(12) != i
+            inner = h * others[np.ix_(rest, rest)] + (1.0 - h) * np.diag(1.0 / weights[rest])
+            beta = np.linalg.solve(inner, h * others[rest, i])
+            variance = h * others[i, i] + 1.0 - h - h * others[rest, i] @ beta
+            distance = kernel[i, i] - 2.0 * kernel[i, rest] @ beta + beta @ kernel[np.ix_(rest, rest)] @ beta
+            losses[i] = distance / variance + np.log(variance)
+        loss.append(weights @ losses)
+    assert predictability(kernel, others, weights) == PREDICTABLE[np.argmin(loss)]
+
+
 def test_complete_samples_are_centered_kernels_without_the_parameter():
     X, y = samples(30, fraction=0.0)
     options = {"inference": FEW, "random_state": 1}

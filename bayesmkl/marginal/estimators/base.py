@@ -69,7 +69,6 @@ class BaseGPMKL(CompletingMKL):
 
     posterior_: HyperDraws
     likelihood_: Likelihood
-    sample_weight_: np.ndarray | None = None  # of the samples that count
     design_: FittedDesign | None = None
     group_labels_: tuple[GroupLabels, ...] = ()  # of groups that are text
     effects_: np.ndarray

@@ -27,6 +27,7 @@ class CompletingMKL(BaseMKL):
     training_kernels_: np.ndarray | None
     kernel_centers_: KernelCenters | None = None
     predictability_: np.ndarray | None = None
+    sample_weight_: np.ndarray | None = None  # of the samples that count
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -42,7 +43,7 @@ class CompletingMKL(BaseMKL):
         stack, y = super()._fit_stack(X, y, **check_y)
         if self.present_ is None:
             return stack, y
-        self.kernel_centers_ = find_centers(stack)
+        self.kernel_centers_ = find_centers(stack, self.sample_weight_)
         completed = self._completed(self.kernel_centers_.rows(stack), None)
         self.predictability_ = completed.told
         return completed.training, y
@@ -54,7 +55,8 @@ class CompletingMKL(BaseMKL):
             views = bank.view_positions_
         else:  # kernels that are absent together are of one view
             views = np.unique(np.asarray(self.present_), axis=0, return_inverse=True)[1].reshape(n_kernels)
-        return CompletedKernels(centered, self.kernel_centers_.spread, views, told)  # type: ignore[union-attr]
+        spread = self.kernel_centers_.spread  # type: ignore[union-attr]
+        return CompletedKernels(centered, spread, views, told, self.sample_weight_)
 
     def _completed_training(self) -> CompletedKernels:
         """Return covariances of functions where samples may lack views."""

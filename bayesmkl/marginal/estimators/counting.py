@@ -34,8 +34,7 @@ def counted(
     Raises
     ------
     ValueError
-        If weights are no weights of the samples, or of samples that lack views, or zero where kernels are
-        precomputed.
+        If weights are no weights of the samples, or zero where kernels are precomputed.
     """
     if sample_weight is None:
         return X, y, None
@@ -43,11 +42,6 @@ def counted(
     counts = check_weights(sample_weight, n_samples)
     if counts is None:
         return X, y, None
-    if model.missing_views != "error":
-        raise ValueError(
-            f"`sample_weight` must be None with missing_views={model.missing_views!r}: what views tell of each other "
-            "counts every sample once. Leave incomplete samples out, or repeat samples."
-        )
     if counts.min() > 0.0:
         return X, y, counts
     if model._is_precomputed():
@@ -56,6 +50,11 @@ def counted(
             f"got {int((counts == 0.0).sum())} zeros. Leave rows and columns of these samples out."
         )
     kept = np.flatnonzero(counts)
+    if len(kept) < 2:
+        raise ValueError(
+            f"`sample_weight` must be above zero for at least two samples; got {n_samples - 1} zeros of {n_samples}. "
+            "Weights of zero leave samples out."
+        )
     if _n_targets(y) == n_samples:  # an error is due otherwise, and not of this
         y = _safe_indexing(y, kept)
     return _safe_indexing(X, kept), y, counts[kept]

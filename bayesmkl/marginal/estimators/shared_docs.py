@@ -45,7 +45,8 @@ GPMKL = ESTIMATOR | entries(
     sample_weight : array-like of shape (n_samples,), default=None
         How often samples count: two is the same sample twice, zero is none. The density of a target is raised to the
         power of its weight, and kernels of a bank, standardization and shares count it so often; weights of a sum of
-        twice the number of samples say that twice as much is known. None: once each.
+        twice the number of samples say that twice as much is known. Of a sample that lacks views the copies lack the
+        same: their lost points are one. None: once each.
     group_labels_ : tuple of GroupLabels
         Labels of groups that are text.
     log_evidence_ : float
