@@ -237,7 +237,7 @@ def _places(values: Any, is_wrong: Callable[[np.ndarray], np.ndarray]) -> str:
     if array.ndim != 2 or not wrong.any():
         return f": {int(wrong.sum())} of {wrong.size} values"
     names = list(values.columns) if hasattr(values, "columns") else range(array.shape[1])
-    columns = [repr(plain) for plain, any_wrong in zip(names, wrong.any(axis=0), strict=True) if any_wrong]
+    columns = [repr(names[j]) for j in np.flatnonzero(wrong.any(axis=0)).tolist()]
     first = columns if len(columns) <= 4 else [*columns[:3], f"{len(columns) - 3} others"]
     rows = np.asarray(wrong.any(axis=1))
     counts = f"{int(rows.sum())} of {len(rows)} rows, the first row {int(rows.argmax())}"
