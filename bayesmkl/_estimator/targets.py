@@ -8,6 +8,7 @@ from sklearn.utils.validation import column_or_1d
 from bayesmkl._utils.given import as_array, check_magnitude, check_numbers
 from bayesmkl._utils.typing import Label, Targets
 from bayesmkl._utils.validation import shown
+from bayesmkl.kernels.pairs import weighted_median
 
 __all__ = ["UNITS", "check_labels", "check_targets", "is_missing", "plain_labels"]
 
@@ -213,3 +214,20 @@ def location_and_scale(
         scale = np.sqrt(np.average((y - mean) ** 2, axis=0, weights=sample_weight))
         scale = np.where(scale > 0.0, scale, 1.0)
     return (float(mean), float(scale)) if y.ndim == 1 else (mean, scale)
+
+
+def near_the_median(y: np.ndarray, sample_weight: np.ndarray | None = None) -> np.ndarray:
+    """Return weights of samples of one target, zero of those more than ten median distances from its median.
+
+    These are 6.7 standard deviations of normal targets: where none is grossly wrong, all count. So they do where half
+    of the targets are equal.
+
+    Examples
+    --------
+    >>> near_the_median(np.array([1.0, 2.0, 3.0, 4.0, 1e9]))
+    array([1., 1., 1., 1., 0.])
+    """
+    counts = np.ones(len(y)) if sample_weight is None else sample_weight
+    distance = np.abs(y - weighted_median(y, counts))
+    usual = weighted_median(distance, counts)
+    return counts * (distance <= 10.0 * usual) if usual > 0.0 else counts

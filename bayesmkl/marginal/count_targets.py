@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import logsumexp
 
-__all__ = ["base_scores", "count_fields"]
+__all__ = ["base_scores", "check_exposures", "count_fields"]
 
+WIDEST = 40.0  # difference of logarithms of exposures, a factor of 2e17
 LEAST_RATE = 0.5  # counts, or successes, that a target has at least when its mean rate is taken
 
 
@@ -34,6 +35,24 @@ def count_fields(y: np.ndarray, of_trials: bool) -> np.ndarray:
             "leave them out."
         )
     return y.T[None]
+
+
+def check_exposures(offset: np.ndarray) -> None:
+    """Raise for offsets of counts that are no logarithms of exposures.
+
+    Examples
+    --------
+    >>> check_exposures(np.array([1.0, 90.0]))
+    Traceback (most recent call last):
+    ...
+    ValueError: `offset_column` must hold logarithms of exposures with counts; got 1 to 90, ...
+    """
+    low, high = float(offset.min()), float(offset.max())
+    if high - low > WIDEST:
+        raise ValueError(
+            f"`offset_column` must hold logarithms of exposures with counts; got {low:g} to {high:g}, exposures that "
+            f"differ by a factor of 1e{(high - low) / np.log(10.0):.0f}. Take the logarithm of the exposure."
+        )
 
 
 def base_scores(fields: np.ndarray, offset: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:

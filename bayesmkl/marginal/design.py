@@ -20,6 +20,7 @@ from bayesmkl.marginal.missing_columns import check_columns, columns_in, refuse_
 __all__ = ["Design", "FittedDesign", "apart_from_design", "check_design", "check_known_columns"]
 
 GROUP_PRIOR = HalfT(4.0, 1.0)
+FARTHEST = 1e100  # covariate, in standard deviations: squares of such are numbers
 DEPENDENT = 1e-8  # part of a covariate that others leave, below which it is rounding error
 
 Columns = str | int | Sequence[str | int]
@@ -175,11 +176,18 @@ class FittedDesign(NamedTuple):
         Raises
         ------
         ValueError
-            For a covariate or group that is NaN, and for a task that no training sample is of.
+            For a covariate or group that is NaN, a covariate too large to be squared, and a task that no training
+            sample is of.
         """
         columns = np.concatenate([self.covariate_columns, self.group_columns]).astype(int)
         _check_known(X[:, columns], (*self.covariates, *self.groups))
         covariates = (X[:, self.covariate_columns] - self.location) / self.scale
+        far = np.abs(covariates).max(axis=0, initial=0.0)
+        if (far > FARTHEST).any():
+            raise ValueError(
+                f"`X` must have covariates within {FARTHEST:g} standard deviations of those of training; got "
+                f"{far.max():.3g} in {self.covariates[int(far.argmax())]!r}. Is a missing value coded as a number?"
+            )
         blocks, unseen = [covariates], np.zeros((len(X), len(self.terms)))
         for t, (g, c) in enumerate(self.terms):
             values, levels = X[:, self.group_columns[g]], self.levels[g]

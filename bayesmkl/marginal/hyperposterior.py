@@ -249,7 +249,7 @@ def remedy_of_weights(pareto_k: float) -> str:
     """
     if pareto_k < HOPELESS_K:
         return "Increase `n_points` of `inference`: four times as many are mostly enough."
-    return 'Use sampler="nuts" of `inference`: with a k-hat above 1 more points are as bad.'
+    return 'Use sampler="nuts" of `inference`: with a k-hat of 1 or more, more points are as bad.'
 
 
 def evaluate(

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import optimize
 
 from bayesmkl._numerics.concordance import ordered_pairs
+from bayesmkl._utils.given import check_numbers
 from bayesmkl._utils.survival_target import SurvivalTimes, event_and_time
 from bayesmkl._utils.typing import Targets
 from bayesmkl._utils.validation import check_number, shown
@@ -82,10 +83,11 @@ def log_slopes(targets: np.ndarray, location: float, scale: float) -> np.ndarray
 
 def standard_log_times(times: Any, location: float, scale: float) -> np.ndarray:
     """Return standardized logarithms of times of predictions; raise ValueError for what is none."""
-    found = np.asarray(times, dtype=float)
+    found = check_numbers("times", np.asarray(times)).astype(float)
     if found.ndim != 1 or not len(found) or not (np.isfinite(found) & (found >= 0.0)).all():
         raise ValueError(
-            f"`times` must be a sequence of numbers that are finite and not negative; got {shown(times)}."
+            f"`times` must be a sequence of numbers that are finite and not negative; got {shown(times)}. Write "
+            "[1.0, 5.0], in the units of those of training."
         )
     with np.errstate(divide="ignore"):
         return (np.log(found) - location) / scale

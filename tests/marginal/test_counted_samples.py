@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import jax
 import numpy as np
+import pandas as pd
 import pytest
 from outcome_problems import LIKELIHOODS, targets
 from problems import kernels, processes
@@ -19,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
 from bayesmkl import KernelBank
+from bayesmkl._estimator.targets import near_the_median
 from bayesmkl._utils.devices import double_precision
 from bayesmkl.kernels.stacks.dense import DenseStack
 from bayesmkl.marginal import (
@@ -221,6 +223,13 @@ def test_fit_with_weights_is_fit_to_copies(kind, data):
         np.testing.assert_allclose(each["mean"], other["mean"], atol=4.0 * each["std"].max() / np.sqrt(100))
 
 
+def test_outliers_are_those_of_copies(rng):
+    y, counts = rng.standard_t(1.0, size=50), rng.integers(1, 4, 50)
+    found = near_the_median(y, counts.astype(float))
+    np.testing.assert_array_equal(np.repeat(found > 0.0, counts), near_the_median(np.repeat(y, counts)) > 0.0)
+    assert 0 < np.count_nonzero(found) < 50
+
+
 @pytest.mark.parametrize("how", ["integrate", "impute"])
 @pytest.mark.parametrize("kind", ["numbers", "labels"])
 def test_weights_of_samples_of_which_some_lack_views_are_copies(kind, how, data, monkeypatch):
@@ -265,6 +274,19 @@ def test_leave_one_out_adds_up_over_copies(data):
     assert list(found["without"]) == ["all", "a", "b"]
     nothing = models[0]._refit(DenseStack(np.ones((1, 30, 30))))[0]
     assert found["elpd_diff"][0] == pytest.approx(weights @ models[0].elpd_i_ - nothing.sum(), rel=1e-6)
+
+
+def test_weights_of_samples_whose_groups_are_text(data):
+    X, _, noisy, counts = data
+    table = pd.DataFrame(X, columns=[*"abcd"])
+    design, views = Design(group_columns="d"), {"a": ["a"], "b": ["b", "c"]}
+    models = [
+        GPMKLRegressor(KernelBank(["rbf"], views=views), design=design, inference=FAST).fit(
+            each, noisy, sample_weight=counts
+        )
+        for each in (table, table.assign(d=table["d"].map({0.0: "north", 1.0: "south", 2.0: "west"})))
+    ]
+    assert models[0].log_evidence_ == pytest.approx(models[1].log_evidence_, rel=1e-9)
 
 
 def test_weights_go_along_in_cross_validation(data):

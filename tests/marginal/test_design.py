@@ -396,6 +396,11 @@ def test_designs_that_cannot_be(table, design, message):
         GPMKLRegressor(BANK, design=design).fit(frame, y)
 
 
+def test_covariates_too_large_to_be_squared(table, fitted):
+    with pytest.raises(ValueError, match=r"`X` must have covariates within .* in 'age'"):
+        fitted.predict(table[0].assign(age=1e200))
+
+
 def test_what_has_no_effects(table, fitted):
     frame, y = table
     with pytest.raises(ValueError, match="`offset_column` must be None but with GPMKLRegressor"):

@@ -306,6 +306,24 @@ def test_outliers_move_student_noise_less(data):
     assert heavy.parameters_["df"] < 8.0
 
 
+def test_the_size_of_gross_errors_does_not_matter(data):
+    """Not even of 1e9, as a missing value may be coded, in one of two outputs."""
+    X, f, _ = data
+    y = f + 0.1 * np.random.default_rng(6).normal(size=N)
+    found = []
+    for size in (1e3, 1e9):
+        wrong = np.where(np.arange(N) % 20 == 0, size, y)
+        model = GPMKLRegressor(bank(), likelihood="student-t", inference=FEW).fit(X, wrong)
+        found.append(model.predict(X) - f)
+        both = GPMKLRegressor(bank(), likelihood="student-t", inference=FEW).fit(
+            X, np.column_stack([wrong, y])
+        )
+        np.testing.assert_array_equal(both.y_scale_, [y[np.arange(N) % 20 > 0].std(), y.std()])
+    assert model.y_scale_ == y[np.arange(N) % 20 > 0].std()
+    assert np.abs(found[0]).mean() < 0.2
+    np.testing.assert_allclose(found[0], found[1], atol=0.05)
+
+
 def test_few_outliers_and_many_degrees_are_normal_noise(data):
     X, f, _ = data
     y = f + 0.3 * np.random.default_rng(7).normal(size=N)
@@ -437,8 +455,9 @@ def test_times_that_are_none(survival, parameters, change, message):
 
 def test_questions_that_have_no_answer(survival, counts):
     X, y, model = survival
-    with pytest.raises(ValueError, match="`times` must be"):
-        model.predict_survival_function(X, [-1.0])
+    for times, message in (([-1.0], "`times` must be .* got .*Write"), (["a"], "`times` must hold numbers")):
+        with pytest.raises(ValueError, match=message):
+            model.predict_survival_function(X, times)
     with pytest.raises(ValueError, match="`q` must be between 0 and 1"):
         model.predict_quantile(X, 1.0)
     with pytest.raises(ValueError, match="`ci_prob` must be between"):
@@ -449,6 +468,13 @@ def test_questions_that_have_no_answer(survival, counts):
         GPMKLSurvival(bank()).fit(X[:-1], y)
     with pytest.raises(ValueError, match="`X_test` must be left out"):
         diagnose(counts[2], X, counts[1], n_draws=100)
+
+
+def test_exposures_that_are_no_logarithms(counts):
+    X, y, _ = counts
+    days = np.column_stack([X, np.linspace(1.0, 90.0, N)])
+    with pytest.raises(ValueError, match=r"logarithms of exposures .*; got 1 to 90, .* 1e39"):
+        GPMKLRegressor(bank(), likelihood="poisson", design=Design(offset_column=X.shape[1])).fit(days, y)
 
 
 def test_mean_rates_are_the_level_of_scores(data):

@@ -38,7 +38,7 @@ def counted(
     """
     if sample_weight is None:
         return X, y, None
-    n_samples = check_samples(X)
+    n_samples = len(X) if hasattr(X, "__len__") else check_samples(X)  # groups may be text
     counts = check_weights(sample_weight, n_samples)
     if counts is None:
         return X, y, None

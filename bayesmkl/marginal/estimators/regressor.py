@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from bayesmkl._estimator.targets import location_and_scale
+from bayesmkl._estimator.targets import location_and_scale, near_the_median
 from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.options import Marginal
 from bayesmkl._utils.typing import Samples, Targets
@@ -20,7 +20,7 @@ from bayesmkl._utils.validation import shown
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.kernels.bank import KernelBank
 from bayesmkl.kernels.stacks.dense import DenseStack
-from bayesmkl.marginal.count_targets import base_scores, count_fields
+from bayesmkl.marginal.count_targets import base_scores, check_exposures, count_fields
 from bayesmkl.marginal.design import Design
 from bayesmkl.marginal.estimators.base import BaseGPMKL, by_row, overall
 from bayesmkl.marginal.estimators.counting import counted
@@ -117,7 +117,8 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         Offsets of the training samples, zero without `design`.
     y_mean_, y_scale_ : float, or ndarray of shape (n_outputs,) or (n_tasks,)
         Mean and standard deviation by which the target was standardized (0 and 1 without `normalize_y`), within
-        tasks if `design` names them; the mean rate of counts or of successes, and 1.
+        tasks if `design` names them; with Student t noise without targets more than ten median distances from the
+        median; the mean rate of counts or of successes, and 1.
     %(design_)s
     %(effects_)s
     %(sample_weight_)s
@@ -286,6 +287,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
                 f"{shown(self.design.precision_column)} with counts. Numbers of trials are a column of `y` with "  # type: ignore[union-attr]
                 '"beta-binomial".'
             )
+        check_exposures(self.offset_)
         self.likelihood_ = Offset(likelihood)
         fields = count_fields(y, isinstance(likelihood, BetaBinomial))
         offset = np.zeros(len(fields))
@@ -307,7 +309,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
             self.likelihood_ = Heteroscedastic(likelihood, tasks)
             task = self._task(self.kernel_bank_.X_train_)  # type: ignore[union-attr]
         if task is None:
-            self.y_mean_, self.y_scale_ = location_and_scale(y, self.normalize_y, counts)
+            self.y_mean_, self.y_scale_ = self._standards(likelihood, y, counts)
         else:
             if y.ndim > 1:
                 raise ValueError(
@@ -316,8 +318,7 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
                 )
             each = [task == t for t in range(len(tasks))]
             units = [
-                location_and_scale(y[own], self.normalize_y, None if counts is None else counts[own])
-                for own in each
+                self._standards(likelihood, y[own], None if counts is None else counts[own]) for own in each
             ]
             self.y_mean_, self.y_scale_ = np.array(units).T
         location, scale = self._units(task)
@@ -325,6 +326,18 @@ class GPMKLRegressor(RegressorMixin, BaseGPMKL):
         if not isinstance(self.likelihood_, Heteroscedastic):
             return numbers
         return self._with_fields(numbers, self.kernel_bank_.X_train_)  # type: ignore[union-attr]
+
+    def _standards(
+        self, likelihood: Gaussian | StudentT, y: np.ndarray, counts: np.ndarray | None
+    ) -> tuple[Any, Any]:
+        """Return location and scale of numbers; outliers, which Student t noise allows for, have no part in them."""
+        if isinstance(likelihood, Gaussian):
+            return location_and_scale(y, self.normalize_y, counts)
+        if y.ndim == 1:
+            return location_and_scale(y, self.normalize_y, near_the_median(y, counts))
+        found = [location_and_scale(own, self.normalize_y, near_the_median(own, counts)) for own in y.T]
+        location, scale = np.array(found).T
+        return location, scale
 
     def _task(self, X: np.ndarray) -> np.ndarray | None:
         """Return positions of the tasks of validated rows whose targets are numbers, None if they have none."""
