@@ -19,7 +19,7 @@ from bayesmkl.cli.commands import _check_diagnosed
 from bayesmkl.cli.compare_config import read_config
 from bayesmkl.cli.designs import standardizer
 from bayesmkl.cli.fit_models import new_model
-from bayesmkl.cli.fit_options import FitOptions, check_options
+from bayesmkl.cli.fit_options import FitOptions, check_likelihood, check_options
 from bayesmkl.cli.held_out import held_out
 from bayesmkl.evaluation import concordance_index
 from bayesmkl.marginal import Design, GPMKLOrdinalClassifier, GPMKLSurvival, HalfT, Marginal
@@ -359,3 +359,48 @@ def test_processes_take_empty_cells(write, table, tmp_path, how, kernels_on):
     np.testing.assert_allclose(found["mean"], model.predict(holes[FEATURES]), rtol=1e-6)
     if how == "integrate":
         assert found["sd"][:10].mean() > found["sd"][10:].mean()
+
+
+def test_counts_are_no_classes(table, tmp_path):
+    """Few whole numbers are classes but for the likelihood of counts, whose metrics are not those of normal laws."""
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(np.exp(0.5 * table["protein"] + np.log(table["days"])))
+    data = table[FEATURES].assign(visits=counts, log_days=np.log(table["days"]))
+    data.to_csv(tmp_path / "data.csv", index=False)
+    fit = [
+        "fit",
+        tmp_path / "data.csv",
+        "--target",
+        "visits",
+        "--out",
+        tmp_path / "run",
+        "--offset",
+        "log_days",
+    ]
+    code, stdout, stderr = run(*fit, *GPMKL, "--likelihood", "poisson")
+    assert code == 0, stderr
+    assert "(a quantity: regression)" in stdout
+    assert pd.read_csv(tmp_path / "run" / "metrics.csv")["metric"].tolist() == ["r2", "rmse"]
+    model = load_model(tmp_path / "run" / "model.skops")
+    assert run("predict", tmp_path / "run", tmp_path / "data.csv", "--out", tmp_path / "out.csv")[0] == 0
+    found = pd.read_csv(tmp_path / "out.csv")
+    np.testing.assert_allclose(found["mean"], model.predict(data.drop(columns="visits")), rtol=1e-6)
+    assert model[-1].likelihood == "poisson"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            FitOptions("y", "survival", likelihood="poisson"),
+            "of --task survival is log-logistic, .* got poisson",
+        ),
+        (FitOptions("y", "ordinal", likelihood="probit"), "of --task ordinal is none; got probit"),
+        (FitOptions("y", "classification", likelihood="gaussian"), "is probit or logit; got gaussian"),
+    ],
+)
+def test_likelihoods_of_other_tasks(options, message):
+    with pytest.raises(ValueError, match=message):
+        check_likelihood(options)
+    with pytest.raises(ValueError, match="--likelihood is an option of --method gpmkl"):
+        check_options(options._replace(task="regression"))

@@ -21,6 +21,7 @@ from bayesmkl.cli.choices import (
     Inference,
     KernelPrior,
     KernelsOn,
+    Likelihood,
     Method,
     MissingViews,
     Multiclass,
@@ -159,6 +160,14 @@ def fit(
             "kernels."
         ),
     ] = Method.BEMKL,
+    likelihood: Annotated[
+        Likelihood | None,
+        typer.Option(
+            help="gpmkl: law of the target. Quantities: gaussian (the default), student-t with outliers; counts: "
+            "poisson, negative-binomial; two classes: probit, logit; times: log-logistic (the default) and others.",
+            show_default=False,
+        ),
+    ] = None,
     kernel_prior: Annotated[
         KernelPrior | None,
         typer.Option(
@@ -275,6 +284,7 @@ def fit(
                 view=tuple(view or ()),
                 view_kernels=tuple(kernels or ()),
                 method=method.value,
+                likelihood=None if likelihood is None else likelihood.value,
                 kernel_prior=None if kernel_prior is None else kernel_prior.value,
                 multiclass=None if multiclass is None else multiclass.value,
                 nonnegative=nonnegative,

@@ -9,6 +9,7 @@ __all__ = [
     "Inference",
     "KernelPrior",
     "KernelsOn",
+    "Likelihood",
     "Method",
     "MissingViews",
     "Multiclass",
@@ -51,6 +52,21 @@ class KernelPrior(enum.StrEnum):
     HALF_T = "half-t"
     HORSESHOE = "horseshoe"
     SPIKE_SLAB = "spike-slab"
+
+
+class Likelihood(enum.StrEnum):
+    """Law of the target given its score."""
+
+    GAUSSIAN = "gaussian"
+    STUDENT_T = "student-t"
+    POISSON = "poisson"
+    NEGATIVE_BINOMIAL = "negative-binomial"
+    PROBIT = "probit"
+    LOGIT = "logit"
+    LOG_LOGISTIC = "log-logistic"
+    LOG_NORMAL = "log-normal"
+    WEIBULL = "weibull"
+    PIECEWISE_HAZARD = "piecewise-hazard"
 
 
 class Multiclass(enum.StrEnum):

@@ -20,7 +20,14 @@ from bayesmkl._utils.memory import format_bytes, require_memory
 from bayesmkl.bemkl import VB
 from bayesmkl.cli.designs import design_columns, group_columns
 from bayesmkl.cli.fit_models import new_model
-from bayesmkl.cli.fit_options import FitOptions, check_options, may_be_empty
+from bayesmkl.cli.fit_options import (
+    COUNTS,
+    LIKELIHOODS,
+    FitOptions,
+    check_likelihood,
+    check_options,
+    may_be_empty,
+)
 from bayesmkl.cli.fit_views import columns_as_they_are
 from bayesmkl.cli.folders import CONFIG, MODEL, RUN_FORMAT, RUN_VERSION, check_free, folder_beside, load_run
 from bayesmkl.cli.held_out import held_out, predicted
@@ -84,6 +91,7 @@ __all__ = [
 ]
 
 OF_GPMKL = (GPMKLClassifier, GPMKLOrdinalClassifier, GPMKLRegressor, GPMKLSurvival)
+OF_NORMAL_LAWS = ("coverage_95", "nll")
 LONG_ROWS, LONG_KERNELS = 2000, 30  # beyond which GPMKL takes long
 
 
@@ -101,6 +109,8 @@ def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
     """Fit a table from a file."""
     check_free(out, force)
     check_options(options)
+    if options.task == "auto" and options.likelihood in LIKELIHOODS["regression"]:
+        options = options._replace(task="regression")  # few whole numbers are classes otherwise
     groups = group_columns(options.design)
     labels = [options.target] if options.task not in ("regression", "survival") else []
     table = read_table(data, [*labels, *groups])
@@ -108,6 +118,7 @@ def run_fit(data: Path, out: Path, options: FitOptions, force: bool) -> None:
         table, options.target, options.drop, options.event, design_columns(options.design)
     )
     y, task = check_target(target, options.task, options.unlabeled_label, event)
+    check_likelihood(options._replace(task=task))
     if task == "regression" and options.multiclass is not None:
         raise ValueError("--multiclass is about classes, and the --target is a quantity. Leave it out.")
     known, unlabeled = labeled_rows(y, options.unlabeled_label)
@@ -214,6 +225,8 @@ def _fit_and_write(
     seconds = _timed_fit(model, X_train, y_train)
     on_test = Predictions(model, X_test, y_train=y_train)
     metrics = evaluated(on_test, y_test, options.task)
+    if options.likelihood in COUNTS:  # whose laws are not normal
+        metrics = {name: value for name, value in metrics.items() if name not in OF_NORMAL_LAWS}
     with folder_beside(out, force) as folder:
         name, axes = picture(on_test, y_test, options.task)
         _save_plot(axes, folder / name)

@@ -68,7 +68,9 @@ def _gpmkl(options: FitOptions, y: np.ndarray, bank: KernelBank) -> BaseEstimato
         "survival": GPMKLSurvival,
         "regression": GPMKLRegressor,
     }
-    levels = {"levels": levels_of(options.level, y)} if options.task == "ordinal" else {}
+    own: dict[str, Any] = {"levels": levels_of(options.level, y)} if options.task == "ordinal" else {}
+    if options.likelihood is not None:
+        own["likelihood"] = options.likelihood
     return kinds[options.task](
         bank,
         kernel_prior=_kernel_prior(options),
@@ -77,7 +79,7 @@ def _gpmkl(options: FitOptions, y: np.ndarray, bank: KernelBank) -> BaseEstimato
         inference=_inference(options),
         random_state=options.seed,
         verbose=1,
-        **levels,
+        **own,
     )
 
 

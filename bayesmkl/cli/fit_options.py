@@ -8,13 +8,27 @@ from bayesmkl.cli.designs import design_columns
 from bayesmkl.cli.fit_views import pairs_of
 from bayesmkl.marginal import Design, Marginal
 
-__all__ = ["KERNEL_PRIORS", "FitOptions", "check_options", "may_be_empty"]
+__all__ = [
+    "COUNTS",
+    "KERNEL_PRIORS",
+    "LIKELIHOODS",
+    "FitOptions",
+    "check_likelihood",
+    "check_options",
+    "may_be_empty",
+]
 
 # By method, the default first.
 KERNEL_PRIORS = {
     "bemkl": ("nonsparse", "sparse"),
     "gpmkl": ("dirichlet", "half-t", "horseshoe", "spike-slab"),
 }
+LIKELIHOODS = {
+    "regression": ("gaussian", "student-t", "poisson", "negative-binomial"),
+    "classification": ("probit", "logit"),
+    "survival": ("log-logistic", "log-normal", "weibull", "piecewise-hazard"),
+}
+COUNTS = ("poisson", "negative-binomial")
 SLOPE = "GROUP=COVARIATE, such as subject=week"
 DESIGN = ("covariate", "group", "slope", "task_column", "offset", "precision")
 
@@ -28,6 +42,7 @@ class FitOptions(NamedTuple):
     view: tuple[str, ...] = ()
     view_kernels: tuple[str, ...] = ()
     method: str = "bemkl"
+    likelihood: str | None = None
     kernel_prior: str | None = None
     multiclass: str | None = None
     nonnegative: bool = False
@@ -152,6 +167,16 @@ def _check_method(options: FitOptions) -> None:
             )
 
 
+def check_likelihood(options: FitOptions) -> None:
+    """Raise for a likelihood of another task than that of the options, which is known."""
+    known = LIKELIHOODS.get(options.task, ())
+    if options.likelihood is not None and options.likelihood not in known:
+        of = f"is {', '.join(known[:-1])} or {known[-1]}" if known else "is none"
+        raise ValueError(
+            f"--likelihood of --task {options.task} {of}; got {options.likelihood}. Leave it out, or give the --task."
+        )
+
+
 def _check_design(options: FitOptions) -> None:
     """Raise for slopes of columns that are no groups or covariates, and for correlations of no tasks."""
     for group, covariate in pairs_of("--slope", options.slope, SLOPE):
@@ -174,6 +199,10 @@ def _check_design(options: FitOptions) -> None:
 
 def _check_bemkl(options: FitOptions) -> None:
     """Raise for what BEMKL, or BEMKL of this task, does not have."""
+    if options.likelihood is not None:
+        raise ValueError(
+            "--likelihood is an option of --method gpmkl; got it with --method bemkl. Leave it out, or choose gpmkl."
+        )
     if options.missing_views == "impute":
         raise ValueError(
             "--missing-views impute is for --method gpmkl; got it with --method bemkl. Use integrate, or gpmkl."
