@@ -38,7 +38,7 @@ def counted(
     """
     if sample_weight is None:
         return X, y, None
-    n_samples = len(X) if hasattr(X, "__len__") else check_samples(X)  # groups may be text
+    n_samples = _length(X) or check_samples(X)  # groups may be text
     counts = check_weights(sample_weight, n_samples)
     if counts is None:
         return X, y, None
@@ -55,10 +55,10 @@ def counted(
             f"`sample_weight` must be above zero for at least two samples; got {n_samples - 1} zeros of {n_samples}. "
             "Weights of zero leave samples out."
         )
-    if _n_targets(y) == n_samples:  # an error is due otherwise, and not of this
+    if _length(y) == n_samples:  # an error is due otherwise, and not of this
         y = _safe_indexing(y, kept)
     return _safe_indexing(X, kept), y, counts[kept]
 
 
-def _n_targets(y: Any) -> int:
-    return len(y) if hasattr(y, "__len__") else 0
+def _length(values: Any) -> int:
+    return len(values) if hasattr(values, "__len__") else 0
