@@ -93,8 +93,8 @@ def column_means(X: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray
     array([ 2., nan])
     """
     there = ~np.isnan(X)
-    counts = np.ones(len(X)) if weights is None else weights
-    total, count = counts @ np.where(there, X, 0.0), counts @ there
+    counts = there if weights is None else there * weights[:, None]
+    total, count = (np.where(there, X, 0.0) * counts).sum(axis=0), counts.sum(axis=0)
     return np.divide(total, count, out=np.full(X.shape[1], np.nan), where=count > 0)
 
 
