@@ -80,8 +80,8 @@ def number_grades(levels: np.ndarray | None, y: np.ndarray) -> Grades:
         levels = np.unique(y)
         if levels.dtype.kind not in "biuf":
             raise ValueError(
-                f"`levels` must say the order of grades that are text; got None, and {shown(y[0])} in `y`. Pass "
-                'them in ascending order, such as `levels=["low", "middle", "high"]`.'
+                f"`levels` must say the order of grades that are text; got None, and {shown(y.tolist()[0])} in `y`. "
+                'Pass them in ascending order, such as `levels=["low", "middle", "high"]`.'
             )
     levels = _all_seen(levels, y)
     sorter = np.argsort(levels)

@@ -246,7 +246,7 @@ def check_known_columns(X: Any, design: Design | FittedDesign | None) -> None:
         check_columns(X, [("design", design.columns)])
         columns = columns_in(X, [("design", design.group_columns.tolist())])
         for (name, values), labels in zip(columns, design.labels, strict=False):
-            if values.dtype.kind in "biuf" or isinstance(labels[0], str):
+            if values.dtype.kind in "biuf" or any(isinstance(label, str) for label in labels):
                 continue
             text = next((value for value in values.tolist() if isinstance(value, str)), None)
             if text is not None:

@@ -108,6 +108,16 @@ def test_labels_that_became_text_are_told_from_features(table):
         model.predict(rows.to_numpy())
 
 
+def test_labels_of_numbers_and_text_are_those_of_training(table):
+    X, y = table
+    mixed = X.assign(site=np.array([1, "a"], dtype=object)[np.arange(40) % 2])[["protein", "site"]]
+    model = GPMKLRegressor(BANK, design=Design(group_columns="site"), inference=FEW).fit(mixed, y)
+    text = mixed.assign(site=mixed["site"].map({1: "one", "a": "a"}))
+    other = GPMKLRegressor(BANK, design=Design(group_columns="site"), inference=FEW).fit(text, y)
+    np.testing.assert_allclose(model.predict(mixed), other.predict(text), atol=0.3)
+    assert model.design_.labels == ((1, "a"),)
+
+
 @pytest.mark.parametrize("power", [-990, 660])
 def test_effects_of_extreme_units_are_those_of_others(table, fitted, power):
     """A power of two, in which no digit changes."""
