@@ -10,7 +10,7 @@ from bayesmkl.kernels.categories import Overlap
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 from bayesmkl.kernels.gate import Gate
-from bayesmkl.kernels.precomputed import stack_kernels
+from bayesmkl.kernels.precomputed import Precomputed, stack_kernels
 from bayesmkl.kernels.product import Product
 from bayesmkl.kernels.quality.checks import KernelQualityWarning
 
@@ -28,6 +28,7 @@ __all__ = [
     "Linear",
     "Overlap",
     "Polynomial",
+    "Precomputed",
     "Product",
     "Tanimoto",
     "make_bank",

@@ -1,4 +1,4 @@
-"""Kernel matrices that users have, as the array that estimators of precomputed kernels take."""
+"""Kernel matrices that users have: as a kernel on positions of samples, and as one array for estimators."""
 
 from __future__ import annotations
 
@@ -8,13 +8,156 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bayesmkl._utils.docstrings import fill_docs
 from bayesmkl._utils.given import check_numbers, refuse_unevaluated
 from bayesmkl._utils.memory import require_memory
 from bayesmkl._utils.validation import shown
+from bayesmkl.kernels.base import KERNEL, Kernel
+from bayesmkl.kernels.geometry import PairwiseGeometry
 
-__all__ = ["NamedKernels", "stack_kernels"]
+__all__ = ["NamedKernels", "Precomputed", "stack_kernels"]
 
 REMEDY = "Use fewer kernels or samples, or a bank of kernels, which holds them in less memory."
+
+
+@fill_docs(KERNEL)
+class Precomputed(Kernel):
+    """Entries of a matrix: similarities of samples that are no rows of numbers, such as strings and graphs.
+
+    The view of the kernel is one column, which says where in the matrix a sample is. The matrix has all samples,
+    those too that are to be predicted. So a kernel of any library stands beside kernels on features, and a table with
+    that column can be split, and go through pipelines, searches and comparisons, as any other.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n_samples, n_samples)
+        Symmetric, with similarities of all samples. It is not tested for definiteness here: estimators judge the
+        training part of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Precomputed
+    >>> words = ["gene", "genes", "cell"]
+    >>> matrix = np.array([[len({*a} & {*b}) for b in words] for a in words])
+    >>> Precomputed(matrix)(np.array([[2]]), np.array([[0], [1]]))  # letters that words share
+    array([[1., 1.]])
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots."""
+        return "precomputed"
+
+    @property
+    def known_psd(self) -> bool:
+        """False: nothing is known of a matrix."""
+        return False
+
+    def check_parameters(self) -> None:
+        """Raise for what is no symmetric matrix of finite numbers.
+
+        Raises
+        ------
+        ValueError
+            For other shapes, and entries that are not finite or not symmetric.
+        TypeError
+            For a sparse matrix, or entries that are no numbers.
+        """
+        check_numbers("matrix", self.matrix)
+        matrix = np.asarray(self.matrix, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+            raise ValueError(f"`matrix` must have shape (n_samples, n_samples); got {matrix.shape}.")
+        if not np.isfinite(matrix).all():
+            raise ValueError(
+                "`matrix` must have finite entries; got NaN or infinity. Samples without the view have NaN in the "
+                "column of positions."
+            )
+        if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=1e-12 * float(np.abs(matrix).max())):
+            raise ValueError(
+                "`matrix` must be symmetric; it is not. If that is rounding, use (matrix + matrix.T) / 2."
+            )
+
+    def fit(self, X: Any, y: Any = None, sample_weight: np.ndarray | None = None) -> Precomputed:
+        """Check the matrix and the positions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_train, 1)
+            Positions of training samples in the matrix.
+        y : None
+            Ignored.
+        sample_weight : ndarray of shape (n_train,), default=None
+            Ignored: nothing is learned.
+
+        Returns
+        -------
+        self : Precomputed
+            The kernel itself.
+
+        Raises
+        ------
+        ValueError
+            For a matrix that is none, and for what are no positions in it.
+        """
+        super().fit(X)
+        self._positions(np.asarray(X))
+        return self
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`.
+
+        Parameters
+        ----------
+        %(geometry)s
+        %(out)s
+
+        Raises
+        ------
+        ValueError
+            For what are no positions in the matrix.
+        """
+        matrix = np.asarray(self.matrix)
+        out[...] = matrix[np.ix_(self._positions(geometry.X), self._positions(geometry.Z))]
+
+    def diagonal(self, X: np.ndarray) -> np.ndarray:
+        """Return k(x, x) for each row of `X`.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Entries of the matrix's diagonal.
+
+        Raises
+        ------
+        ValueError
+            For what are no positions in the matrix.
+        """
+        return np.asarray(self.matrix).diagonal()[self._positions(X)].astype(np.float64)
+
+    def _positions(self, X: np.ndarray) -> np.ndarray:
+        if X.ndim != 2 or X.shape[1] != 1:
+            raise ValueError(
+                f"a view of Precomputed must have one column, of positions in `matrix`; got {X.shape[-1]}. Give it a "
+                "view of its own"
+            )
+        n_samples = len(np.asarray(self.matrix))
+        positions = X[:, 0]
+        wrong = (positions != np.floor(positions)) | (positions < 0) | (positions >= n_samples)
+        if wrong.any():
+            raise ValueError(
+                f"a view of Precomputed must hold whole numbers from 0 to {n_samples - 1}, positions in `matrix`; "
+                f"got {positions[wrong][0]:g}. Leave that column as it is where others are scaled, and give the "
+                'matrix all samples; landmarks are those of landmark_selection="random"'
+            )
+        return positions.astype(np.intp)
 
 
 class NamedKernels(NamedTuple):

@@ -45,6 +45,7 @@ from bayesmkl.kernels import (
     Linear,
     Overlap,
     Polynomial,
+    Precomputed,
     Product,
     Tanimoto,
 )
@@ -125,8 +126,8 @@ OWN_TYPES: tuple[type, ...] = (
     of_targets.PiecewiseHazard, of_targets.Poisson, of_targets.Probit, of_targets.StudentT,
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
-    Gaussian, Gate, Gated, Laplacian, Linear, Overlap, Polynomial, Product, Tanimoto, Clipping, LowRankStack,
-    MKLResult,
+    Gaussian, Gate, Gated, Laplacian, Linear, Overlap, Polynomial, Precomputed, Product, Tanimoto, Clipping,
+    LowRankStack, MKLResult,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.
