@@ -5,7 +5,7 @@ views, with and without functions of each of them; a sum of functions of single 
 numbers have normal noise of the standard deviation 1.
 
     python benchmarks/interactions.py           20 seeds of each, a quarter of an hour on one core
-    python benchmarks/interactions.py --fast    1 seed, 80 samples, two scores
+    python benchmarks/interactions.py --fast    1 seed, 60 samples, numbers that are a product
 """
 
 from __future__ import annotations
@@ -64,16 +64,17 @@ def main() -> None:
     options = parser(__doc__).parse_args()
     machine = measure(options.fast)
     print(machine.report() + "\n")
-    seeds, n_samples = (1, 80) if options.fast else (N_SEEDS, N_SAMPLES)
-    scores = ["product", "sum"] if options.fast else list(SCORES)
+    seeds, n_samples = (1, 60) if options.fast else (N_SEEDS, N_SAMPLES)
+    scores = ["product"] if options.fast else list(SCORES)
+    kinds = (False,) if options.fast else (True, False)
     cells = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for seed in range(seeds):
-            cells += [run(score, labels, seed, n_samples) for score in scores for labels in (True, False)]
+            cells += [run(score, labels, seed, n_samples) for score in scores for labels in kinds]
     rows, missed, false = [], [], []
     for score in scores:
-        for labels in (True, False):
+        for labels in kinds:
             own = [cell for cell in cells if (cell["score"], cell["labels"]) == (score, labels)]
 
             def of(name: str, own: list[dict[str, Any]] = own) -> np.ndarray:
@@ -96,7 +97,7 @@ def main() -> None:
                 false += [of("any").mean(), of("pair").mean()]
     claims = [
         claim("interactions of numbers that are found", 0.95, float(np.min(missed)), at_least=True),
-        claim("interactions that are none, most over scores and targets", 0.05, float(np.max(false))),
+        claim("interactions that are none, most over scores and targets", 0.05, float(np.max(false, initial=0.0))),
     ]
     text = f"{seeds} draws of each.\n\n{markdown_table(list(COLUMNS), rows)}"
     finish(options, "interactions", text, {"machine": machine._asdict(), "cells": cells, "claims": claims})
