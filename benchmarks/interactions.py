@@ -97,7 +97,11 @@ def main() -> None:
                 false += [of("any").mean(), of("pair").mean()]
     claims = [
         claim("interactions of numbers that are found", 0.95, float(np.min(missed)), at_least=True),
-        claim("interactions that are none, most over scores and targets", 0.05, float(np.max(false, initial=0.0))),
+        claim(
+            "interactions that are none, most over scores and targets",
+            0.05,
+            float(np.max(false, initial=0.0)),
+        ),
     ]
     text = f"{seeds} draws of each.\n\n{markdown_table(list(COLUMNS), rows)}"
     finish(options, "interactions", text, {"machine": machine._asdict(), "cells": cells, "claims": claims})

@@ -104,9 +104,7 @@ def test_what_has_no_pairs_is_refused(of_product):
     one = GPMKLRegressor(KernelBank("auto"), inference=QUICK).fit(X, y)
     with pytest.raises(ValueError, match=r"at least two views; got \['all'\]"):
         interaction_table(one)
-    with pytest.raises(
-        TypeError, match="`model` must be an estimator of .*; got BEMKLRegressor"
-    ):
+    with pytest.raises(TypeError, match=r"`model` must be an estimator of .*; got BEMKLRegressor"):
         interaction_table(BEMKLRegressor(BANK).fit(X, y))
     lacking = X.copy()
     lacking[::6, 4] = np.nan
