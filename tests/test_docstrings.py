@@ -61,6 +61,7 @@ PUBLISHED = {
     "empirical_optimal_kernel",
     "FromDistance",
     "Tanimoto",
+    "Overlap",
     "diagnose",
     "compare_loo",
     "plot_pareto_k",

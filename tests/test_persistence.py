@@ -31,7 +31,7 @@ from bayesmkl import (
 from bayesmkl._numerics.convergence import Outcome
 from bayesmkl._utils.files import written_beside
 from bayesmkl.bemkl import Gamma
-from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
+from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Overlap, Polynomial, Tanimoto
 from bayesmkl.kernels.adapters import PAIRWISE_NAMES, ForeignKernel
 from bayesmkl.kernels.base import Kernel
 from bayesmkl.kernels.functions import ScaledKernel
@@ -54,6 +54,7 @@ OWN_KERNELS = [
     Linear(),
     Cosine(),
     Tanimoto(),
+    Overlap(),
     FromDistance(),
 ]
 # What a search holds beside estimators, and skops leaves to the user.

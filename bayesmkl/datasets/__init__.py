@@ -8,6 +8,7 @@ from bayesmkl.datasets._bundled import load_diabetes, load_digits_views, load_ir
 from bayesmkl.datasets._fetch import fetch
 from bayesmkl.datasets._gene_sets import read_gene_sets
 from bayesmkl.datasets._localized import make_localized
+from bayesmkl.datasets._modalities import from_mudata
 from bayesmkl.datasets._names import list_datasets
 from bayesmkl.datasets._pathways import make_pathways
 from bayesmkl.datasets._rows import RowSource, open_rows
@@ -18,6 +19,7 @@ from bayesmkl.datasets._views import make_corrupted, make_multiview
 __all__ = [
     "RowSource",
     "fetch",
+    "from_mudata",
     "list_datasets",
     "load_diabetes",
     "load_digits_views",

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from bayesmkl.kernels.bank import KernelBank
+from bayesmkl.kernels.categories import Overlap
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 from bayesmkl.kernels.gate import Gate
+from bayesmkl.kernels.precomputed import Precomputed, stack_kernels
 from bayesmkl.kernels.product import Product
 from bayesmkl.kernels.quality.checks import KernelQualityWarning
+
+if TYPE_CHECKING:
+    from bayesmkl.kernels.tables import make_bank
 
 __all__ = [
     "Cosine",
@@ -18,7 +26,23 @@ __all__ = [
     "KernelQualityWarning",
     "Laplacian",
     "Linear",
+    "Overlap",
     "Polynomial",
+    "Precomputed",
     "Product",
     "Tanimoto",
+    "make_bank",
+    "stack_kernels",
 ]
+
+_LAZY = {"make_bank": "bayesmkl.kernels.tables"}  # what needs pandas
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'bayesmkl.kernels' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

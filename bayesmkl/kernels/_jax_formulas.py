@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from bayesmkl._numerics.arrays import Array
 from bayesmkl.kernels.base import Kernel
+from bayesmkl.kernels.categories import Overlap
 from bayesmkl.kernels.distance import FromDistance
 from bayesmkl.kernels.functions import Cosine, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
 from bayesmkl.kernels.moved import Parts, power
@@ -54,6 +55,11 @@ class Geometry:
     def l1_distances(self) -> Any:
         """Shape (n_views, n_rows, n_train)."""
         return self._over_columns(jnp.abs)
+
+    @property
+    def unequal(self) -> Any:
+        """Part of the columns with different values, shape (n_views, n_rows, n_train)."""
+        return self._over_columns(lambda difference: 1.0 * (difference != 0)) / self.x.shape[2]
 
     @cached_property
     def inner_products(self) -> Any:
@@ -93,6 +99,7 @@ def formula_of(kernel: Kernel) -> tuple[Formula, float] | None:
 CONSTANT = {
     Linear: (Formula("polynomial"), 0.0),
     Cosine: (Formula("cosine"), 0.0),
+    Overlap: (Formula("overlap"), 0.0),
     Tanimoto: (Formula("tanimoto"), 0.0),
 }
 DISTANCES = {
@@ -129,6 +136,8 @@ def evaluate(
         return jnp.exp(-factor * jnp.sqrt(geometry.squared_distances)[:, None]), ones
     if formula.name == "laplacian":
         return jnp.exp(-factor * geometry.l1_distances[:, None]), ones
+    if formula.name == "overlap":
+        return (1.0 - geometry.unequal)[:, None] + 0.0 * factor, ones
     of_x, of_z = geometry.squared_norms
     products = geometry.inner_products[:, None]
     if formula.name == "polynomial":

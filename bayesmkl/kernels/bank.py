@@ -20,8 +20,9 @@ from bayesmkl._utils.settings import all_or_nothing, methods_with_own_settings
 from bayesmkl._utils.typing import Samples, Targets
 from bayesmkl._utils.validation import check_choice, check_integer
 from bayesmkl.kernels.adapters import as_kernels
+from bayesmkl.kernels.algebra import BankAlgebra
 from bayesmkl.kernels.base import check_range
-from bayesmkl.kernels.by_view import ParametersByView, per_view, read_by_view
+from bayesmkl.kernels.by_view import per_view, read_by_view
 from bayesmkl.kernels.cache import current_cache
 from bayesmkl.kernels.column_labels import column_labels, refuse_other_columns
 from bayesmkl.kernels.fitted import FittedKernels, naming_kernel, put_present
@@ -50,7 +51,7 @@ class CheckedTable(NamedTuple):
 
 
 @methods_with_own_settings
-class KernelBank(FittedKernels, TransformerMixin, ParametersByView):
+class KernelBank(FittedKernels, TransformerMixin, BankAlgebra):
     """Evaluate several kernels on several views of the same samples.
 
     Parameters
@@ -162,6 +163,11 @@ class KernelBank(FittedKernels, TransformerMixin, ParametersByView):
     (5, 20, 4)
     >>> KernelBank(Linear(), landmarks=8).fit_transform(X).shape
     (20, 8, 1)
+
+    Banks can be added, and multiplied by a kernel:
+
+    >>> (bank + KernelBank(Linear(), views={"all": [0, 1, 2]}) * Gaussian()).fit(X).kernel_names_[-1]
+    'linear × gaussian(width=1) · all'
 
     Views with kernels of their own:
 

@@ -43,7 +43,9 @@ from bayesmkl.kernels import (
     KernelBank,
     Laplacian,
     Linear,
+    Overlap,
     Polynomial,
+    Precomputed,
     Product,
     Tanimoto,
 )
@@ -124,7 +126,8 @@ OWN_TYPES: tuple[type, ...] = (
     of_targets.PiecewiseHazard, of_targets.Poisson, of_targets.Probit, of_targets.StudentT,
     SavedOutcome, KernelBank,
     View, Center, Spherical, Trace, CallableKernel, GaussianProcess, SklearnPairwise, Cosine, FromDistance,
-    Gaussian, Gate, Gated, Laplacian, Linear, Polynomial, Product, Tanimoto, Clipping, LowRankStack, MKLResult,
+    Gaussian, Gate, Gated, Laplacian, Linear, Overlap, Polynomial, Precomputed, Product, Tanimoto, Clipping,
+    LowRankStack, MKLResult,
     *(getattr(importlib.import_module(module), name) for module, name in find_types()),  # discriminative methods
 )  # fmt: skip
 # Where each of them is, by its subpackage and its name, and what it is called; also by the names of earlier files.
@@ -166,6 +169,7 @@ PARTS = frozenset((
     "sklearn.utils._bunch.Bunch",
 ))  # fmt: skip
 FUNCTIONS = frozenset((
+    "bayesmkl.kernels.tables.as_days",
     "numpy.max",
     "numpy.mean",
     "numpy.median",

@@ -18,6 +18,7 @@ from bayesmkl.posterior.effects import effect_table
 from bayesmkl.posterior.features import feature_table
 from bayesmkl.posterior.files import load_posterior, save_posterior
 from bayesmkl.posterior.inclusion import inclusion_table
+from bayesmkl.posterior.interactions import interaction_table
 from bayesmkl.posterior.loo_comparison import compare_loo
 from bayesmkl.posterior.permutation import permutation_table
 from bayesmkl.posterior.plots import plot_elbo, plot_kernel_weights
@@ -40,6 +41,7 @@ __all__ = [
     "effect_table",
     "feature_table",
     "inclusion_table",
+    "interaction_table",
     "kernel_table",
     "load_posterior",
     "permutation_table",

@@ -90,6 +90,10 @@ def relevance(
     ConvergenceWarning
         Once, if some of the refits did not converge.
 
+    See Also
+    --------
+    interaction_table : Do views act together? Where only their product tells, this table says "no signal".
+
     Notes
     -----
     Every row is a fit of its own, with the seed and the options of the model and, in classification, with its

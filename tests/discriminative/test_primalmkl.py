@@ -145,6 +145,33 @@ def test_the_gap_bounds_the_distance_from_the_optimum(stack, labels, weights):
     assert result.duality_gap <= 1e-2 * primal
 
 
+def test_a_stationary_point_with_other_coefficients_is_no_minimum():
+    """Proposition 3: limits are stationary, which is a minimum only with the coefficients that residuals give."""
+    y, lam = np.array([1.0, 1.0, -1.0, -1.0]), 0.5
+    useless, useful = np.array([1.0, -1.0, 1.0, -1.0]), y
+    kernels = np.stack([0.2 * np.outer(useless, useless), np.outer(useful, useful)])
+
+    def gradients(d, alpha, b):
+        K = np.tensordot(d, kernels, 1)
+        residuals = -y * np.maximum(0.0, 1.0 - y * (K @ alpha + b))
+        of_weights = [0.5 * lam * alpha @ one @ alpha + alpha @ one @ residuals for one in kernels]
+        return K @ (lam * alpha + residuals), residuals.sum(), np.array(of_weights), residuals
+
+    d, alpha = np.array([1.0, 0.0]), 6.0 * useful  # the first kernel maps the coefficients to zero
+    of_alpha, of_b, of_weights, residuals = gradients(d, alpha, 0.0)
+    np.testing.assert_array_equal(of_alpha, 0.0)
+    assert of_b == 0.0
+    assert of_weights[1] > of_weights[0] == 0.0  # no weight wants to move
+    there = 0.5 * lam * alpha @ kernels[0] @ alpha + 0.5 * residuals @ residuals
+    best = fit(DenseStack(kernels), y, SquaredHinge(lam), tol=1e-8).result
+    assert there == 2.0
+    assert best.objective_history[-1] == pytest.approx(2.0 / 9.0, rel=1e-6)
+    np.testing.assert_allclose(best.kernel_weights, [0.0, 1.0], atol=1e-8)
+    # with the coefficients that residuals give, the other weight does want to
+    of_weights = gradients(d, -residuals / lam, 0.0)[2]
+    assert of_weights[1] < of_weights[0]
+
+
 def test_gradients_in_the_weights_are_finite_differences(rng, stack, labels):
     weights = rng.dirichlet(np.ones(stack.n_kernels))
     inner = SquaredHinge(0.2)

@@ -22,7 +22,7 @@ from sklearn.metrics.pairwise import (
     rbf_kernel,
 )
 
-from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Polynomial, Tanimoto
+from bayesmkl.kernels import Cosine, FromDistance, Gaussian, Laplacian, Linear, Overlap, Polynomial, Tanimoto
 from bayesmkl.kernels.geometry import PairwiseGeometry
 from bayesmkl.kernels.pairs import median_distance
 
@@ -49,6 +49,7 @@ REFERENCES = [
     (Linear(), linear_kernel),
     (Cosine(), cosine_similarity),
     (Tanimoto(), lambda x, z: np.array([[a @ b / (a @ a + b @ b - a @ b) for b in z] for a in x])),
+    (Overlap(), lambda x, z: (x[:, None] == z).mean(axis=2)),
     (Gaussian(width=2) * Linear(), lambda x, z: rbf_kernel(x, z, gamma=0.125) * linear_kernel(x, z)),
     (
         Polynomial() * (Laplacian() * Cosine()),
@@ -131,6 +132,18 @@ def test_tanimoto_on_fingerprints_is_intersection_over_union():
     bits = np.random.default_rng(2).random((8, 20)) < 0.4
     jaccard = 1.0 - pairwise_distances(bits, metric="jaccard")
     np.testing.assert_allclose(Tanimoto()(bits, bits), jaccard, atol=1e-15)
+
+
+def test_overlap_is_the_inner_product_of_indicators_and_unseen_codes_are_like_nothing():
+    codes = np.random.default_rng(3).integers(0, 3, size=(9, 4))
+    indicators = np.hstack([codes == code for code in range(3)]).astype(float)
+    np.testing.assert_allclose(Overlap()(codes, codes), indicators @ indicators.T / 4, atol=1e-15)
+    unseen = codes.copy()
+    unseen[:, 0] = -1
+    agree = Overlap()(codes[:, 1:], codes[:, 1:]) * 0.75
+    np.testing.assert_allclose(Overlap()(unseen, codes), agree, atol=1e-15)
+    pairs = Overlap() * Overlap()
+    np.testing.assert_allclose(pairs(codes, codes), (indicators @ indicators.T / 4) ** 2, atol=1e-15)
 
 
 @pytest.mark.parametrize(

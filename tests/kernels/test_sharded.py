@@ -25,6 +25,7 @@ from bayesmkl.kernels import (
     KernelBank,
     Laplacian,
     Linear,
+    Overlap,
     Polynomial,
     Tanimoto,
 )
@@ -43,7 +44,15 @@ FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_lev
     "XLA_FLAGS", ""
 )
 EVERY_FORMULA = [
-    *(Gaussian(gamma=0.3), Laplacian(width=2), Laplacian(gamma=0.2), Linear(), Cosine(), Tanimoto()),
+    *(
+        Gaussian(gamma=0.3),
+        Laplacian(width=2),
+        Laplacian(gamma=0.2),
+        Linear(),
+        Cosine(),
+        Tanimoto(),
+        Overlap(),
+    ),
     *(
         Polynomial(degree=3, offset=0.5),
         FromDistance(),

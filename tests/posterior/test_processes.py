@@ -89,6 +89,7 @@ REFUSING = {
 }
 OF_DESIGNS = {"effect_table", "task_table"}  # see marginal/test_design.py and marginal/test_tasks.py
 OF_SELECTIONS = {"inclusion_table"}  # see test_inclusion.py
+OF_PAIRS = {"interaction_table"}  # see test_interactions.py
 OF_TARGETS = {"permutation_table"}  # see test_permutation.py
 OF_MISSING_VIEWS = {"value_of_view"}  # see test_value_of_view.py
 WITHOUT_MODEL = {
@@ -126,6 +127,7 @@ def test_every_public_function_is_in_one_of_the_lists():
         *REFUSING,
         *OF_DESIGNS,
         *OF_SELECTIONS,
+        *OF_PAIRS,
         *OF_TARGETS,
         *OF_MISSING_VIEWS,
         *WITHOUT_MODEL,

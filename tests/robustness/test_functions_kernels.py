@@ -23,6 +23,7 @@ from bayesmkl.kernels import (
     Gaussian,
     Laplacian,
     Linear,
+    Overlap,
     Polynomial,
     Product,
     Tanimoto,
@@ -38,6 +39,7 @@ KERNELS = {
     "Linear": Linear(),
     "Cosine": Cosine(),
     "Tanimoto": Tanimoto(),
+    "Overlap": Overlap(),
     "FromDistance": FromDistance("cityblock"),
     "Product": Gaussian(relative_width=1) * Polynomial(degree=2),
 }

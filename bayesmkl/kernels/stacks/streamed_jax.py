@@ -298,7 +298,8 @@ def _formulas(bank: KernelBank) -> list[tuple[Formula, float]]:
     if unknown:
         raise ValueError(
             f"`kernels` holds {unknown[0]!r}, a function that JAX devices cannot evaluate: they know Gaussian, "
-            "Laplacian, Polynomial, Linear, Cosine, Tanimoto, and FromDistance of Euclidean or city-block distances. "
+            "Laplacian, Polynomial, Linear, Cosine, Tanimoto, Overlap, and FromDistance of Euclidean or city-block "
+            "distances. "
             'Use these, or hold the kernels in memory (`storage="dense"`).'
         )
     return [found for found in formulas if found is not None]

@@ -1,0 +1,272 @@
+"""Kernel matrices that users have: as a kernel on positions of samples, and as one array for estimators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bayesmkl._utils.docstrings import fill_docs
+from bayesmkl._utils.given import check_numbers, refuse_unevaluated
+from bayesmkl._utils.memory import require_memory
+from bayesmkl._utils.validation import shown
+from bayesmkl.kernels.base import KERNEL, Kernel
+from bayesmkl.kernels.geometry import PairwiseGeometry
+
+__all__ = ["NamedKernels", "Precomputed", "stack_kernels"]
+
+REMEDY = "Use fewer kernels or samples, or a bank of kernels, which holds them in less memory."
+
+
+@fill_docs(KERNEL)
+class Precomputed(Kernel):
+    """Entries of a matrix: similarities of samples that are no rows of numbers, such as strings and graphs.
+
+    The view of the kernel is one column, which says where in the matrix a sample is. The matrix has all samples,
+    those too that are to be predicted. So a kernel of any library stands beside kernels on features, and a table with
+    that column can be split, and go through pipelines, searches and comparisons, as any other.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (n_samples, n_samples)
+        Symmetric, with similarities of all samples. It is not tested for definiteness here: estimators judge the
+        training part of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl.kernels import Precomputed
+    >>> words = ["gene", "genes", "cell"]
+    >>> matrix = np.array([[len({*a} & {*b}) for b in words] for a in words])
+    >>> Precomputed(matrix)(np.array([[2]]), np.array([[0], [1]]))  # letters that words share
+    array([[1., 1.]])
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+
+    @property
+    def label(self) -> str:
+        """Name for tables and plots."""
+        return "precomputed"
+
+    @property
+    def known_psd(self) -> bool:
+        """False: nothing is known of a matrix."""
+        return False
+
+    def check_parameters(self) -> None:
+        """Raise for what is no symmetric matrix of finite numbers.
+
+        Raises
+        ------
+        ValueError
+            For other shapes, and entries that are not finite or not symmetric.
+        TypeError
+            For a sparse matrix, or entries that are no numbers.
+        """
+        check_numbers("matrix", self.matrix)
+        matrix = np.asarray(self.matrix, dtype=np.float64)
+        if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+            raise ValueError(f"`matrix` must have shape (n_samples, n_samples); got {matrix.shape}.")
+        if not np.isfinite(matrix).all():
+            raise ValueError(
+                "`matrix` must have finite entries; got NaN or infinity. Samples without the view have NaN in the "
+                "column of positions."
+            )
+        if not np.allclose(matrix, matrix.T, rtol=1e-8, atol=1e-12 * float(np.abs(matrix).max())):
+            raise ValueError(
+                "`matrix` must be symmetric; it is not. If that is rounding, use (matrix + matrix.T) / 2."
+            )
+
+    def fit(self, X: Any, y: Any = None, sample_weight: np.ndarray | None = None) -> Precomputed:
+        """Check the matrix and the positions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_train, 1)
+            Positions of training samples in the matrix.
+        y : None
+            Ignored.
+        sample_weight : ndarray of shape (n_train,), default=None
+            Ignored: nothing is learned.
+
+        Returns
+        -------
+        self : Precomputed
+            The kernel itself.
+
+        Raises
+        ------
+        ValueError
+            For a matrix that is none, and for what are no positions in it.
+        """
+        super().fit(X)
+        self._positions(np.asarray(X))
+        return self
+
+    def evaluate(self, geometry: PairwiseGeometry, out: np.ndarray) -> None:
+        """Write the kernel into `out`.
+
+        Parameters
+        ----------
+        %(geometry)s
+        %(out)s
+
+        Raises
+        ------
+        ValueError
+            For what are no positions in the matrix.
+        """
+        matrix = np.asarray(self.matrix)
+        out[...] = matrix[np.ix_(self._positions(geometry.X), self._positions(geometry.Z))]
+
+    def diagonal(self, X: np.ndarray) -> np.ndarray:
+        """Return k(x, x) for each row of `X`.
+
+        Parameters
+        ----------
+        %(X)s
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Entries of the matrix's diagonal.
+
+        Raises
+        ------
+        ValueError
+            For what are no positions in the matrix.
+        """
+        return np.asarray(self.matrix).diagonal()[self._positions(X)].astype(np.float64)
+
+    def _positions(self, X: np.ndarray) -> np.ndarray:
+        if X.ndim != 2 or X.shape[1] != 1:
+            raise ValueError(
+                f"a view of Precomputed must have one column, of positions in `matrix`; got {X.shape[-1]}. Give it a "
+                "view of its own"
+            )
+        n_samples = len(np.asarray(self.matrix))
+        positions = X[:, 0]
+        wrong = (positions != np.floor(positions)) | (positions < 0) | (positions >= n_samples)
+        if wrong.any():
+            raise ValueError(
+                f"a view of Precomputed must hold whole numbers from 0 to {n_samples - 1}, positions in `matrix`; "
+                f"got {positions[wrong][0]:g}. Leave that column as it is where others are scaled, and give the "
+                'matrix all samples; landmarks are those of landmark_selection="random"'
+            )
+        return positions.astype(np.intp)
+
+
+class NamedKernels(NamedTuple):
+    """Kernels of the same samples and what they are called."""
+
+    values: (
+        np.ndarray
+    )  # (n_rows, n_train, n_kernels), a view of an array that is contiguous with kernels first
+    names: list[str]  # for `kernel_names`
+
+
+def stack_kernels(matrices: Any) -> NamedKernels:
+    """Put kernel matrices together for estimators with ``kernels="precomputed"``.
+
+    Samples come first in the result, so that indexing, cross-validation and grid searches of scikit-learn split it
+    as they split a table.
+
+    Parameters
+    ----------
+    matrices : dict of str to matrix, list, xarray.DataArray or array of shape (n_kernels, n_rows, n_train)
+        Each matrix is an array or a DataFrame of shape (n_rows, n_train), all of one shape: training samples are
+        columns, rows are samples of whatever set. DataFrames have the same labels in the same order. Of a DataArray
+        the first dimension is that of the kernels, with their names as coordinates, or the one called "kernel".
+
+    Returns
+    -------
+    NamedKernels
+        The array of shape (n_rows, n_train, n_kernels) and the names, "kernel 0", "kernel 1", ... where there are
+        none.
+
+    Raises
+    ------
+    ValueError
+        For no matrices, matrices of different shapes or labels, names that are the same as text, and what is no
+        matrix of numbers.
+    TypeError
+        For other objects, and sparse matrices.
+    MemoryError
+        If the array does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from bayesmkl import BEMKLClassifier
+    >>> from bayesmkl.kernels import stack_kernels
+    >>> X = np.random.default_rng(0).normal(size=(40, 2))
+    >>> kernels = stack_kernels({"left": np.outer(X[:, 0], X[:, 0]), "right": np.outer(X[:, 1], X[:, 1])})
+    >>> kernels.values.shape
+    (40, 40, 2)
+    >>> model = BEMKLClassifier("precomputed", kernel_names=kernels.names).fit(kernels.values, X[:, 0] > 0)
+    >>> max(zip(abs(model.kernel_weights_), model.kernel_names_))[1]
+    'left'
+    """
+    refuse_unevaluated("matrices", matrices)
+    names, given = _named(matrices)
+    if not given:
+        raise ValueError("`matrices` must hold at least one kernel; got none.")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"`matrices` must have different names; {twice!r} comes {names.count(twice)} times.")
+    first: tuple[str, Any] | None = None
+    arrays: list[np.ndarray] = []
+    for name, matrix in zip(names, given, strict=True):
+        what = f"matrices[{name!r}]"
+        check_numbers(what, matrix)
+        array = np.asarray(matrix)
+        if array.ndim != 2 or array.size == 0:
+            raise ValueError(f"`{what}` must have shape (n_rows, n_train); got {array.shape}.")
+        if arrays and array.shape != arrays[0].shape:
+            raise ValueError(
+                f"`matrices` must all have one shape; got {arrays[0].shape} for {names[0]!r} and {array.shape} for "
+                f"{name!r}. They compare the same rows with the same training samples."
+            )
+        if hasattr(matrix, "index") and hasattr(matrix, "columns"):
+            labels = list(matrix.index), list(matrix.columns)
+            if first is not None and labels != first[1]:
+                raise ValueError(
+                    f"`matrices` must have the same labels in the same order; those of {name!r} are not those of "
+                    f"{first[0]!r}. Reorder it, `matrix.loc[rows, columns]`."
+                )
+            first = first or (name, labels)
+        arrays.append(array)
+    shape = (len(arrays), *arrays[0].shape)
+    require_memory(8 * math.prod(shape), f"{shape[0]} kernels of {shape[1]} x {shape[2]} entries", REMEDY)
+    values = np.empty(shape)
+    for own, array in zip(values, arrays, strict=True):
+        own[...] = array.astype(np.float64, copy=False)
+    return NamedKernels(np.moveaxis(values, 0, -1), names)
+
+
+def _named(matrices: Any) -> tuple[list[str], list[Any]]:
+    if isinstance(matrices, Mapping):
+        return [str(name) for name in matrices], list(matrices.values())
+    if hasattr(matrices, "dims") and hasattr(matrices, "coords"):
+        axis = "kernel" if "kernel" in matrices.dims else matrices.dims[0]
+        values = np.asarray(matrices.transpose(axis, ...))
+        if values.ndim != 3:
+            raise ValueError(f"`matrices` must have three dimensions; got {shown(list(matrices.dims))}.")
+        labels = matrices.coords[axis].values if axis in matrices.coords else None
+        return _names(labels, len(values)), list(values)
+    if isinstance(matrices, np.ndarray) and matrices.ndim != 3:
+        raise ValueError(
+            f"`matrices` must have shape (n_kernels, n_rows, n_train) where it is an array; got {matrices.shape}."
+        )
+    if isinstance(matrices, (str, bytes)) or not isinstance(matrices, Iterable):
+        raise TypeError(f"`matrices` must be a dict or list of matrices, or an array; got {shown(matrices)}.")
+    given = list(matrices)
+    return _names(None, len(given)), given
+
+
+def _names(labels: Any, n_kernels: int) -> list[str]:
+    return [f"kernel {m}" if labels is None else str(labels[m]) for m in range(n_kernels)]

@@ -1,0 +1,136 @@
+"""Tools of scikit-learn on the ten kinds of data of docs/guide/data.md: which work, and why one does not.
+
+The code of the page is run, block by block; each leaves a model, samples and labels.
+
+    python benchmarks/data_shapes.py               all kinds and tools, two minutes
+    python benchmarks/data_shapes.py --fast        one kind, no search
+    python benchmarks/data_shapes.py --docs        also write the table for the page
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from _machine import measure
+from _report import ROOT, finish, markdown_table, parser
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import StackingClassifier
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+from sklearn.inspection import partial_dependence, permutation_importance
+from sklearn.model_selection import HalvingGridSearchCV, TunedThresholdClassifierCV, cross_val_score
+
+PAGE = ROOT / "docs" / "guide" / "data.md"
+CODE = re.compile(r"```python\n(.*?)```", re.DOTALL)
+FAST_KINDS = ("Matrices",)
+
+
+def kinds_of_data() -> dict[str, tuple[Any, Any, Any]]:
+    """Model, samples and labels of each kind, as the page makes them."""
+    first, *sections = PAGE.read_text(encoding="utf-8").split("\n## ")
+    names: dict[str, Any] = {}
+    found = {}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        contextlib.redirect_stdout(io.StringIO()),
+    ):
+        exec("".join(CODE.findall(first)), names)
+        names["show"] = lambda model, X, y: None  # the page's own tests fit them
+        for section in sections:
+            title = section.partition("\n")[0]
+            code = "".join(CODE.findall(section))
+            if "show(" in code:
+                exec(code, names)
+                found[title] = names["model"], names["X"], names["y"]
+    return found
+
+
+def _numeric_column(X: Any) -> Any:
+    """Position of a column of numbers."""
+    if hasattr(X, "dtypes"):
+        return next(j for j, dtype in enumerate(X.dtypes) if dtype.kind == "f" and X.iloc[:, j].notna().all())
+    return X.shape[1] - 1
+
+
+def _importance(model: Any, X: Any, y: Any) -> Any:
+    return permutation_importance(model.fit(X, y), X, y, n_repeats=2, random_state=0).importances_mean
+
+
+def _dependence(model: Any, X: Any, y: Any) -> Any:
+    return partial_dependence(model.fit(X, y), X, [_numeric_column(X)], grid_resolution=5)["average"]
+
+
+def _search(model: Any, X: Any, y: Any) -> Any:
+    step = f"{model.steps[-1][0]}__" if hasattr(model, "steps") else ""
+    grid = {f"{step}random_state": [0, 1]}
+    return HalvingGridSearchCV(model, grid, cv=2, min_resources=40, random_state=0).fit(X, y).best_score_
+
+
+def _stacking(model: Any, X: Any, y: Any) -> Any:
+    return (
+        StackingClassifier([("model", model), ("none", DummyClassifier())], cv=2).fit(X, y).predict_proba(X)
+    )
+
+
+def _threshold(model: Any, X: Any, y: Any) -> Any:
+    return TunedThresholdClassifierCV(model, cv=2).fit(X, y).predict(X) == y
+
+
+TOOLS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "cross_val_score": lambda model, X, y: cross_val_score(model, X, y, cv=2),
+    "permutation_importance": _importance,
+    "partial_dependence": _dependence,
+    "CalibratedClassifierCV": lambda model, X, y: (
+        CalibratedClassifierCV(model, cv=2).fit(X, y).predict_proba(X)
+    ),
+    "StackingClassifier": _stacking,
+    "HalvingGridSearchCV": _search,
+    "TunedThresholdClassifierCV": lambda model, X, y: (
+        TunedThresholdClassifierCV(model, cv=2).fit(X, y).predict(X) == y
+    ),
+}
+
+
+def verdict(tool: Callable[[Any, Any, Any], Any], model: Any, X: Any, y: Any) -> str:
+    """ "yes", or what the tool says."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of few samples
+            values = np.asarray(tool(clone(model), X, y), dtype=float)
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    return "yes" if np.isfinite(values).all() else "not finite"
+
+
+def main() -> None:
+    options = parser(__doc__).parse_args()
+    machine = measure(options.fast)
+    print(machine.report() + "\n")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    kinds = kinds_of_data()
+    if options.fast:
+        kinds = {title: kinds[title] for title in FAST_KINDS}
+    tools = {name: tool for name, tool in TOOLS.items() if not options.fast or "Halving" not in name}
+    found = {
+        title: {name: verdict(tool, *parts) for name, tool in tools.items()} for title, parts in kinds.items()
+    }
+    reasons = sorted({text for of_kind in found.values() for text in of_kind.values() if text != "yes"})
+    marks = {text: f"[{i}]" for i, text in enumerate(reasons, 1)} | {"yes": "yes"}
+    rows = [[title, *(marks[text] for text in of_kind.values())] for title, of_kind in found.items()]
+    notes = "\n".join(f"{marks[text]} {text}  " for text in reasons)
+    text = markdown_table(["", *(f"`{name}`" for name in tools)], rows) + (f"\n\n{notes}" if notes else "")
+    finish(options, "data_shapes", text, {"machine": machine._asdict(), "verdicts": found})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Banks by the types of columns: what is chosen, what comes out of the encoder, and what models make of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+
+from bayesmkl import BEMKLClassifier, KernelBank, load_model, save_model
+from bayesmkl.datasets import load_gbsg2
+from bayesmkl.kernels import Overlap, make_bank
+from bayesmkl.kernels.tables import as_days
+
+N = 60
+
+
+def _clinic():
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(60, 9, size=N),
+            "count": pd.array(rng.integers(0, 9, size=N), dtype="Int64"),
+            "sex": rng.choice(["f", "m"], size=N),
+            "smoker": pd.array(rng.choice([True, False], size=N), dtype="boolean"),
+            "grade": pd.Categorical(rng.choice(["I", "II", "III"], size=N)),
+            "visit": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, size=N), unit="D"),
+            "id": [f"p{i}" for i in range(N)],
+            "same": 1.0,
+        },
+        index=np.arange(N) + 1000,
+    )
+    frame.loc[1003, "age"], frame.loc[1004, "smoker"] = np.nan, pd.NA
+    frame.loc[1005, "visit"], frame.loc[1006, "count"], frame.loc[1007, "grade"] = pd.NaT, pd.NA, np.nan
+    return frame
+
+
+CLINIC = _clinic()
+Y = ((CLINIC["age"] > 60) ^ (CLINIC["sex"] == "f")).to_numpy()
+
+
+def test_types_of_columns_become_views():
+    made = make_bank(CLINIC)
+    assert made.bank.views == {
+        "numbers": ["age", "count"], "categories": ["sex", "smoker", "grade"], "dates": ["visit"]
+    }  # fmt: skip
+    assert repr(made.bank.kernels["categories"]) == "Overlap()"
+    assert set(made.left_out) == {"id", "same"}
+    assert str(made).splitlines()[0] == "numbers: 'auto' of age, count"
+    assert repr(eval(repr(made.bank), {"KernelBank": KernelBank, "Overlap": Overlap})) == repr(made.bank)
+    fits = make_bank(CLINIC, max_categories=N)
+    assert fits.bank.views["categories"] == ["sex", "smoker", "grade", "id"]
+
+
+def test_named_views_are_split_by_type():
+    made = make_bank(CLINIC, {"who": ["age", "sex"], "clinic": slice(4, 6), "counts": 1})
+    assert made.bank.views == {
+        "who: numbers": ["age"],
+        "who: categories": ["sex"],
+        "clinic: categories": ["grade"],
+        "clinic: dates": ["visit"],
+        "counts": ["count"],
+    }
+    assert made.left_out == dict.fromkeys(("smoker", "id", "same"), "in no view")
+
+
+def test_the_encoder_gives_standardized_numbers_codes_and_days():
+    encoded = make_bank(CLINIC).encoder.fit_transform(CLINIC)
+    assert list(encoded.index) == list(CLINIC.index)
+    assert not encoded.isna().any(axis=None)
+    age = CLINIC["age"].fillna(CLINIC["age"].median())
+    np.testing.assert_allclose(encoded["age"], (age - age.mean()) / age.std(ddof=0), rtol=1e-12)
+    day = (CLINIC["visit"] - CLINIC["visit"].min()).dt.days
+    known = day.notna()
+    assert np.corrcoef(encoded["visit"][known], day[known])[0, 1] == pytest.approx(1.0, abs=1e-12)
+    codes = encoded["grade"].astype(int)
+    assert codes[1007] == -2
+    agree = codes.to_numpy()[:, None] == codes.to_numpy()
+    text = CLINIC["grade"].astype(object).fillna("none").to_numpy()
+    np.testing.assert_array_equal(agree, text[:, None] == text)
+
+
+def test_a_pipeline_predicts_for_unseen_categories_and_survives_a_file(tmp_path):
+    made = make_bank(CLINIC, types={"count": "categories"})
+    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank)).fit(CLINIC, Y)
+    new = CLINIC.head(4).assign(sex="x", grade="IV", count=99)
+    codes = model[0].transform(new)
+    np.testing.assert_array_equal(codes[["sex", "grade", "count"]], -1.0)
+    kernels = model[-1].kernel_bank_.transform(codes)
+    smoker = CLINIC["smoker"].astype(object).fillna("none").to_numpy()
+    place = model[-1].kernel_bank_.kernel_names_.index("overlap · categories")
+    np.testing.assert_allclose(kernels[..., place], (smoker[:4, None] == smoker) / 4, atol=1e-15)
+    save_model(model, tmp_path / "clinic.bayesmkl")
+    np.testing.assert_array_equal(
+        load_model(tmp_path / "clinic.bayesmkl").predict_proba(new), model.predict_proba(new)
+    )
+
+
+def test_polars_frames_are_read_alike():
+    frame = pl.from_pandas(CLINIC)
+    one, two = make_bank(CLINIC), make_bank(frame)
+    assert str(one) == str(two)
+    encoded, expected = two.encoder.fit_transform(frame), one.encoder.fit_transform(CLINIC)
+    numbers = one.bank.views["numbers"] + one.bank.views["dates"]
+    np.testing.assert_allclose(encoded[numbers], expected[numbers], rtol=1e-12)
+    for name in one.bank.views[
+        "categories"
+    ]:  # None has another code than NaN, and is a category of its own alike
+        codes, others = encoded[name].to_numpy(), expected[name].to_numpy()
+        np.testing.assert_array_equal(codes[:, None] == codes, others[:, None] == others)
+
+
+def test_grades_of_a_trial_are_categories_where_one_says_so():
+    frame = load_gbsg2(as_frame=True).data
+    made = make_bank(
+        frame,
+        {"woman": ["age", "postmenopausal"], "tumour": ["tumour_size", "tumour_grade"]},
+        types={"postmenopausal": "categories", "tumour_grade": "categories"},
+    )
+    assert list(made.bank.views) == [
+        "woman: numbers",
+        "woman: categories",
+        "tumour: numbers",
+        "tumour: categories",
+    ]
+    assert made.left_out["positive_nodes"] == "in no view"
+    encoded = made.encoder.fit_transform(frame)
+    grades = made.bank.fit(encoded).transform(encoded[:50])
+    grade = frame["tumour_grade"].to_numpy()
+    place = made.bank.kernel_names_.index("overlap · tumour: categories")
+    np.testing.assert_array_equal(grades[..., place], grade[:50, None] == grade)
+
+
+def test_cross_validation_learns_categories_from_training_samples():
+    made = make_bank(CLINIC)
+    model = make_pipeline(made.encoder, BEMKLClassifier(made.bank))
+    assert np.isfinite(cross_val_score(model, CLINIC, Y, cv=3)).all()
+
+
+def test_days_of_dates_of_any_kind():
+    times = ["2024-02-29 06:00", "1969-12-31 12:00"]
+    expected = [19782.25, -0.5]
+    for column in (pd.to_datetime(times), pd.to_datetime(times).tz_localize("UTC"), times):
+        np.testing.assert_allclose(as_days(pd.DataFrame({"a": column}))["a"], expected)
+    zoned = pd.to_datetime(["2024-02-29 07:00"]).tz_localize("Europe/Berlin")
+    np.testing.assert_allclose(as_days(pd.DataFrame({"a": zoned}))["a"], 19782.25)
+
+
+WRONG = [
+    (lambda: make_bank(CLINIC.to_numpy()), TypeError, "`frame` must be a pandas or polars DataFrame; got ndarray"),
+    (lambda: make_bank(CLINIC.set_axis(range(8), axis=1)), ValueError, "different names that are text"),
+    (lambda: make_bank(CLINIC, {}), ValueError, "`views` must be a mapping .* got {}"),
+    (lambda: make_bank(CLINIC, ["age"]), ValueError, "`views` must be a mapping"),
+    (lambda: make_bank(CLINIC, {"a": ["agee"]}), ValueError, "names the column 'agee'.* did you mean 'age'"),
+    (lambda: make_bank(CLINIC, {"a": "age", "b": ["age", "sex"]}), ValueError, "'age' comes 2 times"),
+    (lambda: make_bank(CLINIC, {"a": "id"}), ValueError, "must have a column that can be used; .* id .60 different"),
+    (lambda: make_bank(CLINIC, types={"agee": "numbers"}), ValueError, "`types` names the column 'agee'"),
+    (lambda: make_bank(CLINIC, types={"age": "text"}), ValueError, "`types` must .* got 'text' for 'age'"),
+    (lambda: make_bank(CLINIC, max_categories=1), ValueError, "`max_categories` must be"),
+    (lambda: make_bank(pl.LazyFrame({"a": [1.0]})), TypeError, "LazyFrame, which is evaluated when asked"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), WRONG, ids=range(len(WRONG)))
+def test_what_is_no_table_is_refused(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call()
+
+
+def test_columns_of_objects_are_read_by_their_values():
+    frame = pd.DataFrame(
+        {
+            "numbers": np.array([1, 2.5, None] * 4, dtype=object),
+            "answers": np.array([True, False, None] * 4, dtype=object),
+            "mixed": np.array([1, "a", None] * 4, dtype=object),
+            "lists": [[1], [2], [3]] * 4,
+        }
+    )
+    made = make_bank(frame)
+    assert made.bank.views == {"numbers": ["numbers"], "categories": ["answers"]}
+    assert made.left_out == {"mixed": "holds int and str", "lists": "holds list"}
+    assert made.encoder.fit_transform(frame)["numbers"].std(ddof=0) == pytest.approx(1.0)
+    assert isinstance(made.bank.kernels["categories"], Overlap)
