@@ -1,0 +1,148 @@
+"""Union of the folders of several comparisons, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from bayesmkl._utils.files import as_path
+from bayesmkl.evaluation.cells import NotKeptError
+from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.journal import Journal, cells_of_view, held_run, table_of
+
+__all__ = ["merge_comparisons"]
+
+NAMED = {"contents": "data set", "scorers": "metric"}  # parts of a view that are hashes by name
+
+
+def merge_comparisons(folders: Sequence[str | PathLike[str]], folder: str | PathLike[str]) -> Comparison:
+    """Put the cells of several folders into a new one, as if one call had compared them all.
+
+    Models, data sets and metrics are told by their names, which must mean the same in all folders; splits by their
+    rows, of which a folder may have some that others do not have. Nothing is computed: a metric that one folder lacks
+    is NaN in its cells until :func:`~bayesmkl.evaluation.compare_models` is called with the new folder.
+
+    Parameters
+    ----------
+    folders : sequence of path-like
+        Folders that :func:`~bayesmkl.evaluation.compare_models` or :meth:`Comparison.save` wrote; they stay.
+    folder : path-like
+        New or empty folder.
+
+    Returns
+    -------
+    Comparison
+        All cells, with what each of them keeps.
+
+    Raises
+    ------
+    ValueError
+        If a folder is not that of a comparison, or of an earlier layout; if a name means two things; or if `folder`
+        is not empty.
+    TypeError
+        If a folder is no path.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from sklearn.svm import SVC
+    >>> from bayesmkl.evaluation import compare_models, merge_comparisons
+    >>> study = {"datasets": "iris", "scoring": "accuracy", "cv": 3}
+    >>> with TemporaryDirectory() as place:
+    ...     first = compare_models({"a": SVC()}, **study, folder=f"{place}/a")
+    ...     second = compare_models({"b": SVC(C=2.0)}, **study, folder=f"{place}/b")
+    ...     merged = merge_comparisons([f"{place}/a", f"{place}/b"], f"{place}/both")
+    >>> merged
+    <Comparison: 2 models x 1 data set, 6 cells>
+    """
+    if isinstance(folders, str) or not isinstance(folders, Sequence) or not folders:
+        raise ValueError(f"`folders` must list folders of comparisons; got {folders!r}.")
+    journals = [Journal(as_path("folders", one)) for one in folders]
+    abouts = [journal.check_grows() for journal in journals]
+    about = abouts[0]
+    for journal, other in zip(journals[1:], abouts[1:], strict=True):
+        about = _united(about, other, journal.folder)
+    target = as_path("folder", folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ValueError(f"`folder` must be new or empty; {str(target)!r} is not. Choose another one.")
+    with held_run(target):
+        merged = Journal(target)
+        merged.begin(about)
+        for journal, own in zip(journals, abouts, strict=True):
+            _copy(journal, own, merged)
+        rows = merged.read()
+        cells = table_of(rows, list(about["metrics"]), list(cells_of_view(about["view"])))
+        merged.finish(cells, about)
+    return Comparison(cells, about, merged.store)
+
+
+def _copy(journal: Journal, about: dict[str, Any], merged: Journal) -> None:
+    """Write the cells of a folder, with their predictions, beside those that are there."""
+    for key in dict.fromkeys(cells_of_view(about["view"]).values()):
+        cell = journal.store.read(key)
+        if cell is not None:
+            with suppress(NotKeptError):
+                cell = cell._replace(kept=journal.store.kept(cell))
+            merged.store.write(cell)
+    if journal.store.damaged:
+        key, why = next(iter(journal.store.damaged.items()))
+        raise ValueError(
+            f"`folders`: {len(journal.store.damaged)} cells in {str(journal.folder)!r} were cut short or edited, the "
+            f"first being {key} ({why}). Call compare_models there again, which computes them, then merge."
+        )
+
+
+def _united(about: dict[str, Any], other: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the description of two folders together."""
+    view, added = about["view"], other["view"]
+    united = {part: _joined(view[part], added[part], what, folder) for part, what in NAMED.items()}
+    splits = {name: list(digests) for name, digests in view["splits"].items()}
+    for name, digests in added["splits"].items():
+        known = splits.setdefault(name, [])
+        known += [digest for digest in digests if digest not in known]
+    cells: dict[str, dict[str, list[str | None]]] = {}
+    for one in (view, added):
+        for dataset, models in one["cells"].items():
+            for model, keys in models.items():
+                own = cells.setdefault(dataset, {}).setdefault(model, [None] * len(splits[dataset]))
+                for digest, key in zip(one["splits"][dataset], keys, strict=True):
+                    place = splits[dataset].index(digest)
+                    if own[place] not in (None, key):
+                        raise ValueError(
+                            f"`folders`: model {model!r} on {dataset!r} is another one in {str(folder)!r}: other "
+                            "parameters, seed or versions. Nothing was written; rename one of them."
+                        )
+                    own[place] = key
+    environment = {
+        name: "; ".join(dict.fromkeys([*text.split("; "), *other["environment"].get(name, text).split("; ")]))
+        for name, text in (other["environment"] | about["environment"]).items()
+    }
+    in_order = {
+        part: about.get(part, {})
+        | {n: v for n, v in other.get(part, {}).items() if n not in about.get(part, {})}
+        for part in ("models", "datasets", "metrics")
+    }
+    return (
+        about
+        | in_order
+        | {
+            "view": united | {"splits": splits, "cells": cells},
+            "environment": environment,
+            "study": [*about.get("study", []), *other.get("study", [])],
+            "seconds": about["seconds"] + other["seconds"],
+        }
+    )
+
+
+def _joined(first: dict[str, str], second: dict[str, str], what: str, folder: Path) -> dict[str, str]:
+    """Return hashes by name; raise where a name has two."""
+    for name, digest in second.items():
+        if first.get(name, digest) != digest:
+            raise ValueError(
+                f"`folders`: {what} {name!r} is another one in {str(folder)!r}. Nothing was written; rename "
+                "one of them."
+            )
+    return first | second
