@@ -17,7 +17,18 @@ import numpy as np
 
 from bayesmkl._utils.files import READING_ARRAYS, check_layout, read_json, written_beside
 
-__all__ = ["CELLS", "COUNTS", "TEXTS", "Cell", "CellStore", "Kept", "MemoryStore", "NotKeptError", "is_row"]
+__all__ = [
+    "CELLS",
+    "COUNTS",
+    "TEXTS",
+    "Cell",
+    "CellStore",
+    "Kept",
+    "MemoryStore",
+    "NotKeptError",
+    "is_key",
+    "is_row",
+]
 
 CELLS = "cells"  # folder in that of a comparison
 FORMAT, VERSION = "bayesmkl-cell", 1
@@ -201,7 +212,7 @@ class CellStore:
 
     def path(self, key: str, ending: str = ".json") -> Path:
         """Return the file of a cell."""
-        if not key.isascii() or not key.replace("-", "").isalnum():
+        if not is_key(key):
             raise ValueError(f"{key[:80]!r} is no key of a cell.")
         return self.folder / f"{key}{ending}"
 
@@ -242,6 +253,11 @@ class MemoryStore:
         if cell.kept is None:
             raise NotKeptError(cell.predictions.get("left_out", "it keeps no predictions"))
         return cell.kept
+
+
+def is_key(text: str) -> bool:
+    """Return whether a text can be a key, which is the name of a file."""
+    return text.isascii() and text.replace("-", "").isalnum()
 
 
 def is_row(row: dict[str, Any]) -> bool:

@@ -389,8 +389,8 @@ class Comparison(KernelTables):
         """Return the cells with their predictions, as far as these are kept."""
         found = {}
         keys = cells_of_view(self.about["view"]) if self._store is not None and "view" in self.about else {}
-        for name, key in keys.items():
-            cell = self._store.read(key) if self._store is not None else None
+        for name, one in keys.items():
+            cell = self._store.read(one.key) if self._store is not None else None
             if cell is not None and self._store is not None:
                 with suppress(NotKeptError):
                     cell = cell._replace(kept=self._store.kept(cell))

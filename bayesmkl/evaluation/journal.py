@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ import pandas as pd
 from bayesmkl._utils.files import check_layout, is_partial, read_json, written_beside
 from bayesmkl._utils.folders import held_folder
 from bayesmkl.datasets._text import as_object, read_text
-from bayesmkl.evaluation.cells import CELLS, COUNTS, TEXTS, CellStore, is_row
+from bayesmkl.evaluation.cells import CELLS, COUNTS, TEXTS, CellStore, is_key, is_row
 
 __all__ = [
     "ABOUT",
@@ -37,7 +37,7 @@ KNOWN_OF_RUNS: dict[str, Any] = {
     "started": str,
     "seconds": (int, float),
 }
-VIEW = {"splits": dict, "contents": dict, "scorers": dict, "cells": dict}
+PART = {"dataset": str, "content": str, "splits": list, "scorers": dict, "cells": dict}  # of a view
 ABOUT, RESULTS = "about.json", "results.csv"
 KEY = ("dataset", "model", "split")
 COLUMNS = (
@@ -87,9 +87,10 @@ class Journal:
         """Return the rows of all finished cells of the last study; of an earlier layout, of all that are there."""
         about = self.read_about()
         if "view" in about and self.store.folder.is_dir():
-            found = ((cell, self.store.read(key)) for cell, key in cells_of_view(about["view"]).items())
-            scorers = about["view"]["scorers"]
-            return [one.named(*cell, scorers) for cell, one in found if one is not None]
+            found = (
+                (cell, one, self.store.read(one.key)) for cell, one in cells_of_view(about["view"]).items()
+            )
+            return [cell.named(*names, one.scorers) for names, one, cell in found if cell is not None]
         return self._earlier_rows()
 
     def _earlier_rows(self) -> list[dict[str, Any]]:
@@ -144,7 +145,7 @@ class Journal:
         by = environment.get("bayesmkl") if isinstance(environment, dict) else None
         check_layout(about.get("version"), VERSION, repr(str(path)), by)
         wrong = [key for key, kind in KNOWN_OF_RUNS.items() if not isinstance(about.get(key), kind)]
-        wrong += [] if _is_view(about.get("view", {part: {} for part in VIEW})) else ["view"]
+        wrong += [] if _is_view(about.get("view", [])) else ["view"]
         if wrong:
             raise ValueError(
                 f"{str(path)!r} is damaged: its {wrong[0]!r} is {str(about.get(wrong[0]))[:80]!r}."
@@ -169,33 +170,39 @@ class Journal:
         return about
 
 
-def cells_of_view(view: Mapping[str, Any]) -> dict[tuple[str, str, int], str]:
-    """Return the keys of the cells of a study in its order, by data set, model and split."""
-    found = {}
-    for dataset, models in view["cells"].items():
-        for split in range(len(view["splits"][dataset])):
-            for model, keys in models.items():
-                if keys[split] is not None:
-                    found[dataset, model, split] = keys[split]
-    return found
+class Shown(NamedTuple):
+    """A cell under the names of a study."""
+
+    key: str
+    scorers: dict[str, str]
+
+
+def cells_of_view(view: list[dict[str, Any]]) -> dict[tuple[str, str, int], Shown]:
+    """Return the cells of studies in their order, by data set, model and split."""
+    return {
+        (part["dataset"], model, split): Shown(keys[split], part["scorers"])
+        for part in view
+        for split in range(len(part["splits"]))
+        for model, keys in part["cells"].items()
+        if keys[split] is not None
+    }
 
 
 def _is_view(view: object) -> bool:
     """Return whether everything in a view is of its kind."""
-    if not isinstance(view, dict) or not all(isinstance(view.get(part), kind) for part, kind in VIEW.items()):
+    return isinstance(view, list) and all(isinstance(part, dict) and _is_part(part) for part in view)
+
+
+def _is_part(part: dict[str, Any]) -> bool:
+    if not all(isinstance(part.get(name), kind) for name, kind in PART.items()):
         return False
-    if not all(isinstance(view["splits"].get(dataset), list) for dataset in view["cells"]):
-        return False
-    return all(
-        isinstance(models, dict)
-        and all(
-            isinstance(keys, list)
-            and len(keys) == len(view["splits"][dataset])
-            and all(key is None or (isinstance(key, str) and key.replace("-", "").isalnum()) for key in keys)
-            for keys in models.values()
-        )
-        for dataset, models in view["cells"].items()
-    ) and all(isinstance(digest, str) for digest in view["scorers"].values())
+    texts = [part["dataset"], part["content"], *part["splits"], *part["scorers"].values()]
+    return all(isinstance(text, str) for text in texts) and all(
+        isinstance(keys, list)
+        and len(keys) == len(part["splits"])
+        and all(key is None or (isinstance(key, str) and is_key(key)) for key in keys)
+        for keys in part["cells"].values()
+    )
 
 
 @contextmanager

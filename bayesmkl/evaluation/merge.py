@@ -15,7 +15,10 @@ from bayesmkl.evaluation.journal import Journal, cells_of_view, held_run, table_
 
 __all__ = ["merge_comparisons"]
 
-NAMED = {"contents": "data set", "scorers": "metric"}  # parts of a view that are hashes by name
+OTHER = (
+    "`folders`: {what} is another one in {folder!r}: what decides it, its seed, or versions. Nothing was written; "
+    "rename one of them."
+)
 
 
 def merge_comparisons(folders: Sequence[str | PathLike[str]], folder: str | PathLike[str]) -> Comparison:
@@ -81,7 +84,7 @@ def merge_comparisons(folders: Sequence[str | PathLike[str]], folder: str | Path
 
 def _copy(journal: Journal, about: dict[str, Any], merged: Journal) -> None:
     """Write the cells of a folder, with their predictions, beside those that are there."""
-    for key in dict.fromkeys(cells_of_view(about["view"]).values()):
+    for key in dict.fromkeys(shown.key for shown in cells_of_view(about["view"]).values()):
         cell = journal.store.read(key)
         if cell is not None:
             with suppress(NotKeptError):
@@ -96,53 +99,44 @@ def _copy(journal: Journal, about: dict[str, Any], merged: Journal) -> None:
 
 
 def _united(about: dict[str, Any], other: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return the description of two folders together."""
-    view, added = about["view"], other["view"]
-    united = {part: _joined(view[part], added[part], what, folder) for part, what in NAMED.items()}
-    splits = {name: list(digests) for name, digests in view["splits"].items()}
-    for name, digests in added["splits"].items():
-        known = splits.setdefault(name, [])
-        known += [digest for digest in digests if digest not in known]
-    cells: dict[str, dict[str, list[str | None]]] = {}
-    for one in (view, added):
-        for dataset, models in one["cells"].items():
-            for model, keys in models.items():
-                own = cells.setdefault(dataset, {}).setdefault(model, [None] * len(splits[dataset]))
-                for digest, key in zip(one["splits"][dataset], keys, strict=True):
-                    place = splits[dataset].index(digest)
-                    if own[place] not in (None, key):
-                        raise ValueError(
-                            f"`folders`: model {model!r} on {dataset!r} is another one in {str(folder)!r}: other "
-                            "parameters, seed or versions. Nothing was written; rename one of them."
-                        )
-                    own[place] = key
-    environment = {
-        name: "; ".join(dict.fromkeys([*text.split("; "), *other["environment"].get(name, text).split("; ")]))
-        for name, text in (other["environment"] | about["environment"]).items()
-    }
+    """Return the description of two folders together; raise where a name means two things."""
     in_order = {
         part: about.get(part, {})
         | {n: v for n, v in other.get(part, {}).items() if n not in about.get(part, {})}
         for part in ("models", "datasets", "metrics")
     }
-    return (
-        about
-        | in_order
-        | {
-            "view": united | {"splits": splits, "cells": cells},
-            "environment": environment,
-            "study": [*about.get("study", []), *other.get("study", [])],
-            "seconds": about["seconds"] + other["seconds"],
-        }
-    )
+    environment = {
+        name: "; ".join(dict.fromkeys([*text.split("; "), *other["environment"].get(name, text).split("; ")]))
+        for name, text in (other["environment"] | about["environment"]).items()
+    }
+    view: dict[str, dict[str, Any]] = {}
+    for part in (*about["view"], *other["view"]):
+        _add(
+            view.setdefault(part["dataset"], {"dataset": part["dataset"], "splits": [], "cells": {}}),
+            part,
+            folder,
+        )
+    sums = {"seconds": about["seconds"] + other["seconds"], "study": [*about["study"], *other["study"]]}
+    return about | in_order | sums | {"view": list(view.values()), "environment": environment}
 
 
-def _joined(first: dict[str, str], second: dict[str, str], what: str, folder: Path) -> dict[str, str]:
-    """Return hashes by name; raise where a name has two."""
-    for name, digest in second.items():
-        if first.get(name, digest) != digest:
-            raise ValueError(
-                f"`folders`: {what} {name!r} is another one in {str(folder)!r}. Nothing was written; rename "
-                "one of them."
-            )
-    return first | second
+def _add(united: dict[str, Any], part: dict[str, Any], folder: Path) -> None:
+    """Add a part of a view to the one of the same data set."""
+    name = part["dataset"]
+    if united.setdefault("content", part["content"]) != part["content"]:
+        raise ValueError(OTHER.format(what=f"data set {name!r}", folder=str(folder)))
+    scorers = united.setdefault("scorers", {})
+    for metric, digest in part["scorers"].items():
+        if scorers.setdefault(metric, digest) != digest:
+            raise ValueError(OTHER.format(what=f"metric {metric!r}", folder=str(folder)))
+    united["splits"] += [digest for digest in part["splits"] if digest not in united["splits"]]
+    for model, keys in part["cells"].items():
+        own = united["cells"].setdefault(model, [])
+        for digest, key in zip(part["splits"], keys, strict=True):
+            place = united["splits"].index(digest)
+            own += [None] * (place + 1 - len(own))
+            if own[place] not in (None, key):
+                raise ValueError(OTHER.format(what=f"model {model!r} on {name!r}", folder=str(folder)))
+            own[place] = key
+    for own in united["cells"].values():
+        own += [None] * (len(united["splits"]) - len(own))

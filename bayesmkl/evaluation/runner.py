@@ -58,6 +58,7 @@ def run_study(
     n_jobs: int | None = None,
     progress: OnCell | None = None,
     about: dict[str, Any] | None = None,
+    there: Callable[[list[dict[str, Any]]], None] | None = None,
 ) -> Comparison:
     """Compute all cells of a study that are not in `folder` yet.
 
@@ -74,6 +75,8 @@ def run_study(
         Called with each finished row, the number of finished cells and that of all cells.
     about : dict, default=None
         More to keep in ``about.json``.
+    there : callable, default=None
+        Called with the rows of the cells that are there, before others are computed.
 
     Returns
     -------
@@ -100,12 +103,14 @@ def run_study(
         earlier = None if folder is None else _open(folder, known)
         store = MemoryStore() if folder is None else CellStore(folder)
         rows = _found(plans, store)
+        if there is not None:
+            there(rows)
         n_found, done = len(rows), {tuple(row[k] for k in KEY) for row in rows}
         scorers = {key[:2]: plan.identity.scorers for plan in plans for key in plan.order}
         with closing(_compute(plans, done, folder, n_jobs)) as computed:
             for row in chain.from_iterable(computed):
-                own, there = scorers[row["dataset"], row["model"]], store.read(row["key"])
-                if there is None or not there.has(own):
+                own, kept = scorers[row["dataset"], row["model"]], store.read(row["key"])
+                if kept is None or not kept.has(own):
                     store.write(cell_of(row, own))
                 rows.append(row)
                 done.add(tuple(row[k] for k in KEY))
@@ -308,15 +313,22 @@ def _about(plans: list[Plan], started: str) -> dict[str, Any]:
     }
 
 
-def _view(plans: list[Plan]) -> dict[str, Any]:
-    """Return which cells the studies show, under which names."""
-    view: dict[str, Any] = {"splits": {}, "contents": {}, "scorers": {}, "cells": {}}
-    for plan in plans:
-        for part in ("splits", "contents", "scorers"):
-            view[part] |= getattr(plan.identity, part)
-        for (dataset, model, _), key in plan.identity.keys.items():
-            view["cells"].setdefault(dataset, {}).setdefault(model, []).append(key)
-    return view
+def _view(plans: list[Plan]) -> list[dict[str, Any]]:
+    """Return which cells the studies show, under which names: a part for each data set of a study."""
+    return [
+        {
+            "dataset": dataset,
+            "content": plan.identity.contents[dataset],
+            "splits": splits,
+            "scorers": plan.identity.scorers,
+            "cells": {
+                model: [plan.identity.keys[dataset, model, split] for split in range(len(splits))]
+                for model in plan.study.models
+            },
+        }
+        for plan in plans
+        for dataset, splits in plan.identity.splits.items()
+    ]
 
 
 def _open(folder: Path, about: dict[str, Any]) -> dict[str, Any] | None:
