@@ -16,9 +16,9 @@ from bayesmkl._utils.files import as_path
 from bayesmkl._utils.validation import check_integer
 from bayesmkl._utils.warnings import warn_user
 from bayesmkl.evaluation.cells import Cell, CellStore, MemoryStore, NotKeptError
-from bayesmkl.evaluation.journal import KEY, RESULTS, Journal, cells_of_view, read_results, table_of
-from bayesmkl.evaluation.kernel_weights import KernelTables
+from bayesmkl.evaluation.journal import KEY, RESULTS, Journal, read_results, table_of
 from bayesmkl.evaluation.latex import latex_table
+from bayesmkl.evaluation.out_of_fold import PredictionTables
 from bayesmkl.evaluation.significance import pairwise, rank_table, wins
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ METRIC = entries(
 
 
 @fill_docs(METRIC)
-class Comparison(KernelTables):
+class Comparison(PredictionTables):
     """Scores of models on splits of data sets.
 
     :func:`compare_models` makes it, and :meth:`load` reads it from a folder.
@@ -388,12 +388,11 @@ class Comparison(KernelTables):
     def _stored(self) -> dict[tuple[str, str, int], Cell]:
         """Return the cells with their predictions, as far as these are kept."""
         found = {}
-        keys = cells_of_view(self.about["view"]) if self._store is not None and "view" in self.about else {}
-        for name, one in keys.items():
-            cell = self._store.read(one.key) if self._store is not None else None
-            if cell is not None and self._store is not None:
+        for name in self._shown if self._store is not None and "view" in self.about else ():
+            cell = self._cell(name)
+            if cell is not None:
                 with suppress(NotKeptError):
-                    cell = cell._replace(kept=self._store.kept(cell))
+                    cell = cell._replace(kept=self._kept(name))
                 found[name] = cell
         return found
 

@@ -216,7 +216,7 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
         found.add("std")
     if hasattr(final, "predict_survival_function"):
         found.add("survival")
-    if "return_std" in inspect.signature(getattr(final, "predict_latent", len)).parameters:
+    if hasattr(final, "predict_latent") and "return_std" in inspect.signature(final.predict_latent).parameters:
         found.add("latent")
     if isinstance(final, OURS):
         found.add("posterior")

@@ -108,6 +108,8 @@ class StoredPredictions(Predictions):
     rows : ndarray of shape (n_rows,)
         Their positions in the data.
     task : str
+    arrays : dict of str to ndarray
+        All that is kept.
     """
 
     def __init__(self, kept: Kept) -> None:
@@ -115,6 +117,7 @@ class StoredPredictions(Predictions):
             name: array.astype(object) if name in kept.about["objects"] else array
             for name, array in kept.arrays.items()
         }
+        self.arrays = arrays
         self.y, self.rows, self.task = arrays["y"], arrays["rows"], str(kept.about["task"])
         self._offers = frozenset(kept.about["offers"])
         super().__init__(_stand_in(self.task)(self, arrays), _NoRows(), y_train=arrays.get("y_train"))
