@@ -51,7 +51,8 @@ class Kept(NamedTuple):
     arrays : dict of str to ndarray
         By name; without objects.
     about : dict
-        Plain values: what the model ``offers``, its ``task``, and which arrays were of ``objects``.
+        Plain values: what the model ``offers``, its ``task``, whether its decision function ``ranks`` classes, and
+        which arrays were of ``objects``.
     """
 
     arrays: dict[str, np.ndarray]

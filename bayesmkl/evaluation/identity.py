@@ -56,7 +56,7 @@ class Identity(NamedTuple):
 @lru_cache(maxsize=1)
 def _environment() -> dict[str, str]:
     return {
-        "bayesmkl": __version__ + _own_source(),
+        "bayesmkl": __version__ + SOURCE,
         "python": platform.python_version(),
         **{name: version(name) for name in PACKAGES},
         "platform": platform.platform(),
@@ -72,6 +72,9 @@ def _own_source() -> str:
     for path in sorted(folder.rglob("*.py")):
         found.update(f"{path.relative_to(folder)}\0".encode() + path.read_bytes())
     return f"+source.{found.hexdigest()}"
+
+
+SOURCE = _own_source()  # as it was loaded
 
 
 def environment(packages: dict[str, str] | None = None) -> dict[str, str]:

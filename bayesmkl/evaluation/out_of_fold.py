@@ -58,10 +58,10 @@ class PredictionTables(KernelTables):
         -------
         DataFrame
             One row per data set, model, split and test row: ``row`` (its position in the data), ``truth`` (of times
-            ``event`` and ``time``), ``prediction``; then what models give: ``p(<class>)``, ``score`` (the decision
-            function, ``score(<class>)`` of several), ``mean`` and ``std`` of the target, ``latent_mean`` and
-            ``latent_std`` of the latent function, also by class. Empty where a model gives no such thing. Cells that
-            failed are not there.
+            ``event`` and ``time``), ``prediction``; then what models give: ``p(<class>)``; ``score``, the decision
+            function, ``score(<class>)`` of several, or numbered ones of pairs; ``mean`` and ``std`` of the target;
+            ``latent_mean`` and ``latent_std`` of the latent function, also by class. Empty where a model gives no
+            such thing. Cells that failed are not there.
 
         Raises
         ------
@@ -303,7 +303,8 @@ def _table(one: OutOfFold) -> pd.DataFrame:
         if values.ndim == 1:
             columns[name] = values
         else:
-            known = classes if values.shape[1] == len(classes) else range(values.shape[1])
+            of_classes = values.shape[1] == len(classes) and (name != "score" or stored.ranks_classes())
+            known = classes if of_classes else range(values.shape[1])
             columns |= {f"{name}({label})": values[:, k] for k, label in enumerate(known)}
     return pd.DataFrame(columns)
 

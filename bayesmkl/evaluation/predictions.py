@@ -216,7 +216,10 @@ def gives(model: BaseEstimator, n_classes: int = 2) -> frozenset[str]:
         found.add("std")
     if hasattr(final, "predict_survival_function"):
         found.add("survival")
-    if hasattr(final, "predict_latent") and "return_std" in inspect.signature(final.predict_latent).parameters:
+    if (
+        hasattr(final, "predict_latent")
+        and "return_std" in inspect.signature(final.predict_latent).parameters
+    ):
         found.add("latent")
     if isinstance(final, OURS):
         found.add("posterior")

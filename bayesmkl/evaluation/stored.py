@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -49,7 +50,7 @@ def keep_predictions(
     arrays["predict"] = predictions.ask("predict")
     if task == "classification":
         arrays["classes"] = predictions.classes
-        if "scores" in offers and predictions.ranks_classes():
+        if hasattr(predictions.model, "decision_function"):
             arrays["decision_function"] = predictions.ask("decision_function")
     for need, question in ASKED.items():
         if need in offers:
@@ -69,7 +70,9 @@ def keep_predictions(
             None,
             f"its predictions take {size / 2**20:.1f} MiB, and `keep_predictions` allows {most / 2**20:g}",
         )
-    return Kept(plain, {"offers": sorted(offers), "task": task, "objects": objects}), ""
+    ranks = "decision_function" in arrays and predictions.ranks_classes()
+    about = {"offers": sorted(offers), "task": task, "ranks": ranks, "objects": objects}
+    return Kept(plain, about), ""
 
 
 def _pair(name: str, moments: tuple[np.ndarray, np.ndarray]) -> dict[str, np.ndarray]:
@@ -119,7 +122,7 @@ class StoredPredictions(Predictions):
         }
         self.arrays = arrays
         self.y, self.rows, self.task = arrays["y"], arrays["rows"], str(kept.about["task"])
-        self._offers = frozenset(kept.about["offers"])
+        self._offers, self._ranks = frozenset(kept.about["offers"]), bool(kept.about["ranks"])
         super().__init__(_stand_in(self.task)(self, arrays), _NoRows(), y_train=arrays.get("y_train"))
         self._answers = {name: arrays[name] for name in RESPONSES if name in arrays}
         self._answers |= {name: _moments(arrays, name) for name in PAIRS if f"{name}_mean" in arrays}
@@ -135,8 +138,8 @@ class StoredPredictions(Predictions):
         return self._offers
 
     def ranks_classes(self) -> bool:
-        """Return whether a decision function is kept, which is one for each class."""
-        return "decision_function" in self._answers
+        """Return whether a decision function is kept that has scores of classes."""
+        return self._ranks
 
     def survival(self, times: np.ndarray) -> np.ndarray:
         """Return the survival at the times of a metric, (n_rows, n_times)."""
@@ -178,21 +181,18 @@ class _StandIn(BaseEstimator):
             self.classes_ = arrays["classes"]
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
+        if name.startswith("__") or (name in RESPONSES and name not in self.stored.arrays):
+            raise AttributeError(name)  # as of a model without it
+        if name in RESPONSES:
+            return self._answer(name)
         raise NotKeptError(f"{name!r} of the model is not kept")
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Return labels or values, or means with standard deviations."""
-        return self.stored.ask("moments" if return_std else "predict")
+    def _answer(self, name: str) -> Callable[..., Any]:
+        def answer(X: Any, return_std: bool = False) -> Any:
+            return self.stored.ask("moments" if return_std else name)
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return scores of the classes."""
-        return self.stored.ask("decision_function")
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Return class probabilities."""
-        return self.stored.ask("predict_proba")
+        answer.__name__ = name  # scorers decide by it what comes back
+        return answer
 
 
 class _Classifier(ClassifierMixin, _StandIn):
