@@ -293,8 +293,10 @@ class Comparison(PredictionTables):
 
         Parameters
         ----------
-        kind : {"scores", "ranks", "critical_difference", "pairwise", "time"}, default="scores"
-            Plot to draw; one function of ``bayesmkl.evaluation.plots`` each.
+        kind : str, default="scores"
+            Plot to draw: "scores", "ranks", "critical_difference", "pairwise" or "time", one function of
+            ``bayesmkl.evaluation.plots`` each; or a curve, "roc", "precision_recall" or "calibration", of
+            :func:`~bayesmkl.evaluation.plots.plot_curve`, which has no metric.
         %(metric)s
         **options
             Of the function in ``bayesmkl.evaluation.plots``, such as ``dataset`` or ``ax``.

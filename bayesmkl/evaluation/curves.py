@@ -11,7 +11,7 @@ from sklearn.metrics import precision_recall_curve, roc_curve
 if TYPE_CHECKING:
     from bayesmkl.evaluation.stored import StoredPredictions
 
-__all__ = ["CURVES", "Curve", "curve_of", "mean_curve"]
+__all__ = ["CURVES", "curve_of", "mean_curve"]
 
 GRID = np.linspace(0.0, 1.0, 101)
 N_BINS = 10
@@ -22,24 +22,24 @@ CURVES = {
 }  # what lies on the axes
 
 
-class Curve(NamedTuple):
-    """Curve of one split on a common grid.
+class Calibrated(NamedTuple):
+    """Probabilities of one split.
 
     Parameters
     ----------
-    y : ndarray of shape (n_points,)
-        NaN where there is none.
-    x_sums, n_samples : ndarray of shape (n_points,)
-        Of calibration, sums of probabilities and samples by bin; else zeros.
+    right : ndarray of bool of shape (n_rows,)
+        Whether rows are of the class.
+    probabilities : ndarray of shape (n_rows,)
     """
 
-    y: np.ndarray
-    x_sums: np.ndarray
-    n_samples: np.ndarray
+    right: np.ndarray
+    probabilities: np.ndarray
 
 
-def curve_of(kind: str, stored: StoredPredictions, positive: Any = None) -> Curve | None:
-    """Return the curve of one cell; None where the model does not give what it needs, or has only one class to test.
+def curve_of(kind: str, stored: StoredPredictions, positive: Any = None) -> np.ndarray | Calibrated | None:
+    """Return the curve of one cell on the grid, or what calibration takes.
+
+    None where the model does not give what it needs, or there is only one class to test.
 
     Raises
     ------
@@ -51,17 +51,13 @@ def curve_of(kind: str, stored: StoredPredictions, positive: Any = None) -> Curv
     place = _place(stored.classes, positive)
     right = stored.y == stored.classes[place]
     if kind == "calibration":
-        return (
-            _calibration(right, stored.probabilities()[:, place])
-            if "probabilities" in stored.offers
-            else None
-        )
+        given = "probabilities" in stored.offers
+        return Calibrated(right, stored.probabilities()[:, place]) if given else None
     if "scores" not in stored.offers or right.all() or not right.any():
         return None
     scores = stored.scores()
     scores = (scores if place else -scores) if scores.ndim == 1 else scores[:, place]
-    y = _roc(right, scores) if kind == "roc" else _precision(right, scores)
-    return Curve(y, np.zeros(len(GRID)), np.zeros(len(GRID)))
+    return _roc(right, scores) if kind == "roc" else _precision(right, scores)
 
 
 def _place(classes: np.ndarray, positive: Any) -> int:
@@ -85,26 +81,29 @@ def _precision(right: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return precision[np.searchsorted(recall, GRID - 1e-12)]
 
 
-def _calibration(right: np.ndarray, probabilities: np.ndarray) -> Curve:
-    """Return frequencies in bins of equal width."""
-    bins = np.minimum((probabilities * N_BINS).astype(int), N_BINS - 1)
-    n = np.bincount(bins, minlength=N_BINS).astype(float)
-    hits = np.bincount(bins, weights=right.astype(float), minlength=N_BINS)
-    sums = np.bincount(bins, weights=probabilities, minlength=N_BINS)
-    return Curve(np.divide(hits, n, out=np.full(N_BINS, np.nan), where=n > 0), sums, n)
-
-
-def mean_curve(kind: str, curves: list[Curve]) -> pd.DataFrame:
+def mean_curve(kind: str, curves: list[Any]) -> pd.DataFrame:
     """Return mean and spread of curves over splits, see :meth:`Comparison.curve`."""
-    y = np.array([one.y for one in curves])
-    if kind != "calibration":
-        return _spread(GRID, y, y.mean(axis=0))
-    n, sums = (np.array([getattr(one, name) for one in curves]) for name in ("n_samples", "x_sums"))
+    if kind == "calibration":
+        return _calibration(curves)
+    y = np.array(curves)
+    return _spread(GRID, y, y.mean(axis=0))
+
+
+def _calibration(parts: list[Calibrated]) -> pd.DataFrame:
+    """Return frequencies in tenths of the probabilities of all splits, ties in one of them."""
+    pooled = np.concatenate([part.probabilities for part in parts])
+    edges = np.unique(np.quantile(pooled, np.linspace(0.0, 1.0, N_BINS + 1)[1:-1]))
+    n, hits, sums = np.zeros((3, len(parts), len(edges) + 1))
+    for k, part in enumerate(parts):
+        bins = np.searchsorted(edges, part.probabilities, side="right")
+        for table, weights in ((n, None), (hits, part.right.astype(float)), (sums, part.probabilities)):
+            table[k] = np.bincount(bins, weights=weights, minlength=len(edges) + 1)
     there = n.sum(axis=0) > 0
-    n, sums, y = n[:, there], sums[:, there], y[:, there]
-    pooled = np.nansum(y * n, axis=0) / n.sum(axis=0)
-    table = _spread(sums.sum(axis=0) / n.sum(axis=0), y, pooled)
-    return table.assign(n_samples=n.sum(axis=0).astype(int))
+    n, hits, sums = n[:, there], hits[:, there], sums[:, there]
+    total = n.sum(axis=0)
+    y = np.divide(hits, n, out=np.full(n.shape, np.nan), where=n > 0)
+    found = _spread(sums.sum(axis=0) / total, y, hits.sum(axis=0) / total)
+    return found.assign(n_samples=total.astype(int))
 
 
 def _spread(x: np.ndarray, y: np.ndarray, mean: np.ndarray) -> pd.DataFrame:

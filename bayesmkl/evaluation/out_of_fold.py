@@ -128,7 +128,8 @@ class PredictionTables(KernelTables):
         Parameters
         ----------
         kind : {"roc", "precision_recall", "calibration"}, default="roc"
-            True over false positives; precision over recall; or frequency over predicted probability in ten bins.
+            True over false positives; precision over recall; or frequency over predicted probability, in bins of a
+            tenth of the predictions each.
         %(dataset)s
         %(positive)s
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-SHOWN_ELSEWHERE = {"study", "models", "datasets", "environment", "config", "started", "seconds"}
+SHOWN_ELSEWHERE = {"study", "view", "models", "datasets", "environment", "config", "started", "seconds"}
 
 
 def write_report(
