@@ -342,3 +342,21 @@ def test_a_cell_does_not_fail_for_what_no_metric_asks():
     mixed = np.array(["no", 1], dtype=object)[(X[:, 0] > 0).astype(int)]
     with pytest.raises(ValueError, match=r"holds objects|could not|`y`|are not kept|mix|labels"):
         compare_models({"svm": SVC()}, X, mixed, cv=2, scoring="accuracy").predictions()
+
+
+def test_the_report_has_calibration_and_hard_samples_where_predictions_are_kept(compared, tmp_path):
+    found = compared["two classes"][0]
+    text = found.to_html(tmp_path / "report.html").read_text()
+    for said in (
+        "Calibration on data",
+        "True over false positives on data",
+        "overlap of errors",
+        "models that err",
+    ):
+        assert said in text
+    wrong = found.predictions().assign(wrong=lambda t: t["truth"] != t["prediction"])
+    hardest = wrong.groupby("row")["wrong"].sum().max()
+    assert f'"{hardest}"' in text or f">{hardest}<" in text
+    bare = Comparison(found.cells, found.about).to_html(tmp_path / "bare.html").read_text()
+    assert "Calibration on data" not in bare
+    assert "models that err" not in bare
