@@ -106,7 +106,10 @@ class PredictionTables(KernelTables):
         from bayesmkl.evaluation.scoring import metric_of, stored_score
 
         cells = self._cells_of(dataset)
-        wanted, table = metric_of(metric), cells.assign(value=np.nan)
+        try:
+            wanted = metric_of(metric)
+        except ValueError as error:
+            raise ValueError(str(error).replace("`scoring`", "`metric`", 1)) from error
         values = {}
         for one in self._out_of_fold(dataset):
             try:
@@ -116,7 +119,7 @@ class PredictionTables(KernelTables):
                     f"`metric`: {error}. {LOOK} and this metric in `scoring`, which computes these cells anew."
                 ) from error
         names = zip(cells["dataset"], cells["model"], cells["split"], strict=True)
-        table["value"] = [values.get(name, np.nan) for name in names]
+        table = cells.assign(value=[values.get(name, np.nan) for name in names])
         wide = table.pivot(index=["dataset", "split"], columns="model", values="value")
         order = [name for name in self.datasets if name in set(cells["dataset"])]
         models = list(dict.fromkeys(cells["model"]))
