@@ -150,6 +150,8 @@ class Comparison(PredictionTables):
         ValueError
             If there is no such data set.
         """
+        if dataset is None:
+            raise ValueError(f"`dataset` must be one of {self.datasets}; got None.")
         cells = self._cells_of(dataset)
         return float(cells["n_test"].mean() / cells["n_train"].mean())
 

@@ -63,7 +63,8 @@ def curve_of(kind: str, stored: StoredPredictions, positive: Any = None) -> np.n
 def _place(classes: np.ndarray, positive: Any) -> int:
     if positive is None and len(classes) == 2:
         return 1
-    found = np.flatnonzero(classes == positive) if positive is not None else np.array([], dtype=int)
+    known = positive is not None and np.ndim(positive) == 0
+    found = np.flatnonzero(classes == positive) if known else np.array([], dtype=int)
     if len(found) != 1:
         raise ValueError(f"`positive` must be one of the classes {classes.tolist()}; got {positive!r}.")
     return int(found[0])
