@@ -19,7 +19,7 @@ from bayesmkl._utils.definitions import SITES
 from bayesmkl.evaluation.named_metrics import Metric
 from bayesmkl.evaluation.study import ModelSpec, Study
 
-__all__ = ["Identity", "Splits", "environment", "identify", "seed_of", "versions"]
+__all__ = ["NONE", "Identity", "Splits", "environment", "identify", "seed_of", "versions"]
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "jax", "numpyro", "pandas", "joblib")
 COMPUTE_NOTHING = ("joblib", "platform")  # in the environment
@@ -101,6 +101,7 @@ def identify(
     splits: Splits,
     metrics: dict[str, Metric],
     group_columns: dict[str, tuple[int, ...]],
+    task: str,
     strict: bool,
 ) -> Identity:
     """Hash all that decides the cells of a study.
@@ -118,6 +119,8 @@ def identify(
     metrics : dict of str to Metric
     group_columns : dict of str to tuple of int
         By data set: columns of designs whose groups stay together.
+    task : str
+        Decides how a number of inner folds splits.
     strict : bool
         Whether something without content is an error; keys of its cells otherwise are those of no other study.
 
@@ -140,7 +143,7 @@ def identify(
         content = data[dataset]
         for model, (digest, packages) in models.items():
             tuned = study.models[model].param_grid is not None
-            further = (*inner, (content or {}).get("groups"), group_columns[dataset]) if tuned else ()
+            further = (*inner, task, (content or {}).get("groups"), group_columns[dataset]) if tuned else ()
             parts = None if content is None else (content["X"], content["y"])
             known = parts, digest, further, versions(environment(packages))
             unknown = parts is None or digest is None or (tuned and None in inner)
@@ -150,7 +153,9 @@ def identify(
                 keys[cell] = NONE * unknown + str(
                     hashed(cell if unknown else ("cell", *known, rows, seed), "cell")
                 )
-    contents = {name: str(hashed(digests, "datasets")) for name, digests in data.items()}
+    contents = {
+        name: NONE * (own is None) + str(hashed(own or name, "datasets")) for name, own in data.items()
+    }
     return Identity(
         keys, of_splits, contents, scorers, {name: packages for name, (_, packages) in models.items()}
     )

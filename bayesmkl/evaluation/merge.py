@@ -11,6 +11,7 @@ from typing import Any
 from bayesmkl._utils.files import as_path
 from bayesmkl.evaluation.cells import NotKeptError
 from bayesmkl.evaluation.comparison import Comparison
+from bayesmkl.evaluation.identity import NONE
 from bayesmkl.evaluation.journal import Journal, cells_of_view, held_run, table_of
 
 __all__ = ["merge_comparisons"]
@@ -43,8 +44,8 @@ def merge_comparisons(folders: Sequence[str | PathLike[str]], folder: str | Path
     Raises
     ------
     ValueError
-        If a folder is not that of a comparison, or of an earlier layout; if a name means two things; or if `folder`
-        is not empty.
+        If a folder is not that of a comparison, or of an earlier layout, or holds cells without content; if a name
+        means two things; or if `folder` is not empty.
     TypeError
         If a folder is no path.
 
@@ -65,6 +66,8 @@ def merge_comparisons(folders: Sequence[str | PathLike[str]], folder: str | Path
         raise ValueError(f"`folders` must list folders of comparisons; got {folders!r}.")
     journals = [Journal(as_path("folders", one)) for one in folders]
     abouts = [journal.check_grows() for journal in journals]
+    for journal, own in zip(journals, abouts, strict=True):
+        _check_told(own["view"], journal.folder)
     about = abouts[0]
     for journal, other in zip(journals[1:], abouts[1:], strict=True):
         about = _united(about, other, journal.folder)
@@ -80,6 +83,18 @@ def merge_comparisons(folders: Sequence[str | PathLike[str]], folder: str | Path
         cells = table_of(rows, list(about["metrics"]), list(cells_of_view(about["view"])))
         merged.finish(cells, about)
     return Comparison(cells, about, merged.store)
+
+
+def _check_told(view: list[dict[str, Any]], folder: Path) -> None:
+    """Raise for what has no content: nobody could say whether it is that of another folder."""
+    for part in view:
+        hashes = [part["content"], *part["scorers"].values()]
+        hashes += [key for keys in part["cells"].values() for key in keys if key is not None]
+        if any(text.startswith(NONE) for text in hashes):
+            raise ValueError(
+                f"`folders`: {str(folder)!r} holds cells on {part['dataset']!r} that cannot be told from others, as "
+                "something in them has no content. Compare again with `keys` for it."
+            )
 
 
 def _copy(journal: Journal, about: dict[str, Any], merged: Journal) -> None:
@@ -116,7 +131,10 @@ def _united(about: dict[str, Any], other: dict[str, Any], folder: Path) -> dict[
             part,
             folder,
         )
-    sums = {"seconds": about["seconds"] + other["seconds"], "study": [*about["study"], *other["study"]]}
+    sums = {
+        "seconds": about["seconds"] + other["seconds"],
+        "study": [*about.get("study", []), *other.get("study", [])],
+    }
     return about | in_order | sums | {"view": list(view.values()), "environment": environment}
 
 

@@ -112,6 +112,7 @@ def run_study(
                 own, kept = scorers[row["dataset"], row["model"]], store.read(row["key"])
                 if kept is None or not kept.has(own):
                     store.write(cell_of(row, own))
+                row |= {"kept": None}  # the store has them
                 rows.append(row)
                 done.add(tuple(row[k] for k in KEY))
                 if progress is not None:
@@ -204,7 +205,7 @@ def _plan(study: Study, keep: bool) -> Plan:
         facts[name] = _facts_of(data) | grouped | references[name].describe()
     _check_keys(study, metrics)
     with _excusing(False):
-        identity = identify(study, contents, splits, metrics, columns, strict=keep)
+        identity = identify(study, contents, splits, metrics, columns, task, strict=keep)
     order = [
         (name, model, split)
         for name in splits

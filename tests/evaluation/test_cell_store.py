@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import signal
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -221,6 +222,21 @@ def test_names_that_mean_two_things_are_not_merged(tmp_path, change, what):
     with pytest.raises(ValueError, match=rf"`folders`: {what} in .*second.*Nothing was written"):
         merge_comparisons([tmp_path / "first", tmp_path / "second"], tmp_path / "both")
     assert not (tmp_path / "both").exists()
+
+
+def test_cells_that_cannot_be_told_apart_are_not_merged(tmp_path):
+    class Locked(SVC):
+        def fit(self, X, y):
+            self.lock_ = lock.locked()
+            return super().fit(X, y)
+
+    lock = threading.Lock()
+    for name in ("a", "b"):
+        compare_models({"locked": Locked()}, *problem(), cv=2, scoring="accuracy").save(tmp_path / name)
+    with pytest.raises(
+        ValueError, match=r"`folders`: .*cannot be told from others.*Compare again with `keys`"
+    ):
+        merge_comparisons([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
 
 
 def test_bad_input_to_merging_is_named(tmp_path):

@@ -360,6 +360,7 @@ def test_two_processes_give_what_one_gives(two_classes):
     serial = compare_models(models, datasets=sets, **options)
     parallel = compare_models(models, datasets=sets, n_jobs=2, **options)
     pd.testing.assert_frame_equal(without_times(parallel), without_times(serial))
+    pd.testing.assert_frame_equal(parallel.predictions(), serial.predictions(), check_exact=True)
 
 
 # ----------------------------------------------------------------------------------------- failures and folders
