@@ -34,6 +34,7 @@ CELLS = "cells"  # folder in that of a comparison
 FORMAT, VERSION = "bayesmkl-cell", 1
 BEGUN = ".begun"  # end of the names of marks beside the files of cells
 PARTS = ("row", "scores", "environment", "predictions")
+NEEDED, ABOUT = {"rows", "y", "predict"}, {"offers", "task", "ranks", "objects"}  # of predictions
 LARGEST = 2**32  # bytes that the predictions of a cell may say they take
 COUNTS = ("split", "n_samples", "n_train", "n_test", "seed")
 TEXTS = ("dataset", "model", "kernel_shares", "best_params", "error", "note")
@@ -156,7 +157,7 @@ class CellStore:
             content = _packed(cell.kept.arrays)
             with written_beside(self.path(cell.key, ".npz")) as beside:
                 beside.write_bytes(content)
-            about = {"digest": _digest(content), "bytes": len(content)} | cell.kept.about
+            about = cell.kept.about | {"digest": _digest(content), "bytes": len(content)}
             cell = cell._replace(kept=None, predictions=about)
         content_of = {"format": FORMAT, "version": VERSION, **cell._asdict()}
         content_of["predictions"] = dict(cell.predictions)
@@ -188,7 +189,10 @@ class CellStore:
         if _digest(content) != cell.predictions["digest"]:
             self.damaged[cell.key] = "its predictions are not what was written"
             raise NotKeptError(f"{str(path)!r} is not what was written")
-        return Kept(_unpacked(content, path), dict(cell.predictions))
+        kept = Kept(_unpacked(content, path), dict(cell.predictions))
+        if not (NEEDED.issubset(kept.arrays) and ABOUT.issubset(kept.about)):
+            raise NotKeptError(f"{str(path)!r} holds no predictions")
+        return kept
 
     @contextmanager
     def begun(self, key: str) -> Iterator[None]:

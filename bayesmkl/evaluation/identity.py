@@ -137,7 +137,9 @@ def identify(
     models = {name: hashed.model(name, spec) for name, spec in study.models.items()}
     scorers = {name: hashed.metric(name, metric) for name, metric in metrics.items()}
     of_splits = {name: [hashed(pair, "cv") or "" for pair in pairs] for name, pairs in splits.items()}
-    inner = hashed(study.inner_cv, "inner_cv"), hashed(study.inner_scoring, "inner_scoring")
+    inner_cv, of_cv = hashed.packages_of(study.inner_cv, "inner_cv")
+    inner_scoring, of_scoring = hashed.packages_of(study.inner_scoring, "inner_scoring")
+    inner = inner_cv, inner_scoring
     keys = {}
     for dataset, digests in of_splits.items():
         content = data[dataset]
@@ -145,6 +147,8 @@ def identify(
             tuned = study.models[model].param_grid is not None
             further = (*inner, task, (content or {}).get("groups"), group_columns[dataset]) if tuned else ()
             parts = None if content is None else (content["X"], content["y"])
+            if tuned:
+                packages |= of_cv | of_scoring
             known = parts, digest, further, versions(environment(packages))
             unknown = parts is None or digest is None or (tuned and None in inner)
             for split, rows in enumerate(digests):

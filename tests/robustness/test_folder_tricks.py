@@ -292,6 +292,21 @@ def test_damaged_cells_are_named_and_left_out(text, comparison):
     assert len(found.cells) == 1
 
 
+@pytest.mark.parametrize("lacking", ["arrays", "description"])
+def test_predictions_that_were_made_up_are_none(lacking, comparison):
+    folder, path = comparison
+    store = Journal(folder).store
+    cell = store.read(path.stem)
+    kept = store.kept(cell)
+    path.unlink()
+    if lacking == "arrays":
+        kept = kept._replace(arrays={"y": np.array([0.0, np.nan])})
+    else:
+        kept = kept._replace(about={"task": "classification"})
+    store.write(cell._replace(kept=kept, predictions={}))
+    assert_refused(lambda: Comparison.load(folder).predictions(), "`predictions`", "holds no predictions")
+
+
 def test_keys_that_lead_out_of_the_folder_are_refused(comparison):
     folder, cell = comparison
     about = (folder / "about.json").read_text()
